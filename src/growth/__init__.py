@@ -1,0 +1,1 @@
+"""growth: a capacity manager for Kubernetes."""

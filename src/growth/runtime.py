@@ -1,0 +1,46 @@
+"""What the shell needs from the world around it: time, sleep, tasks, chance and a place for heavy work.
+
+Asked by kube, providers, controllers and sim; never by the core (model, solver, plan), which gets `now` in its snapshot.
+Production uses `growth.controllers.runtime`, the embedded cluster uses virtual time: nothing else differs between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+Result = TypeVar("Result")
+
+
+class Spawned(Protocol):
+    """A running piece of work that can be stopped and waited for."""
+
+    def cancel(self) -> Any: ...
+
+    def done(self) -> bool: ...
+
+    def __await__(self) -> Any: ...
+
+
+class Runtime(Protocol):
+    """The only door to clock, chance and concurrency."""
+
+    def now(self) -> float:
+        """Seconds since the epoch by the wall clock, which may step: for stamps that people and objects see."""
+
+    def monotonic(self) -> float:
+        """Seconds that never step: for timeouts, back-off and leases."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, Result]) -> Spawned:
+        """Start work beside the caller; `name` appears in logs when it fails."""
+
+    async def offload(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Run pure, picklable work away from the event loop (in production: the worker process)."""
+
+    def jitter(self) -> float:
+        """A number in [0, 1) for back-off; seeded in the embedded cluster."""
+
+    def new_id(self) -> str:
+        """A fresh random identifier, 32 hex digits."""
