@@ -1,0 +1,5 @@
+"""What people type. `growth.cli.app` holds the table of commands; each command has a module of its own name beside it."""
+
+from growth.cli.app import main
+
+__all__ = ["main"]

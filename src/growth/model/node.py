@@ -1,0 +1,63 @@
+"""A node as Kubernetes knows it, its taints, and the names growth writes on it. Asked by every plan."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from growth.model.labels import NO_LABELS, Labels
+from growth.model.resources import NOTHING, Resources
+
+POOL_LABEL: Final = "growth.dev/pool"
+OFFERING_LABEL: Final = "growth.dev/offering"
+REQUEST_LABEL: Final = "growth.dev/node-request"
+
+SCALE_DOWN_AT: Final = "growth.dev/scale-down-at"
+DO_NOT_DISRUPT: Final = "growth.dev/do-not-disrupt"
+
+
+class Taint(Struct, frozen=True, gc=False):
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+SCALE_DOWN_TAINT: Final = Taint("growth.dev/scale-down")
+STARTUP_TAINT: Final = Taint("growth.dev/unregistered")
+
+
+class Node(Struct, frozen=True, gc=False):
+    """One node and where it stands."""
+
+    name: str
+    labels: Labels = NO_LABELS
+    taints: tuple[Taint, ...] = ()
+    allocatable: Resources = NOTHING
+    uid: str = ""
+    annotations: Labels = NO_LABELS  # only those growth reads
+    is_unschedulable: bool = False
+    is_ready: bool = True
+    ready_changed_at: float = 0.0
+    created_at: float = 0.0
+    deleted_at: float | None = None
+    provider_id: str = ""
+    resource_version: str = ""
+    malformed: str = ""  # what could not be read; such a node takes no pods and is never removed
+
+    @property
+    def pool(self) -> str:
+        """The NodePool it belongs to, or empty: a node of another manager is never touched."""
+        return self.labels.get(POOL_LABEL, "")
+
+    @property
+    def is_marked(self) -> bool:
+        """Marked for scale-down, not yet in removal."""
+        return SCALE_DOWN_AT in self.annotations or any(taint.key == SCALE_DOWN_TAINT.key for taint in self.taints)
+
+    @property
+    def is_starting(self) -> bool:
+        return any(taint.key == STARTUP_TAINT.key for taint in self.taints)

@@ -1,0 +1,122 @@
+"""NodeRequest and NodeRemovalRequest: the written-ahead record of every machine bought and every node given back.
+
+NodeRequest
+| phase | means | next |
+| --- | --- | --- |
+| Pending | written, no machine asked for yet (or the answer was lost) | Provisioning, Unmet |
+| Provisioning | the provider accepted; waiting for a Ready node | Ready, Deprovisioning |
+| Ready | the node serves; the record goes after its TTL | – |
+| Unmet | no capacity: the offering is struck out until the TTL ends | – |
+| Deprovisioning | never became Ready: handed to a NodeRemovalRequest | – |
+
+NodeRemovalRequest
+| phase | means | next |
+| --- | --- | --- |
+| Pending | decided, nothing irreversible done | Deprovisioning |
+| Deprovisioning | the provider was asked (or is about to be) to delete | finished, CouldNotRemove, RemovalFailed |
+| CouldNotRemove | the provider refused the last attempt; tried again after the TTL | Deprovisioning |
+| RemovalFailed | attempts are spent; a person must look | – |
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+from growth.model.api import Condition, Instant, LifeEvent, Name, QuantityText, Sentence, Word
+
+PENDING: Final = "Pending"
+PROVISIONING: Final = "Provisioning"
+READY: Final = "Ready"
+UNMET: Final = "Unmet"
+DEPROVISIONING: Final = "Deprovisioning"
+COULD_NOT_REMOVE: Final = "CouldNotRemove"
+REMOVAL_FAILED: Final = "RemovalFailed"
+
+RequestPhase = Literal["Pending", "Provisioning", "Ready", "Unmet", "Deprovisioning"]
+RemovalPhase = Literal["Pending", "Deprovisioning", "CouldNotRemove", "RemovalFailed"]
+
+IN_FLIGHT: Final = (PENDING, PROVISIONING)
+EVENTS_KEPT: Final = 20
+
+Events = Annotated[tuple[LifeEvent, ...], Meta(max_length=EVENTS_KEPT)]
+Conditions = Annotated[tuple[Condition, ...], Meta(max_length=20)]
+PlannedPods = Annotated[tuple[Annotated[str, Meta(max_length=317)], ...], Meta(max_length=1000)]
+
+
+class NodeRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What was ordered, and for whom: the assignment survives a restart."""
+
+    pool: Name
+    target_offering: Annotated[str, Meta(min_length=1, max_length=63)]
+    location: Annotated[str, Meta(max_length=63)] = ""
+    resources: Annotated[dict[Annotated[str, Meta(max_length=317)], QuantityText], Meta(max_length=50)] = {}
+    planned_pods: Annotated[PlannedPods, Meta(description="namespace/name of the pods this node is bought for.")] = ()
+    reason: Word = "Demand"  # Demand | Minimum | Buffer | Replacement
+
+
+class NodeRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
+    phase: RequestPhase = "Pending"
+    node_id: Annotated[str, Meta(max_length=253, description="Name of the prospective node.")] = ""
+    machine_id: Annotated[str, Meta(max_length=253)] = ""
+    events: Events = ()
+    conditions: Conditions = ()
+    last_transition_time: Instant | None = None
+
+
+class NodeRequest(Struct, frozen=True):
+    """One request, read from the API."""
+
+    name: str
+    spec: NodeRequestSpec
+    status: NodeRequestStatus = NodeRequestStatus()
+    uid: str = ""
+    resource_version: str = ""
+    finalizers: tuple[str, ...] = ()
+    created_at: float = 0.0
+    deleted_at: float | None = None
+    changed_at: float = 0.0  # status.lastTransitionTime, or creation
+
+    @property
+    def phase(self) -> RequestPhase:
+        return self.status.phase
+
+    @property
+    def is_in_flight(self) -> bool:
+        return self.status.phase in IN_FLIGHT and self.deleted_at is None
+
+
+class NodeRemovalRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
+    node_name: Annotated[str, Meta(min_length=1, max_length=253)]
+    pool: Name
+    offering: Annotated[str, Meta(max_length=63)] = ""
+    machine_id: Annotated[str, Meta(max_length=253)] = ""
+    reason: Sentence = ""
+
+
+class NodeRemovalRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
+    phase: RemovalPhase = "Pending"
+    removal_attempt: Annotated[int, Meta(ge=0, le=1000)] = 0
+    remove_attempted_at: Instant | None = None
+    waiting_for: Sentence = ""
+    events: Events = ()
+    conditions: Conditions = ()
+
+
+class NodeRemovalRequest(Struct, frozen=True):
+    """One removal, named after its node."""
+
+    name: str
+    spec: NodeRemovalRequestSpec
+    status: NodeRemovalRequestStatus = NodeRemovalRequestStatus()
+    uid: str = ""
+    resource_version: str = ""
+    finalizers: tuple[str, ...] = ()
+    created_at: float = 0.0
+    deleted_at: float | None = None
+    attempted_at: float | None = None  # status.removeAttemptedAt
+
+    @property
+    def phase(self) -> RemovalPhase:
+        return self.status.phase
