@@ -1,4 +1,4 @@
-"""Which command did they type, and how does it end? Asked by the `growth` script; it never decides anything about a cluster.
+r"""Which command did they type, and how does it end? Asked by the `growth` script; it never decides anything about a cluster.
 
 A command is a function in `growth/cli/<name>.py` with the command's own name. It is imported only when it is used, so `growth --help`
 stays quick. To add one, write the module and its row below.
@@ -10,10 +10,12 @@ stays quick. To add one, write the module and its row below.
 | was typed wrongly | 2 | one line |
 | raises | 1 | one line; the trace as well with --debug |
 | is interrupted | 130 | |
+| loses its reader (`growth crds \| head`) | 0 | |
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -26,6 +28,9 @@ SUCCESS: Final = 0
 FAILURE: Final = 1
 USAGE: Final = 2
 INTERRUPTED: Final = 130
+
+Tokens = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
+Debug = Annotated[bool, Parameter(negative="", show_default=False, help="Show the whole trace when a command fails.")]
 
 
 class Command(NamedTuple):
@@ -44,36 +49,58 @@ COMMANDS: Final[tuple[Command, ...]] = ()
 
 def build_app(commands: Sequence[Command] = COMMANDS) -> App:
     """The command line, with nothing imported yet."""
-    app = App(name="growth", help="A capacity manager for Kubernetes.", version=lambda: version("growth"))
+    app = App(name="growth", help="A capacity manager for Kubernetes.", version=lambda: version("growth"), suppress_keyboard_interrupt=False)
     for command in commands:
         app.command(command.import_path, name=command.name, help=command.help)
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and say how it ended. The `growth` script exits with the result."""
+    """Run one command and say how it ended; the `growth` script exits with the result."""
     return run_command(build_app(), sys.argv[1:] if arguments is None else arguments)
 
 
 def run_command(app: App, arguments: Sequence[str]) -> int:
-    """Run what `arguments` name; every ending becomes an exit code and at most one line, unless --debug asks for the trace."""
-    debug = False
+    """Run the command that `arguments` name; however it ends, it ends as the table above says."""
+    shows_trace = False
 
-    @app.meta.default
-    def launch(*tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)], debug_: Annotated[bool, Parameter("--debug", negative="")] = False) -> Any:
-        """Show the whole trace when a command fails."""
-        nonlocal debug
-        debug = debug_
-        return app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    def launch(*tokens: Tokens, debug: Debug = False) -> Any:
+        nonlocal shows_trace
+        shows_trace = debug
+        return _call(app, tokens)
 
+    app.meta.suppress_keyboard_interrupt = False
+    app.meta.default(launch)
     try:
-        result = app.meta(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
+        result = _call(app.meta, arguments)
     except CycloptsError as error:
         return _complain(str(error), USAGE)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        return _close_stdout()
     except Exception as error:
-        if debug:
+        if shows_trace:
             traceback.print_exc()
-        return _complain(_sentence(error), FAILURE)
+        return _complain(_describe(error), FAILURE)
     return result if isinstance(result, int) else SUCCESS
+
+
+def _call(app: App, tokens: Sequence[str]) -> Any:
+    return app(list(tokens), exit_on_error=False, print_error=False, result_action="return_value")
+
+
+def _describe(error: Exception) -> str:
+    """Our own errors are sentences already; a foreign one without words is at least named."""
+    return str(error) or type(error).__name__
+
+
+def _complain(text: str, exit_code: int) -> int:
+    print(f"growth: {' '.join(text.split())}", file=sys.stderr)
+    return exit_code
+
+
+def _close_stdout() -> int:
+    """The reader has gone (`growth crds | head`): keep the interpreter from complaining about it while it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return SUCCESS
