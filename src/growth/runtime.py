@@ -6,7 +6,7 @@ Production uses `growth.controllers.runtime`, the embedded cluster uses virtual 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 Result = TypeVar("Result")
@@ -32,6 +32,9 @@ class Runtime(Protocol):
         """Seconds that never step: for timeouts, back-off and leases."""
 
     async def sleep(self, seconds: float) -> None: ...
+
+    async def within(self, seconds: float, work: Awaitable[Result]) -> Result:
+        """The result of work; work that takes longer is cancelled and TimeoutError raised."""
 
     def spawn(self, name: str, work: Coroutine[Any, Any, Result]) -> Spawned:
         """Start work beside the caller; `name` appears in logs when it fails."""

@@ -35,8 +35,12 @@ class Response(Protocol):
 
 class Transport(Protocol):
     async def send(self, request: Request) -> Response:
-        """Raises TransportError if no answer came: the effect is then unknown."""
+        """Raises TransportError if no answer came: the effect is then unknown, unless it is NeverSent."""
 
 
 class TransportError(Exception):
     """No (whole) answer. Whether the server acted on the request is unknown."""
+
+
+class NeverSent(TransportError):
+    """No byte of the request left (no connection, no credentials): the server cannot have acted on it."""
