@@ -19,10 +19,13 @@ PAUSED: Final = "growth.dev/paused"
 Count = Annotated[int, Meta(ge=0, le=100_000)]
 Priority = Annotated[int, Meta(ge=-1000, le=1000)]
 Seconds = Annotated[int, Meta(ge=0, le=315_360_000)]
+PriceText = Annotated[str, Meta(max_length=20, pattern=r"^[0-9]+(\.[0-9]+)?$", description="Decimal, in the provider's currency.")]
+CronText = Annotated[str, Meta(max_length=100, description="Five cron fields: when this begins to hold.")]
+ZoneText = Annotated[str, Meta(max_length=64, description="IANA name of a time zone.")]
 TypeName = Annotated[str, Meta(min_length=1, max_length=63)]
 
 
-class ServerTypeChoice(Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
+class ServerTypeChoice(Struct, frozen=True, rename="camel"):
     """A server type this pool may use, matched without regard to case."""
 
     name: Annotated[TypeName, Meta(description="Server type as the provider names it, e.g. CAX11; case does not matter.")]
@@ -43,16 +46,16 @@ class PoolLimits(Struct, frozen=True, rename="camel"):
     nodes: Count | None = None
     cpu: QuantityText | None = None
     memory: QuantityText | None = None
-    price_per_hour: Annotated[str | None, Meta(max_length=20, pattern=r"^[0-9]+(\.[0-9]+)?$", description="Decimal, in the provider's currency.")] = None
+    price_per_hour: PriceText | None = None
 
 
 class DisruptionBudget(Struct, frozen=True, rename="camel"):
     """How many nodes may be disrupted at once: a count or a share of the pool."""
 
     nodes: Annotated[str, Meta(max_length=5, pattern=r"^([0-9]{1,4}|(100|[0-9]{1,2})%)$")] = "10%"
-    schedule: Annotated[str | None, Meta(max_length=100, description="Five cron fields: when this budget begins to hold.")] = None
+    schedule: CronText | None = None
     duration_seconds: Seconds | None = None
-    time_zone: Annotated[str | None, Meta(max_length=64)] = None
+    time_zone: ZoneText | None = None
 
 
 class NodePoolSpec(Struct, frozen=True, rename="camel"):
@@ -82,14 +85,14 @@ class OfferingStatus(Struct, frozen=True, rename="camel"):
     name: Annotated[str, Meta(max_length=63)]
     location: Annotated[str, Meta(max_length=63)]
     state: Annotated[str, Meta(max_length=63)]  # Available | Unmet | Unavailable | LimitReached
-    price_per_hour: Annotated[str, Meta(max_length=20)]
+    price_per_hour: PriceText
     nodes: Count = 0
 
 
 class NodePoolStatus(Struct, frozen=True, rename="camel"):
     nodes: Count = 0
     in_flight: Count = 0
-    price_per_hour: Annotated[str, Meta(max_length=20)] = "0"
+    price_per_hour: PriceText = "0"
     offerings: Annotated[tuple[OfferingStatus, ...], Meta(max_length=1000)] = ()
     conditions: Annotated[tuple[Condition, ...], Meta(max_length=20)] = ()
     observed_generation: int = 0
