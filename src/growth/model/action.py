@@ -1,0 +1,164 @@
+"""What a plan can ask for: a closed union of imperatives. `controllers/apply` performs them, by a table with one row for each.
+
+Actions carry the UID and resourceVersion of what was seen, so that a write on changed ground fails as a Conflict.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from growth.model.node import Taint
+from growth.model.nodepool import NodePoolStatus
+from growth.model.noderequest import NodeRemovalRequestSpec, NodeRemovalRequestStatus, NodeRequestSpec, NodeRequestStatus
+
+
+class Seen(Struct, frozen=True, gc=False):
+    """Which version of which object the decision was made on."""
+
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    namespace: str = ""
+
+
+class CreateNodeRequest(Struct, frozen=True, tag=True):
+    """Write ahead: with a finalizer and the pool as owner, before any provider call. The shell completes the name."""
+
+    pool: Seen
+    spec: NodeRequestSpec
+
+
+class WriteNodeRequestStatus(Struct, frozen=True, tag=True):
+    request: Seen
+    status: NodeRequestStatus
+
+
+class ReleaseNodeRequest(Struct, frozen=True, tag=True):
+    """The record has done its work: drop our finalizer and delete it. The machine is not touched."""
+
+    request: Seen
+
+
+class LaunchMachine(Struct, frozen=True, tag=True):
+    """Buy: idempotent by the request's name; a name that is taken is adopted only if its labels match."""
+
+    request: Seen
+    spec: NodeRequestSpec
+
+
+class RegisterNode(Struct, frozen=True, tag=True):
+    """Labels, annotations and taints of the pool onto a node that has joined."""
+
+    node: Seen
+    labels: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()  # the whole list, as it shall be
+
+
+class BindPod(Struct, frozen=True, tag=True):
+    """Realise a placement: after a live re-read, through pods/binding."""
+
+    pod: Seen
+    node_name: str
+
+
+class NominatePod(Struct, frozen=True, tag=True):
+    """Hold room for a pod that growth must not bind; an empty node withdraws the nomination."""
+
+    pod: Seen
+    node_name: str = ""
+
+
+class ReadyNode(Struct, frozen=True, tag=True):
+    """Take the start-up taint off: the node serves."""
+
+    node: Seen
+    taints: tuple[Taint, ...] = ()  # those that stay
+
+
+class MarkScaleDown(Struct, frozen=True, tag=True):
+    """Taint the node and say when it goes."""
+
+    node: Seen
+    taints: tuple[Taint, ...]
+    scale_down_at: float
+
+
+class UnmarkScaleDown(Struct, frozen=True, tag=True):
+    """Keep the node after all: taint and annotation off, the other taints untouched."""
+
+    node: Seen
+    taints: tuple[Taint, ...]
+
+
+class CreateNodeRemovalRequest(Struct, frozen=True, tag=True):
+    node: Seen
+    spec: NodeRemovalRequestSpec
+
+
+class WriteNodeRemovalStatus(Struct, frozen=True, tag=True):
+    removal: Seen
+    status: NodeRemovalRequestStatus
+
+
+class EvictPod(Struct, frozen=True, tag=True):
+    """Through the Eviction API only, so a PodDisruptionBudget can refuse."""
+
+    pod: Seen
+
+
+class DeleteMachine(Struct, frozen=True, tag=True):
+    """Give back: by recorded id, after a live re-read of node, pods and machine labels."""
+
+    removal: Seen
+    node_name: str
+    machine_id: str
+    request_uid: str = ""
+
+
+class FinishRemoval(Struct, frozen=True, tag=True):
+    """The machine is positively gone: the Node object and the NodeRemovalRequest go."""
+
+    removal: Seen
+    node_name: str
+
+
+class CancelRemoval(Struct, frozen=True, tag=True):
+    """Pods came back before anything irreversible happened: the NodeRemovalRequest goes, the node stays."""
+
+    removal: Seen
+
+
+class WriteNodePoolStatus(Struct, frozen=True, tag=True):
+    pool: Seen
+    status: NodePoolStatus
+
+
+class HoldNodePool(Struct, frozen=True, tag=True):
+    """Our finalizer onto a pool (or off it, when its nodes are gone)."""
+
+    pool: Seen
+    holds: bool = True
+
+
+Action = (
+    CreateNodeRequest
+    | WriteNodeRequestStatus
+    | ReleaseNodeRequest
+    | LaunchMachine
+    | RegisterNode
+    | BindPod
+    | NominatePod
+    | ReadyNode
+    | MarkScaleDown
+    | UnmarkScaleDown
+    | CreateNodeRemovalRequest
+    | WriteNodeRemovalStatus
+    | EvictPod
+    | DeleteMachine
+    | FinishRemoval
+    | CancelRemoval
+    | WriteNodePoolStatus
+    | HoldNodePool
+)
+

@@ -1,0 +1,56 @@
+"""Everything one decision may see, `now` included. Immutable; built by `controllers/observe` from the caches.
+
+Asked by every plan. Maps are keyed by name (pods and claims by namespace/name) and never changed after they are handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from msgspec import Struct
+
+from growth.model.labels import Labels
+from growth.model.node import Node
+from growth.model.nodepool import NodePool
+from growth.model.noderequest import NodeRemovalRequest, NodeRequest
+from growth.model.offering import Machine, Offering
+from growth.model.pod import Pod, PodShape
+from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
+
+EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class DaemonSet(Struct, frozen=True, gc=False):
+    """What lands on every matching new node."""
+
+    key: str
+    shape: PodShape
+
+
+class VolumeWorld(Struct, frozen=True):
+    """All that the volume rules look at."""
+
+    claims: Mapping[str, Claim] = EMPTY
+    volumes: Mapping[str, Volume] = EMPTY
+    classes: Mapping[str, StorageClass] = EMPTY
+    nodes: Mapping[str, VolumeNode] = EMPTY
+
+
+class Snapshot(Struct, frozen=True):
+    """One moment of the cluster and the provider, as far as growth knows."""
+
+    now: float
+    nodes: Mapping[str, Node] = EMPTY
+    pods_by_node: Mapping[str, tuple[Pod, ...]] = EMPTY  # bound ones, finished ones included
+    waiting_pods: tuple[Pod, ...] = ()  # not bound and not finished, oldest first
+    namespaces: Mapping[str, Labels] = EMPTY
+    daemon_sets: tuple[DaemonSet, ...] = ()
+    volumes: VolumeWorld = VolumeWorld()
+    pools: Mapping[str, NodePool] = EMPTY
+    requests: Mapping[str, NodeRequest] = EMPTY
+    removals: Mapping[str, NodeRemovalRequest] = EMPTY
+    offerings: tuple[Offering, ...] = ()
+    machines: Mapping[str, Machine] = EMPTY  # by name; as of machines_at
+    machines_at: float | None = None  # None: the provider has not answered yet, so nothing is known
