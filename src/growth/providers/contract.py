@@ -1,0 +1,60 @@
+"""What growth asks of a provider of machines. Asked by `controllers/apply` and `observe`; every provider keeps it.
+
+Outcomes, not exceptions: a provider tells "no capacity" from "refused", "try later" and "unknown". Unknown is not absent: only `Gone`
+says that a machine does not exist. Machines that do not carry our cluster id are never returned and never touched.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from growth.model.labels import NO_LABELS, Labels
+from growth.model.node import Taint
+from growth.model.offering import Machine, Offering
+from growth.model.outcome import Outcome
+from growth.model.resources import NOTHING, Resources
+
+
+class Order(Struct, frozen=True):
+    """A machine to launch. `name` is the NodeRequest's: the idempotency key."""
+
+    name: str
+    request_uid: str
+    cluster: str
+    pool: str
+    offering: str
+    location: str
+    labels: Labels = NO_LABELS  # of the node it becomes
+    annotations: Labels = NO_LABELS
+    taints: tuple[Taint, ...] = ()
+    allocatable: Resources = NOTHING
+    settings: str = ""  # name of the pool's provider settings
+
+
+class Gone(Struct, frozen=True):
+    """Positively absent, by id, while the provider was otherwise answering."""
+
+
+class ProviderError(Exception):
+    """The provider did not answer, or not credibly: nothing may be concluded."""
+
+
+class Provider(Protocol):
+    name: str
+
+    async def offerings(self) -> tuple[Offering, ...]:
+        """The catalogue; raises ProviderError."""
+
+    async def launch(self, order: Order) -> Outcome:
+        """Accepted (with machine_id; also when the name is taken by our own earlier launch), NoCapacity, Refused, TryLater, Unknown."""
+
+    async def describe(self, machine_id: str) -> Machine | Gone:
+        """One machine by id; raises ProviderError."""
+
+    async def list(self, cluster: str) -> tuple[Machine, ...]:
+        """All machines of this cluster; raises ProviderError rather than answer in part."""
+
+    async def delete(self, machine_id: str) -> Outcome:
+        """Accepted (also when already gone), Refused, TryLater, Unknown."""
