@@ -1,0 +1,71 @@
+# Everything a person runs. Each target makes the environment it needs: .venv, from the hash-locked requirements.
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+JOBS ?= 2
+SEEDS ?= 300
+BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard bench/*.py))))
+
+# The first Python of 3.11 or later on PATH; the rule below says what to do when there is none.
+PYTHON ?= $(shell for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$candidate >/dev/null && $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' && { echo $$candidate; break; }; done)
+
+.PHONY: help demo test lint unit e2e oracle sim bench docs lock format clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+demo: $(STAMP)  ## pending pods become machines, in the embedded cluster
+	$(BIN)/growth demo --once
+
+test: lint unit  ## lint and unit tests
+
+lint: $(STAMP)  ## style, types, layers, dependencies
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry src
+
+unit: $(STAMP)  ## unit tests only
+	$(BIN)/pytest -n $(JOBS)
+
+e2e: $(STAMP)  ## against the real control plane, built from source once
+	$(BIN)/python -m tests.e2e.controlplane.build
+	$(BIN)/pytest tests/e2e
+
+oracle: $(STAMP)  ## feasibility against the real scheduler's plugins
+	$(BIN)/python -m tests.oracle
+
+sim: $(STAMP)  ## seeds of trouble in the embedded cluster (SEEDS=300)
+	$(BIN)/growth sim --seeds $(SEEDS)
+
+bench: $(STAMP)  ## every benchmark, one after the other
+	@set -e; for name in $(BENCHES); do echo "== bench.$$name"; $(BIN)/python -m bench.$$name; done
+
+docs: $(STAMP)  ## the site, into site/
+	$(BIN)/zensical build --clean --strict
+
+format: $(STAMP)  ## let ruff put the code in order
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lock:  ## choose versions anew and write both lock files
+	@test -n "$(PYTHON)" || { echo "growth needs Python 3.11 or later on PATH (python3, python3.11 ... python3.14)." >&2; exit 1; }
+	$(PYTHON) -m venv .build/lock
+	.build/lock/bin/pip install --quiet --upgrade uv
+	.build/lock/bin/uv lock --quiet --upgrade
+	.build/lock/bin/uv export --quiet --format requirements-txt --no-emit-project --no-default-groups -o requirements.lock
+	.build/lock/bin/uv export --quiet --format requirements-txt --no-emit-project --all-groups -o requirements-dev.lock
+
+clean:  ## remove all that the other targets made
+	rm -rf .venv .build site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): requirements-dev.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "growth needs Python 3.11 or later on PATH (python3, python3.11 ... python3.14)." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "$(PYTHON) cannot make environments: install its venv module (python3-venv on Debian and Ubuntu)." >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
