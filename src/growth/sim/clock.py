@@ -1,0 +1,163 @@
+"""What time is it in the embedded world? Asked by everything in it: nothing waits, time jumps to the next timer.
+
+`VirtualLoop` is an asyncio event loop without sockets or threads. When no callback is ready, its clock moves to the next timer at once, so
+hours pass in milliseconds and the order of events depends on nothing but the program. `SimRuntime` is the Runtime that runs on it: one
+for each simulated process, so that a process can be killed and another started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from growth.runtime import Spawned
+
+Result = TypeVar("Result")
+
+START_OF_TIME: Final = 1_767_225_600.0  # 2026-01-01 00:00:00 UTC
+
+
+class Stalled(Exception):  # noqa: N818  (says what happened)
+    """Nothing is ready and no timer is set: whoever waits would wait for ever."""
+
+
+class _Leap:
+    """Stands where a loop keeps its selector: instead of blocking it moves the clock."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise Stalled("nothing is ready and no timer is set")
+        self.seconds += timeout
+        return []
+
+    def close(self) -> None:
+        return None
+
+
+class OrderedTask(asyncio.Task[Result]):
+    """A task with a hash from a counter: sets of tasks come out in the same order in every run."""
+
+    def __init__(self, work: Coroutine[Any, Any, Result], order: int, **keywords: Any) -> None:
+        self._order = order
+        super().__init__(work, **keywords)
+
+    def __hash__(self) -> int:
+        return self._order
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """An event loop whose time is virtual and starts at zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selector = _Leap()
+        self._tasks_made = 0
+        self.failures: list[BaseException] = []
+        self.set_task_factory(self._make_task)  # type: ignore[arg-type]  # the protocol spells out every overload
+        self.set_exception_handler(self._keep_failure)
+
+    def time(self) -> float:
+        return self._selector.seconds
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **keywords: Any) -> asyncio.Task[Any]:
+        self._tasks_made += 1
+        return OrderedTask(work, self._tasks_made, loop=loop, **keywords)
+
+    def _keep_failure(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.failures.append(context.get("exception") or RuntimeError(context["message"]))
+
+    def _process_events(self, _event_list: list[Any]) -> None:
+        """There is no I/O."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps in a selector, so nobody needs waking."""
+
+
+def run_virtual(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run to the end in virtual time, on a fresh loop; a failure in any callback is raised."""
+    loop = VirtualLoop()
+    try:
+        result = loop.run_until_complete(work)
+        _cancel_rest(loop)
+        if loop.failures:
+            raise loop.failures[0]
+        return result
+    finally:
+        loop.close()
+
+
+def _cancel_rest(loop: VirtualLoop) -> None:
+    left = sorted(asyncio.all_tasks(loop), key=hash)
+    for task in left:
+        task.cancel()
+    loop.run_until_complete(_all_ended(left))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+async def _all_ended(tasks: list[asyncio.Task[Any]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class SimRuntime:
+    """The Runtime of one simulated process. `skew_seconds` steps its wall clock; `kill` ends it where it stands."""
+
+    def __init__(self, seed: str, solve_seconds: float = 0.0) -> None:
+        self.failures: list[tuple[str, BaseException]] = []
+        self.skew_seconds = 0.0
+        self.solve_seconds = solve_seconds
+        self.is_dead = False
+        self._loop = asyncio.get_running_loop()
+        self._chance = random.Random(seed)
+        self._ids = random.Random(f"{seed}/ids")
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+
+    def now(self) -> float:
+        return START_OF_TIME + self._loop.time() + self.skew_seconds
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def within(self, seconds: float, work: Awaitable[Result]) -> Result:
+        async with asyncio.timeout(seconds):
+            return await work
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, Result]) -> Spawned:
+        task = self._loop.create_task(work, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._finished)
+        if self.is_dead:
+            task.cancel()
+        return task
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self.is_dead:
+            self.failures.append((task.get_name(), error))
+
+    async def offload(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        await asyncio.sleep(self.solve_seconds)
+        return function(*arguments)
+
+    def jitter(self) -> float:
+        return self._chance.random()
+
+    def new_id(self) -> str:
+        return f"{self._ids.getrandbits(128):032x}"
+
+    def kill(self) -> None:
+        """As kill -9: every task ends at its next step. Doors to the world must be shut by whoever kills."""
+        self.is_dead = True
+        for task in list(self._tasks):
+            task.cancel()
