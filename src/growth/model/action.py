@@ -44,6 +44,10 @@ class LaunchMachine(Struct, frozen=True, tag=True):
 
     request: Seen
     spec: NodeRequestSpec
+    labels: tuple[tuple[str, str], ...] = ()  # of the node it becomes
+    annotations: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()  # the start-up taint among them
+    settings: str = ""  # name of the pool's provider settings
 
 
 class RegisterNode(Struct, frozen=True, tag=True):
@@ -121,6 +125,7 @@ class FinishRemoval(Struct, frozen=True, tag=True):
 
     removal: Seen
     node_name: str
+    machine_id: str = ""
 
 
 class CancelRemoval(Struct, frozen=True, tag=True):
