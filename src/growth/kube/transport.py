@@ -42,5 +42,5 @@ class TransportError(Exception):
     """No (whole) answer. Whether the server acted on the request is unknown."""
 
 
-class NeverSent(TransportError):
+class NeverSent(TransportError):  # noqa: N818 - says what happened
     """No byte of the request left (no connection, no credentials): the server cannot have acted on it."""

@@ -1,0 +1,73 @@
+"""Where objects live: the address of each kind of thing as data.
+
+Asked by the client, the reflectors and the controllers. Adding a kind is adding a line.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from msgspec import Struct
+
+
+class Resource(Struct, frozen=True, gc=False):
+    """One kind of object as the API server addresses it; the core group is ""."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, name: str = "", namespace: str = "", subresource: str = "") -> str:
+        """The path of the collection (in all namespaces if none is named), of one object, or of a part of it."""
+        if namespace and not self.namespaced:
+            raise ValueError(f"{self} have no namespace, got {namespace!r}")
+        if name and self.namespaced and not namespace:
+            raise ValueError(f"{self} {name!r} needs a namespace")
+        parts = [f"/apis/{self.group}" if self.group else "/api", self.version]
+        parts += ["namespaces", quote(namespace, safe="")] if namespace else []
+        parts += [self.plural, *(quote(part, safe="") for part in (name, subresource) if part)]
+        return "/".join(parts)
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate")
+PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False)
+CUSTOM_RESOURCE_DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
+
+NODE_POOLS = Resource("growth.dev", "v1alpha1", "nodepools", "NodePool", namespaced=False)
+NODE_REQUESTS = Resource("growth.dev", "v1alpha1", "noderequests", "NodeRequest", namespaced=False)
+NODE_REMOVAL_REQUESTS = Resource("growth.dev", "v1alpha1", "noderemovalrequests", "NodeRemovalRequest", namespaced=False)
+POOL_AUTOSCALERS = Resource("growth.dev", "v1alpha1", "poolautoscalers", "PoolAutoscaler")
+CAPACITY_BUFFERS = Resource("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer")
+CAPACITY_BUFFERS_V1ALPHA1 = Resource("autoscaling.x-k8s.io", "v1alpha1", "capacitybuffers", "CapacityBuffer")
