@@ -1,0 +1,73 @@
+"""Imports point one way. The contracts stand in pyproject.toml; here they are run, and run again on a copy with a planted offence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.rows import imports_of_rows, row_modules
+from tests.house.tree import ROOT, python_files, text_of
+
+
+def run_import_linter(source_folder: Path) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(config_filename=sys.argv[1], no_cache=True))"
+    command = [sys.executable, "-c", code, str(ROOT / "pyproject.toml")]
+    environment = {**os.environ, "PYTHONPATH": str(source_folder)}
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd=source_folder)
+
+
+def plan_sources() -> dict[str, str]:
+    return {".".join(path.with_suffix("").parts[1:]): text_of(path) for path in python_files("src/growth/plan")}
+
+
+def test_no_import_breaks_the_layers() -> None:
+    finished = run_import_linter(ROOT / "src")
+    assert finished.returncode == 0, finished.stdout
+
+
+@pytest.mark.parametrize(
+    ("package", "line", "complaint"),
+    [
+        ("model", "import growth.solver", "growth.model -> growth.solver"),
+        ("kube", "import growth.plan", "growth.kube -> growth.plan"),
+        ("plan", "import growth.kube", "growth.plan -> growth.kube"),
+        ("solver", "import growth.runtime", "growth.solver -> growth.runtime"),
+        ("plan", "import asyncio", "growth.plan -> asyncio"),
+        ("model", "import numpy", "growth.model -> numpy"),
+        ("controllers", "import growth.sim", "growth.controllers -> growth.sim"),
+    ],
+)
+def test_a_planted_import_against_the_layers_is_noticed(tmp_path: Path, package: str, line: str, complaint: str) -> None:
+    shutil.copytree(ROOT / "src/growth", tmp_path / "growth", ignore=shutil.ignore_patterns("__pycache__"))
+    with (tmp_path / "growth" / package / "__init__.py").open("a") as opened:
+        opened.write(f"\n{line}\n")
+    finished = run_import_linter(tmp_path)
+    assert finished.returncode == 1
+    assert complaint in finished.stdout
+
+
+def test_a_package_without_a_layer_is_noticed(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "src/growth", tmp_path / "growth", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "growth" / "attic.py").write_text('"""Belongs nowhere."""\n')
+    finished = run_import_linter(tmp_path)
+    assert finished.returncode == 1
+    assert "attic" in finished.stdout
+
+
+def test_no_module_of_the_plan_imports_a_row() -> None:
+    assert imports_of_rows(plan_sources()) == []
+
+
+def test_a_row_that_imports_another_is_noticed() -> None:
+    sources = {
+        "growth.plan.demand": "def demands(): ...",
+        "growth.plan.scaleup": "from growth.plan.demand import demands\ndef plan(): ...",
+        "growth.plan.removal": "from growth.plan import scaleup\ndef plan(): ...",
+    }
+    assert row_modules(sources) == {"growth.plan.scaleup", "growth.plan.removal"}
+    assert imports_of_rows(sources) == ["growth.plan.removal imports the row growth.plan.scaleup"]
