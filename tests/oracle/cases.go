@@ -1,0 +1,98 @@
+package main
+
+// Reading one line: Kubernetes objects as the API server would hand them out, each on its own,
+// so that a malformed one is named and the others still count.
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	storagedefaults "k8s.io/kubernetes/pkg/apis/storage/v1"
+	kjson "sigs.k8s.io/json"
+)
+
+type writtenCase struct {
+	ID         json.RawMessage   `json:"id"`
+	Nodes      []json.RawMessage `json:"nodes"`
+	Pods       []json.RawMessage `json:"pods"`
+	Pod        json.RawMessage   `json:"pod"`
+	Namespaces []json.RawMessage `json:"namespaces"`
+	Volumes    []json.RawMessage `json:"persistentVolumes"`
+	Claims     []json.RawMessage `json:"persistentVolumeClaims"`
+	Classes    []json.RawMessage `json:"storageClasses"`
+	CSINodes   []json.RawMessage `json:"csiNodes"`
+	Settings   struct {
+		ComparisonOperators bool `json:"comparisonOperators"`
+	} `json:"settings"`
+}
+
+type readCase struct {
+	pod        *corev1.Pod
+	podProblem error
+	nodes      []*corev1.Node
+	badNodes   map[string]error
+	pods       []*corev1.Pod
+	namespaces []*corev1.Namespace
+	volumes    []*corev1.PersistentVolume
+	claims     []*corev1.PersistentVolumeClaim
+	classes    []*storagev1.StorageClass
+	csiNodes   []*storagev1.CSINode
+}
+
+func (w *writtenCase) read() *readCase {
+	c := &readCase{badNodes: map[string]error{}}
+	c.pod, c.podProblem = decode(w.Pod, coredefaults.SetObjectDefaults_Pod)
+	for _, raw := range w.Nodes {
+		node, err := decode(raw, coredefaults.SetObjectDefaults_Node)
+		if err != nil {
+			c.badNodes[nameOf(raw)] = err
+		} else {
+			c.nodes = append(c.nodes, node)
+		}
+	}
+	c.pods = decodeAll(w.Pods, coredefaults.SetObjectDefaults_Pod)
+	c.namespaces = decodeAll(w.Namespaces, coredefaults.SetObjectDefaults_Namespace)
+	c.volumes = decodeAll(w.Volumes, coredefaults.SetObjectDefaults_PersistentVolume)
+	c.claims = decodeAll(w.Claims, coredefaults.SetObjectDefaults_PersistentVolumeClaim)
+	c.classes = decodeAll(w.Classes, storagedefaults.SetObjectDefaults_StorageClass)
+	c.csiNodes = decodeAll(w.CSINodes, func(*storagev1.CSINode) {})
+	return c
+}
+
+func decodeAll[T any](raws []json.RawMessage, setDefaults func(*T)) []*T {
+	objects := make([]*T, 0, len(raws))
+	for _, raw := range raws {
+		if object, err := decode(raw, setDefaults); err == nil {
+			objects = append(objects, object)
+		}
+	}
+	return objects
+}
+
+// decode reads an object the way the API machinery does, with the defaults the API server would have filled in.
+func decode[T any](raw json.RawMessage, setDefaults func(*T)) (object *T, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			object, err = nil, fmt.Errorf("%v", problem)
+		}
+	}()
+	object = new(T)
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, object); err != nil {
+		return nil, err
+	}
+	setDefaults(object)
+	return object, nil
+}
+
+func nameOf(raw json.RawMessage) string {
+	var named struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	_ = json.Unmarshal(raw, &named)
+	return named.Metadata.Name
+}
