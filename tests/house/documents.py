@@ -6,9 +6,14 @@ src/growth/kube/watch.py. In the tree that ARCHITECTURE.md draws, every line is 
 
 from __future__ import annotations
 
+import ast
+import json
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import yaml
 
 from tests.house.tree import ROOT, project_files, text_of
 
@@ -16,9 +21,17 @@ PACKAGES = ("model", "solver", "plan", "kube", "providers", "controllers", "sim"
 FOLDERS = ("src", "tests", "bench", "docs", "deploy", ".ci", ".github", *PACKAGES)
 FILE_SUFFIXES = (".py", ".md", ".toml", ".lock", ".yml", ".yaml")
 
+READERS: dict[str, Callable[[str], object]] = {
+    "python": ast.parse,
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "yaml": lambda code: list(yaml.safe_load_all(code)),
+}
+
 CODE_BLOCK = re.compile(r"^(```|~~~)[^\n]*\n.*?^\1", re.MULTILINE | re.DOTALL)
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+BLOCK_OF_LANGUAGE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TREE_LINE = re.compile(r"^(?P<indent> {4,})(?P<name>[\w.-]+(?:/[\w.-]+)*/?)(?=\s|$)")
 
 
@@ -52,6 +65,11 @@ def broken_links(document: Path, text: str) -> list[str]:
     return [target for target in targets if target and not _inside_project((ROOT / document).parent / target)]
 
 
+def broken_code_blocks(text: str) -> list[str]:
+    """Code blocks that their own language refuses."""
+    return [f"{language}: {error}" for language, code in BLOCK_OF_LANGUAGE.findall(text) if (error := _why_not_code(language, code))]
+
+
 def unknown_make_targets(text: str, targets: frozenset[str]) -> list[str]:
     return [target for line in _commands(text) for target in re.findall(r"\bmake ([a-z0-9]+)", line) if target not in targets]
 
@@ -64,11 +82,21 @@ def make_targets() -> frozenset[str]:
     return frozenset(re.findall(r"^([a-z0-9]+):", text_of(Path("Makefile")), re.MULTILINE))
 
 
+def _why_not_code(language: str, code: str) -> str | None:
+    try:
+        if reader := READERS.get(language):
+            reader(code)
+    except (SyntaxError, ValueError, yaml.YAMLError) as error:
+        return str(error)
+    return None
+
+
 def _commands(text: str) -> Iterator[str]:
     """What a reader may type: code spans, and the lines of shell blocks."""
     yield from CODE_SPAN.findall(CODE_BLOCK.sub("", text))
-    for block in re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        yield from (line.partition("#")[0] for line in block.splitlines())
+    for language, block in BLOCK_OF_LANGUAGE.findall(text):
+        if language in {"sh", "bash", "console"}:
+            yield from (line.partition("#")[0] for line in block.splitlines())
 
 
 def _looks_like_path(span: str) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from growth.cli.app import COMMANDS
 from tests.house.documents import (
+    broken_code_blocks,
     broken_links,
     documents,
     make_targets,
@@ -33,6 +34,10 @@ def test_every_entry_of_the_tree_in_the_architecture_exists() -> None:
 
 def test_every_relative_link_leads_somewhere() -> None:
     assert [f"{document}: {link}" for document in documents() for link in broken_links(document, text_of(document))] == []
+
+
+def test_every_code_block_is_valid_in_its_language() -> None:
+    assert [f"{document}: {block}" for document in documents() for block in broken_code_blocks(text_of(document))] == []
 
 
 def test_every_make_target_that_a_document_names_exists() -> None:
@@ -69,3 +74,9 @@ def test_a_command_that_is_not_there_is_noticed() -> None:
     text = "Type `make fly` or `growth fly --now`.\n\n```sh\nmake swim   # make no mistake\n.venv/bin/growth swim\n```\n"
     assert unknown_make_targets(text, make_targets()) == ["fly", "swim"]
     assert unknown_growth_commands(text, COMMAND_NAMES) == ["fly", "swim"]
+
+
+@pytest.mark.parametrize(("language", "code"), [("python", "def plan(:\n"), ("json", "{,}\n"), ("toml", "a = = 1\n"), ("yaml", "a: [1\n")])
+def test_a_code_block_that_its_language_refuses_is_noticed(language: str, code: str) -> None:
+    assert len(broken_code_blocks(f"Text\n\n```{language}\n{code}```\n")) == 1
+    assert broken_code_blocks(f"Text\n\n```text\n{code}```\n") == []
