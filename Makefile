@@ -32,7 +32,7 @@ unit: $(STAMP)  ## unit tests only
 	$(BIN)/pytest -n $(JOBS)
 
 e2e: $(STAMP)  ## against the real control plane, built from source once
-	$(BIN)/python -m tests.e2e.controlplane.build
+	@$(BIN)/python -m tests.e2e.controlplane.build || test -z "$$CI"  # without it the tests say how to get it, and skip; not under CI
 	$(BIN)/pytest tests/e2e
 
 oracle: $(STAMP)  ## feasibility against the real scheduler's plugins
