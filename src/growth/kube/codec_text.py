@@ -1,0 +1,120 @@
+"""How one piece of JSON is read, and what is said when it cannot be. Asked by every decoder of the codec.
+
+UnreadableError is the one error inside the codec; it never leaves it: the noun carries the sentence instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from growth.model.instant import InstantError, parse_instant
+from growth.model.labels import NO_LABELS, Labels
+from growth.model.quantity import QuantityError, whole_value
+
+Part = TypeVar("Part")
+
+BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
+NULL: Final = b"null"
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+
+_READ = r"growth\.dev/|autoscaling\.x-k8s\.io/|karpenter\.sh/do-not-disrupt|cluster-autoscaler\.kubernetes\.io/|kubernetes\.io/config\.mirror"
+_READ_KEY = re.compile(_READ)
+_READ_RAW = re.compile(_READ.encode())
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_KEY = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
+_VALUE = re.compile(rf"({_NAME})?")
+_SHOWN = 80
+
+_anything = msgspec.json.Decoder()
+_texts = msgspec.json.Decoder(dict[str, str] | None)
+
+
+class UnreadableError(ValueError):
+    """One sentence on what could not be read."""
+
+
+def read(decoder: msgspec.json.Decoder[Part], raw: Raw | bytes, where: str) -> Part:
+    """Decode one part; UnreadableError says where in the object it is."""
+    try:
+        return decoder.decode(raw)
+    except BROKEN as error:
+        raise UnreadableError(f"{where}: {described(error)}") from None
+
+
+def described(error: Exception) -> str:
+    """One short sentence without the decoder's own punctuation for paths."""
+    text = str(error) or type(error).__name__
+    return " ".join(text.replace(" - at `$", " at `").split())[:400]
+
+
+def read_labels(items: Mapping[str, str] | None, where: str) -> Labels:
+    """Labels as Kubernetes allows them; a longer or stranger one makes the object malformed."""
+    for key, value in (items or {}).items():
+        if _KEY.fullmatch(key) is None:
+            raise UnreadableError(f"{where}: {shown(key)} is not a label key")
+        if _VALUE.fullmatch(value) is None:
+            raise UnreadableError(f"{where}: {shown(value)} is not a value for the label {key} (at most 63 letters, digits, '-', '_' and '.')")
+    return Labels(items) if items else NO_LABELS
+
+
+def read_annotations(raw: Raw) -> Labels:
+    """Only those growth reads; most objects have none of them, and their long ones are never looked at."""
+    if _READ_RAW.search(raw) is None:
+        return NO_LABELS
+    found = read(_texts, raw, "metadata.annotations") or {}
+    return Labels({key: value for key, value in found.items() if _READ_KEY.match(key)})
+
+
+def read_raw_labels(raw: Raw, where: str = "metadata.labels") -> Labels:
+    return read_labels(read(_texts, raw, where), where)
+
+
+def read_instant(text: str | None, where: str) -> float | None:
+    if text is None:
+        return None
+    try:
+        return parse_instant(text)
+    except InstantError as error:
+        raise UnreadableError(f"{where}: {error}") from None
+
+
+def read_amount(text: str | int | float, where: str) -> int:
+    """A quantity in whole units."""
+    try:
+        return whole_value(text)
+    except QuantityError as error:
+        raise UnreadableError(f"{where}: {error}") from None
+
+
+def shown(text: str) -> str:
+    """A foreign text, cut short, for a message."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}… ({len(text)} characters)"
+
+
+def salvage(raw: Raw | bytes) -> dict[str, Any]:
+    """The object as plain JSON if that is possible at all: an empty one otherwise."""
+    try:
+        found = _anything.decode(raw)
+    except BROKEN:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def salvage_text(found: Any, *path: str) -> str:
+    """The text at that path, or empty if there is none or it is something else."""
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def salvage_instant(found: Any, *path: str) -> float | None:
+    try:
+        return parse_instant(salvage_text(found, *path))
+    except InstantError:
+        return None

@@ -1,0 +1,162 @@
+"""Pods and pod templates as the API server writes them: only the fields growth reads.
+
+Asked by the codec. What repeats from pod to pod stays raw here, so that it can be recognised by its bytes and read only once.
+Every field may be absent or null (a bookmark's pod has null containers). Never holds on to more than one page of a list.
+"""
+
+from __future__ import annotations
+
+from msgspec import Raw, Struct
+
+NO_RAW = Raw(b"null")
+
+
+class WireMeta(Struct, frozen=True, gc=False, rename="camel"):
+    """metadata of any object."""
+
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    generation: int | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: Raw = NO_RAW
+    annotations: Raw = NO_RAW
+    owner_references: Raw = NO_RAW
+    finalizers: tuple[str, ...] | None = None
+
+
+class WireOwner(Struct, frozen=True, gc=False, rename="camel"):
+    kind: str
+    name: str
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class WireContainer(Struct, frozen=True, gc=False, rename="camel"):
+    name: str | None = None
+    resources: Raw = NO_RAW
+    ports: Raw = NO_RAW
+    restart_policy: str | None = None
+
+
+class WirePort(Struct, frozen=True, gc=False, rename={"host_port": "hostPort", "container_port": "containerPort", "host_ip": "hostIP"}):
+    host_port: int | None = None
+    container_port: int | None = None
+    protocol: str | None = None
+    host_ip: str | None = None
+
+
+class WireQuantities(Struct, frozen=True, gc=False, rename="camel"):
+    """resources of a container, of a pod or of a status."""
+
+    requests: dict[str, str | int | float] | None = None
+    limits: dict[str, str | int | float] | None = None
+
+
+class WireClaimSource(Struct, frozen=True, gc=False, rename="camel"):
+    claim_name: str | None = None
+    read_only: bool | None = None
+
+
+class WireClaimSpec(Struct, frozen=True, gc=False, rename="camel"):
+    storage_class_name: str | None = None
+
+
+class WireClaimTemplate(Struct, frozen=True, gc=False, rename="camel"):
+    spec: WireClaimSpec | None = None
+
+
+class WireEphemeralSource(Struct, frozen=True, gc=False, rename="camel"):
+    volume_claim_template: WireClaimTemplate | None = None
+
+
+class WireCsiSource(Struct, frozen=True, gc=False, rename="camel"):
+    driver: str | None = None
+    read_only: bool | None = None
+
+
+class WireDisk(Struct, frozen=True, gc=False, rename={"pd_name": "pdName", "volume_id": "volumeID", "read_only": "readOnly"}):
+    """A disk named in the pod itself: GCE, EBS, iSCSI or RBD."""
+
+    pd_name: str | None = None
+    volume_id: str | None = None
+    iqn: str | None = None
+    monitors: tuple[str, ...] | None = None
+    pool: str | None = None
+    image: str | None = None
+    read_only: bool | None = None
+
+
+class WireAny(Struct, frozen=True, gc=False):
+    """Something whose presence alone counts."""
+
+
+class WireVolume(Struct, frozen=True, gc=False, rename="camel"):
+    name: str | None = None
+    persistent_volume_claim: WireClaimSource | None = None
+    ephemeral: WireEphemeralSource | None = None
+    csi: WireCsiSource | None = None
+    empty_dir: WireAny | None = None
+    host_path: WireAny | None = None
+    gce_persistent_disk: WireDisk | None = None
+    aws_elastic_block_store: WireDisk | None = None
+    iscsi: WireDisk | None = None
+    rbd: WireDisk | None = None
+
+
+class WirePodSpec(Struct, frozen=True, gc=False, rename="camel"):
+    node_name: str | None = None
+    containers: tuple[WireContainer, ...] | None = None
+    init_containers: tuple[WireContainer, ...] | None = None
+    overhead: Raw = NO_RAW
+    resources: Raw = NO_RAW
+    tolerations: Raw = NO_RAW
+    node_selector: Raw = NO_RAW
+    affinity: Raw = NO_RAW
+    topology_spread_constraints: Raw = NO_RAW
+    volumes: tuple[WireVolume, ...] | None = None
+    host_network: bool | None = None
+    scheduling_gates: tuple[WireAny, ...] | None = None
+    resource_claims: tuple[WireAny, ...] | None = None
+    priority: int | None = None
+    scheduler_name: str | None = None
+    termination_grace_period_seconds: int | None = None
+
+
+class WireContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
+    name: str | None = None
+    resources: Raw = NO_RAW
+    allocated_resources: Raw = NO_RAW
+
+
+class WireCondition(Struct, frozen=True, gc=False, rename="camel"):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    last_transition_time: str | None = None
+
+
+class WirePodStatus(Struct, frozen=True, gc=False, rename="camel"):
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    conditions: Raw = NO_RAW
+    container_statuses: tuple[WireContainerStatus, ...] | None = None
+    init_container_statuses: tuple[WireContainerStatus, ...] | None = None
+    resources: Raw = NO_RAW
+    allocated_resources: Raw = NO_RAW
+
+
+class WirePod(Struct, frozen=True, gc=False, rename="camel"):
+    metadata: WireMeta | None = None
+    spec: WirePodSpec | None = None
+    status: WirePodStatus | None = None
+
+
+class WireTemplate(Struct, frozen=True, gc=False, rename="camel"):
+    """A pod template: of a DaemonSet, a Deployment, a Job."""
+
+    metadata: WireMeta | None = None
+    spec: WirePodSpec | None = None

@@ -1,0 +1,44 @@
+"""RFC 3339 instants as the API writes them, and the float seconds since the epoch that growth counts in.
+
+Asked by the codec and by every plan that writes a status. Reads any offset and any number of decimals; writes UTC only. Never reads a clock.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class InstantError(ValueError):
+    """The text is not an RFC 3339 instant."""
+
+
+def parse_instant(text: str) -> float:
+    """Seconds since the epoch; raises InstantError with the text in its message."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise _not_an_instant(text) from None
+    if moment.tzinfo is None or text[10] not in "Tt" or text[13] != ":" or len(text) < 20:
+        raise _not_an_instant(text)
+    return (moment - _EPOCH) / _MICROSECOND / 1e6
+
+
+def format_instant(at: float) -> str:
+    """To the second, as Kubernetes writes metav1.Time; a fraction is cut off."""
+    return _moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_precise_instant(at: float) -> str:
+    """To the microsecond, as Kubernetes writes metav1.MicroTime."""
+    return _moment(at).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _moment(at: float) -> datetime:
+    return _EPOCH + timedelta(microseconds=round(at * 1e6))
+
+
+def _not_an_instant(text: str) -> InstantError:
+    return InstantError(f"{text[:64]!r} is not an RFC 3339 instant (example: 2026-03-29T01:30:00Z)")
