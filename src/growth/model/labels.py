@@ -10,9 +10,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeVar, overload
 
 from msgspec import Struct
+
+Default = TypeVar("Default")
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -35,6 +37,16 @@ class Labels(Mapping[str, str]):
 
     def __getitem__(self, key: str) -> str:
         return self._items[key]
+
+    @overload
+    def get(self, key: str, /) -> str | None: ...
+
+    @overload
+    def get(self, key: str, /, default: str | Default) -> str | Default: ...
+
+    def get(self, key: str, /, default: str | Default | None = None) -> str | Default | None:
+        """Every rule asks this of every node; the inherited one pays for an exception where the key is absent."""
+        return self._items.get(key, default)
 
     def __contains__(self, key: object) -> bool:
         return key in self._items

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from growth.model.labels import NO_LABELS, Labels, NodeSelectorTerm
+from growth.model.labels import NO_LABELS, Labels, LabelSelector, NodeSelectorTerm
 
 
 class Claim(Struct, frozen=True, gc=False):
@@ -21,6 +21,10 @@ class Claim(Struct, frozen=True, gc=False):
     request_bytes: int = 0
     deleted_at: float | None = None
     uid: str = ""
+    selector: LabelSelector | None = None  # of the volumes it accepts
+    volume_mode: str = "Filesystem"
+    attributes_class: str = ""
+    owner_uid: str = ""  # of the controlling owner: an ephemeral claim must be its pod's
 
     @property
     def key(self) -> str:
@@ -40,6 +44,10 @@ class Volume(Struct, frozen=True, gc=False):
     phase: str = "Available"
     capacity_bytes: int = 0
     access_modes: tuple[str, ...] = ()
+    claim_uid: str = ""
+    volume_mode: str = "Filesystem"
+    attributes_class: str = ""
+    deleted_at: float | None = None
 
 
 class StorageClass(Struct, frozen=True, gc=False):
