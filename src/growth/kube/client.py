@@ -156,9 +156,9 @@ class Client:
         path = resource.path(namespace=item.get("metadata", {}).get("namespace", ""))
         return await self._write("POST", path, item, lane=lane)
 
-    async def replace(self, resource: Resource, item: Object, subresource: str = "", lane: Lane = Lane.NORMAL) -> bytes:
+    async def replace(self, resource: Resource, item: Object, subresource: str = "") -> bytes:
         """Put the object in place of the stored one; with a resourceVersion in it only if that is still the stored one's."""
-        return await self._write("PUT", _path_of(resource, item, subresource), item, lane=lane)
+        return await self._write("PUT", _path_of(resource, item, subresource), item)
 
     async def apply(self, resource: Resource, item: Object, subresource: str = "", *, force: bool = True) -> bytes:
         """Server-side apply: make these fields ours and leave the others alone."""

@@ -1,0 +1,153 @@
+"""Which process leads? Asked before every write through the fence; the answer comes from one Lease object.
+
+Only the monotonic clock decides: a contender watches whether the record changes and counts from when it saw the change, so clocks that differ
+or step do no harm. The times written into the record are for people.
+
+    the record                                   a contender
+    does not exist ............................. creates it, unless it saw a live holder a moment ago
+    names nobody ............................... takes it
+    names me, and my fence still holds ......... renews it
+    names anyone, unchanged for its duration ... takes it
+    names anyone, changed since ................ waits
+
+The fence holds for `deadline_seconds` from the moment the last successful renewal was *asked for*; others wait `duration_seconds` from when they
+saw it. The difference is what a write that began in time may still take.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec import Struct
+
+from growth.kube.client import Client
+from growth.kube.errors import KubeError, NotFound
+from growth.kube.exchange import ClientSettings
+from growth.kube.resources import LEASES
+from growth.kube.transport import Transport
+from growth.model.instant import format_precise_instant
+from growth.runtime import Runtime
+
+
+class LeaseSettings(Struct, frozen=True):
+    name: str = "growth"
+    namespace: str = "growth-system"
+    duration_seconds: int = 15
+    deadline_seconds: float = 10.0
+    retry_seconds: float = 2.0
+    request_seconds: float = 1.5  # below the retry period: one hung request must not cost two renewals
+
+    def __post_init__(self) -> None:
+        if not 0 < self.request_seconds < self.retry_seconds < self.deadline_seconds < self.duration_seconds:
+            raise ValueError("lease times must grow: request_seconds < retry_seconds < deadline_seconds < duration_seconds")
+
+
+class Fence:
+    """Whether a write may begin now. One float, so any thread may read it."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._until = -math.inf
+        self.term = 0  # grows each time leadership is won: what was begun in an earlier term must not be finished
+
+    def holds(self) -> bool:
+        return self._monotonic() < self._until
+
+    def extend(self, until: float) -> None:
+        if not self.holds():
+            self.term += 1
+        self._until = until
+
+    def close(self) -> None:
+        self._until = -math.inf
+
+
+class Election:
+    """Contends for one lease with a client of its own. `identity` must be new in each process."""
+
+    def __init__(self, transport: Transport, runtime: Runtime, identity: str, settings: LeaseSettings | None = None, fence: Fence | None = None) -> None:
+        self.settings = settings or LeaseSettings()
+        self.identity = identity
+        self.fence = fence or Fence(runtime.monotonic)
+        self.holder = ""  # as last seen
+        self.failure: Exception | None = None  # of the last attempt
+        self._runtime = runtime
+        self._client = Client(transport, runtime, ClientSettings(timeout_seconds=self.settings.request_seconds, attempts=1))
+        self._record: dict[str, Any] | None = None  # as last seen
+        self._seen_at = -math.inf  # when it was first seen so
+        self._uncertain = True  # it must be read before it is written
+
+    async def run(self) -> NoReturn:
+        """Contend and renew until cancelled; call `release` afterwards."""
+        while True:
+            began_at = self._runtime.monotonic()
+            await self._attempt()
+            spent = self._runtime.monotonic() - began_at
+            pause = self.settings.retry_seconds if self.fence.holds() else self.settings.retry_seconds * (1 + self._runtime.jitter() / 5)
+            await self._runtime.sleep(max(0.0, pause - spent))
+
+    async def release(self) -> None:
+        """Let another lead at once. Only after every write of ours has ended."""
+        led = self.fence.holds()
+        self.fence.close()
+        if not led or self._record is None:
+            return
+        try:
+            await self._client.replace(LEASES, self._renewed(self._record, holder=""))
+        except KubeError as failure:
+            self.failure = failure  # then the others wait for it to run out
+
+    async def _attempt(self) -> None:
+        try:
+            if self._uncertain or not self.fence.holds():
+                await self._read()
+            if self._is_free():
+                await self._take()
+            self._uncertain, self.failure = False, None
+        except Exception as failure:  # whatever it was: an election that ends would leave nobody to lead
+            self._uncertain, self.failure = True, failure
+
+    async def _read(self) -> None:
+        try:
+            self._see(await self._client.get(LEASES, self.settings.name, self.settings.namespace))
+        except NotFound:
+            if not self._is_free():
+                raise  # deleted under a leader that may not know yet
+            self._record, self.holder = None, ""
+
+    def _is_free(self) -> bool:
+        if self._record is None or not self.holder:
+            return True
+        if self.holder == self.identity and self.fence.holds():
+            return True
+        promised = self._record["spec"].get("leaseDurationSeconds") or self.settings.duration_seconds
+        return self._runtime.monotonic() >= self._seen_at + float(promised)
+
+    async def _take(self) -> None:
+        asked_at = self._runtime.monotonic()
+        record = self._renewed(self._record or self._blank(), self.identity)
+        write = self._client.create if self._record is None else self._client.replace
+        self._see(await write(LEASES, record))
+        self.fence.extend(asked_at + self.settings.deadline_seconds)
+
+    def _see(self, body: bytes) -> None:
+        record = msgspec.json.decode(body, type=dict[str, Any])
+        changed = self._record is None or self._record["metadata"]["resourceVersion"] != record["metadata"]["resourceVersion"]
+        if changed:
+            self._seen_at = self._runtime.monotonic()
+        self._record = record
+        self.holder = record.setdefault("spec", {}).get("holderIdentity") or ""
+
+    def _blank(self) -> dict[str, Any]:
+        metadata = {"name": self.settings.name, "namespace": self.settings.namespace}
+        return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": {}}
+
+    def _renewed(self, record: dict[str, Any], holder: str) -> dict[str, Any]:
+        stamp = format_precise_instant(self._runtime.now())
+        spec = record["spec"] | {"holderIdentity": holder, "leaseDurationSeconds": self.settings.duration_seconds, "renewTime": stamp}
+        if holder != (record["spec"].get("holderIdentity") or ""):
+            spec |= {"acquireTime": stamp, "leaseTransitions": (record["spec"].get("leaseTransitions") or 0) + bool(holder)}
+        return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": record["metadata"], "spec": spec}
