@@ -1,0 +1,67 @@
+"""How does a packing read as an answer? Asked by `solver/solve` at the end: counts of classes are dealt out to the demand classes they were made of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from growth.solver.bins import Bins
+from growth.solver.layout import IntArray, Layout
+from growth.solver.problem import Placement, PlacementSolution, PlannedNode, Stage, Unplaced
+from growth.solver.unplaced import why_unplaced
+
+
+def write_answer(bins: Bins, left_over: IntArray, lower_bound: float, stages: tuple[Stage, ...]) -> PlacementSolution:
+    """The solution of what stands in the bins; `left_over` pods of each class found no place."""
+    layout = bins.layout
+    if not layout.problem.demands or not layout.count.sum():
+        return PlacementSolution("NoDemands", stages=stages)
+    dealer = _Dealer(layout)
+    placements = []
+    for room in range(bins.rooms):
+        contents = dealer.deal(bins.contents[room])
+        placements += [Placement(demand, int(layout.room_index[room]), count) for demand, count in contents]
+    nodes = [PlannedNode(int(layout.choice_index[bins.choice[number]]), dealer.deal(bins.contents[number])) for number in planned(bins)]
+    unplaced = []
+    for index in np.flatnonzero(left_over):
+        reasons = why_unplaced(bins, int(index))
+        unplaced += [Unplaced(demand, count, reasons) for demand, count in dealer.deal({int(index): int(left_over[index])})]
+    return PlacementSolution(
+        "IncompletePlacement" if unplaced else "AllPlaced",
+        placements=tuple(sorted(placements, key=lambda one: (one.room, one.demand))),
+        nodes=tuple(nodes),
+        unplaced=tuple(sorted(unplaced, key=lambda one: one.demand)),
+        price_per_hour=price_of(bins),
+        lower_bound=lower_bound,
+        stages=stages,
+    )
+
+
+def planned(bins: Bins) -> list[int]:
+    """Planned nodes that hold something."""
+    return [number for number in range(bins.rooms, bins.size) if bins.contents[number]]
+
+
+def price_of(bins: Bins) -> float:
+    """What the planned nodes cost, their price of existence included."""
+    return float(sum(float(bins.layout.price[bins.choice[number]]) for number in planned(bins)))
+
+
+class _Dealer:
+    """Hands out the demand classes of a class, one after the other."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._hands = [[[demand, layout.problem.demands[demand].count] for demand in members] for members in layout.members]
+
+    def deal(self, counts: dict[int, int]) -> tuple[tuple[int, int], ...]:
+        dealt: dict[int, int] = {}
+        for index, wanted in sorted(counts.items()):
+            hand, missing = self._hands[index], wanted
+            while missing:
+                demand, left = hand[-1]
+                taken = min(left, missing)
+                dealt[demand] = dealt.get(demand, 0) + taken
+                missing -= taken
+                hand[-1][1] -= taken
+                if not hand[-1][1]:
+                    hand.pop()
+        return tuple(sorted(dealt.items()))
