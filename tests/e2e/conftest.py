@@ -1,0 +1,68 @@
+"""The fixtures of the e2e tests: one real control plane for a test run, and an empty cluster on it for each test.
+
+    def test_something(cluster: ControlPlane) -> None:   # clean, everything running
+    def test_a_cut(cluster: ControlPlane, proxy: Proxy)  # the same behind a line that can be cut
+
+Missing binaries are built before the first test, outside any test's timeout. Where that cannot be done the tests skip and say why; with `CI` set they fail.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controlplane import build
+from tests.e2e.controlplane.cluster import ControlPlane
+from tests.e2e.controlplane.proxy import Proxy
+
+ASSETS: pytest.StashKey[build.Assets | str] = pytest.StashKey()
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.e2e)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what is missing, if any test here is going to run; a run split over workers builds in the first that gets the lock."""
+    if session.config.option.collectonly or not any(item.path.is_relative_to(HERE) for item in session.items):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    try:
+        session.config.stash[ASSETS] = build.obtain(say=reporter.write_line if reporter else print)
+    except build.AssetsMissingError as missing:
+        session.config.stash[ASSETS] = str(missing)
+
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The control plane of this run. Tests take `cluster`; this is for those that look after the empty cluster themselves."""
+    assets = request.config.stash[ASSETS]
+    if isinstance(assets, str):
+        if os.environ.get("CI"):
+            pytest.fail(assets, pytrace=False)
+        pytest.skip(assets)
+    with ControlPlane(assets, tmp_path_factory.mktemp("control-plane")) as plane:
+        yield plane
+
+
+@pytest.fixture
+def cluster(control_plane: ControlPlane) -> ControlPlane:
+    """An empty cluster: no nodes, no objects but those every cluster begins with, no custom resource definitions, an empty audit log.
+
+    What a test leaves behind stays for a look after a failure, and goes when the next test begins.
+    """
+    control_plane.clean()
+    return control_plane
+
+
+@pytest.fixture
+def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
+    """A line to the API server that can be cut, silenced and delayed: `cluster.kubeconfig_for(name, groups, server=proxy.url)`."""
+    with Proxy(control_plane.port) as line:
+        yield line

@@ -1,0 +1,58 @@
+"""Objects that e2e tests put into a real cluster, as plain data. Asked by the tests; knows nothing of growth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Manifest = dict[str, Any]
+
+
+def kwok_node(
+    name: str,
+    *,
+    cpu: str = "4",
+    memory: str = "16Gi",
+    pods: int = 110,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[Mapping[str, str]] = (),
+) -> Manifest:
+    """A node that kwok keeps Ready, with this much to give."""
+    resources = {"cpu": cpu, "memory": memory, "ephemeral-storage": "100Gi", "pods": str(pods)}
+    well_known = {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {**well_known, **(labels or {})}},
+        "spec": {"taints": list(taints)},
+        "status": {"capacity": resources, "allocatable": resources},
+    }
+
+
+def namespace(name: str) -> Manifest:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def deployment(name: str, replicas: int, *, cpu: str = "100m", memory: str = "64Mi", where: str = "default") -> Manifest:
+    """So many equal pods, with these requests."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": where},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": _template(name, cpu, memory)},
+    }
+
+
+def job(name: str, *, cpu: str = "100m", memory: str = "64Mi", where: str = "default") -> Manifest:
+    """One pod that runs to its end, which under kwok comes at once."""
+    template = _template(name, cpu, memory)
+    template["spec"]["restartPolicy"] = "Never"
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": where}, "spec": {"template": template}}
+
+
+def _template(name: str, cpu: str, memory: str) -> Manifest:
+    requests = {"cpu": cpu, "memory": memory}
+    return {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "main", "image": "registry.invalid/main:1", "resources": {"requests": requests}}]},
+    }
