@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from growth.kube.codec_text import UnreadableError, read, read_annotations, read_instant
+from growth.kube.codec_text import UnreadableError, read, read_annotations, read_optional_instant
 from growth.kube.wire import WireMeta
 from growth.model.action import Seen
 from growth.model.api import API_GROUP, API_VERSION, FINALIZER
@@ -94,7 +94,7 @@ def read_node_request(raw: Raw | bytes) -> NodeRequest:
         finalizers=meta.finalizers or (),
         created_at=created_at,
         deleted_at=_deleted_at(meta),
-        changed_at=read_instant(status.last_transition_time, "status.lastTransitionTime") or created_at,
+        changed_at=read_optional_instant(status.last_transition_time, "status.lastTransitionTime") or created_at,
     )
 
 
@@ -110,16 +110,16 @@ def read_node_removal_request(raw: Raw | bytes) -> NodeRemovalRequest:
         finalizers=meta.finalizers or (),
         created_at=_created_at(meta),
         deleted_at=_deleted_at(meta),
-        attempted_at=read_instant(status.remove_attempted_at, "status.removeAttemptedAt"),
+        attempted_at=read_optional_instant(status.remove_attempted_at, "status.removeAttemptedAt"),
     )
 
 
 def _created_at(meta: WireMeta) -> float:
-    return read_instant(meta.creation_timestamp, "metadata.creationTimestamp") or 0.0
+    return read_optional_instant(meta.creation_timestamp, "metadata.creationTimestamp") or 0.0
 
 
 def _deleted_at(meta: WireMeta) -> float | None:
-    return read_instant(meta.deletion_timestamp, "metadata.deletionTimestamp")
+    return read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp")
 
 
 def encode_node_request(name: str, spec: NodeRequestSpec, pool: Seen, labels: Mapping[str, str] | None = None) -> bytes:

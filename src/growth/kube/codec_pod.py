@@ -6,9 +6,10 @@ hashed, and a shape that was read once is found again by that hash. Never raises
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from collections.abc import Sequence
+from hashlib import sha256
 from sys import intern
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -17,17 +18,16 @@ from growth.kube.codec_intern import Interned, Memo
 from growth.kube.codec_shape import ShapeSource, read_shape
 from growth.kube.codec_text import (
     BROKEN,
-    MIRROR,
     NULL,
     described,
     read,
-    read_annotations,
     read_instant,
     salvage,
     salvage_instant,
     salvage_text,
 )
-from growth.kube.wire import WireCondition, WireMeta, WireOwner, WirePod, WirePodSpec, WirePodStatus, WireTemplate, WireVolume
+from growth.kube.codec_volumes import has_local_data, telling_volumes, volume_uses
+from growth.kube.wire import WireAnnotations, WireCondition, WireOwner, WirePod, WirePodMeta, WirePodSpec, WirePodStatus, WireTemplate, WireVolume
 from growth.model.labels import NO_LABELS, Labels
 from growth.model.pod import Owner, Pod, PodShape
 
@@ -36,9 +36,11 @@ _template = msgspec.json.Decoder(WireTemplate)
 _owners = msgspec.json.Decoder(tuple[WireOwner, ...] | None)
 _conditions = msgspec.json.Decoder(tuple[WireCondition, ...] | None)
 
-_NO_META = WireMeta()
+_NO_ANNOTATIONS = WireAnnotations()
+_NO_META = WirePodMeta()
 _NO_SPEC = WirePodSpec()
 _NO_STATUS = WirePodStatus()
+_MIRROR: Final = "kubernetes.io/config.mirror"
 _BETWEEN: Final = b"\x1f"  # no JSON text holds this byte
 
 
@@ -69,35 +71,41 @@ class PodDecoder:
         except BROKEN as error:
             return PodShape(namespace=namespace, malformed=described(error))
 
-    def _read(self, meta: WireMeta, spec: WirePodSpec, status: WirePodStatus) -> Pod:
-        node_name = spec.node_name
+    def _read(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus) -> Pod:
+        node_name, deleted_at = spec.node_name, meta.deletion_timestamp
         owner = self._owner(meta.owner_references)
         annotations = self._annotations_of(meta.annotations)
+        volumes = telling_volumes(spec.volumes) if spec.volumes else ()
+        is_settled_daemon = bool(node_name) and owner is not None and owner.kind == "DaemonSet"
         return Pod(
             meta.name or "",
-            self._shape(meta, spec, status, bool(node_name) and owner is not None and owner.kind == "DaemonSet"),
+            self._settled_shape(meta, spec, status) if is_settled_daemon else self._shape(meta, spec, status, volumes),
             meta.uid or "",
             owner,
             intern(node_name) if node_name else "",
             intern(status.nominated_node_name) if status.nominated_node_name else "",
             intern(status.phase) if status.phase else "Pending",
-            self._instant(meta.creation_timestamp, "metadata.creationTimestamp") or 0.0,
-            self._instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
+            self._instant(meta.creation_timestamp, "metadata.creationTimestamp") if meta.creation_timestamp else 0.0,
+            self._instant(deleted_at, "metadata.deletionTimestamp") if deleted_at else None,
             None if node_name else self._unschedulable_at(meta, status),
             bool(spec.scheduling_gates),
-            MIRROR in annotations,
+            _MIRROR in annotations,
             annotations,
             30 if spec.termination_grace_period_seconds is None else spec.termination_grace_period_seconds,
-            _has_local_data(spec.volumes),
+            has_local_data(volumes) if volumes else False,
             meta.resource_version or "",
         )
 
-    def _shape(self, meta: WireMeta, spec: WirePodSpec, status: WirePodStatus, is_settled_daemon: bool) -> PodShape:
-        source = ShapeSource(meta.namespace or "", meta.labels, spec, status, is_settled_daemon)
-        if is_settled_daemon:  # its bytes name its node, so they never repeat
-            return self._one_shape.one(read_shape(source))
-        key = _fingerprint(meta, spec, status)
-        return self._shapes.get(key) or self._shapes.put(key, self._one_shape.one(read_shape(source)))
+    def _shape(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]) -> PodShape:
+        key = _fingerprint(meta, spec, status, volumes)
+        known = self._shapes.get(key)
+        if known is not None:
+            return known
+        return self._shapes.put(key, self._one_shape.one(read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status))))
+
+    def _settled_shape(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus) -> PodShape:
+        """Of a DaemonSet's pod that has its node: its bytes name that node, so they never repeat, but the shape without it does."""
+        return self._one_shape.one(read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status, is_settled_daemon=True)))
 
     def _owner(self, raw: Raw) -> Owner | None:
         text = bytes(raw)
@@ -111,32 +119,33 @@ class PodDecoder:
                 return self._owners.put(text, Owner(wire.kind, wire.name, wire.uid, wire.api_version))
         return None
 
-    def _annotations_of(self, raw: Raw) -> Labels:
-        found = read_annotations(raw)
-        return self._annotations.one(found) if found else NO_LABELS
+    def _annotations_of(self, wire: WireAnnotations | None) -> Labels:
+        if wire is None or wire == _NO_ANNOTATIONS:
+            return NO_LABELS
+        values = zip(WireAnnotations.__struct_encode_fields__, msgspec.structs.astuple(wire), strict=True)
+        return self._annotations.one(Labels({key: value for key, value in values if value is not None}))
 
-    def _instant(self, text: str | None, where: str) -> float | None:
-        if text is None:
-            return None
+    def _instant(self, text: str, where: str) -> float:
         known = self._instants.get(text)
-        if known is not None:
-            return known
-        at = read_instant(text, where)
-        return None if at is None else self._instants.put(text, at)
+        return self._instants.put(text, read_instant(text, where)) if known is None else known
 
-    def _unschedulable_at(self, meta: WireMeta, status: WirePodStatus) -> float | None:
+    def _unschedulable_at(self, meta: WirePodMeta, status: WirePodStatus) -> float | None:
         for condition in read(_conditions, status.conditions, "status.conditions") or ():
             if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
-                return self._instant(condition.last_transition_time or meta.creation_timestamp, "status.conditions") or 0.0
+                since = condition.last_transition_time or meta.creation_timestamp
+                return self._instant(since, "status.conditions") if since else 0.0
         return None
 
 
-def _fingerprint(meta: WireMeta, spec: WirePodSpec, status: WirePodStatus) -> bytes:
+def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]) -> bytes:
     """Equal for two pods only if scheduling sees the same."""
-    rest = f"{meta.namespace}\x1f{spec.priority}\x1f{spec.scheduler_name}\x1f{spec.host_network}\x1f{bool(spec.resource_claims)}"
-    parts: list[Any] = [
-        rest.encode(),
+    parts: list[Raw | bytes] = [
+        (meta.namespace or "").encode(),
         meta.labels,
+        spec.priority,
+        spec.scheduler_name,
+        spec.host_network,
+        spec.resource_claims,
         spec.overhead,
         spec.resources,
         spec.tolerations,
@@ -147,27 +156,18 @@ def _fingerprint(meta: WireMeta, spec: WirePodSpec, status: WirePodStatus) -> by
         status.allocated_resources,
     ]
     for container in spec.containers or ():
-        parts += ((container.name or "").encode(), container.resources, container.ports)
+        parts += (container.name, container.resources, container.ports)
     for container in spec.init_containers or ():
-        parts += (b"init", (container.name or "").encode(), (container.restart_policy or "").encode(), container.resources, container.ports)
-    for container_status in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
-        parts += (b"status", (container_status.name or "").encode(), container_status.resources, container_status.allocated_resources)
-    _add_volumes(parts, spec.volumes)
+        parts += (b"init", container.name, container.restart_policy, container.resources, container.ports)
+    for container_status in status.container_statuses or ():
+        parts += (b"status", container_status.name, container_status.resources, container_status.allocated_resources)
+    for container_status in status.init_container_statuses or ():
+        parts += (b"status", container_status.name, container_status.resources, container_status.allocated_resources)
+    if volumes:
+        parts.append(repr(list(volume_uses(volumes))).encode())
     if b"PodResizePending" in bytes(status.conditions):
         parts.append(status.conditions)
-    return blake2b(_BETWEEN.join(parts), digest_size=16).digest()
-
-
-def _add_volumes(parts: list[Any], volumes: tuple[WireVolume, ...] | None) -> None:
-    for volume in volumes or ():
-        if volume.persistent_volume_claim or volume.ephemeral or volume.csi:
-            parts += (b"volume", repr(volume).encode())
-        elif volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.iscsi or volume.rbd:
-            parts += (b"disk", repr(volume).encode())
-
-
-def _has_local_data(volumes: tuple[WireVolume, ...] | None) -> bool:
-    return any(volume.empty_dir is not None or volume.host_path is not None for volume in volumes or ())
+    return sha256(_BETWEEN.join(parts)).digest()
 
 
 def _salvaged(raw: Raw | bytes, why: str) -> Pod:

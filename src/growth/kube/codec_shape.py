@@ -5,7 +5,7 @@ A part that cannot be read is left out and named in `malformed`; the other parts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -14,7 +14,7 @@ from msgspec import Raw
 from growth.kube.codec_rules import node_term, node_terms, pod_term, toleration, topology_spread
 from growth.kube.codec_text import UnreadableError, read, read_raw_labels
 from growth.kube.codec_volumes import volume_uses
-from growth.kube.wire import WireCondition, WireContainer, WireContainerStatus, WirePodSpec, WirePodStatus, WirePort, WireQuantities
+from growth.kube.wire import WireAny, WireCondition, WireContainer, WireContainerStatus, WirePodSpec, WirePodStatus, WirePort, WireQuantities
 from growth.kube.wire_scheduling import WireAffinity, WirePodAffinity, WireSpread, WireToleration
 from growth.model.labels import NO_LABELS, Labels, NodeSelectorTerm
 from growth.model.pod import HostPort, PodAffinityTerm, PodShape, PreferredNodes, PreferredPods
@@ -31,6 +31,10 @@ _tolerations = msgspec.json.Decoder(tuple[WireToleration, ...] | None)
 _affinity = msgspec.json.Decoder(WireAffinity | None)
 _spread = msgspec.json.Decoder(tuple[WireSpread, ...] | None)
 _conditions = msgspec.json.Decoder(tuple[WireCondition, ...] | None)
+_number = msgspec.json.Decoder(int | None)
+_text = msgspec.json.Decoder(str | None)
+_switch = msgspec.json.Decoder(bool | None)
+_claims = msgspec.json.Decoder(tuple[WireAny, ...] | None)
 
 _NO_AFFINITY = WireAffinity()
 _NO_POD_AFFINITY = WirePodAffinity()
@@ -86,10 +90,10 @@ def read_shape(source: ShapeSource) -> PodShape:
         spread=parts.take(lambda: tuple(topology_spread(wire) for wire in read(_spread, spec.topology_spread_constraints, "spec.topologySpread") or ()), ()),
         host_ports=parts.take(lambda: tuple(_host_ports(spec)), ()),
         volumes=parts.take(lambda: tuple(volume_uses(spec.volumes or ())), ()),
-        priority=spec.priority or 0,
-        scheduler_name=spec.scheduler_name or "default-scheduler",
+        priority=parts.take(lambda: read(_number, spec.priority, "spec.priority") or 0, 0),
+        scheduler_name=parts.take(lambda: read(_text, spec.scheduler_name, "spec.schedulerName") or "", "") or "default-scheduler",
         required_node=source.required_node,
-        uses_resource_claims=bool(spec.resource_claims),
+        uses_resource_claims=parts.take(lambda: bool(read(_claims, spec.resource_claims, "spec.resourceClaims")), True),
         malformed="; ".join(parts.problems),
     )
 
@@ -117,22 +121,31 @@ def _pods_wanted(wire: WirePodAffinity | None, labels: Labels) -> tuple[tuple[Po
 
 
 def _host_ports(spec: WirePodSpec) -> Iterator[HostPort]:
-    sidecars = [container for container in spec.init_containers or () if container.restart_policy == "Always"]
+    on_host = read(_switch, spec.host_network, "spec.hostNetwork")
+    sidecars = [container for container in spec.init_containers or () if _is_sidecar(container)]
     for container in (*sidecars, *(spec.containers or ())):
-        for port in read(_ports, container.ports, f"container {container.name}: ports") or ():
-            number = port.host_port or (port.container_port if spec.host_network else 0) or 0
+        for port in read(_ports, container.ports, f"container {_name(container)}: ports") or ():
+            number = port.host_port or (port.container_port if on_host else 0) or 0
             if not 0 <= number <= 65535:
-                raise UnreadableError(f"container {container.name}: host port {number} is not between 1 and 65535")
+                raise UnreadableError(f"container {_name(container)}: host port {number} is not between 1 and 65535")
             if number:
                 yield HostPort(number, port.protocol or "TCP", port.host_ip or "0.0.0.0")  # noqa: S104  (the API's wildcard)
 
 
+def _name(container: WireContainer | WireContainerStatus) -> str:
+    return read(_text, container.name, "container name") or ""
+
+
+def _is_sidecar(container: WireContainer) -> bool:
+    return bytes(container.restart_policy) == b'"Always"'
+
+
 def _requests(spec: WirePodSpec, status: WirePodStatus) -> Resources:
-    statuses = {one.name: one for one in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
+    statuses = {_name(one): one for one in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
     return effective_requests(
         PodAsked(
-            containers=[_asked(container, statuses.get(container.name)) for container in spec.containers or ()],
-            init_containers=[_asked(container, statuses.get(container.name)) for container in spec.init_containers or ()],
+            containers=[_asked(container, statuses) for container in spec.containers or ()],
+            init_containers=[_asked(container, statuses) for container in spec.init_containers or ()],
             pod_level=_asked_by_pod(spec, status),
             overhead=read(_quantities, spec.overhead, "spec.overhead") or {},
             is_resize_infeasible=is_resize_infeasible(status),
@@ -140,11 +153,12 @@ def _requests(spec: WirePodSpec, status: WirePodStatus) -> Resources:
     )
 
 
-def _asked(container: WireContainer, status: WireContainerStatus | None) -> Asked:
-    where = f"container {container.name}"
-    asked = read(_resources, container.resources, f"{where}: resources") or WireQuantities()
-    actual, allocated = _had(status.resources, status.allocated_resources, where) if status else (None, {})
-    return Asked(container.name or "", asked.requests or {}, asked.limits or {}, actual, allocated, container.restart_policy == "Always")
+def _asked(container: WireContainer, statuses: Mapping[str, WireContainerStatus]) -> Asked:
+    name = _name(container)
+    asked = read(_resources, container.resources, f"container {name}: resources") or WireQuantities()
+    status = statuses.get(name)
+    actual, allocated = _had(status.resources, status.allocated_resources, f"container {name}") if status else (None, {})
+    return Asked(name, asked.requests or {}, asked.limits or {}, actual, allocated, _is_sidecar(container))
 
 
 def _asked_by_pod(spec: WirePodSpec, status: WirePodStatus) -> Asked:

@@ -21,11 +21,7 @@ Part = TypeVar("Part")
 BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
 NULL: Final = b"null"
 
-MIRROR: Final = "kubernetes.io/config.mirror"
-
-_READ = r"growth\.dev/|autoscaling\.x-k8s\.io/|karpenter\.sh/do-not-disrupt|cluster-autoscaler\.kubernetes\.io/|kubernetes\.io/config\.mirror"
-_READ_KEY = re.compile(_READ)
-_READ_RAW = re.compile(_READ.encode())
+_READ = ("growth.dev/", "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/")
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _VALUE = re.compile(rf"({_NAME})?")
@@ -64,24 +60,24 @@ def read_labels(items: Mapping[str, str] | None, where: str) -> Labels:
 
 
 def read_annotations(raw: Raw) -> Labels:
-    """Only those growth reads; most objects have none of them, and their long ones are never looked at."""
-    if _READ_RAW.search(raw) is None:
-        return NO_LABELS
+    """Only those growth reads."""
     found = read(_texts, raw, "metadata.annotations") or {}
-    return Labels({key: value for key, value in found.items() if _READ_KEY.match(key)})
+    return Labels({key: value for key, value in found.items() if key.startswith(_READ)}) or NO_LABELS
 
 
 def read_raw_labels(raw: Raw, where: str = "metadata.labels") -> Labels:
     return read_labels(read(_texts, raw, where), where)
 
 
-def read_instant(text: str | None, where: str) -> float | None:
-    if text is None:
-        return None
+def read_instant(text: str, where: str) -> float:
     try:
         return parse_instant(text)
     except InstantError as error:
         raise UnreadableError(f"{where}: {error}") from None
+
+
+def read_optional_instant(text: str | None, where: str) -> float | None:
+    return read_instant(text, where) if text else None
 
 
 def read_amount(text: str | int | float, where: str) -> int:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from growth.kube.codec_rules import node_terms
-from growth.kube.codec_text import read, read_amount, read_instant, read_raw_labels
+from growth.kube.codec_text import read, read_amount, read_optional_instant, read_raw_labels
 from growth.kube.wire import WireDisk, WireMeta, WireVolume
 from growth.kube.wire_cluster import (
     WireClaim,
@@ -35,6 +35,15 @@ _volume_node = msgspec.json.Decoder(WireVolumeNode)
 _annotations = msgspec.json.Decoder(dict[str, str] | None)
 
 _NO_META = WireMeta()
+
+
+def telling_volumes(volumes: tuple[WireVolume, ...] | None) -> list[WireVolume]:
+    """Without those that say nothing of place or data; most pods have only such."""
+    return [volume for volume in volumes or () if not (volume.projected or volume.config_map or volume.secret)]
+
+
+def has_local_data(volumes: Iterable[WireVolume]) -> bool:
+    return any(volume.empty_dir is not None or volume.host_path is not None for volume in volumes)
 
 
 def volume_uses(volumes: Iterable[WireVolume]) -> Iterator[VolumeUse]:
@@ -91,7 +100,7 @@ def read_claim(raw: Raw | bytes) -> Claim:
         access_modes=spec.access_modes or (),
         selected_node=annotations.get(_SELECTED_NODE, ""),
         request_bytes=read_amount((requests or {}).get("storage", 0), "spec.resources.requests.storage"),
-        deleted_at=read_instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
+        deleted_at=read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
         uid=meta.uid or "",
     )
 

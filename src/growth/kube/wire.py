@@ -27,6 +27,45 @@ class WireMeta(Struct, frozen=True, gc=False, rename="camel"):
     finalizers: tuple[str, ...] | None = None
 
 
+class WireAnnotations(
+    Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "do_not_disrupt": "growth.dev/do-not-disrupt",
+        "buffer": "growth.dev/buffer",
+        "buffer_namespace": "growth.dev/buffer-namespace",
+        "karpenter_do_not_disrupt": "karpenter.sh/do-not-disrupt",
+        "safe_to_evict": "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "safe_to_evict_local_volumes": "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
+        "mirror": "kubernetes.io/config.mirror",
+    },
+):
+    """The annotations of a pod that growth reads, by name: the others, often long, are passed over."""
+
+    do_not_disrupt: str | None = None
+    buffer: str | None = None
+    buffer_namespace: str | None = None
+    karpenter_do_not_disrupt: str | None = None
+    safe_to_evict: str | None = None
+    safe_to_evict_local_volumes: str | None = None
+    mirror: str | None = None
+
+
+class WirePodMeta(Struct, frozen=True, gc=False, rename="camel"):
+    """metadata of a pod."""
+
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: Raw = NO_RAW
+    annotations: WireAnnotations | None = None
+    owner_references: Raw = NO_RAW
+
+
 class WireOwner(Struct, frozen=True, gc=False, rename="camel"):
     kind: str
     name: str
@@ -36,10 +75,10 @@ class WireOwner(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class WireContainer(Struct, frozen=True, gc=False, rename="camel"):
-    name: str | None = None
+    name: Raw = NO_RAW
     resources: Raw = NO_RAW
     ports: Raw = NO_RAW
-    restart_policy: str | None = None
+    restart_policy: Raw = NO_RAW
 
 
 class WirePort(Struct, frozen=True, gc=False, rename={"host_port": "hostPort", "container_port": "containerPort", "host_ip": "hostIP"}):
@@ -96,6 +135,9 @@ class WireAny(Struct, frozen=True, gc=False):
 
 class WireVolume(Struct, frozen=True, gc=False, rename="camel"):
     name: str | None = None
+    projected: WireAny | None = None
+    config_map: WireAny | None = None
+    secret: WireAny | None = None
     persistent_volume_claim: WireClaimSource | None = None
     ephemeral: WireEphemeralSource | None = None
     csi: WireCsiSource | None = None
@@ -118,16 +160,16 @@ class WirePodSpec(Struct, frozen=True, gc=False, rename="camel"):
     affinity: Raw = NO_RAW
     topology_spread_constraints: Raw = NO_RAW
     volumes: tuple[WireVolume, ...] | None = None
-    host_network: bool | None = None
+    host_network: Raw = NO_RAW
     scheduling_gates: tuple[WireAny, ...] | None = None
-    resource_claims: tuple[WireAny, ...] | None = None
-    priority: int | None = None
-    scheduler_name: str | None = None
+    resource_claims: Raw = NO_RAW
+    priority: Raw = NO_RAW
+    scheduler_name: Raw = NO_RAW
     termination_grace_period_seconds: int | None = None
 
 
 class WireContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
-    name: str | None = None
+    name: Raw = NO_RAW
     resources: Raw = NO_RAW
     allocated_resources: Raw = NO_RAW
 
@@ -150,7 +192,7 @@ class WirePodStatus(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class WirePod(Struct, frozen=True, gc=False, rename="camel"):
-    metadata: WireMeta | None = None
+    metadata: WirePodMeta | None = None
     spec: WirePodSpec | None = None
     status: WirePodStatus | None = None
 
@@ -158,5 +200,5 @@ class WirePod(Struct, frozen=True, gc=False, rename="camel"):
 class WireTemplate(Struct, frozen=True, gc=False, rename="camel"):
     """A pod template: of a DaemonSet, a Deployment, a Job."""
 
-    metadata: WireMeta | None = None
+    metadata: WirePodMeta | None = None
     spec: WirePodSpec | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 LARGEST = 2**63 - 1
 
@@ -27,6 +28,7 @@ class QuantityError(ValueError):
     """The text is not a quantity."""
 
 
+@lru_cache(maxsize=16_384, typed=True)  # a cluster writes few different amounts; typed, because True is not 1 here
 def parse_quantity(text: str | int | float) -> Fraction:
     """The exact number; raises QuantityError with the text in its message."""
     written = text if isinstance(text, str) else repr(text)
