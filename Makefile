@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 JOBS ?= 2
 SEEDS ?= 300
-BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard bench/*.py))))
+BENCHES = $(basename $(notdir $(shell grep -l '^if __name__ ==' bench/*.py)))
 
 # The first Python of 3.11 or later on PATH; the rule below says what to do when there is none.
 PYTHON ?= $(shell for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \

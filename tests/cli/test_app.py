@@ -7,6 +7,7 @@ import pkgutil
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from cyclopts import App
@@ -37,6 +38,11 @@ def test_each_row_names_a_function_that_exists_and_has_one_sentence_of_help() ->
         assert callable(getattr(importlib.import_module(module_name), function_name))
         assert command.help.endswith(".")
         assert "\n" not in command.help
+
+
+def test_the_reference_page_has_a_row_for_every_command_with_its_help() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/command-line.md").read_text()
+    assert [command.name for command in COMMANDS if f"| `growth {command.name}` | {command.help} |" not in page] == []
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
