@@ -1,0 +1,181 @@
+"""Which nodes may this pod go to, and why not to the others? The rules of kube-scheduler, for people and scripts, without a cluster.
+
+One case per line, as JSON: `{id, nodes, pods, pod}` with Kubernetes objects (`pods` are those bound already), and if they matter
+`namespaces`, `persistentVolumes`, `persistentVolumeClaims`, `storageClasses`, `csiNodes`. One answer per line:
+`{id, fits: [node…], fails: {node: [kind, reason…]}, every: {node: {rule: [kind, reason…]}}}`; `fails` has the first rule that refuses,
+`every` all of them. A line that cannot be read gets `{id, error}`, the others are answered, and the command ends with 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Literal
+
+import msgspec
+from cyclopts import Parameter
+from msgspec import Raw, Struct, structs
+
+from growth.kube.codec import Codec
+from growth.model.labels import Labels
+from growth.model.pod import Pod
+from growth.model.snapshot import VolumeWorld
+from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
+from growth.solver.classes import PodClass
+from growth.solver.feasible import Neighbours, Reason
+
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
+
+
+class Switches(Struct, frozen=True, rename="camel"):
+    comparison_operators: bool = False  # Gt and Lt in tolerations, alpha in Kubernetes
+
+
+class Case(Struct, rename="camel"):
+    """One line as it is written; the objects are read one by one, so that a malformed one spoils nothing else."""
+
+    pod: Raw
+    nodes: tuple[Raw, ...] = ()
+    pods: tuple[Raw, ...] = ()
+    namespaces: tuple[Raw, ...] = ()
+    persistent_volumes: tuple[Raw, ...] = ()
+    persistent_volume_claims: tuple[Raw, ...] = ()
+    storage_classes: tuple[Raw, ...] = ()
+    csi_nodes: tuple[Raw, ...] = ()
+    settings: Switches = Switches()
+    id: Any = None
+
+
+class Answer(Struct):
+    id: Any
+    fits: list[str] = []
+    fails: dict[str, list[str]] = {}
+    every: dict[str, dict[str, list[str]]] = {}
+
+
+class Unanswered(Struct):
+    id: Any
+    error: str
+
+
+class World(Struct):
+    """One case, read."""
+
+    pod: Pod
+    neighbours: Neighbours
+
+    @property
+    def pod_class(self) -> PodClass:
+        return self.neighbours.class_of_pod(self.pod)
+
+
+_case = msgspec.json.Decoder(Case)
+_identified = msgspec.json.Decoder(dict[str, Any])
+_encode = msgspec.json.Encoder().encode
+
+File = Annotated[Path, Parameter(help="JSON lines to answer; - reads standard input.")]
+Output = Annotated[Literal["json", "table"], Parameter(help="JSON lines, or a table for people.")]
+
+
+def fits(file: File = Path("-"), *, output: Output = "json") -> int:
+    """Say for each case which nodes its pod may go to, and why not to the others."""
+    with _opened(file) as lines:
+        return _answer_all(lines, output)
+
+
+def _opened(file: Path) -> BinaryIO:
+    return sys.stdin.buffer if str(file) == "-" else file.open("rb")
+
+
+def _answer_all(lines: Iterable[bytes], output: str) -> int:
+    codec, has_failed = Codec(), False
+    for line in filter(bytes.strip, lines):
+        answer = answer_line(line, codec)
+        has_failed |= isinstance(answer, Unanswered)
+        if output == "json":
+            print(_encode(answer).decode())
+        else:
+            _print_table(answer)
+    return 1 if has_failed else 0
+
+
+def answer_line(line: bytes, codec: Codec) -> Answer | Unanswered:
+    """One line in, one answer out; never raises for what the line holds."""
+    try:
+        case = _case.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        return Unanswered(_id_of(line), str(error))
+    return answer_world(case.id, read_case(case, codec))
+
+
+def _id_of(line: bytes) -> Any:
+    try:
+        return _identified.decode(line).get("id")
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def read_case(case: Case, codec: Codec) -> World:
+    """The objects of a case as the rules see them. Those that cannot be read are left out, pods and nodes apart: they say so."""
+    pod = codec.decode_pod(case.pod)
+    if pod.node_name:
+        pod = structs.replace(pod, node_name="", shape=structs.replace(pod.shape, required_node=pod.node_name))
+    nodes = {node.name: node for node in map(codec.decode_node, case.nodes)}
+    volumes = VolumeWorld(
+        claims=dict(_named("PersistentVolumeClaim", case.persistent_volume_claims, Claim, codec)),
+        volumes=dict(_named("PersistentVolume", case.persistent_volumes, Volume, codec)),
+        classes=dict(_named("StorageClass", case.storage_classes, StorageClass, codec)),
+        nodes=dict(_named("CSINode", case.csi_nodes, VolumeNode, codec)),
+    )
+    namespaces = {key: labels.with_items({_NAMESPACE_NAME: key}) for key, labels in _named("Namespace", case.namespaces, Labels, codec)}
+    neighbours = Neighbours(
+        nodes.values(),
+        [codec.decode_pod(raw) for raw in case.pods],
+        volumes,
+        namespaces,
+        compares_tolerations=case.settings.comparison_operators,
+        shapes=[pod.shape],
+    )
+    return World(pod, neighbours)
+
+
+def _named(kind: str, raws: Iterable[Raw], noun: type[Any], codec: Codec) -> Iterator[tuple[str, Any]]:
+    for raw in raws:
+        decoded = codec.decode(kind, raw)
+        if isinstance(decoded.noun, noun):
+            yield decoded.key, decoded.noun
+
+
+def answer_world(identity: Any, world: World) -> Answer:
+    answer, neighbours = Answer(identity), world.neighbours
+    for index, node in enumerate(neighbours.table.nodes):
+        first = neighbours.why_not(world.pod_class, index)
+        if first is None:
+            answer.fits.append(node.name)
+        else:
+            answer.fails[node.name] = _told(first)
+            answer.every[node.name] = {reason.rule: _told(reason) for reason in neighbours.every_reason(world.pod_class, index)}
+    return answer
+
+
+def _told(reason: Reason) -> list[str]:
+    return [reason.kind, *reason.phrases[:-1], reason.phrases[-1] + (f" ({reason.detail})" if reason.detail else "")]
+
+
+def _print_table(answer: Answer | Unanswered) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    if isinstance(answer, Unanswered):
+        console.print(f"{answer.id}: {answer.error}", markup=False)
+        return
+    table = Table(title=f"case {answer.id}", title_justify="left", box=None, pad_edge=False)
+    for column in ("node", "fits", "kind", "why not"):
+        table.add_column(column)
+    for node in answer.fits:
+        table.add_row(node, "yes", "", "")
+    for node, (kind, *words) in answer.fails.items():
+        table.add_row(node, "no", kind, ", ".join(words))
+    console.print(table, markup=False)

@@ -1,0 +1,230 @@
+"""What do a pod's volumes demand of a node? Read once for each class; the volume rules and the classes ask.
+
+| state of a claim | demand |
+| --- | --- |
+| missing, lost, being deleted, or another pod's (ephemeral) | none can meet it: the pod is refused before any node, and nothing is bought for it |
+| bound | the volume's node affinity and zone labels |
+| unbound, its class waits for a consumer | a free volume that suits, or a class that can make one there |
+| unbound otherwise | the volume controller must bind it first: the pod is refused |
+| ephemeral, no pod named (a template) | what its class allows, as for a claim that waits |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from growth.model.labels import Labels, NodeSelectorTerm
+from growth.model.pod import PodShape, VolumeUse
+from growth.model.snapshot import VolumeWorld
+from growth.model.volumes import Claim, Volume
+from growth.solver.reasons import Kind, Reason, Rule, refusal
+
+ZONE_LABELS: Final = (
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+)
+EXCLUSIVE: Final = "ReadWriteOncePod"
+_ZONES_APART: Final = "__"  # a volume in several zones names them in one label
+_MIGRATED: Final = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+_NEVER_COUNTED: Final = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")  # the scheduler knows no limits for them
+
+
+class BoundVolume(Struct, frozen=True, gc=False):
+    """A volume that a claim is bound to."""
+
+    name: str
+    exists: bool
+    node_affinity: tuple[NodeSelectorTerm, ...] | None = None
+
+
+class ZoneDemand(Struct, frozen=True, gc=False):
+    """A zone label of a bound volume: the node must have one of these values."""
+
+    volume: str
+    key: str
+    values: tuple[str, ...]
+
+
+class Attachment(Struct, frozen=True, gc=False):
+    """One volume of a driver as its limits count it."""
+
+    driver: str
+    handle: str
+
+
+class Disk(Struct, frozen=True, gc=False):
+    """A legacy disk that two pods of a node share only for reading."""
+
+    name: str
+    read_only: bool
+
+
+class VolumeNeeds(Struct, frozen=True, cache_hash=True):
+    """All that the volume rules can see of a pod."""
+
+    refusals: tuple[Reason, ...] = ()  # before any node is looked at, in the scheduler's order
+    limit_refusal: Reason | None = None  # the same, from the rule that only speaks of nodes
+    bound: tuple[BoundVolume, ...] = ()
+    waiting: tuple[Claim, ...] = ()
+    zones: tuple[ZoneDemand, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    is_uncountable: bool = False  # once on a node, attachments there can no longer be counted
+    claims: tuple[str, ...] = ()  # namespace/name, ephemeral ones apart
+    exclusive: tuple[str, ...] = ()  # those that one pod alone may use
+    disks: tuple[Disk, ...] = ()
+
+
+NO_VOLUMES: Final = VolumeNeeds()
+
+
+def volume_needs(shape: PodShape, world: VolumeWorld, pod_name: str = "", pod_uid: str = "") -> VolumeNeeds:
+    """Read every volume of the shape. Without a pod's name, ephemeral claims stand for those their template would make."""
+    reader = _Reader(shape, world, pod_name, pod_uid)
+    named = [use for use in reader.uses if not use.is_ephemeral]
+    return VolumeNeeds(
+        refusals=tuple(filter(None, (reader.why_not_restrictions(named), reader.why_not_binding(), reader.why_not_zones(named)))),
+        limit_refusal=reader.why_not_limits(),
+        bound=tuple(reader.bound()),
+        waiting=tuple(claim for claim in reader.found if not claim.is_bound),
+        zones=tuple(reader.zones(named)),
+        attachments=tuple(dict.fromkeys(reader.attachments())),
+        is_uncountable=reader.is_uncountable,
+        claims=tuple(f"{shape.namespace}/{use.claim}" for use in named),
+        exclusive=tuple(sorted({claim.key for claim in map(reader.claim, named) if claim and EXCLUSIVE in claim.access_modes})),
+        disks=tuple(Disk(use.disk, use.read_only) for use in shape.volumes if use.disk),
+    )
+
+
+class _Reader:
+    """Looks up the claims of one pod."""
+
+    def __init__(self, shape: PodShape, world: VolumeWorld, pod_name: str, pod_uid: str) -> None:
+        self._namespace = shape.namespace
+        self._world = world
+        self._pod_name = pod_name
+        self._pod_uid = pod_uid
+        self.uses = [use for use in shape.volumes if not use.disk and not use.driver]
+        self.found = [claim for claim in map(self.claim, self.uses) if claim]
+        self.is_uncountable = any(not use.claim or self._why_foreign(use) for use in self.uses)
+
+    def claim(self, use: VolumeUse) -> Claim | None:
+        if use.is_ephemeral and not self._pod_name:
+            return Claim(self._namespace, use.claim, storage_class=use.storage_class)
+        return self._world.claims.get(self._key(use))
+
+    def _key(self, use: VolumeUse) -> str:
+        return f"{self._namespace}/{self._pod_name}-{use.claim}" if use.is_ephemeral else f"{self._namespace}/{use.claim}"
+
+    def _why_foreign(self, use: VolumeUse) -> str:
+        """An ephemeral claim must have been made for this very pod."""
+        claim = self.claim(use) if use.is_ephemeral and self._pod_name else None
+        if claim is None or (claim.owner_uid and claim.owner_uid == self._pod_uid):
+            return ""
+        return f"claim {claim.key} was not made for this pod"
+
+    def why_not_restrictions(self, named: list[VolumeUse]) -> Reason | None:
+        missing = next((use for use in named if self.claim(use) is None), None)
+        return None if missing is None else _refuse(Rule.VOLUME_RESTRICTIONS, self._key(missing), f"claim {self._key(missing)} not found")
+
+    def why_not_binding(self) -> Reason | None:
+        for use in self.uses:
+            problem = self._why_unusable(use)
+            if problem:
+                return _refuse(Rule.VOLUME_BINDING, self._key(use), problem)
+        unbound = [claim.key for claim in self.found if not claim.is_bound and (claim.volume or not self._waits(claim))]
+        return _refuse(Rule.VOLUME_BINDING, ", ".join(unbound), f"unbound immediate claims {', '.join(unbound)}") if unbound else None
+
+    def _why_unusable(self, use: VolumeUse) -> str:
+        claim = self.claim(use)
+        if claim is None:
+            return f"claim {self._key(use)} not found" + (" (waiting for the ephemeral volume controller)" if use.is_ephemeral else "")
+        if claim.is_lost:
+            return f"claim {claim.key} lost its volume {claim.volume}"
+        if claim.deleted_at is not None:
+            return f"claim {claim.key} is being deleted"
+        return self._why_foreign(use)
+
+    def _waits(self, claim: Claim) -> bool:
+        known = self._world.classes.get(claim.storage_class or "")
+        return known is not None and known.waits_for_consumer
+
+    def why_not_zones(self, named: list[VolumeUse]) -> Reason | None:
+        for use in named:
+            problem = "a claim without a name" if not use.claim else self._why_no_zone(use)
+            if problem:
+                return _refuse(Rule.VOLUME_ZONE, self._key(use), problem)
+        return None
+
+    def _why_no_zone(self, use: VolumeUse) -> str:
+        claim = self.claim(use)
+        if claim is None:
+            return f"claim {self._key(use)} not found"
+        if claim.volume:
+            return "" if claim.volume in self._world.volumes else f"volume {claim.volume} of claim {claim.key} not found"
+        if not claim.storage_class:
+            return f"claim {claim.key} has neither volume nor storage class"
+        if claim.storage_class not in self._world.classes:
+            return f"storage class {claim.storage_class} of claim {claim.key} not found"
+        return "" if self._waits(claim) else f"claim {claim.key} is not bound yet"
+
+    def why_not_limits(self) -> Reason | None:
+        for use in self.uses:
+            problem = "a claim without a name" if not use.claim else ""
+            problem = problem or (f"claim {self._key(use)} not found" if self.claim(use) is None else self._why_foreign(use))
+            if problem:
+                return _refuse(Rule.NODE_VOLUME_LIMITS, self._key(use), problem)
+        return None
+
+    def bound(self) -> Iterator[BoundVolume]:
+        for claim in self.found:
+            if claim.is_bound:
+                volume = self._world.volumes.get(claim.volume)
+                yield BoundVolume(claim.volume, volume is not None, volume.node_affinity if volume else None)
+
+    def zones(self, named: list[VolumeUse]) -> Iterator[ZoneDemand]:
+        for use in named:
+            claim = self.claim(use)
+            volume = self._world.volumes.get(claim.volume) if claim else None
+            if volume is not None:
+                yield from zone_demands(volume)
+
+    def attachments(self) -> Iterator[Attachment]:
+        """A claim that is missing, or without driver or handle, is not counted."""
+        for claim in self.found:
+            volume = self._world.volumes.get(claim.volume)
+            made = Attachment(volume.driver, volume.handle) if volume else self._to_be_made(claim)
+            if made.driver and made.handle:
+                yield made
+
+    def _to_be_made(self, claim: Claim) -> Attachment:
+        known = self._world.classes.get(claim.storage_class or "")
+        provisioner = known.provisioner if known and known.provisioner not in _NEVER_COUNTED else ""
+        return Attachment(_MIGRATED.get(provisioner, provisioner), f"?{claim.key}")
+
+
+def zone_demands(volume: Volume) -> Iterator[ZoneDemand]:
+    """A label with an empty zone in it cannot be read and is left out."""
+    for key in ZONE_LABELS:
+        zones = _zones(volume.labels, key)
+        if zones and all(zones):
+            yield ZoneDemand(volume.name, key, zones)
+
+
+def _zones(labels: Labels, key: str) -> tuple[str, ...]:
+    text = labels.get(key)
+    return () if text is None else tuple(sorted({zone.strip() for zone in text.split(_ZONES_APART)}))
+
+
+def _refuse(rule: Rule, constraint: str, phrase: str) -> Reason:
+    return refusal(Kind.VOLUME, rule, constraint, phrase)

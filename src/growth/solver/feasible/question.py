@@ -1,0 +1,116 @@
+"""May a pod of this class go to these nodes? All rules together, in kube-scheduler's order. Asked through `Neighbours`.
+
+| rule | looks at |
+| --- | --- |
+| (readable), NodeUnschedulable, NodeName, TaintToleration, NodeAffinity | the node |
+| NodePorts, NodeResourcesFit | what is on the node |
+| VolumeRestrictions, NodeVolumeLimits | claims, disks and attachments in use |
+| VolumeBinding, VolumeZone | the node and the volumes |
+| PodTopologySpread, InterPodAffinity | pods in the node's domains |
+
+A pod that is malformed, or whose claims are, is refused before any node is looked at. Rules that look at nodes only are answered once
+and kept; the others are answered from counters each time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from growth.solver.classes import PodClass
+from growth.solver.feasible.assembly import assemble, refused_before
+from growth.solver.feasible.nodes import Amounts, Mask
+from growth.solver.feasible.pod_affinity import InterPodAffinity
+from growth.solver.feasible.resources import NodeResourcesFit
+from growth.solver.feasible.rule import NodeRule, all_false
+from growth.solver.reasons import Reason
+
+if TYPE_CHECKING:
+    from growth.solver.feasible.neighbours import Neighbours
+
+
+class Question:
+    """The rules for one class."""
+
+    def __init__(self, pod_class: PodClass, neighbours: Neighbours) -> None:
+        self._class = pod_class
+        self._neighbours = neighbours
+        self.before: tuple[Reason, ...] = refused_before(pod_class)
+        assembled = assemble(pod_class, neighbours)
+        self._counters = assembled.counters
+        self._rules = assembled.rules
+        self._standing = [rule for rule in assembled.rules if not rule.looks_at_pods]
+        self._moving = [rule for rule in assembled.rules if rule.looks_at_pods]
+        self._fit: NodeResourcesFit = assembled.fit
+        self._around: InterPodAffinity = assembled.around
+        self._allowed: Mask = np.zeros(0, np.bool_)
+        self._repellers_seen = 0
+
+    @property
+    def is_entangled(self) -> bool:
+        """Does placing one such pod change where the next may go, beyond amounts?"""
+        return any(rule is not self._fit and not _is_idle(rule) for rule in self._moving)
+
+    def catch_up(self) -> None:
+        """Take in nodes and running pods' terms that came since."""
+        for counter in self._counters:
+            counter.catch_up()
+        self._meet_repellers()
+        known, size = len(self._allowed), len(self._neighbours.table)
+        if known < size:
+            span = slice(known, size)
+            fresh = np.ones(size - known, np.bool_)
+            for rule in self._standing:
+                fresh &= rule.passes(span)
+            self._allowed = np.concatenate((self._allowed, fresh))
+
+    def _meet_repellers(self) -> None:
+        labels = self._neighbours.namespace_labels(self._class.namespace)
+        for repeller in self._neighbours.repellers[self._repellers_seen :]:
+            if repeller.term.repels(self._class, labels):
+                self._around.repellers.append(repeller)
+        self._repellers_seen = len(self._neighbours.repellers)
+        for repeller in self._around.repellers:
+            repeller.counter.catch_up()
+
+    def forget_nodes(self, first: int) -> None:
+        """Nodes from this number on are gone, or have changed."""
+        self._allowed = self._allowed[:first]
+
+    def fits(self) -> Mask:
+        span = slice(0, len(self._allowed))
+        if self.before:
+            return all_false(span)
+        mask = self._allowed & self._neighbours.table.is_here[span]
+        for rule in self._moving:
+            if not _is_idle(rule):
+                mask &= rule.passes(span)
+        return mask
+
+    def room(self) -> Amounts:
+        fits = self.fits()
+        return np.where(fits, self._fit.how_often(slice(0, len(fits))), 0)
+
+    def fits_on(self, index: int) -> bool:
+        """The same as `fits` for one node."""
+        if self.before or not self._allowed[index] or not self._neighbours.table.is_here[index]:
+            return False
+        one = slice(index, index + 1)
+        return all(rule.passes(one)[0] for rule in self._moving if not _is_idle(rule))
+
+    def why_not(self, index: int) -> Reason | None:
+        """The first reason, in the scheduler's order."""
+        if self.before:
+            return self.before[0]
+        rules = self._moving if self._allowed[index] else self._rules
+        return next(filter(None, (rule.why_not(index) for rule in rules)), None)
+
+    def every_reason(self, index: int) -> list[Reason]:
+        refused = {reason.rule for reason in self.before}
+        reasons = (rule.why_not(index) for rule in self._rules if rule.rule not in refused)
+        return [*self.before, *filter(None, reasons)]
+
+
+def _is_idle(rule: NodeRule) -> bool:
+    return isinstance(rule, InterPodAffinity) and rule.is_idle

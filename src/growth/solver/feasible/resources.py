@@ -1,0 +1,83 @@
+"""Is there enough of everything the pod asks for, and a place in the pod count?
+
+kube-scheduler counts cpu, memory, ephemeral storage, huge pages, attachable volumes, and names with a prefix (extended resources);
+any other name is ignored. What a pod does not ask for may be overcommitted without keeping it away.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, format_amount
+from growth.solver.feasible.nodes import Amounts, Mask, NodeTable, clipped
+from growth.solver.feasible.rule import NodeRule, all_true
+from growth.solver.feasible.selectors import is_label_key
+from growth.solver.reasons import Kind, Reason, Rule
+
+_ALWAYS: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_QUOTA_PREFIX: Final = "requests."
+_OWN_DOMAIN: Final = "kubernetes.io/"
+
+
+@lru_cache(maxsize=4096)
+def is_counted(name: str) -> bool:
+    """Does the scheduler look at this resource at all?"""
+    if name in _ALWAYS or name.startswith(("hugepages-", "attachable-volumes-")) or _OWN_DOMAIN in name:
+        return True
+    return "/" in name and not name.startswith(_QUOTA_PREFIX) and is_label_key(_QUOTA_PREFIX + name)
+
+
+def counted_needs(requests: Resources) -> dict[str, int]:
+    """What one pod takes from a node: its counted requests and one place."""
+    return {PODS: 1, **{name: clipped(amount) for name, amount in requests.items() if is_counted(name)}}
+
+
+class Vector:
+    """What one pod takes, lined up with the rows of the table."""
+
+    __slots__ = ("amounts", "needs", "rows")
+
+    def __init__(self, table: NodeTable, requests: Resources) -> None:
+        self.needs = counted_needs(requests)
+        self.rows = np.array([table.row(name) for name in self.needs], np.int64)
+        self.amounts: Amounts = np.array(list(self.needs.values()), np.int64)
+
+
+class NodeResourcesFit(NodeRule):
+    rule = Rule.NODE_RESOURCES_FIT
+    looks_at_pods = True
+
+    def __init__(self, table: NodeTable, vector: Vector) -> None:
+        self._table = table
+        self._asked = [(name, table.row(name), amount) for name, amount in vector.needs.items() if amount > 0]
+
+    def passes(self, span: slice) -> Mask:
+        mask = all_true(span)
+        for _, row, amount in self._asked:
+            mask &= self._table.free[row, span] >= amount
+        return mask
+
+    def how_often(self, span: slice) -> Amounts:
+        """How many such pods the amounts leave room for on each node."""
+        counts = np.full(span.stop - span.start, np.iinfo(np.int64).max, np.int64)
+        for _, row, amount in self._asked:
+            np.minimum(counts, self._table.free[row, span] // amount, out=counts)
+        return np.maximum(counts, 0)
+
+    def explain(self, index: int) -> Reason:
+        short = [(name, amount, int(self._table.free[row, index])) for name, row, amount in self._asked if self._table.free[row, index] < amount]
+        names = ", ".join(name for name, _, _ in short)
+        return Reason(Kind.RESOURCES, self.rule, names, tuple(_phrase(name) for name, _, _ in short), "; ".join(_told(*one, len(short)) for one in short))
+
+
+def _phrase(name: str) -> str:
+    return "too many pods" if name == PODS else f"insufficient {name}"
+
+
+def _told(name: str, amount: int, free: int, among: int) -> str:
+    """`needs 4Gi, has 1Gi`, with the name in front where several are short."""
+    text = f"needs {format_amount(name, amount)}, has {format_amount(name, max(0, free))}"
+    return text if among == 1 else f"{name} {text}"

@@ -1,0 +1,84 @@
+"""Why may a pod not go to a node, in words that people know and that add up over nodes? Asked by everything that refuses or explains.
+
+A Reason names its constraint exactly; many of them become one sentence:
+`0/12 nodes are available: 7 insufficient memory, 5 untolerated taint gpu=true:NoSchedule`. It never decides anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Kind(StrEnum):
+    """What kind of constraint refused: the label of metrics and messages."""
+
+    MALFORMED = "malformed"
+    UNSCHEDULABLE = "unschedulable"
+    NODENAME = "nodename"
+    TOLERATION = "toleration"
+    NODESELECTOR = "nodeselector"
+    NODEAFFINITY = "nodeaffinity"
+    HOSTPORT = "hostport"
+    RESOURCES = "resources"
+    VOLUME = "volume"
+    SPREAD = "spread"
+    AFFINITY = "affinity"
+    ANTIAFFINITY = "antiaffinity"
+    NO_NODES = "no_nodes"
+
+
+class Rule(StrEnum):
+    """Which of kube-scheduler's filters refused; `Object` stands for objects that cannot be read, `Target` for growth's own wish."""
+
+    OBJECT = "Object"
+    TARGET = "Target"
+    NODE_UNSCHEDULABLE = "NodeUnschedulable"
+    NODE_NAME = "NodeName"
+    TAINT_TOLERATION = "TaintToleration"
+    NODE_AFFINITY = "NodeAffinity"
+    NODE_PORTS = "NodePorts"
+    NODE_RESOURCES_FIT = "NodeResourcesFit"
+    VOLUME_RESTRICTIONS = "VolumeRestrictions"
+    NODE_VOLUME_LIMITS = "NodeVolumeLimits"
+    VOLUME_BINDING = "VolumeBinding"
+    VOLUME_ZONE = "VolumeZone"
+    POD_TOPOLOGY_SPREAD = "PodTopologySpread"
+    INTER_POD_AFFINITY = "InterPodAffinity"
+
+
+class Reason(Struct, frozen=True, gc=False):
+    """One refusal of one node, or of the pod itself before any node is looked at."""
+
+    kind: Kind
+    rule: Rule
+    constraint: str  # the exact constraint: gpu=true:NoSchedule, disktype=ssd, memory
+    phrases: tuple[str, ...]  # what adds up over nodes; several only where several resources are short
+    detail: str = ""  # what holds for this node alone: needs 4Gi, has 1Gi
+
+    def __str__(self) -> str:
+        return ", ".join(self.phrases) + (f" ({self.detail})" if self.detail else "")
+
+
+def refusal(kind: Kind, rule: Rule, constraint: str, phrase: str, detail: str = "") -> Reason:
+    """A Reason with one phrase: nearly all of them."""
+    return Reason(kind, rule, constraint, (phrase,), detail)
+
+
+def malformed(rule: Rule, text: str) -> Reason:
+    return refusal(Kind.MALFORMED, rule, text, f"malformed: {text}")
+
+
+def count_phrases(reasons: Iterable[Reason]) -> dict[str, int]:
+    """How many nodes each phrase holds for, the most frequent first."""
+    counts = Counter(phrase for reason in reasons for phrase in reason.phrases)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def sentence(phrases: Mapping[str, int], node_count: int) -> str:
+    """The sentence kube-scheduler writes, with each constraint spelled out."""
+    told = ", ".join(f"{count} {phrase}" for phrase, count in phrases.items())
+    return f"0/{node_count} nodes are available: {told}" if told else f"0/{node_count} nodes are available"
