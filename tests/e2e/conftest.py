@@ -9,7 +9,7 @@ Missing binaries are built before the first test, outside any test's timeout. Wh
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         session.config.stash[ASSETS] = build.obtain(say=reporter.write_line if reporter else print)
     except build.AssetsMissingError as missing:
         session.config.stash[ASSETS] = str(missing)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure says where the logs of the control plane are."""
+    report = yield
+    plane = getattr(item, "funcargs", {}).get("control_plane")
+    if report.failed and plane is not None:
+        report.sections.append(("control plane", f"logs, audit log and kubeconfigs are in {plane.folder}"))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -198,15 +198,15 @@ def _kubectl_on_path(server_version: str) -> Path | None:
         return None
     answer = subprocess.run([path, "version", "--client", "-o", "json"], capture_output=True, text=True, check=False)
     try:
-        client = json.loads(answer.stdout)["clientVersion"]["gitVersion"]
+        major, minor = _major_minor(json.loads(answer.stdout)["clientVersion"]["gitVersion"])
     except (ValueError, KeyError):
-        return None
-    majors, minors = zip(_major_minor(client), _major_minor(server_version), strict=True)
-    return Path(path) if majors[0] == majors[1] and abs(minors[0] - minors[1]) <= 1 else None
+        return None  # whatever it is, it is not a kubectl we know
+    wanted_major, wanted_minor = _major_minor(server_version)
+    return Path(path) if major == wanted_major and abs(minor - wanted_minor) <= 1 else None
 
 
 def _major_minor(text: str) -> tuple[int, int]:
-    major, minor = text.removeprefix("v").split(".")[:2]
+    major, minor = text.removeprefix("v").split(".", 2)[:2]
     return int(major), int(minor)
 
 
@@ -227,7 +227,7 @@ def _only_builder(say: Say) -> Iterator[None]:
 def _how_to_get(binaries: list[Binary]) -> str:
     return (
         f"The real control plane needs {', '.join(binary.name for binary in binaries)}, and Go is not on the PATH to build them. Either\n"
-        "  - install Go 1.26 or newer and run `python -m tests.e2e.controlplane.build` (once; 15 minutes on two cores), or\n"
+        "  - install Go 1.26 or newer and run `python -m tests.e2e.controlplane.build` (once; 5 to 15 minutes on two cores), or\n"
         "  - set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl,\n"
         f"    and KWOK_ASSETS to a folder with kwok and {STAGES}."
     )

@@ -98,7 +98,5 @@ class Authority:
         pair = KeyPair(self.folder / f"{name}.crt", self.folder / f"{name}.key")
         pair.certificate.write_bytes(public)
         pair.key.touch(mode=0o600)
-        pair.key.write_bytes(
-            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
-        )
+        pair.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()))
         return pair

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -154,7 +155,8 @@ class ControlPlane:
             f"--cache-dir={self.folder / 'kubectl-cache'}",
             *arguments,
         ]
-        done = subprocess.run(command, input=input, capture_output=True, text=True, timeout=KUBECTL_TIMEOUT_SECONDS, check=False)
+        environment = {**os.environ, "KUBERC": "off"}  # no preferences of the person who tests
+        done = subprocess.run(command, input=input, capture_output=True, text=True, timeout=KUBECTL_TIMEOUT_SECONDS, check=False, env=environment)
         if done.returncode != 0:
             raise KubectlError(arguments, done.stderr)
         return done.stdout
