@@ -180,9 +180,9 @@ def _series(occasion: _Occasion) -> dict[str, Any]:
 
 
 def _cut(text: str, longest_bytes: int) -> str:
-    encoded = text.encode()
+    encoded = text.encode(errors="replace")
     if len(encoded) <= longest_bytes:
-        return text
+        return encoded.decode()
     return encoded[: longest_bytes - 3].decode(errors="ignore") + "…"
 
 
