@@ -139,3 +139,10 @@ def pod_status_at_create(pod: Json) -> Json:
         gated: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
         status["conditions"] = [{**gated, "message": "Scheduling is blocked due to non-empty scheduling gates"}]
     return status
+
+
+def taint_as_not_ready(node: Json) -> None:
+    """A new node takes no pods until it is Ready."""
+    taints = node.setdefault("spec", {}).get("taints") or []
+    if not any(taint["key"] == NOT_READY_TAINT for taint in taints):
+        node["spec"]["taints"] = [*taints, {"key": NOT_READY_TAINT, "effect": "NoSchedule"}]

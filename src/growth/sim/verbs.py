@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from growth.model.instant import format_instant
-from growth.sim.admission import Admission, pod_status_at_create
+from growth.sim.admission import Admission, pod_status_at_create, taint_as_not_ready
 from growth.sim.applying import FieldOwners
-from growth.sim.kinds import NAMESPACE, POD, Json, Kind
+from growth.sim.kinds import NAMESPACE, NODE, POD, Json, Kind
 from growth.sim.refusal import already_exists, bad_request, changed_meanwhile, conflict, invalid, not_found
 from growth.sim.store import Store, Stored
 
@@ -63,6 +63,8 @@ class Verbs:
         self.admission.check(kind, item)
         if kind is POD:
             item["status"] = pod_status_at_create(item)
+        if kind is NODE:
+            taint_as_not_ready(item)
         return self.store.put(kind, item, actor)
 
     def _name(self, kind: Kind, metadata: Json) -> None:
