@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from growth.kube.codec_rules import node_terms
+from growth.kube.codec_rules import label_selector, node_terms
 from growth.kube.codec_text import read, read_amount, read_optional_instant, read_raw_labels
-from growth.kube.wire import WireDisk, WireMeta, WireVolume
+from growth.kube.wire import WireDisk, WireMeta, WireOwner, WireVolume
 from growth.kube.wire_cluster import (
     WireClaim,
     WireClaimSpec,
@@ -27,12 +27,14 @@ from growth.model.volumes import AttachLimit, Claim, StorageClass, Volume, Volum
 
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+_OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 _claim = msgspec.json.Decoder(WireClaim)
 _volume = msgspec.json.Decoder(WirePersistentVolume)
 _class = msgspec.json.Decoder(WireStorageClass)
 _volume_node = msgspec.json.Decoder(WireVolumeNode)
 _annotations = msgspec.json.Decoder(dict[str, str] | None)
+_owners = msgspec.json.Decoder(tuple[WireOwner, ...] | None)
 
 _NO_META = WireMeta()
 
@@ -94,15 +96,24 @@ def read_claim(raw: Raw | bytes) -> Claim:
         namespace=meta.namespace or "",
         name=meta.name or "",
         volume=spec.volume_name or "",
-        storage_class=spec.storage_class_name,
-        is_bound=bool(spec.volume_name) and (phase == "Bound" or _BIND_COMPLETED in annotations),
+        storage_class=annotations.get(_OLD_CLASS, spec.storage_class_name),
+        is_bound=bool(spec.volume_name) and _BIND_COMPLETED in annotations,
         is_lost=phase == "Lost",
         access_modes=spec.access_modes or (),
         selected_node=annotations.get(_SELECTED_NODE, ""),
         request_bytes=read_amount((requests or {}).get("storage", 0), "spec.resources.requests.storage"),
         deleted_at=read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
         uid=meta.uid or "",
+        selector=label_selector(spec.selector),
+        volume_mode=spec.volume_mode or "Filesystem",
+        attributes_class=spec.volume_attributes_class_name or "",
+        owner_uid=_controller_uid(meta),
     )
+
+
+def _controller_uid(meta: WireMeta) -> str:
+    owners = read(_owners, meta.owner_references, "metadata.ownerReferences") or ()
+    return next((owner.uid for owner in owners if owner.controller), "")
 
 
 def read_volume(raw: Raw | bytes) -> Volume:
@@ -110,6 +121,7 @@ def read_volume(raw: Raw | bytes) -> Volume:
     meta, spec = wire.metadata or _NO_META, wire.spec or WireVolumeSpec()
     driver, handle = _driver_and_handle(spec)
     required = spec.node_affinity.required if spec.node_affinity else None
+    annotations = read(_annotations, meta.annotations, "metadata.annotations") or {}
     return Volume(
         name=meta.name or "",
         labels=read_raw_labels(meta.labels),
@@ -117,10 +129,14 @@ def read_volume(raw: Raw | bytes) -> Volume:
         driver=driver,
         handle=handle,
         claim=f"{spec.claim_ref.namespace or ''}/{spec.claim_ref.name or ''}" if spec.claim_ref else "",
-        storage_class=spec.storage_class_name or "",
+        storage_class=annotations.get(_OLD_CLASS, spec.storage_class_name or ""),
         phase=(wire.status.phase if wire.status else None) or "Pending",
         capacity_bytes=read_amount((spec.capacity or {}).get("storage", 0), "spec.capacity.storage"),
         access_modes=spec.access_modes or (),
+        claim_uid=(spec.claim_ref.uid or "") if spec.claim_ref else "",
+        volume_mode=spec.volume_mode or "Filesystem",
+        attributes_class=spec.volume_attributes_class_name or "",
+        deleted_at=read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
     )
 
 

@@ -41,6 +41,9 @@ class WireClaimSpec(Struct, frozen=True, gc=False, rename="camel"):
     storage_class_name: str | None = None
     access_modes: tuple[str, ...] | None = None
     resources: WireClaimResources | None = None
+    selector: WireSelector | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class WireClaimResources(Struct, frozen=True, gc=False):
@@ -75,6 +78,7 @@ class WireLegacyDisk(Struct, frozen=True, gc=False, rename={"volume_id": "volume
 class WireClaimRef(Struct, frozen=True, gc=False):
     namespace: str | None = None
     name: str | None = None
+    uid: str | None = None
 
 
 class WireVolumeSpec(Struct, frozen=True, gc=False, rename="camel"):
@@ -88,6 +92,8 @@ class WireVolumeSpec(Struct, frozen=True, gc=False, rename="camel"):
     gce_persistent_disk: WireLegacyDisk | None = None
     azure_disk: WireLegacyDisk | None = None
     cinder: WireLegacyDisk | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class WireVolumeStatus(Struct, frozen=True, gc=False):
