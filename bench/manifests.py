@@ -110,7 +110,7 @@ def _spec(template: int) -> dict[str, Any]:
             {"name": "config", "configMap": {"name": f"app-{template}", "defaultMode": 420}},
             {"name": "@TOKEN@", "projected": {"sources": [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}], "defaultMode": 420}},
         ],
-        "containers": [_container("app", template), _container("proxy", template + 1)],
+        "containers": [_container("app", template)],
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
         "dnsPolicy": "ClusterFirst",
@@ -165,7 +165,7 @@ def _running(template: int) -> dict[str, Any]:
         "podIP": "@ADDRESS@",
         "podIPs": [{"ip": "@ADDRESS@"}],
         "startTime": "@TIME@",
-        "containerStatuses": [_container_status("app", template), _container_status("proxy", template + 1)],
+        "containerStatuses": [_container_status("app", template)],
         "qosClass": "Burstable",
     }
 

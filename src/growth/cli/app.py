@@ -44,7 +44,7 @@ class Command(NamedTuple):
         return f"growth.cli.{self.name}:{self.name}"
 
 
-COMMANDS: Final[tuple[Command, ...]] = ()
+COMMANDS: Final[tuple[Command, ...]] = (Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),)
 
 
 def build_app(commands: Sequence[Command] = COMMANDS) -> App:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from growth.model.api import Condition, Instant, LifeEvent, Name, QuantityText, Sentence, Word
 
@@ -58,11 +58,13 @@ class NodeRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 class NodeRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
     phase: RequestPhase = "Pending"
-    node_id: Annotated[str, Meta(max_length=253, description="Name of the prospective node.")] = ""
-    machine_id: Annotated[str, Meta(max_length=253)] = ""
+    node_id: Annotated[str, Meta(max_length=253, description="Name of the prospective node.")] = field(default="", name="nodeID")
+    machine_id: Annotated[str, Meta(max_length=253, description="The machine's id at the provider.")] = field(default="", name="machineID")
     events: Events = ()
     conditions: Conditions = ()
     last_transition_time: Instant | None = None
+    expires_at: Annotated[Instant | None, Meta(description="When this record goes; of an Unmet one, until when its offering is struck out.")] = None
+    added_pods: Annotated[PlannedPods, Meta(description="namespace/name of pods planned onto this node after it was ordered.")] = ()
 
 
 class NodeRequest(Struct, frozen=True):
@@ -83,6 +85,11 @@ class NodeRequest(Struct, frozen=True):
         return self.status.phase
 
     @property
+    def planned_pods(self) -> tuple[str, ...]:
+        """Everybody this node is meant for: ordered for, and planned onto it later."""
+        return self.spec.planned_pods + self.status.added_pods
+
+    @property
     def is_in_flight(self) -> bool:
         return self.status.phase in IN_FLIGHT and self.deleted_at is None
 
@@ -91,7 +98,7 @@ class NodeRemovalRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=
     node_name: Annotated[str, Meta(min_length=1, max_length=253)]
     pool: Name
     offering: Annotated[str, Meta(max_length=63)] = ""
-    machine_id: Annotated[str, Meta(max_length=253)] = ""
+    machine_id: Annotated[str, Meta(max_length=253, description="The machine's id at the provider.")] = field(default="", name="machineID")
     reason: Sentence = ""
 
 
