@@ -189,7 +189,7 @@ class KwokProvider:
     def _machine(self, node: _Node) -> Machine:
         metadata = node.metadata
         labels, annotations = metadata.labels or {}, metadata.annotations or {}
-        kept = {key: labels[key] for key in (CLUSTER_LABEL, REQUEST_UID_LABEL) if key in labels}
+        kept: dict[str, str] = {key: labels[key] for key in (CLUSTER_LABEL, REQUEST_UID_LABEL) if key in labels}
         running = "running" if KWOK_ANNOTATION in annotations else "creating"
         return Machine(
             machine_id=metadata.name,

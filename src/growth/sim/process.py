@@ -1,0 +1,115 @@
+"""growth itself, running in the embedded cluster as one process that can be killed and started again.
+
+Made by scenarios and tests. Each process has its own Runtime and its own doors to the API server and the cloud; when it is killed the doors
+shut at that instant, so that nothing its dying code still tries has an effect, and only what it wrote before remains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from growth.controllers.growth import Growth, Installation
+from growth.kube.client import Client
+from growth.kube.transport import NeverSent, Request, Response, Transport
+from growth.model.labels import Labels
+from growth.model.offering import Offering
+from growth.providers.contract import Provider
+from growth.providers.kwok import KwokProvider
+from growth.providers.simulated import CloudApi, NodeTemplate, Server, SimulatedProvider
+from growth.runtime import Runtime, Spawned
+from growth.sim.clock import SimRuntime
+from growth.sim.cluster import Cluster
+
+Result = TypeVar("Result")
+
+
+async def send_off(call: Coroutine[Any, Any, Result], runtime: SimRuntime) -> Result:
+    """Let the call run its course in the world even if the process that made it dies meanwhile."""
+    if runtime.is_dead:
+        call.close()
+        raise NeverSent("the process is dead")
+    under_way = asyncio.get_running_loop().create_task(call)
+    under_way.add_done_callback(_look_at)
+    return await asyncio.shield(under_way)
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """Nobody may be left to hear of its failure."""
+    if not task.cancelled():
+        task.exception()
+
+
+class ApiDoor:
+    """The process's connection to the API server."""
+
+    def __init__(self, transport: Transport, runtime: SimRuntime) -> None:
+        self._transport = transport
+        self._runtime = runtime
+
+    async def send(self, request: Request) -> Response:
+        if request.method == "GET":
+            return await self._transport.send(request)
+        return await send_off(self._transport.send(request), self._runtime)
+
+
+class CloudDoor:
+    """The process's connection to the cloud."""
+
+    def __init__(self, cloud: CloudApi, runtime: SimRuntime) -> None:
+        self._cloud = cloud
+        self._runtime = runtime
+
+    async def sold(self) -> tuple[Offering, ...]:
+        return await self._cloud.sold()
+
+    async def get_server(self, server_id: str) -> Server:
+        return await self._cloud.get_server(server_id)
+
+    async def list_servers(self, label: str, value: str) -> tuple[Server, ...]:
+        return await self._cloud.list_servers(label, value)
+
+    async def create_server(self, name: str, offering: str, location: str, labels: Labels, template: NodeTemplate) -> Server:
+        return await send_off(self._cloud.create_server(name, offering, location, labels, template), self._runtime)
+
+    async def delete_server(self, server_id: str) -> None:
+        await send_off(self._cloud.delete_server(server_id), self._runtime)
+
+
+class GrowthProcess:
+    """One life of growth. `transport` may be a faulty one; the default is the API server itself."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        installation: Installation | None = None,
+        life: int = 1,
+        transport: Transport | None = None,
+        cloud: CloudApi | None = None,
+        provider_for: Callable[[Client, Runtime], Provider] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.runtime = SimRuntime(f"{cluster.seed}/growth/{life}", solve_seconds=0.05)
+        door = CloudDoor(cloud or cluster.cloud, self.runtime)
+        name = cluster.world.catalogue.provider
+        opens = provider_for or (lambda _client, runtime: SimulatedProvider(door, runtime, name))
+        self.growth = Growth(ApiDoor(transport or cluster.api, self.runtime), self.runtime, opens, installation)
+        self._running: Spawned | None = None
+
+    @property
+    def failures(self) -> list[tuple[str, BaseException]]:
+        """Tasks of growth that ended with an exception: none ever should."""
+        return self.runtime.failures
+
+    def start(self) -> GrowthProcess:
+        self._running = self.runtime.spawn("growth", self.growth.run())
+        return self
+
+    def kill(self) -> None:
+        self.runtime.kill()
+
+
+def kwok_provider(cluster: Cluster, boot_seconds: float = 0.0) -> Callable[[Client, Runtime], Provider]:
+    """The KWOK provider instead of the simulated one: the embedded kubelets play kwok."""
+    return lambda client, runtime: KwokProvider(client, runtime, cluster.world.catalogue, boot_seconds)
