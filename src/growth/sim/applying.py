@@ -92,7 +92,7 @@ def _set(target: Any, path: Path, value: Any) -> None:
     if last.startswith("[="):
         if value not in target:
             target.append(value)
-    else:
+    elif value != {} or not isinstance(target.get(last), dict):  # an empty map asks for nothing in it
         target[last] = value
 
 
