@@ -146,8 +146,9 @@ def test_a_write_whose_answer_is_lost_is_unknown_and_never_repeated(lost: Step) 
 
 
 def test_a_write_that_never_left_is_not_unknown() -> None:
-    error, _ = failure(lambda client: client.delete(NODES, "a"), NeverSent("connection refused"))
+    error, transport = failure(lambda client: client.delete(NODES, "a"), NeverSent("connection refused"))
     assert isinstance(error, Unreachable)
+    assert len(transport.requests) == 1
 
 
 def test_a_write_that_hangs_is_unknown_after_its_time() -> None:

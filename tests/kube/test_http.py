@@ -181,17 +181,19 @@ def test_after_a_401_new_credentials_are_tried_once() -> None:
 
 
 def test_a_401_that_credentials_cannot_cure_is_handed_on() -> None:
+    seen: list[str] = []
+
+    async def unauthorized(request: web.Request) -> web.Response:
+        seen.append(request.method)
+        return web.Response(status=401, text="no")
+
     async def scene() -> None:
         identity = Identity(Credential("old"))
-        async with serving(_unauthorized) as address, transport_to(address, identity) as transport:
+        async with serving(unauthorized) as address, transport_to(address, identity) as transport:
             assert (await body_of(transport, Request("GET", "/"))) == (401, b"no")
-            assert identity.refusals == 1
+            assert (identity.refusals, seen) == (1, ["GET"])
 
     asyncio.run(scene())
-
-
-async def _unauthorized(_request: web.Request) -> web.Response:
-    return web.Response(status=401, text="no")
 
 
 def test_nothing_listening_means_never_sent() -> None:

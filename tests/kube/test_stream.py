@@ -61,6 +61,8 @@ def test_a_line_has_no_end_only_up_to_a_bound() -> None:
         assert splitter.feed(b"x" * 10_000) == []
     with pytest.raises(StreamError, match="a line of more than 1000000 bytes"):
         splitter.feed(b"x")
+    many = Lines(longest_bytes=100)
+    assert sum(len(many.feed(b"x" * 60 + b"\n" + b"x" * 30)) for _ in range(100)) == 100
 
 
 def test_a_large_object_is_no_problem() -> None:
@@ -74,10 +76,10 @@ def test_a_large_object_is_no_problem() -> None:
 def test_a_streamed_listing_ends_with_its_bookmark() -> None:
     sink, stream = hear("", event("ADDED", named("a", "3")), bookmark("8"))
     assert (stream.listing, sink.calls) == (True, ["relisting", "listed a"])
-    stream.feed(event("DELETED", named("a", "9")) + event("MODIFIED", named("b", "9")) + bookmark("9", ends_listing=True))
+    stream.feed(event("MODIFIED", named("a", "8")) + event("DELETED", named("a", "9")) + event("MODIFIED", named("b", "9")) + bookmark("9", ends_listing=True))
     assert not stream.listing
     assert stream.version == "9"
-    assert sink.calls == ["relisting", "listed a", "DELETED a", "listed b", "relisted 9"]
+    assert sink.calls == ["relisting", "listed a", "listed a", "DELETED a", "listed b", "relisted 9"]
     assert sink.items == {"b": "9"}
 
 

@@ -170,6 +170,59 @@ def test_a_kind_that_is_not_installed_is_said_once_and_found_when_it_appears() -
     play(scene)
 
 
+def test_a_kind_that_vanishes_leaves_its_cache_as_it_was_and_growing_old() -> None:
+    async def scene() -> None:
+        server = SmallServer("a")
+        play = Scene(server)
+        await asyncio.sleep(1)
+        server.is_installed = False
+        server.epoch += 1
+        await asyncio.sleep(200)
+        assert (play.sink.items, play.reflector.missing) == ({"a": "1"}, True)
+        assert play.reflector.age_seconds > 150
+
+    play(scene)
+
+
+def test_streamed_listings_that_are_always_cut_give_way_to_pages() -> None:
+    async def scene() -> None:
+        server = SmallServer("a", "b", "c")
+        server.plan(*["cut"] * 2, "", "", "", *["cut"] * 50)
+        play = Scene(server, page_size=2)
+        await asyncio.sleep(10)
+        assert play.sink.items == server.items
+        asked = ["stream" if query.get("sendInitialEvents") else "watch" if query.get("watch") else "page" for query in map(query_of, server.requests)]
+        assert asked == ["stream", "stream", "page", "page", "watch"]
+
+    play(scene)
+
+
+def test_a_listing_is_as_old_as_its_question() -> None:
+    listing = [event("ADDED", named("a", "3")), bookmark("9", ends_listing=True)]
+
+    async def scene() -> None:
+        play = Scene(ScriptedTransport(Answer(200, *listing, ending="silent", delay=20.0)))
+        await asyncio.sleep(41)
+        assert play.reflector.age_seconds == 41
+
+    play(scene)
+
+
+def test_after_a_long_good_time_a_fault_is_met_with_a_short_wait() -> None:
+    async def scene() -> None:
+        server = SmallServer("a")
+        server.plan(*["500"] * 12)
+        play = Scene(server)
+        await asyncio.sleep(400)
+        assert play.reflector.synced
+        server.epoch += 1
+        server.put("b")
+        await asyncio.sleep(1.5)
+        assert play.sink.items == server.items
+
+    play(scene)
+
+
 def test_a_refusal_is_said_once_and_tried_again() -> None:
     async def scene() -> None:
         server = SmallServer("a")

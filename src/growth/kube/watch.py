@@ -153,7 +153,7 @@ class Reflector:
             try:
                 heard = stream.feed(chunk)
             finally:
-                self._version = "" if stream.listing else stream.version
+                self._version = stream.version
             if was_listing and not stream.listing:
                 self._listed(stream.version, asked_at)
             elif heard and not stream.listing:
