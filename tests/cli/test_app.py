@@ -59,9 +59,12 @@ def test_version_is_the_packages_version(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_an_unknown_command_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fly"]) == USAGE
-    error = capsys.readouterr().err
-    assert "fly" in error
-    assert error.count("\n") == 1
+    assert capsys.readouterr().err == 'growth: there is no command "fly"; growth --help lists them\n'
+
+
+def test_a_command_typed_almost_right_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["crd", "--debug"]) == USAGE
+    assert capsys.readouterr().err == 'growth: there is no command "crd"; did you mean crds?\n'
 
 
 def test_a_wrong_argument_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,10 +19,11 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Annotated, Any, Final, NamedTuple
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
 
 SUCCESS: Final = 0
 FAILURE: Final = 1
@@ -44,7 +45,12 @@ class Command(NamedTuple):
         return f"growth.cli.{self.name}:{self.name}"
 
 
-COMMANDS: Final[tuple[Command, ...]] = (Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),)
+COMMANDS: Final[tuple[Command, ...]] = (
+    Command("run", "Run growth against a cluster until it is told to stop."),
+    Command("fits", "Say for cases in JSON lines which nodes a pod may go to, and why not to the others."),
+    Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),
+    Command("role", "Print ServiceAccount, roles and bindings: the least that growth needs."),
+)
 
 
 def build_app(commands: Sequence[Command] = COMMANDS) -> App:
@@ -73,6 +79,8 @@ def run_command(app: App, arguments: Sequence[str]) -> int:
     app.meta.default(launch)
     try:
         result = _call(app.meta, arguments)
+    except UnknownCommandError as error:  # cyclopts' own words for it would import every command
+        return _complain(_describe_unknown((error.unused_tokens or [""])[0]), USAGE)
     except CycloptsError as error:
         return _complain(str(error), USAGE)
     except KeyboardInterrupt:
@@ -93,6 +101,11 @@ def _call(app: App, tokens: Sequence[str]) -> Any:
 def _describe(error: Exception) -> str:
     """Our own errors are sentences already; a foreign one without words is at least named."""
     return str(error) or type(error).__name__
+
+
+def _describe_unknown(name: str) -> str:
+    similar = get_close_matches(name, [command.name for command in COMMANDS], n=1)
+    return f'there is no command "{name}"; ' + (f"did you mean {similar[0]}?" if similar else "growth --help lists them")
 
 
 def _complain(text: str, exit_code: int) -> int:
