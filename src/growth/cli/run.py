@@ -1,0 +1,115 @@
+"""`growth run`: the real process, on a real cluster. Wires the outside to `controllers/growth.py` and waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+from cyclopts import Parameter
+
+from growth.controllers.configuration import Configuration, load_configuration, print_configuration
+from growth.controllers.growth import Growth, Installation
+from growth.controllers.logs import set_up_logs
+from growth.controllers.runtime import SystemRuntime
+from growth.kube.client import Client
+from growth.kube.config import Connection, load_connection
+from growth.kube.exchange import ClientSettings
+from growth.kube.http import HttpTransport
+from growth.kube.lease import Election, Fence, LeaseSettings
+from growth.kube.lease_thread import ElectionThread
+from growth.providers.contract import Provider
+from growth.providers.registry import open_provider
+from growth.runtime import Runtime
+from growth.web.server import Server
+
+log = structlog.get_logger(__name__)
+
+
+def run(  # noqa: PLR0913 - every flag is an argument
+    *,
+    settings: Annotated[Path | None, Parameter(help="The settings file (YAML).")] = None,
+    kubeconfig: Annotated[Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")] = None,
+    context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = "",
+    provider: Annotated[str | None, Parameter(help="Where machines come from.")] = None,
+    catalogue: Annotated[str | None, Parameter(help="File with the machines to offer.")] = None,
+    listen_port: Annotated[int | None, Parameter(help="Port of probes and metrics; 0 takes a free one.")] = None,
+    observe: Annotated[bool | None, Parameter(help="Watch, plan and explain, but never buy, bind or delete.")] = None,
+    leader_election: Annotated[bool | None, Parameter(help="Needed as soon as there may be two of us.")] = None,
+    print_settings: Annotated[bool, Parameter(negative="", help="Print the settings in force and end.")] = False,
+) -> None:
+    """Run growth against a cluster until it is told to stop."""
+    flags = {"provider": provider, "catalogue": catalogue, "listenPort": listen_port, "observe": observe, "leaderElection": leader_election}
+    configuration = load_configuration(settings, os.environ, flags)
+    if print_settings:
+        print(print_configuration(configuration), end="")
+        return
+    set_up_logs(configuration.log_level)
+    asyncio.run(_serve(configuration, kubeconfig, context))
+
+
+async def _serve(configuration: Configuration, kubeconfig: Path | None, context: str) -> None:
+    runtime = SystemRuntime()
+    connection = load_connection(runtime, kubeconfig, context)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    try:
+        async with HttpTransport(connection) as transport, _leadership(configuration, connection, runtime) as leads:
+            growth = Growth(transport, runtime, _provider_for(configuration), _installation(configuration), leads)
+            await _until(stopping, growth, configuration)
+    finally:
+        runtime.close()
+
+
+async def _until(stopping: asyncio.Event, growth: Growth, configuration: Configuration) -> None:
+    server = Server(growth)
+    port = await server.start(configuration.listen_host, configuration.listen_port)
+    log.info("growth listens", host=configuration.listen_host, port=port)
+    running = asyncio.create_task(growth.run())
+    ended = asyncio.create_task(stopping.wait())
+    await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
+    ended.cancel()
+    if not running.done():
+        running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    await server.stop()
+
+
+@asynccontextmanager
+async def _leadership(configuration: Configuration, connection: Connection, runtime: Runtime) -> AsyncIterator[Callable[[], bool]]:
+    """Whether this process may write: always, or while it holds the Lease."""
+    if not configuration.leader_election:
+        yield lambda: True
+        return
+    identity = f"{socket.gethostname()}-{runtime.new_id()[:8]}"
+    lease = LeaseSettings(name=configuration.installation, namespace=configuration.namespace)
+
+    @asynccontextmanager
+    async def open_election(fence: Fence) -> AsyncIterator[Election]:
+        async with HttpTransport(connection) as transport:
+            yield Election(transport, runtime, identity, lease, fence)
+
+    thread = ElectionThread(Fence(runtime.monotonic), open_election)
+    thread.start()
+    try:
+        yield thread.fence.holds
+    finally:
+        await asyncio.to_thread(thread.stop)
+
+
+def _provider_for(configuration: Configuration) -> Callable[[Client, Runtime], Provider]:
+    return lambda client, runtime: open_provider(configuration.provider, client, runtime, configuration.catalogue)
+
+
+def _installation(configuration: Configuration) -> Installation:
+    paced = ClientSettings(requests_per_second=configuration.requests_per_second, burst=int(2 * configuration.requests_per_second))
+    return Installation(configuration.installation, configuration.plans, paced, only_observes=configuration.observe)

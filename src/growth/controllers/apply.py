@@ -1,0 +1,106 @@
+"""How each action is performed. A table with one row for each action: the way, whether it is slow, and the rights it needs.
+
+Asked by the loop. Translates failures into Outcomes in one place; decides nothing. The role that growth runs under is generated from
+this table (`controllers/role.py`), so an action without its rights here cannot work anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from growth.controllers import ways
+from growth.controllers.rights import Right
+from growth.controllers.ways import Hands
+from growth.kube import errors
+from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
+from growth.model import action as act
+from growth.model.action import Action
+from growth.model.outcome import Conflict, Outcome, Refused, TryLater, Unknown
+
+
+class Way(Struct, frozen=True):
+    """How one kind of action is performed."""
+
+    perform: Callable[[Hands, Any], Awaitable[Outcome]]
+    rights: tuple[Right, ...] = ()
+    is_slow: bool = False  # speaks to the provider: runs beside the loop
+    subject: str = "request"  # the field that names the object acted on; "" where there is none yet
+
+
+_REQUEST_STATUS: Final = Right(NODE_REQUESTS, ("patch",), "status")
+_REMOVAL_STATUS: Final = Right(NODE_REMOVAL_REQUESTS, ("patch",), "status")
+_NODE_PATCH: Final = Right(NODES, ("patch",))
+
+WAYS: Final[Mapping[type[Any], Way]] = {
+    act.CreateNodeRequest: Way(ways.create_node_request, (Right(NODE_REQUESTS, ("create", "get")),), subject=""),
+    act.WriteNodeRequestStatus: Way(ways.write_node_request_status, (_REQUEST_STATUS,)),
+    act.ReleaseNodeRequest: Way(ways.release_node_request, (Right(NODE_REQUESTS, ("get", "delete", "patch")),)),
+    act.LaunchMachine: Way(ways.launch_machine, (Right(NODE_REQUESTS, ("get",)),), is_slow=True),
+    act.RegisterNode: Way(ways.register_node, (_NODE_PATCH,), subject="node"),
+    act.BindPod: Way(ways.bind_pod, (Right(PODS, ("get",)), Right(PODS, ("create",), "binding")), subject="pod"),
+    act.NominatePod: Way(ways.nominate_pod, (Right(PODS, ("patch",), "status"),), subject="pod"),
+    act.ReadyNode: Way(ways.ready_node, (_NODE_PATCH,), subject="node"),
+    act.MarkScaleDown: Way(ways.mark_scale_down, (_NODE_PATCH,), subject="node"),
+    act.UnmarkScaleDown: Way(ways.unmark_scale_down, (_NODE_PATCH,), subject="node"),
+    act.CreateNodeRemovalRequest: Way(ways.create_node_removal_request, (Right(NODE_REMOVAL_REQUESTS, ("create", "get")),), subject="node"),
+    act.WriteNodeRemovalStatus: Way(ways.write_node_removal_status, (_REMOVAL_STATUS,), subject="removal"),
+    act.EvictPod: Way(ways.evict_pod, (Right(PODS, ("create",), "eviction"),), subject="pod"),
+    act.DeleteMachine: Way(ways.delete_machine, (Right(NODE_REMOVAL_REQUESTS, ("get",)), Right(PODS, ("list",))), is_slow=True, subject="removal"),
+    act.FinishRemoval: Way(
+        ways.finish_removal,
+        (Right(NODES, ("delete",)), Right(NODE_REMOVAL_REQUESTS, ("get", "delete", "patch"))),
+        is_slow=True,
+        subject="removal",
+    ),
+    act.CancelRemoval: Way(ways.cancel_removal, (Right(NODE_REMOVAL_REQUESTS, ("get", "delete", "patch")),), subject="removal"),
+    act.WriteNodePoolStatus: Way(ways.write_node_pool_status, (Right(NODE_POOLS, ("patch",), "status"),), subject="pool"),
+    act.HoldNodePool: Way(ways.hold_node_pool, (Right(NODE_POOLS, ("get", "patch")),), subject="pool"),
+}
+
+
+def is_slow(action: Action) -> bool:
+    return WAYS[type(action)].is_slow
+
+
+def object_of(action: Action) -> str:
+    """What the action is about: actions on one object keep their order, and only one slow action on it runs at a time."""
+    field = WAYS[type(action)].subject
+    if not field:
+        return f"new/{id(action)}"
+    subject: act.Seen = getattr(action, field)
+    return f"{subject.namespace}/{subject.name}"
+
+
+class Applier:
+    """Performs actions. With `only_observes` it performs none, and says so."""
+
+    def __init__(self, hands: Hands, *, only_observes: bool = False) -> None:
+        self.hands = hands
+        self.only_observes = only_observes
+
+    async def perform(self, action: Action) -> Outcome:
+        if self.only_observes:
+            return TryLater("growth only observes", retry_after_seconds=60.0)
+        name = type(action).__name__
+        with self.hands.metrics.time_action(name) as record:
+            record.outcome = await _outcome_of(WAYS[type(action)].perform(self.hands, action))
+            return record.outcome
+
+
+async def _outcome_of(performed: Awaitable[Outcome]) -> Outcome:
+    """Every way to fail, as data."""
+    try:
+        return await performed
+    except (errors.Conflict, errors.NotFound, errors.AlreadyExists) as error:
+        return Conflict(str(error))
+    except errors.TooManyRequests as error:
+        return TryLater(str(error), retry_after_seconds=error.retry_after_seconds or 5.0)
+    except (errors.NotLeader, errors.Unreachable, errors.ServerError) as error:
+        return TryLater(str(error))
+    except (errors.EffectUnknown, errors.Malformed) as error:
+        return Unknown(str(error))
+    except errors.Refused as error:
+        return Refused(str(error))

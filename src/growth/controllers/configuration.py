@@ -1,0 +1,73 @@
+"""One settings file for a running growth: who it is, where it buys, and every number of the plans. Read once, at the start.
+
+Asked by `growth run`. The file is YAML; environment variables named GROWTH_… and then flags lie over it. Anything unknown or out of
+bounds is refused with the name of the field, before anything else happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+from msgspec import Meta, Struct
+
+from growth.model.settings import Settings
+
+Installed = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+
+
+class ConfigurationError(ValueError):
+    """The settings cannot be used; the message names the file and the field."""
+
+
+class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """All that `growth run` can be told."""
+
+    installation: Installed = "growth"
+    namespace: str = "growth-system"
+    provider: Literal["kwok"] = "kwok"
+    catalogue: str = ""  # file with the machines to offer; empty: the built-in one
+    listen_host: str = "127.0.0.1"
+    listen_port: Annotated[int, Meta(ge=0, le=65535)] = 8080
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    observe: bool = False
+    leader_election: bool = True
+    requests_per_second: Annotated[float, Meta(gt=0, le=10_000)] = 200.0
+    plans: Settings = Settings()
+
+
+def load_configuration(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Configuration:
+    """The file, the environment over it, the flags over both."""
+    content = _read(path) if path else {}
+    layers = {**content, **_from_environment(environment), **{key: value for key, value in flags.items() if value is not None}}
+    try:
+        return msgspec.convert(layers, Configuration, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"{path or 'settings'}: {error}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text()) or {}
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path}: not YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path}: settings are a mapping of names to values")
+    return content
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """GROWTH_LISTEN_PORT sets listenPort; GROWTH_PLANS_… is not offered: numbers of plans belong into the file."""
+    fields = {field.name: field.encode_name for field in msgspec.structs.fields(Configuration) if field.name != "plans"}
+    named = {f"GROWTH_{name.upper()}": encoded for name, encoded in fields.items()}
+    return {encoded: environment[name] for name, encoded in named.items() if name in environment}
+
+
+def print_configuration(configuration: Configuration) -> str:
+    """The settings in force, as the file that would give them."""
+    return yaml.safe_dump(msgspec.to_builtins(configuration), sort_keys=False)

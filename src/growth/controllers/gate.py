@@ -1,0 +1,147 @@
+"""May this machine be bought, or given back, right now? The last question before every create and delete at a provider.
+
+Asked by `controllers/ways`, on live data, however sure the plan was. Answers None (open) or the Outcome that says why not.
+
+| checked | before a launch | before a delete |
+| --- | --- | --- |
+| pause switch, of all and of the pool | ✓ | ✓ |
+| every cache proved fresh | ✓ | ✓ |
+| the record, read live: same UID, right phase, not deleted | NodeRequest Pending | NodeRemovalRequest Deprovisioning |
+| the machine, read live: ours by cluster id, and the recorded one | | ✓ |
+| no working pod on the node, read live | | ✓ |
+| limits, counted on the provider's machines and our own orders | ✓ | |
+| brake: not while many nodes are NotReady | | ✓ |
+| leadership, last of all | ✓ | ✓ |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from growth.controllers.observe import Observer
+from growth.kube.client import Client
+from growth.kube.errors import NotFound
+from growth.kube.resources import NODE_REMOVAL_REQUESTS, NODE_REQUESTS, PODS
+from growth.model.action import DeleteMachine, LaunchMachine
+from growth.model.api import FINALIZER
+from growth.model.labels import Labels
+from growth.model.node import POOL_LABEL
+from growth.model.noderequest import DEPROVISIONING, PENDING
+from growth.model.offering import Machine
+from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
+from growth.model.settings import Settings
+from growth.plan.limits import why_over_limit
+from growth.providers.contract import Gone, Provider, ProviderError
+
+OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute
+BRAKE_SHARE: Final = 0.2
+BRAKE_NODES: Final = 3
+_CLOSED_SECONDS: Final = 10.0
+
+
+class Gate:
+    """Stands before the provider."""
+
+    def __init__(self, client: Client, provider: Provider, observer: Observer, settings: Settings, cluster: str, leads: Callable[[], bool]) -> None:
+        self._client = client
+        self._provider = provider
+        self._observer = observer
+        self._settings = settings
+        self._cluster = cluster
+        self._leads = leads
+        self._ordered: dict[str, Machine] = {}  # launches the provider's list may not show yet
+
+    async def why_not_launch(self, action: LaunchMachine) -> Outcome | None:
+        closed = self._why_closed(action.spec.pool)
+        if closed:
+            return TryLater(closed, _CLOSED_SECONDS)
+        live = await self._record(NODE_REQUESTS, action.request.name)
+        if live is None or live["metadata"]["uid"] != action.request.uid or live["metadata"].get("deletionTimestamp"):
+            return Conflict(f"NodeRequest {action.request.name} is gone")
+        if live.get("status", {}).get("phase", PENDING) != PENDING or FINALIZER not in live["metadata"].get("finalizers", ()):
+            return Conflict(f"NodeRequest {action.request.name} no longer waits for a machine")
+        return self._why_over_limit(action) or self._why_not_leader()
+
+    def launched(self, name: str, outcome: Outcome) -> None:
+        """A launch that surely did not happen frees its place again."""
+        if not isinstance(outcome, Accepted | Unknown):
+            self._ordered.pop(name, None)
+
+    async def why_not_delete(self, action: DeleteMachine) -> Outcome | None:
+        live = await self._record(NODE_REMOVAL_REQUESTS, action.removal.name)
+        if live is None or live["metadata"]["uid"] != action.removal.uid:
+            return Conflict(f"NodeRemovalRequest {action.removal.name} is gone")
+        if live.get("status", {}).get("phase") != DEPROVISIONING:
+            return Conflict(f"NodeRemovalRequest {action.removal.name} is not Deprovisioning")
+        closed = self._why_closed(live["spec"]["pool"]) or self._why_braked()
+        if closed:
+            return TryLater(closed, _CLOSED_SECONDS)
+        return await self._why_occupied(action.node_name) or await self._why_not_ours(action) or self._why_not_leader()
+
+    # ------------------------------------------------------------------------------------------------------------------ checks
+
+    def _why_closed(self, pool: str) -> str:
+        found = self._observer.pool(pool)
+        if self._settings.is_paused or (found is not None and found.is_paused):
+            return f"growth is paused{'' if self._settings.is_paused else f' for pool {pool}'}"
+        return self._observer.why_stale(OLDEST_CACHE_SECONDS)
+
+    async def _record(self, resource: Any, name: str) -> Any:
+        try:
+            return msgspec.json.decode(await self._client.get(resource, name))
+        except NotFound:
+            return None
+
+    def _why_over_limit(self, action: LaunchMachine) -> Outcome | None:
+        """Counted on every machine the provider shows and every order it may not show yet; the place is taken at once."""
+        pool = self._observer.pool(action.spec.pool)
+        if pool is None:
+            return Conflict(f"NodePool {action.spec.pool} is gone")
+        supply = self._observer.supply
+        if supply.machines_at is None:
+            return TryLater("the provider has not yet said which machines exist", _CLOSED_SECONDS)
+        self._ordered = {name: order for name, order in self._ordered.items() if name not in supply.machines}
+        counted = {**self._ordered, **supply.machines}
+        counted.pop(action.request.name, None)  # asked for again: it counts once
+        over = why_over_limit(pool, action.spec, tuple(counted.values()), supply.offerings)
+        if over:
+            return TryLater(over, _CLOSED_SECONDS)
+        self._ordered[action.request.name] = _ordered_machine(action)
+        return None
+
+    def _why_braked(self) -> str:
+        ever_ready, not_ready = self._observer.readiness()
+        if not_ready >= BRAKE_NODES and not_ready > BRAKE_SHARE * ever_ready:
+            return f"{not_ready} of {ever_ready} nodes are NotReady: nothing is deleted until that is understood"
+        return ""
+
+    async def _why_occupied(self, node: str) -> Outcome | None:
+        items, _ = await self._client.list(PODS, fields=f"spec.nodeName={node}")
+        for item in items:
+            pod = self._observer.codec.decode_pod(item)
+            if pod.counts_as_work:
+                return Conflict(f"pod {pod.key} is on node {node}")
+        return None
+
+    async def _why_not_ours(self, action: DeleteMachine) -> Outcome | None:
+        try:
+            machine = await self._provider.describe(action.machine_id)
+        except ProviderError as error:
+            return TryLater(str(error), _CLOSED_SECONDS)
+        if isinstance(machine, Gone):
+            return Accepted()
+        is_recorded = machine.name == action.node_name or (action.request_uid and machine.request_uid == action.request_uid)
+        if machine.cluster != self._cluster or not is_recorded:
+            return Refused(f"machine {action.machine_id} is not the one recorded for node {action.node_name}")
+        return None
+
+    def _why_not_leader(self) -> Outcome | None:
+        return None if self._leads() else TryLater("leadership is not certain", 1.0)
+
+
+def _ordered_machine(action: LaunchMachine) -> Machine:
+    spec = action.spec
+    return Machine("", action.request.name, spec.target_offering, spec.location, labels=Labels({POOL_LABEL: spec.pool}))

@@ -1,0 +1,128 @@
+"""The whole of growth, put together: caches, supply, gate, loop. Started by `growth run` and, unchanged, by the embedded cluster.
+
+Everything that differs between the two comes in through the constructor: the transport, the runtime, the provider, the fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from growth.controllers.apply import Applier
+from growth.controllers.gate import Gate
+from growth.controllers.journal import Journal
+from growth.controllers.loop import Loop
+from growth.controllers.metrics import Metrics
+from growth.controllers.observe import Observer
+from growth.controllers.supply import Supply
+from growth.controllers.ways import Hands
+from growth.kube.client import Client
+from growth.kube.errors import KubeError
+from growth.kube.events import Recorder
+from growth.kube.exchange import ClientSettings
+from growth.kube.resources import NAMESPACES
+from growth.kube.transport import Transport
+from growth.model.settings import Settings
+from growth.providers.contract import Provider
+from growth.runtime import Runtime, Spawned
+
+_START_RETRY_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.1
+
+log = structlog.get_logger(__name__)
+
+
+class Installation(Struct, frozen=True):
+    """Who we are and how we speak to the API server."""
+
+    name: str = "growth"
+    settings: Settings = Settings()
+    client: ClientSettings = ClientSettings(requests_per_second=200.0, burst=400)
+    only_observes: bool = False
+
+
+class Growth:
+    """One running growth. `provider_for` makes the provider once there is a client and the cluster is known."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        runtime: Runtime,
+        provider_for: Callable[[Client, Runtime], Provider],
+        installation: Installation | None = None,
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.installation = installation or Installation()
+        self.runtime = runtime
+        self.leads = leads
+        self.metrics = Metrics(runtime)
+        self.client = Client(transport, runtime, self.installation.client, may_write=leads)
+        self.provider = provider_for(self.client, runtime)
+        self.events = Recorder(self.client, runtime, self.installation.name)
+        self.journal = Journal(self.events, self.metrics)
+        self.observer: Observer | None = None
+        self.loop: Loop | None = None
+        self._tasks: list[Spawned] = []
+
+    @property
+    def is_ready(self) -> bool:
+        """All caches have been filled once and the provider has answered."""
+        return self.observer is not None and self.observer.is_synced
+
+    def refresh_metrics(self) -> None:
+        """Bring the gauges up to date; asked before each reading."""
+        self.metrics.leads.set(self.leads())
+        if self.observer is not None:
+            self.observer.refresh_metrics()
+
+    async def run(self) -> None:
+        """Until cancelled. Caches fill while another process leads; decisions begin with leadership."""
+        try:
+            await self._run()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    async def _run(self) -> None:
+        cluster = await self._cluster_id()
+        log.info("growth starts", cluster=cluster, provider=self.provider.name, observes=self.installation.only_observes)
+        supply = Supply(self.provider, cluster, self.runtime, self.metrics)
+        self.observer = Observer(self.client, self.runtime, supply, self.metrics)
+        self._tasks.append(self.runtime.spawn("supply", supply.run()))
+        self._tasks.extend(self.observer.start(self.journal))
+        while True:
+            while not (self.observer.is_synced and self.leads()):
+                await self.runtime.sleep(_POLL_SECONDS)
+            await self._lead(self._assemble(self.observer, supply, cluster))
+
+    async def _lead(self, loop: Loop) -> None:
+        """Decide while leading. A new term begins with empty ledgers: what another leader did meanwhile is in the objects."""
+        self.loop = loop
+        running = self.runtime.spawn("loop", loop.run())
+        self._tasks.append(running)
+        while self.leads() and not running.done():
+            await self.runtime.sleep(_POLL_SECONDS)
+        log.warning("growth no longer leads")
+        self._tasks.remove(running)
+        running.cancel()
+
+    def _assemble(self, observer: Observer, supply: Supply, cluster: str) -> Loop:
+        settings = self.installation.settings
+        gate = Gate(self.client, self.provider, observer, settings, cluster, self.leads)
+        hands = Hands(self.client, self.provider, observer, gate, self.runtime, self.metrics, cluster, supply.ask_soon)
+        applier = Applier(hands, only_observes=self.installation.only_observes)
+        return Loop(observer, applier, self.journal, self.metrics, self.runtime, settings)
+
+    async def _cluster_id(self) -> str:
+        """kube-system's UID and the installation's name: what our machines are labelled with at the provider."""
+        while True:
+            try:
+                found = msgspec.json.decode(await self.client.get(NAMESPACES, "kube-system"))
+                return f"{found['metadata']['uid']}-{self.installation.name}"
+            except KubeError as error:
+                log.warning("the API server does not answer yet", error=str(error))
+                await self.runtime.sleep(_START_RETRY_SECONDS)

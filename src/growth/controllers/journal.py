@@ -1,0 +1,67 @@
+"""Tells people why: every note becomes a log line, an event on its object, a count, and an answer to "explain".
+
+Written by the loop. A note that says nothing new is not told again; what was said last about each object is kept, within bounds.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+
+from growth.controllers.metrics import Metrics
+from growth.kube.events import Recorder, Regarding
+from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
+from growth.model.note import About, Note
+
+_OBJECTS_KEPT: Final = 50_000
+_REASONS_KEPT: Final = 20  # for each object, the latest
+
+_API_VERSIONS: Final = {resource.kind: resource.api_version for resource in (PODS, NODES, NODE_POOLS, NODE_REQUESTS, NODE_REMOVAL_REQUESTS)}
+
+log = structlog.get_logger("growth")
+
+
+class Journal:
+    """The last word on each object, by reason."""
+
+    def __init__(self, events: Recorder, metrics: Metrics) -> None:
+        self._events = events
+        self._metrics = metrics
+        self._said: OrderedDict[About, dict[str, Note]] = OrderedDict()
+
+    def record(self, notes: Iterable[Note]) -> None:
+        for note in notes:
+            if self._is_new(note):
+                self._tell(note)
+
+    def about(self, about: About) -> tuple[Note, ...]:
+        """What was last said about an object, oldest first."""
+        return tuple(self._said.get(about, {}).values())
+
+    def latest(self, count: int) -> tuple[Note, ...]:
+        """The objects spoken of last, newest first."""
+        objects = [self._said[about] for about in list(self._said)[-count:][::-1]]
+        return tuple(note for said in objects for note in reversed(said.values()))[:count]
+
+    def _is_new(self, note: Note) -> bool:
+        said = self._said.setdefault(note.about, {})
+        self._said.move_to_end(note.about)
+        known = said.pop(note.reason, None)
+        said[note.reason] = note
+        if len(said) > _REASONS_KEPT:
+            del said[next(iter(said))]
+        if len(self._said) > _OBJECTS_KEPT:
+            self._said.popitem(last=False)
+        return known is None or known.message != note.message
+
+    def _tell(self, note: Note) -> None:
+        self._metrics.notes.labels(note.reason, note.severity).inc()
+        level = log.warning if note.severity == "Warning" else log.info
+        level(note.message, about=str(note.about), reason=note.reason, **dict(note.fields))
+        about = note.about
+        if about.kind in _API_VERSIONS:
+            regarding = Regarding(_API_VERSIONS[about.kind], about.kind, about.name, about.namespace, about.uid or about.name)
+            self._events.record(regarding, note.severity, note.reason, note.message)

@@ -1,0 +1,95 @@
+"""What growth measures of itself, in Prometheus' words. Written by the loop, apply and the journal; read at /metrics.
+
+Each installation has a registry of its own, so that many can live in one process (the embedded cluster runs several).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from growth.model.labels import ZONE
+from growth.model.node import OFFERING_LABEL, Node
+from growth.model.noderequest import NodeRemovalRequest, NodeRequest
+from growth.model.outcome import Outcome
+from growth.runtime import Runtime
+
+_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_MINUTES = (5, 15, 30, 60, 120, 300, 600, 1200, 3600)
+
+
+class Performed:
+    """An action under measurement; its outcome is filled in when known."""
+
+    outcome: Outcome | None = None
+
+
+class Metrics:
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.registry = CollectorRegistry()
+        scope = self.registry
+        self.rows = Histogram("growth_loop_duration_seconds", "Time one row of the loop took.", ["row"], buckets=_SECONDS, registry=scope)
+        self.failures = Counter("growth_loop_failures_total", "Turns that ended in an error of growth's own.", ["row"], registry=scope)
+        self.solves = Histogram("growth_solve_duration_seconds", "Time one question to the solver took.", buckets=_SECONDS, registry=scope)
+        self.actions = Counter("growth_actions_total", "Actions performed, by outcome.", ["action", "outcome"], registry=scope)
+        self.action_seconds = Histogram("growth_action_duration_seconds", "Time one action took.", ["action"], buckets=_SECONDS, registry=scope)
+        self.provider_calls = Counter("growth_provider_calls_total", "Calls to the provider, by outcome.", ["call", "outcome"], registry=scope)
+        self.notes = Counter("growth_notes_total", "What growth had to say, by reason.", ["reason", "severity"], registry=scope)
+        self.nodes = Gauge("growth_nodes", "Nodes by pool and offering.", ["pool", "offering"], registry=scope)
+        self.price = Gauge("growth_price_per_hour", "What the nodes cost per hour.", ["pool", "offering"], registry=scope)
+        self.requests = Gauge("growth_node_requests", "NodeRequests by phase.", ["phase"], registry=scope)
+        self.removals = Gauge("growth_node_removal_requests", "NodeRemovalRequests by phase.", ["phase"], registry=scope)
+        self.ready_seconds = Histogram("growth_node_ready_duration_seconds", "From request to a Ready node.", ["offering"], buckets=_MINUTES, registry=scope)
+        self.cache_age = Gauge("growth_cache_age_seconds", "Time since a cache was last proved up to date.", ["resource"], registry=scope)
+        self.leads = Gauge("growth_leader", "1 while this process leads.", registry=scope)
+
+    @contextmanager
+    def time_row(self, name: str) -> Iterator[None]:
+        began_at = self._runtime.monotonic()
+        try:
+            yield
+        finally:
+            self.rows.labels(name).observe(self._runtime.monotonic() - began_at)
+
+    @contextmanager
+    def time_solve(self) -> Iterator[None]:
+        began_at = self._runtime.monotonic()
+        try:
+            yield
+        finally:
+            self.solves.observe(self._runtime.monotonic() - began_at)
+
+    @contextmanager
+    def time_action(self, name: str) -> Iterator[Performed]:
+        performed, began_at = Performed(), self._runtime.monotonic()
+        try:
+            yield performed
+        finally:
+            self.action_seconds.labels(name).observe(self._runtime.monotonic() - began_at)
+            self.actions.labels(name, type(performed.outcome).__name__).inc()
+
+    def count(
+        self,
+        nodes: Iterable[Node],
+        requests: Iterable[NodeRequest],
+        removals: Iterable[NodeRemovalRequest],
+        prices: Mapping[tuple[str, str], float],
+    ) -> None:
+        """Set the gauges of what there is now; what is no longer there disappears."""
+        for gauge in (self.nodes, self.price, self.requests, self.removals):
+            gauge.clear()
+        for node in nodes:
+            if node.pool:
+                offering = node.labels.get(OFFERING_LABEL, "")
+                self.nodes.labels(node.pool, offering).inc()
+                self.price.labels(node.pool, offering).inc(prices.get((offering, node.labels.get(ZONE, "")), 0.0))
+        for request in requests:
+            self.requests.labels(request.phase).inc()
+        for removal in removals:
+            self.removals.labels(removal.phase).inc()
+
+    def provider_call(self, call: str, outcome: object) -> None:
+        self.provider_calls.labels(call, type(outcome).__name__).inc()

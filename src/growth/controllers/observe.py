@@ -1,0 +1,158 @@
+"""What does growth know right now? Follows the API server with one cache for each kind and makes snapshots of them.
+
+Asked by the loop (for decisions) and the gate (how fresh, which pool, how many nodes are NotReady). A snapshot costs what changed since
+the last one. It translates and never decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from growth.controllers.journal import Journal
+from growth.controllers.metrics import Metrics
+from growth.controllers.supply import Supply
+from growth.kube.cache import Cache
+from growth.kube.cache_pods import PodCache
+from growth.kube.client import Client
+from growth.kube.codec import Codec
+from growth.kube.resources import (
+    CSI_NODES,
+    DAEMON_SETS,
+    NAMESPACES,
+    NODE_POOLS,
+    NODE_REMOVAL_REQUESTS,
+    NODE_REQUESTS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+    Resource,
+)
+from growth.kube.watch import Reflector, Trouble, WatchSettings
+from growth.model.labels import Labels
+from growth.model.node import Node
+from growth.model.nodepool import NodePool
+from growth.model.noderequest import NodeRemovalRequest, NodeRequest
+from growth.model.note import About, Note
+from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
+from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
+from growth.runtime import Runtime, Spawned
+
+WATCHED: Final[tuple[Resource, ...]] = (
+    PODS,
+    NODES,
+    NAMESPACES,
+    DAEMON_SETS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    NODE_POOLS,
+    NODE_REQUESTS,
+    NODE_REMOVAL_REQUESTS,
+)
+
+
+class Observer:
+    """The caches, the reflectors that fill them, and the provider's word."""
+
+    def __init__(self, client: Client, runtime: Runtime, supply: Supply, metrics: Metrics, watching: WatchSettings | None = None) -> None:
+        self.supply = supply
+        self.codec = Codec()
+        self._runtime = runtime
+        self._metrics = metrics
+        clock = runtime.monotonic
+        self.pods = PodCache(self.codec, clock)
+        self.nodes: Cache[Node] = Cache(NODES, self.codec, clock)
+        self.namespaces: Cache[Labels] = Cache(NAMESPACES, self.codec, clock)
+        self.daemon_sets: Cache[DaemonSet] = Cache(DAEMON_SETS, self.codec, clock)
+        self.claims: Cache[Claim] = Cache(PERSISTENT_VOLUME_CLAIMS, self.codec, clock)
+        self.volumes: Cache[Volume] = Cache(PERSISTENT_VOLUMES, self.codec, clock)
+        self.storage_classes: Cache[StorageClass] = Cache(STORAGE_CLASSES, self.codec, clock)
+        self.volume_nodes: Cache[VolumeNode] = Cache(CSI_NODES, self.codec, clock)
+        self.pools: Cache[NodePool] = Cache(NODE_POOLS, self.codec, clock)
+        self.requests: Cache[NodeRequest] = Cache(NODE_REQUESTS, self.codec, clock)
+        self.removals: Cache[NodeRemovalRequest] = Cache(NODE_REMOVAL_REQUESTS, self.codec, clock)
+        self._caches: dict[Resource, Cache[Any]] = {cache.resource: cache for cache in vars(self).values() if isinstance(cache, Cache)}
+        self._reflectors = [Reflector(client, runtime, resource, self._caches[resource], watching, report=self._report) for resource in WATCHED]
+        self._journal: Journal | None = None
+
+    # ------------------------------------------------------------------------------------------------------------------ running
+
+    def start(self, journal: Journal) -> list[Spawned]:
+        """Begin to follow every kind; trouble with one is told in the journal."""
+        self._journal = journal
+        return [self._runtime.spawn(f"watch {reflector.resource}", reflector.run()) for reflector in self._reflectors]
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        for cache in self._caches.values():
+            cache.subscribe(callback)
+        self.supply.on_change(callback)
+
+    def _report(self, trouble: Trouble) -> None:
+        if self._journal is not None:
+            about = About("Resource", str(trouble.resource))
+            self._journal.record([Note(about, "CannotWatch", trouble.message, "Warning", (("trouble", str(trouble.kind)),))])
+
+    # -------------------------------------------------------------------------------------------------------------- what is known
+
+    @property
+    def is_synced(self) -> bool:
+        """Every kind has been listed once and the provider has answered once."""
+        return self.supply.machines_at is not None and all(cache.synced for cache in self._caches.values())
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Moves whenever something a decision could see has changed."""
+        return (self.supply.version, *(cache.version for cache in self._caches.values()))
+
+    def snapshot(self) -> Snapshot:
+        """This moment. Parts that did not change are the very same objects as in the last snapshot."""
+        volumes = VolumeWorld(self.claims.view(), self.volumes.view(), self.storage_classes.view(), self.volume_nodes.view())
+        return Snapshot(
+            now=self._runtime.now(),
+            nodes=self.nodes.view(),
+            pods_by_node=self.pods.by_node(),
+            waiting_pods=self.pods.waiting(),
+            namespaces=self.namespaces.view(),
+            daemon_sets=tuple(self.daemon_sets.view().values()),
+            volumes=volumes,
+            pools=self.pools.view(),
+            requests=self.requests.view(),
+            removals=self.removals.view(),
+            offerings=self.supply.offerings,
+            machines=self.supply.machines,
+            machines_at=self.supply.machines_at,
+        )
+
+    def pool(self, name: str) -> NodePool | None:
+        return self.pools.get(name)
+
+    def readiness(self) -> tuple[int, int]:
+        """How many nodes have ever been Ready, and how many of those are not now."""
+        known = [node for node in self.nodes.view().values() if node.is_ready or node.ready_changed_at > node.created_at]
+        return len(known), sum(not node.is_ready for node in known)
+
+    def why_stale(self, oldest_seconds: float) -> str:
+        """Which cache has not been proved up to date lately? Empty: none."""
+        for reflector in self._reflectors:
+            if reflector.age_seconds > oldest_seconds:
+                return f"what growth knows of {reflector.resource} is too old ({reflector.age_seconds:.0f} s)"
+        return ""
+
+    def refresh_metrics(self) -> None:
+        for reflector in self._reflectors:
+            if reflector.synced:
+                self._metrics.cache_age.labels(str(reflector.resource)).set(reflector.age_seconds)
+        prices = {(offering.name, offering.zone): offering.price_per_hour for offering in self.supply.offerings}
+        self._metrics.count(self.nodes.view().values(), self.requests.view().values(), self.removals.view().values(), prices)
+
+    # ---------------------------------------------------------------------------------------------------------------- our writes
+
+    def learned(self, resource: Resource, body: bytes) -> None:
+        self._caches[resource].learned(body)
+
+    def forgot(self, resource: Resource, name: str, namespace: str = "") -> None:
+        self._caches[resource].forgot(name, namespace)

@@ -1,0 +1,32 @@
+"""The table of decisions: which plans run, in which order, and what they are called. Read by the loop; a new decision is a new row.
+
+The order is that of a pod's life: finish what is on its way before anything new is bought, buy before anything is given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from growth.plan import provisioning, realising, scaleup
+
+Plan = Callable[..., Any]
+
+
+class Row(Struct, frozen=True):
+    """One decision. `question` is set where the solver must answer before the plan can."""
+
+    name: str
+    plan: Plan
+    settle: Plan
+    first_ledger: Callable[[], Any]
+    question: Plan | None = None
+
+
+ROWS: Final = (
+    Row("provisioning", provisioning.plan, provisioning.settle, provisioning.Ledger),
+    Row("realising", realising.plan, realising.settle, realising.Ledger),
+    Row("scale-up", scaleup.plan, scaleup.settle, scaleup.Ledger, scaleup.question),
+)

@@ -1,0 +1,78 @@
+"""The real world's Runtime: asyncio, the system clocks and one worker process for heavy, pure work.
+
+Asked by `growth run`. The worker is spawned, never forked: a fork would copy locks that threads of the event loop may hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import random
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+import structlog
+
+Result = TypeVar("Result")
+
+log = structlog.get_logger(__name__)
+
+
+class SystemRuntime:
+    """Clock, sleep, tasks and off-loading of a running process."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._worker: ProcessPoolExecutor | None = None
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def within(self, seconds: float, work: Awaitable[Result]) -> Result:
+        async with asyncio.timeout(seconds):
+            return await work
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)  # the event loop itself keeps only weak references
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("a task failed", task=task.get_name(), exc_info=error)
+
+    async def offload(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._ensure_worker(), function, *arguments)
+        except BrokenProcessPool:  # the worker died (out of memory, say): once more with a new one
+            self._worker = None
+            return await loop.run_in_executor(self._ensure_worker(), function, *arguments)
+
+    def _ensure_worker(self) -> ProcessPoolExecutor:
+        if self._worker is None:
+            self._worker = ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn"))
+        return self._worker
+
+    def jitter(self) -> float:
+        return random.random()  # noqa: S311  (spreads retries, guards nothing)
+
+    def new_id(self) -> str:
+        return uuid.uuid4().hex
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,269 @@
+"""The ways in which actions are performed at the API server and the provider. Called through the table in `controllers/apply.py`.
+
+Each way does one thing, with the preconditions its action carries, and hands what the server answered to the caches, so that the next
+snapshot already contains it. Failures of the API are raised; `apply` turns them into Outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from growth.controllers.gate import Gate
+from growth.controllers.metrics import Metrics
+from growth.kube.client import Client
+from growth.kube.errors import AlreadyExists, EffectUnknown, NotFound
+from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
+from growth.model import action as act
+from growth.model.action import Seen
+from growth.model.api import FINALIZER
+from growth.model.instant import format_instant
+from growth.model.labels import Labels
+from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, Taint
+from growth.model.outcome import Accepted, Conflict, Outcome, TryLater
+from growth.providers.contract import Gone, Order, Provider, ProviderError
+from growth.runtime import Runtime
+
+_CREATE_ATTEMPTS = 5
+_ID_DIGITS = 12
+_POOL_NAME_LENGTH = 40
+
+
+class Caches(Protocol):
+    """Where answers to our own writes go, so that the next decision sees them."""
+
+    def learned(self, resource: Resource, body: bytes) -> None: ...
+
+    def forgot(self, resource: Resource, name: str, namespace: str = "") -> None: ...
+
+
+class Hands(msgspec.Struct):
+    """What the ways work with."""
+
+    client: Client
+    provider: Provider
+    caches: Caches
+    gate: Gate
+    runtime: Runtime
+    metrics: Metrics
+    cluster: str
+    machines_changed: Callable[[], None]
+
+
+# ------------------------------------------------------------------------------------------------------------------ NodeRequest
+
+
+async def create_node_request(hands: Hands, action: act.CreateNodeRequest) -> Outcome:
+    pool = action.pool
+    owner = {"apiVersion": NODE_POOLS.api_version, "kind": NODE_POOLS.kind, "name": pool.name, "uid": pool.uid}
+    metadata = {
+        "name": f"{pool.name[:_POOL_NAME_LENGTH]}-pool-{hands.runtime.new_id()[:_ID_DIGITS]}",
+        "finalizers": [FINALIZER],
+        "labels": {POOL_LABEL: pool.name},
+        "ownerReferences": [owner],
+    }
+    return await _create_surely(hands, NODE_REQUESTS, metadata, action.spec)
+
+
+async def write_node_request_status(hands: Hands, action: act.WriteNodeRequestStatus) -> Outcome:
+    return await _write_status(hands, NODE_REQUESTS, action.request, action.status)
+
+
+async def release_node_request(hands: Hands, action: act.ReleaseNodeRequest) -> Outcome:
+    return await _release(hands, NODE_REQUESTS, action.request)
+
+
+async def launch_machine(hands: Hands, action: act.LaunchMachine) -> Outcome:
+    closed = await hands.gate.why_not_launch(action)
+    if closed is not None:
+        return closed
+    order = Order(
+        name=action.request.name,
+        request_uid=action.request.uid,
+        cluster=hands.cluster,
+        pool=action.spec.pool,
+        offering=action.spec.target_offering,
+        location=action.spec.location,
+        labels=Labels(dict(action.labels)),
+        annotations=Labels(dict(action.annotations)),
+        taints=action.taints,
+        settings=action.settings,
+    )
+    outcome = await hands.provider.launch(order)
+    hands.gate.launched(order.name, outcome)
+    hands.metrics.provider_call("launch", outcome)
+    hands.machines_changed()
+    return outcome
+
+
+# ------------------------------------------------------------------------------------------------------------------------ nodes
+
+
+async def register_node(hands: Hands, action: act.RegisterNode) -> Outcome:
+    metadata = {"labels": dict(action.labels), "annotations": dict(action.annotations)}
+    return await _patch_node(hands, action.node, metadata, action.taints)
+
+
+async def ready_node(hands: Hands, action: act.ReadyNode) -> Outcome:
+    return await _patch_node(hands, action.node, {}, action.taints)
+
+
+async def mark_scale_down(hands: Hands, action: act.MarkScaleDown) -> Outcome:
+    annotations = {SCALE_DOWN_AT: format_instant(action.scale_down_at)}
+    return await _patch_node(hands, action.node, {"annotations": annotations}, action.taints)
+
+
+async def unmark_scale_down(hands: Hands, action: act.UnmarkScaleDown) -> Outcome:
+    return await _patch_node(hands, action.node, {"annotations": {SCALE_DOWN_AT: None}}, action.taints)
+
+
+async def _patch_node(hands: Hands, node: Seen, metadata: dict[str, Any], taints: tuple[Taint, ...]) -> Outcome:
+    """The list of taints is atomic: it is written whole, and only onto the version it was computed from."""
+    wanted = [{"key": taint.key, "effect": taint.effect, **({"value": taint.value} if taint.value else {})} for taint in taints]
+    patch = {"metadata": {**metadata, **_only_if(node)}, "spec": {"taints": wanted or None}}
+    hands.caches.learned(NODES, await hands.client.merge_patch(NODES, node.name, patch))
+    return Accepted()
+
+
+# ------------------------------------------------------------------------------------------------------------------------- pods
+
+
+async def bind_pod(hands: Hands, action: act.BindPod) -> Outcome:
+    pod = action.pod
+    live = msgspec.json.decode(await hands.client.get(PODS, pod.name, pod.namespace))
+    metadata, spec = live["metadata"], live["spec"]
+    if metadata["uid"] != pod.uid or spec.get("nodeName") or metadata.get("deletionTimestamp") or spec.get("schedulingGates"):
+        return Conflict(f"pod {pod.namespace}/{pod.name} is no longer waiting to be bound")
+    await hands.client.bind(pod.name, pod.namespace, action.node_name, uid=pod.uid)
+    spec["nodeName"] = action.node_name  # the answer carries no object: what we know now is enough until the watch brings it
+    hands.caches.learned(PODS, msgspec.json.encode(live))
+    return Accepted()
+
+
+async def nominate_pod(hands: Hands, action: act.NominatePod) -> Outcome:
+    patch = {"metadata": {"uid": action.pod.uid}, "status": {"nominatedNodeName": action.node_name or None}}
+    body = await hands.client.merge_patch(PODS, action.pod.name, patch, action.pod.namespace, "status")
+    hands.caches.learned(PODS, body)
+    return Accepted()
+
+
+async def evict_pod(hands: Hands, action: act.EvictPod) -> Outcome:
+    await hands.client.evict(action.pod.name, action.pod.namespace, uid=action.pod.uid)
+    return Accepted()
+
+
+# --------------------------------------------------------------------------------------------------------------------- removals
+
+
+async def create_node_removal_request(hands: Hands, action: act.CreateNodeRemovalRequest) -> Outcome:
+    metadata = {"name": action.node.name, "finalizers": [FINALIZER], "labels": {POOL_LABEL: action.spec.pool}}
+    return await _create_surely(hands, NODE_REMOVAL_REQUESTS, metadata, action.spec)
+
+
+async def write_node_removal_status(hands: Hands, action: act.WriteNodeRemovalStatus) -> Outcome:
+    return await _write_status(hands, NODE_REMOVAL_REQUESTS, action.removal, action.status)
+
+
+async def delete_machine(hands: Hands, action: act.DeleteMachine) -> Outcome:
+    closed = await hands.gate.why_not_delete(action)
+    if closed is not None:
+        return closed
+    outcome = await hands.provider.delete(action.machine_id)
+    hands.metrics.provider_call("delete", outcome)
+    hands.machines_changed()
+    return outcome
+
+
+async def finish_removal(hands: Hands, action: act.FinishRemoval) -> Outcome:
+    """Only a positive "gone" from the provider ends a node's life."""
+    try:
+        there = await hands.provider.describe(action.machine_id) if action.machine_id else Gone()
+    except ProviderError as error:
+        return TryLater(str(error), retry_after_seconds=10.0)
+    if not isinstance(there, Gone):
+        return TryLater(f"machine {action.machine_id} is still {there.state}", retry_after_seconds=5.0)
+    try:
+        await hands.client.delete(NODES, action.node_name)
+    except NotFound:
+        pass
+    hands.caches.forgot(NODES, action.node_name)
+    return await _release(hands, NODE_REMOVAL_REQUESTS, action.removal)
+
+
+async def cancel_removal(hands: Hands, action: act.CancelRemoval) -> Outcome:
+    return await _release(hands, NODE_REMOVAL_REQUESTS, action.removal)
+
+
+# ------------------------------------------------------------------------------------------------------------------------ pools
+
+
+async def write_node_pool_status(hands: Hands, action: act.WriteNodePoolStatus) -> Outcome:
+    return await _write_status(hands, NODE_POOLS, action.pool, action.status)
+
+
+async def hold_node_pool(hands: Hands, action: act.HoldNodePool) -> Outcome:
+    live = msgspec.json.decode(await hands.client.get(NODE_POOLS, action.pool.name))
+    held = live["metadata"].get("finalizers", [])
+    wanted = [*held, FINALIZER] if action.holds and FINALIZER not in held else [each for each in held if action.holds or each != FINALIZER]
+    if wanted != held:
+        patch = {"metadata": {"finalizers": wanted, "resourceVersion": live["metadata"]["resourceVersion"]}}
+        hands.caches.learned(NODE_POOLS, await hands.client.merge_patch(NODE_POOLS, action.pool.name, patch))
+    return Accepted()
+
+
+# ------------------------------------------------------------------------------------------------------------------ shared steps
+
+
+def _only_if(seen: Seen) -> dict[str, str]:
+    """Preconditions of a patch: the API server answers 409 when the object is another one, or has changed."""
+    given = {"uid": seen.uid, "resourceVersion": seen.resource_version}
+    return {key: value for key, value in given.items() if value}
+
+
+async def _create_surely(hands: Hands, resource: Resource, metadata: Mapping[str, Any], spec: msgspec.Struct) -> Outcome:
+    """A lost answer is asked for again under the same name, so that it never means a second object."""
+    item = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
+    for attempt in range(_CREATE_ATTEMPTS):
+        try:
+            hands.caches.learned(resource, await hands.client.create(resource, item))
+            return Accepted()
+        except AlreadyExists:
+            if attempt == 0:
+                raise
+            hands.caches.learned(resource, await hands.client.get(resource, metadata["name"]))
+            return Accepted()
+        except EffectUnknown:
+            if attempt == _CREATE_ATTEMPTS - 1:
+                raise
+            await hands.runtime.sleep(2.0**attempt * (0.5 + hands.runtime.jitter()))
+    raise AssertionError("unreachable")
+
+
+async def _write_status(hands: Hands, resource: Resource, seen: Seen, status: msgspec.Struct) -> Outcome:
+    patch = {"metadata": _only_if(seen), "status": _whole(status)}
+    hands.caches.learned(resource, await hands.client.merge_patch(resource, seen.name, patch, subresource="status"))
+    return Accepted()
+
+
+def _whole(status: msgspec.Struct) -> dict[str, Any]:
+    """Every field, so that a merge patch leaves nothing of the old status behind: what is not set becomes null."""
+    given: dict[str, Any] = msgspec.to_builtins(status)
+    return {field.encode_name: given.get(field.encode_name) for field in msgspec.structs.fields(status)}
+
+
+async def _release(hands: Hands, resource: Resource, seen: Seen) -> Outcome:
+    """Delete, then drop our finalizer: whoever dies in between leaves a deletion that is only waiting for us."""
+    try:
+        live = msgspec.json.decode(await hands.client.get(resource, seen.name))
+        if live["metadata"]["uid"] != seen.uid:
+            return Conflict(f"{resource.kind} {seen.name} is another one by now")
+        if not live["metadata"].get("deletionTimestamp"):
+            await hands.client.delete(resource, seen.name, uid=seen.uid)
+        kept = [each for each in live["metadata"].get("finalizers", []) if each != FINALIZER]
+        await hands.client.merge_patch(resource, seen.name, {"metadata": {"uid": seen.uid, "finalizers": kept}})
+    except NotFound:
+        pass  # gone already, which is what was wanted
+    hands.caches.forgot(resource, seen.name)
+    return Accepted()

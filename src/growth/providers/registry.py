@@ -1,0 +1,19 @@
+"""Which provider does a name mean? Asked by `growth run`; a new provider is a new row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from growth.kube.client import Client
+from growth.providers.catalogue import built_in_catalogue, read_catalogue
+from growth.providers.contract import Provider
+from growth.providers.kwok import KwokProvider
+from growth.runtime import Runtime
+
+
+def open_provider(name: str, client: Client, runtime: Runtime, catalogue: str = "") -> Provider:
+    """The provider of that name, with the catalogue of a file or the built-in one."""
+    offerings = read_catalogue(Path(catalogue)) if catalogue else built_in_catalogue()
+    if name == "kwok":
+        return KwokProvider(client, runtime, offerings)
+    raise ValueError(f"there is no provider {name!r} (there is: kwok)")

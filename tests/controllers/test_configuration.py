@@ -1,0 +1,57 @@
+"""Settings are checked before anything happens, and say what is wrong where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from growth.controllers.configuration import Configuration, ConfigurationError, load_configuration, print_configuration
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "growth.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_without_any_words_the_defaults_hold() -> None:
+    assert load_configuration(None, {}, {}) == Configuration()
+
+
+def test_flags_lie_over_the_environment_and_the_environment_over_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "listenPort: 1\nnamespace: file\nlogLevel: debug\n")
+    found = load_configuration(path, {"GROWTH_LISTEN_PORT": "2", "GROWTH_NAMESPACE": "environment"}, {"listenPort": 3, "provider": None})
+    assert (found.listen_port, found.namespace, found.log_level) == (3, "environment", "debug")
+
+
+def test_numbers_of_the_plans_come_from_the_file(tmp_path: Path) -> None:
+    found = load_configuration(written(tmp_path, "plans: {readinessWaitSeconds: 90}"), {}, {})
+    assert found.plans.readiness_wait_seconds == 90
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("listenport: 1", "listenport"),
+        ("listenPort: 99999", "listenPort"),
+        ("plans: {removalAttempts: 0}", "removalAttempts"),
+        ("provider: acme", "provider"),
+        ("installation: Not_A_Name", "installation"),
+        ("- a list", "mapping"),
+        ("{", "not YAML"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        load_configuration(written(tmp_path, text), {}, {})
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nowhere\.yaml: cannot be read"):
+        load_configuration(tmp_path / "nowhere.yaml", {}, {})
+
+
+def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
+    configuration = load_configuration(None, {}, {"observe": True, "listenPort": 0})
+    assert load_configuration(written(tmp_path, print_configuration(configuration)), {}, {}) == configuration
