@@ -9,6 +9,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from growth.model.nodepool import PoolLimits
+
 Span = Annotated[float, Meta(ge=0, le=31_536_000)]
 
 
@@ -33,3 +35,4 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     is_paused: bool = False
     solve_budget_seconds: Annotated[float, Meta(gt=0, le=60)] = 1.0
     node_price_per_hour: Annotated[float, Meta(ge=0)] = 0.0  # what a node costs beside its machine: licences, addresses
+    limits: PoolLimits = PoolLimits()  # of all pools together

@@ -1,0 +1,208 @@
+"""How much may still be bought? Asked by scale-up (for the solver, and again before anything is ordered), provisioning, the gate and pool status.
+
+Everything is counted once, by name: a node, the request it came from, the removal it is in and its machine at the provider are one.
+
+| limit | over |
+| --- | --- |
+| serverTypes[].max | the nodes of that type in the pool, all locations together |
+| limits of the pool: nodes, cpu, memory, price per hour | all nodes of the pool |
+| limits of the settings | all pools together |
+
+A limit that cannot be read lets nothing be bought: growth spends money only on what it understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from growth.model.node import OFFERING_LABEL, POOL_LABEL
+from growth.model.nodepool import NodePool, PoolLimits
+from growth.model.noderequest import READY, UNMET, NodeRequest, NodeRequestSpec
+from growth.model.offering import Machine, Offering
+from growth.model.quantity import QuantityError
+from growth.model.resources import CPU, MEMORY, NOTHING, Resources, format_amount, parse_amount
+from growth.model.snapshot import Snapshot
+from growth.plan.catalogue import Place, by_place
+from growth.plan.pools import choice_of_type, server_type_of
+
+_SMALLEST_PRICE: Final = 1e-9  # below this two prices are the same
+_POOL_MARK: Final = "-pool-"
+
+
+class Member(Struct, frozen=True, gc=False):
+    """A node, planned, on its way, serving or going."""
+
+    name: str
+    pool: str
+    offering: str
+    allocatable: Resources = NOTHING
+    price_per_hour: float = 0.0
+
+
+class Allowance(Struct, frozen=True):
+    """One limit and how much of it is used. None: not limited in that respect."""
+
+    name: str
+    pool: str = ""  # empty: of all pools
+    server_type: str = ""  # empty: of all types
+    nodes: int | None = None
+    resources: Mapping[str, int] = {}
+    price_per_hour: float | None = None
+    malformed: str = ""
+
+    def covers(self, pool: str, offering: str) -> bool:
+        return self.pool in ("", pool) and self.server_type in ("", server_type_of(offering))
+
+
+# --------------------------------------------------------------------------------------------------------------------- who counts
+
+
+def members(snapshot: Snapshot) -> tuple[Member, ...]:
+    """Everybody who counts, once each, by name."""
+    sold = _sold(snapshot.offerings)
+    found: dict[str, Member] = {}
+    for machine in snapshot.machines.values():
+        found[machine.name] = _member(machine.name, pool_of_machine(machine), machine.offering, machine.location, sold)
+    for removal in snapshot.removals.values():
+        found.setdefault(removal.name, _member(removal.name, removal.spec.pool, removal.spec.offering, "", sold))
+    for request in snapshot.requests.values():
+        if counts(request, snapshot):
+            found[request.name] = _of_request(request, sold)
+    for node in snapshot.nodes.values():
+        if node.pool:
+            known = found[node.name].offering if node.name in found else ""
+            offering = node.labels.get(OFFERING_LABEL, known)
+            found[node.name] = _member(node.name, node.pool, offering, _location(node.name, snapshot), sold, node.allocatable)
+    return tuple(found[name] for name in sorted(found))
+
+
+def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
+    """Does a machine stand behind this request, or may one come? An Unmet one has none; a Ready one's may be gone since."""
+    if request.phase == UNMET:
+        return False
+    return request.phase != READY or snapshot.machines_at is None or request.name in snapshot.machines
+
+
+def pool_of_machine(machine: Machine) -> str:
+    """By its label, or else by its name: <pool>-pool-<id>."""
+    return machine.labels.get(POOL_LABEL, "") or machine.name.rpartition(_POOL_MARK)[0]
+
+
+def _location(name: str, snapshot: Snapshot) -> str:
+    machine, request = snapshot.machines.get(name), snapshot.requests.get(name)
+    return machine.location if machine is not None else request.spec.location if request is not None else ""
+
+
+def _of_request(request: NodeRequest, sold: Mapping[Place, Offering]) -> Member:
+    spec = request.spec
+    return _member(request.name, spec.pool, spec.target_offering, spec.location, sold, ordered_amounts(spec))
+
+
+def ordered_amounts(spec: NodeRequestSpec) -> Resources:
+    """What was ordered, as far as it can be read."""
+    try:
+        return Resources.parse(spec.resources)
+    except QuantityError:
+        return NOTHING
+
+
+def _sold(offerings: Iterable[Offering]) -> dict[Place, Offering]:
+    """By place; where only the name is known, the dearest location counts."""
+    listed = sorted(offerings, key=lambda offering: offering.price_per_hour)
+    return {**{(offering.name, ""): offering for offering in listed}, **by_place(listed)}
+
+
+def _member(name: str, pool: str, offering: str, location: str, sold: Mapping[Place, Offering], known: Resources = NOTHING) -> Member:
+    """Of what is promised and what is known the larger counts, so that a limit holds either way."""
+    promised = sold.get((offering, location)) or sold.get((offering, ""))
+    if promised is None:
+        return Member(name, pool, offering, known)
+    return Member(name, pool, offering, promised.allocatable.at_least(known), promised.price_per_hour)
+
+
+# ----------------------------------------------------------------------------------------------------------------- what is left
+
+
+def allowances(pools: Mapping[str, NodePool], overall: PoolLimits, present: Iterable[Member]) -> tuple[Allowance, ...]:
+    """What every limit still allows."""
+    whole = [_allowance("limits of the settings", "", overall)]
+    for name in sorted(pools):
+        pool = pools[name]
+        whole.append(_allowance(f"limits of NodePool {name}", name, pool.spec.limits))
+        whole.extend(
+            Allowance(f"max {choice.max} of {choice.name} in NodePool {name}", name, choice.name.lower(), choice.max)
+            for choice in pool.spec.server_types
+            if choice.max is not None
+        )
+    used = tuple(present)
+    return tuple(_used_up(each, used) for each in whole if _is_limited(each))
+
+
+def _is_limited(allowance: Allowance) -> bool:
+    return bool(allowance.malformed or allowance.resources) or allowance.nodes is not None or allowance.price_per_hour is not None
+
+
+def _allowance(name: str, pool: str, limits: PoolLimits) -> Allowance:
+    try:
+        given = {CPU: limits.cpu, MEMORY: limits.memory}
+        resources = {key: parse_amount(key, text) for key, text in given.items() if text is not None}
+        price = None if limits.price_per_hour is None else float(limits.price_per_hour)
+    except (QuantityError, ValueError) as error:
+        return Allowance(name, pool, nodes=0, malformed=str(error))
+    return Allowance(name, pool, nodes=limits.nodes, resources=resources, price_per_hour=price)
+
+
+def _used_up(allowance: Allowance, present: tuple[Member, ...]) -> Allowance:
+    for member in present:
+        if allowance.covers(member.pool, member.offering):
+            allowance = with_member(allowance, member)
+    return allowance
+
+
+def with_member(allowance: Allowance, member: Member) -> Allowance:
+    """What is left after one more."""
+    return Allowance(
+        allowance.name,
+        allowance.pool,
+        allowance.server_type,
+        None if allowance.nodes is None else allowance.nodes - 1,
+        {name: left - member.allocatable[name] for name, left in allowance.resources.items()},
+        None if allowance.price_per_hour is None else allowance.price_per_hour - member.price_per_hour,
+        allowance.malformed,
+    )
+
+
+def headroom(allowance: Allowance, allocatable: Resources, price_per_hour: float, most: int = 1000) -> int:
+    """How many more such nodes fit under the limit."""
+    rooms = [most if allowance.nodes is None else allowance.nodes]
+    rooms += [left // allocatable[name] for name, left in allowance.resources.items() if allocatable[name] > 0]
+    if allowance.price_per_hour is not None and price_per_hour > 0:
+        rooms.append(int((allowance.price_per_hour + _SMALLEST_PRICE) / price_per_hour) if allowance.price_per_hour > -_SMALLEST_PRICE else 0)
+    return max(0, min(most, *rooms))
+
+
+def why_not_one_more(allowance: Allowance, member: Member) -> str | None:
+    if not allowance.covers(member.pool, member.offering) or headroom(allowance, member.allocatable, member.price_per_hour) > 0:
+        return None
+    if allowance.malformed:
+        return f"{allowance.name} cannot be read: {allowance.malformed}"
+    short = [name for name, left in allowance.resources.items() if left < member.allocatable[name]]
+    if allowance.nodes is not None and allowance.nodes <= 0:
+        return f"{allowance.name} is reached" if allowance.server_type else f"{allowance.name}: no more nodes"
+    return f"{allowance.name}: {', '.join(f'{name} left {format_amount(name, max(0, allowance.resources[name]))}' for name in short) or 'price per hour'}"
+
+
+def why_over_limit(pool: NodePool, spec: NodeRequestSpec, machines: Iterable[Machine], offerings: Iterable[Offering], overall: PoolLimits | None = None) -> str:
+    """Would one more machine break a limit, by the provider's own list? Asked by the gate, last of all. Empty: no."""
+    sold = _sold(offerings)
+    present = [_member(machine.name, pool_of_machine(machine), machine.offering, machine.location, sold) for machine in machines]
+    wanted = _member("", spec.pool, spec.target_offering, spec.location, sold, ordered_amounts(spec))
+    left = allowances({pool.name: pool}, overall or PoolLimits(), present)
+    return next(filter(None, (why_not_one_more(each, wanted) for each in left)), "")
+
+
+def is_listed(pool: NodePool, offering: str) -> bool:
+    return choice_of_type(pool, offering) is not None

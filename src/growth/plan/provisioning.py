@@ -1,0 +1,325 @@
+"""What is the next step in the life of each NodeRequest? Asked whenever one changes, and when its time is up.
+
+| phase | seen | then |
+| --- | --- | --- |
+| Pending | its machine is in the provider's list | Provisioning (adopted) |
+| Pending | pool paused, gone, or the request over a limit | wait; over a limit and surely without a machine: release |
+| Pending | otherwise | LaunchMachine: Accepted → Provisioning, NoCapacity or Refused → Unmet, no answer → again later, under the same name |
+| Provisioning | the node serves | Ready |
+| Provisioning | not in time, no working pods on it | Deprovisioning; the third in a row of its offering: Unmet |
+| Ready | its record is old | release: the machine stays |
+| Unmet | its time is over | release (first a NodeRemovalRequest, if a machine stands behind it) |
+| Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
+| Deprovisioning | there is one | release |
+| deleted by hand, or its pool goes | Pending | release, once the provider's list shows no machine |
+| | Provisioning | as Deprovisioning |
+| | Ready | release |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from growth.model.action import Action, LaunchMachine, ReleaseNodeRequest, WriteNodeRequestStatus
+from growth.model.api import FINALIZER
+from growth.model.decision import Decision, Settled
+from growth.model.instant import format_instant
+from growth.model.node import REQUEST_LABEL
+from growth.model.nodepool import NodePool
+from growth.model.noderequest import DEPROVISIONING, PENDING, PROVISIONING, READY, UNMET, NodeRequest, NodeRequestStatus
+from growth.model.note import About, Note
+from growth.model.offering import Machine, Offering
+from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan import handover
+from growth.plan.arrival import is_initialised, is_serving, working_pods
+from growth.plan.catalogue import Place, by_place, unmet_until
+from growth.plan.limits import Allowance, Member, allowances, members, why_not_one_more, with_member
+from growth.plan.pools import why_not_buying
+from growth.plan.records import about_request, life_event, seen, sooner, with_request_phase
+from growth.plan.strikes import Strikes, strikes_out, struck_until, with_acceptance, with_failure, with_strike, with_success
+from growth.plan.templates import boot_taints, node_labels
+
+_RETRY_FIRST_SECONDS: Final = 2.0
+_RETRY_LONGEST_SECONDS: Final = 60.0
+_LIST_LAG_SECONDS: Final = 10.0  # a list this much younger than an event shows what the event did
+
+NOT_READY_EVENT: Final = "nodeNotReady"
+
+
+class Retry(Struct, frozen=True):
+    """A launch without a result."""
+
+    at: float
+    seconds: float
+    asked_at: float
+
+
+class Ledger(Struct, frozen=True):
+    retries: Mapping[str, Retry] = {}  # by request
+    asked: Mapping[str, float] = {}  # launches under way, and since when
+    record: Strikes = Strikes()
+
+
+def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    turn = _Turn(snapshot, ledger, settings)
+    for name in sorted(snapshot.requests):
+        turn.look_at(snapshot.requests[name])
+    kept = {name: retry for name, retry in ledger.retries.items() if name in snapshot.requests}
+    asked = {name: at for name, at in turn.asked.items() if name in snapshot.requests}
+    return Decision(replace(ledger, retries=kept, asked=asked), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
+
+
+class _Turn:
+    """One look at all requests; what is found is collected."""
+
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> None:
+        self.snapshot, self.ledger, self.settings = snapshot, ledger, settings
+        self.actions: list[Action] = []
+        self.notes: list[Note] = []
+        self.again: list[float] = []
+        self.asked = dict(ledger.asked)
+        self._record = ledger.record  # failures found in this look count for the next
+        self._sold = by_place(snapshot.offerings)
+        self._over = _over_limit(snapshot, settings)
+
+    def look_at(self, request: NodeRequest) -> None:
+        pool = self.snapshot.pools.get(request.spec.pool)
+        is_going = request.deleted_at is not None or (pool is not None and pool.deleted_at is not None)
+        if request.phase == READY:
+            self._ready(request)
+        elif request.phase == UNMET:
+            self._unmet(request)
+        elif request.phase == PROVISIONING and request.deleted_at is not None and working_pods(self.snapshot, request.name):
+            self.actions.append(ReleaseNodeRequest(seen(request)))  # it serves already: only the record goes
+        elif request.phase == DEPROVISIONING or (request.phase == PROVISIONING and is_going):
+            self._give_back(request, handover.DELETED if is_going else handover.NOT_READY)
+        elif request.phase == PROVISIONING:
+            self._provisioning(request, pool)
+        elif is_going:
+            self._pending_and_going(request)
+        else:
+            self._pending(request, pool)
+
+    # ---------------------------------------------------------------------------------------------------------------- Pending
+
+    def _pending(self, request: NodeRequest, pool: NodePool | None) -> None:
+        machine = self.snapshot.machines.get(request.name)
+        if machine is not None and machine.request_uid == request.uid:
+            self._adopt(request, machine)
+        elif machine is not None:
+            self._tell(request, "NameTaken", f"machine {machine.machine_id} has this name and belongs to another request", "Warning")
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+        elif request.name in self._over:
+            self._over_a_limit(request)
+        elif pool is not None and not why_not_buying(pool, self.settings.is_paused):
+            self._launch(request, pool)
+
+    def _adopt(self, request: NodeRequest, machine: Machine) -> None:
+        status = _accepted(request, machine.machine_id, self.snapshot.now, "the machine was there already")
+        self.actions.append(WriteNodeRequestStatus(seen(request), status))
+
+    def _over_a_limit(self, request: NodeRequest) -> None:
+        self._tell(request, "OverLimit", f"not launched: {self._over[request.name]}", "Warning")
+        if self._surely_no_machine(request, request.created_at):
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+
+    def _launch(self, request: NodeRequest, pool: NodePool) -> None:
+        if FINALIZER not in request.finalizers:
+            self._tell(request, "NoFinalizer", "not launched: without our finalizer the record could be lost before its machine", "Warning")
+            return
+        retry = self.ledger.retries.get(request.name)
+        if retry is not None and self.snapshot.now < retry.at:
+            self.again.append(retry.at)
+        if request.name in self.asked or (retry is not None and self.snapshot.now < retry.at):
+            return
+        self.asked[request.name] = self.snapshot.now
+        self.actions.append(_launch(request, pool, self._sold))
+
+    def _pending_and_going(self, request: NodeRequest) -> None:
+        machine = self.snapshot.machines.get(request.name)
+        if machine is not None and machine.request_uid in ("", request.uid):
+            self._give_back(request, handover.DELETED)
+        elif self._surely_no_machine(request, request.deleted_at or request.created_at):
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+
+    def _surely_no_machine(self, request: NodeRequest, since: float) -> bool:
+        """Only a list that is younger than everything we asked for can say so. The list is asked for again and again: no timer is needed."""
+        if request.name in self.asked or self.snapshot.machines_at is None or request.name in self.snapshot.machines:
+            return False
+        retry = self.ledger.retries.get(request.name)
+        return self.snapshot.machines_at >= max(since, 0.0 if retry is None else retry.asked_at) + _LIST_LAG_SECONDS
+
+    # ----------------------------------------------------------------------------------------------------------- Provisioning
+
+    def _provisioning(self, request: NodeRequest, pool: NodePool | None) -> None:
+        node, now = self.snapshot.nodes.get(request.name), self.snapshot.now
+        if node is not None and is_serving(node, request, pool):
+            arrived = (life_event(node.created_at, "nodeProvisioned"), life_event(now, "nodeLabelled"), life_event(now, "nodeReady"))
+            self.actions.append(WriteNodeRequestStatus(seen(request), with_request_phase(request.status, READY, now, *arrived)))
+            self._tell(request, "Ready", f"node {node.name} serves after {now - request.created_at:.0f} s")
+            return
+        given = self.settings.readiness_wait_seconds if pool is None or pool.spec.readiness_wait_seconds is None else float(pool.spec.readiness_wait_seconds)
+        is_nearly_there = node is not None and is_initialised(node, request, pool)
+        deadline = request.changed_at + given * (2 if is_nearly_there else 1)  # its pods are being bound
+        if working_pods(self.snapshot, request.name) or self._is_paused(pool):
+            return
+        if now >= deadline:
+            self._fail(request, given)
+        else:
+            self.again.append(deadline)
+
+    def _is_paused(self, pool: NodePool | None) -> bool:
+        return self.settings.is_paused or (pool is not None and pool.is_paused)
+
+    def _fail(self, request: NodeRequest, waited: float) -> None:
+        now, place = self.snapshot.now, _place(request)
+        event = life_event(now, NOT_READY_EVENT, f"no Ready node within {waited:.0f} s")
+        if strikes_out(self._record, place):
+            until = struck_until(self._record, place, now, self.settings)
+            status = replace(with_request_phase(request.status, UNMET, now, event), expires_at=format_instant(until))
+        else:
+            status = with_request_phase(request.status, DEPROVISIONING, now, event)
+        self._record = with_failure(self._record, place)
+        self.actions.append(WriteNodeRequestStatus(seen(request), status))
+        self._tell(request, "NotReadyInTime", f"{place[0]}: no Ready node within {waited:.0f} s, the machine is given back", "Warning")
+
+    # ------------------------------------------------------------------------------------------------------ Ready, Unmet, the end
+
+    def _ready(self, request: NodeRequest) -> None:
+        ends_at = request.changed_at + self.settings.ready_record_seconds
+        if request.deleted_at is not None or self.snapshot.now >= ends_at:
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+        else:
+            self.again.append(ends_at)
+
+    def _unmet(self, request: NodeRequest) -> None:
+        ends_at = unmet_until(request, self.settings.unmet_seconds)
+        if request.status.machine_id and request.name not in self.snapshot.removals and self._may_be_there(request):
+            self.actions.append(handover.removal_of_request(request, self.snapshot, handover.NOT_READY))
+        elif request.deleted_at is not None or self.snapshot.now >= ends_at:
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+        else:
+            self.again.append(ends_at)
+
+    def _may_be_there(self, request: NodeRequest) -> bool:
+        fresh = self.snapshot.machines_at is not None and self.snapshot.machines_at >= request.changed_at + _LIST_LAG_SECONDS
+        return not fresh or request.name in self.snapshot.machines
+
+    def _give_back(self, request: NodeRequest, reason: str) -> None:
+        """The machine goes by a NodeRemovalRequest; only once that exists does this record go."""
+        if request.name in self.snapshot.removals:
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+        else:
+            self.actions.append(handover.removal_of_request(request, self.snapshot, reason))
+
+    def _tell(self, request: NodeRequest, reason: str, message: str, severity: Literal["Normal", "Warning"] = "Normal") -> None:
+        self.notes.append(Note(about_request(request), reason, message, severity))
+
+
+def _place(request: NodeRequest) -> Place:
+    return (request.spec.target_offering, request.spec.location)
+
+
+def _accepted(request: NodeRequest, machine_id: str, now: float, reason: str = "") -> NodeRequestStatus:
+    status = with_request_phase(request.status, PROVISIONING, now, life_event(now, "nodeRequested", reason))
+    return replace(status, node_id=request.name, machine_id=machine_id or request.status.machine_id)
+
+
+def _launch(request: NodeRequest, pool: NodePool, sold: Mapping[Place, Offering]) -> LaunchMachine:
+    """The node boots with everything but the label that says growth has registered it."""
+    spec = request.spec
+    offering = sold.get(_place(request)) or Offering(spec.target_offering, "", spec.location, 0.0)
+    labels = {key: value for key, value in node_labels(pool, offering, request.name).items() if key != REQUEST_LABEL}
+    annotations = tuple(sorted(pool.spec.annotations.items()))
+    return LaunchMachine(seen(request), spec, tuple(labels.items()), annotations, boot_taints(pool), pool.spec.provider_settings or "")
+
+
+def _over_limit(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
+    """Pending requests that no longer fit under a limit (it was lowered, or others were faster), and which limit; the oldest fit first."""
+    pending = {name for name, request in snapshot.requests.items() if request.phase == PENDING and name not in snapshot.machines}
+    if not pending:
+        return {}
+    present = {member.name: member for member in members(snapshot)}
+    left = allowances(snapshot.pools, settings.limits, (member for name, member in present.items() if name not in pending))
+    over: dict[str, str] = {}
+    for name in sorted(pending, key=lambda each: (snapshot.requests[each].created_at, each)):
+        why_not = next(filter(None, (why_not_one_more(each, present[name]) for each in left)), "")
+        if why_not:
+            over[name] = why_not
+        else:
+            left = tuple(with_member(each, present[name]) if _covers(each, present[name]) else each for each in left)
+    return over
+
+
+def _covers(allowance: Allowance, member: Member) -> bool:
+    return allowance.covers(member.pool, member.offering)
+
+
+# ---------------------------------------------------------------------------------------------------------------------- outcomes
+
+
+def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    action, outcome, now = settled.action, settled.outcome, snapshot.now
+    if isinstance(action, LaunchMachine):
+        return _settle_launch(action, outcome, snapshot, ledger, settings)
+    if not isinstance(outcome, Accepted):
+        return Decision(ledger, again_at=now + _RETRY_FIRST_SECONDS)
+    if isinstance(action, WriteNodeRequestStatus):
+        return Decision(_with_result(action, snapshot, ledger, settings))
+    return Decision(ledger)
+
+
+def _with_result(action: WriteNodeRequestStatus, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Ledger:
+    """What the record of an offering learns once a phase is written."""
+    request = snapshot.requests.get(action.request.name)
+    if request is None:
+        return ledger
+    place, record = _place(request), ledger.record
+    if action.status.phase == READY:
+        record = with_success(record, place)
+    elif action.status.phase in (DEPROVISIONING, UNMET) and any(event.name == NOT_READY_EVENT for event in action.status.events[-1:]):
+        record = with_failure(record, place)
+        if action.status.phase == UNMET:
+            record = with_strike(record, place, snapshot.now, settings)
+    return replace(ledger, record=record)
+
+
+def _settle_launch(action: LaunchMachine, outcome: Outcome, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    now, name = snapshot.now, action.request.name
+    request = snapshot.requests.get(name)
+    before = ledger.retries.get(name)
+    ledger = replace(ledger, asked={key: at for key, at in ledger.asked.items() if key != name})
+    if request is None or request.uid != action.request.uid or request.phase != PENDING:
+        return Decision(ledger)
+    if isinstance(outcome, Accepted):
+        status = _accepted(request, outcome.machine_id, now)
+        after = replace(ledger, record=with_acceptance(ledger.record, _place(request)))
+        note = Note(about_request(request), "Provisioning", f"{request.spec.target_offering} ordered in {request.spec.location}")
+        return Decision(after, (WriteNodeRequestStatus(seen(request), status),), (note,))
+    if isinstance(outcome, NoCapacity | Refused):
+        return _unmet_now(request, outcome.reason, snapshot, ledger, settings)
+    seconds = min(_RETRY_LONGEST_SECONDS, _RETRY_FIRST_SECONDS if before is None else before.seconds * 2)
+    if isinstance(outcome, TryLater):
+        seconds = max(seconds, outcome.retry_after_seconds)
+    retry = Retry(now + seconds, seconds, now)
+    return Decision(replace(ledger, retries={**ledger.retries, name: retry}), again_at=retry.at)
+
+
+def _unmet_now(request: NodeRequest, reason: str, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    """The offering is struck out for everybody; the pods are planned again at once, onto the next best."""
+    now, place, pool = snapshot.now, _place(request), snapshot.pools.get(request.spec.pool)
+    record = with_strike(ledger.record, place, now, settings)
+    until = format_instant(record.strikes[place].until)
+    status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
+    message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
+    notes = (
+        Note(about_request(request), "Unmet", message, "Warning"),
+        Note(About("NodePool", request.spec.pool, uid=pool.uid if pool is not None else ""), "Unmet", message, "Warning"),
+    )
+    return Decision(replace(ledger, record=record), (WriteNodeRequestStatus(seen(request), replace(status, expires_at=until)),), notes, again_at=now)

@@ -1,0 +1,98 @@
+"""How a decision writes what it saw and what happened: versions seen, events in a status, whom a note is about. Asked by every row.
+
+Nothing is decided here. Texts are cut to the bounds of our own API, so that a long reason of a provider never makes a status invalid.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from msgspec.structs import replace
+
+from growth.model.action import Seen
+from growth.model.api import LifeEvent
+from growth.model.instant import InstantError, format_instant, parse_instant
+from growth.model.node import Node
+from growth.model.noderequest import (
+    EVENTS_KEPT,
+    NodeRemovalRequest,
+    NodeRemovalRequestStatus,
+    NodeRequest,
+    NodeRequestStatus,
+    RemovalPhase,
+    RequestPhase,
+)
+from growth.model.note import About
+from growth.model.pod import Pod
+
+LONGEST_REASON: Final = 512
+
+
+class Versioned(Protocol):
+    """Anything read from the API."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def resource_version(self) -> str: ...
+
+
+def seen(thing: Versioned) -> Seen:
+    return Seen(thing.name, thing.uid, thing.resource_version)
+
+
+def seen_pod(pod: Pod) -> Seen:
+    return Seen(pod.name, pod.uid, pod.resource_version, pod.namespace)
+
+
+def about_pod(pod: Pod) -> About:
+    return About("Pod", pod.name, pod.namespace, pod.uid)
+
+
+def about_node(node: Node) -> About:
+    return About("Node", node.name, uid=node.uid)
+
+
+def about_request(request: NodeRequest) -> About:
+    return About("NodeRequest", request.name, uid=request.uid)
+
+
+def about_removal(removal: NodeRemovalRequest) -> About:
+    return About("NodeRemovalRequest", removal.name, uid=removal.uid)
+
+
+def instant_of(text: str | None) -> float | None:
+    """What an instant in a status or annotation means; None if there is none or nobody can read it."""
+    try:
+        return None if not text else parse_instant(text)
+    except InstantError:
+        return None
+
+
+def cut(text: str, longest: int = LONGEST_REASON) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def life_event(at: float, name: str, reason: str = "") -> LifeEvent:
+    return LifeEvent(format_instant(at), name, cut(reason))
+
+
+def _with_events(events: tuple[LifeEvent, ...], more: tuple[LifeEvent, ...]) -> tuple[LifeEvent, ...]:
+    """Bounded: the newest are kept."""
+    return (events + more)[-EVENTS_KEPT:]
+
+
+def with_request_phase(status: NodeRequestStatus, phase: RequestPhase, at: float, *events: LifeEvent) -> NodeRequestStatus:
+    """The next phase of a NodeRequest, with the events of the arrow that leads there."""
+    return replace(status, phase=phase, events=_with_events(status.events, events), last_transition_time=format_instant(at))
+
+
+def with_removal_phase(status: NodeRemovalRequestStatus, phase: RemovalPhase, *events: LifeEvent) -> NodeRemovalRequestStatus:
+    return replace(status, phase=phase, events=_with_events(status.events, events))
+
+
+def sooner(*instants: float | None) -> float | None:
+    """The first of several instants, of which some may never come."""
+    return min((instant for instant in instants if instant is not None), default=None)

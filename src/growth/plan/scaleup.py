@@ -1,0 +1,193 @@
+"""What is bought, revived or waited for, so that every pod that needs a place gets one? The first of growth's decisions.
+
+    question  who needs a place, what room there is and what may be bought: put to the solver, which runs elsewhere
+    plan      the solver's answer as actions; without a question, what can be decided without the solver
+
+| the solver puts a pod | then |
+| --- | --- |
+| onto a node to buy | CreateNodeRequest, with the pod among its planned pods |
+| onto a request on its way | the request's status names it as well |
+| onto a node marked for scale-down | the mark is taken off: revive before buying |
+| onto a node with room | nothing: the scheduler will; the pod holds that room for a while |
+| nowhere | a note with the reasons; a miss (see `plan/patience`) |
+
+Machines that `min` keeps warm are ordered first, and the solver is asked once they are on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from growth.model.action import Action, CreateNodeRequest, UnmarkScaleDown, WriteNodeRequestStatus
+from growth.model.decision import Decision, Settled
+from growth.model.note import About, Note
+from growth.model.outcome import Accepted, Refused, TryLater, Unknown
+from growth.model.pod import PodShape
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot, VolumeWorld
+from growth.plan.dealing import MOST_PLANNED_PODS, Dealt, Hand, deal
+from growth.plan.demand import Demand
+from growth.plan.explaining import notes_of
+from growth.plan.offers import limits_for, order
+from growth.plan.patience import Wait, after_lodging, after_miss
+from growth.plan.records import seen, sooner
+from growth.plan.survey import Ledger, Survey, identity, survey
+from growth.solver.problem import Budget, Choice, DemandClass, PlacementProblem, PlacementSolution
+
+__all__ = ["Ledger", "Question", "plan", "question", "settle"]
+
+_UNKNOWN_SECONDS: Final = 10.0  # long enough for a watch to show what a lost answer did
+_REFUSED_SECONDS: Final = 60.0
+_RETRY_SECONDS: Final = 2.0
+
+
+class Question(Struct, frozen=True):
+    """What is put to the solver, with the pods behind each class and what else was seen."""
+
+    problem: PlacementProblem
+    classes: tuple[Hand, ...]
+    survey: Survey
+
+
+def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question | None:
+    """None: nobody needs a place now, or more are about to arrive, or something must be settled first."""
+    if snapshot.now < ledger.hold_until:
+        return None
+    found = survey(snapshot, ledger, settings)
+    if found.minimum or not found.eligible or (found.closes_at is not None and snapshot.now < found.closes_at):
+        return None
+    classes: dict[tuple[PodShape, tuple[str, ...]], list[Demand]] = {}
+    for demand in sorted(found.eligible, key=lambda each: (each.pod.created_at, each.pod.key)):
+        classes.setdefault((demand.shape, demand.pools), []).append(demand)
+    problem = PlacementProblem(
+        demands=tuple(DemandClass(shape, len(hand), pools) for (shape, pools), hand in classes.items()),
+        rooms=found.all_rooms(snapshot),
+        choices=found.market.choices,
+        limits=limits_for(found.market, found.allowances, found.promised),
+        namespaces=dict(snapshot.namespaces),
+        volumes=_volumes(snapshot, classes),
+        node_price_per_hour=settings.node_price_per_hour,
+        budget=Budget(),
+    )
+    return Question(problem, tuple(tuple(hand) for hand in classes.values()), found)
+
+
+def _volumes(snapshot: Snapshot, shapes: Iterable[tuple[PodShape, tuple[str, ...]]]) -> VolumeWorld:
+    """Sent along only where somebody looks at it: the question travels to another process."""
+    if not any(shape.volumes for shape, _ in shapes):
+        return VolumeWorld({}, {}, {}, {})
+    world = snapshot.volumes
+    return VolumeWorld(dict(world.claims), dict(world.volumes), dict(world.classes), dict(world.nodes))
+
+
+def plan(
+    snapshot: Snapshot, ledger: Ledger, settings: Settings, question: Question | None = None, solution: PlacementSolution | None = None
+) -> Decision[Ledger]:
+    if question is None or solution is None:
+        return _without_solver(snapshot, ledger, settings)
+    found = question.survey
+    dealt = deal(question.problem, question.classes, solution, found.allowances, found.promised)
+    waits = _waits_after(dealt, question, snapshot, settings)
+    known = found.ledger.known | {identity(demand.pod) for hand in question.classes for demand in hand}
+    after = _tidied(replace(found.ledger, waits=waits, known=known, batch=None), snapshot)
+    told, notes = _told(found, after)
+    actions = _orders(dealt, snapshot) + _additions(dealt, snapshot) + _revivals(dealt, snapshot)
+    again = [wait.until for wait in after.waits.values() if not wait.is_backed_off and wait.until > snapshot.now]
+    return Decision(told, actions, notes + notes_of(dealt, found, after, snapshot, settings), sooner(found.again_at, *again))
+
+
+# ------------------------------------------------------------------------------------------------------------- without the solver
+
+
+def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    if snapshot.now < ledger.hold_until:
+        return Decision(ledger, again_at=ledger.hold_until)
+    found = survey(snapshot, ledger, settings)
+    after, notes = _told(found, _tidied(found.ledger, snapshot))
+    actions = tuple(_create(choice, (), "Minimum", snapshot) for choice in found.minimum)
+    return Decision(after, actions, notes, sooner(found.again_at, found.closes_at))
+
+
+def _tidied(ledger: Ledger, snapshot: Snapshot) -> Ledger:
+    """Pods that wait no longer are forgotten."""
+    here = {identity(pod) for pod in snapshot.waiting_pods}
+    return replace(ledger, known=ledger.known & here, waits={name: wait for name, wait in ledger.waits.items() if name in here})
+
+
+def _told(found: Survey, ledger: Ledger) -> tuple[Ledger, tuple[Note, ...]]:
+    """Each pod without a pool is told so once."""
+    now = {identity(problem.pod): f"{problem.reason}: {problem.message}" for problem in found.problems}
+    notes = tuple(problem.note() for problem in found.problems if ledger.told.get(identity(problem.pod)) != now[identity(problem.pod)])
+    return replace(ledger, told=now), notes
+
+
+# ---------------------------------------------------------------------------------------------------------------- the answer in actions
+
+
+def _orders(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
+    return tuple(_create(choice, hand, "Demand" if hand else "Buffer", snapshot) for choice, hand in dealt.orders)
+
+
+def _create(choice: Choice, hand: Hand, reason: str, snapshot: Snapshot) -> CreateNodeRequest:
+    planned = tuple(demand.pod.key for demand in hand)[:MOST_PLANNED_PODS]
+    return CreateNodeRequest(seen(snapshot.pools[choice.pool]), order(choice, planned, reason))
+
+
+def _additions(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
+    """Pods that find room on a request on its way join those it was ordered for."""
+    actions = []
+    for room, hand in dealt.into_rooms:
+        request = snapshot.requests.get(room.node.name)
+        if room.kind == "in-flight" and request is not None:
+            added = (*request.status.added_pods, *(demand.pod.key for demand in hand))[:MOST_PLANNED_PODS]
+            actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, added_pods=added)))
+    return tuple(actions)
+
+
+def _revivals(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
+    """The room's node has lost its mark already; the other taints stay."""
+    marked = [room.node for room, _ in dealt.into_rooms if room.kind == "marked"]
+    return tuple(UnmarkScaleDown(seen(snapshot.nodes[node.name]), node.taints) for node in marked if node.name in snapshot.nodes)
+
+
+# ---------------------------------------------------------------------------------------------------------------------- patience
+
+
+def _waits_after(dealt: Dealt, question: Question, snapshot: Snapshot, settings: Settings) -> dict[str, Wait]:
+    """Who was placed waits no longer; who was sent to a node holds its room; who was not placed has missed once more."""
+    found, now = question.survey, snapshot.now
+    before = found.ledger.waits
+    waits = {name: wait for name, wait in before.items() if name not in {identity(demand.pod) for demand in found.eligible}}
+    for room, hand in dealt.into_rooms:
+        if room.kind != "in-flight":
+            for demand in hand:
+                name = identity(demand.pod)
+                waits[name] = after_lodging(before.get(name), room.node.name, now, settings)
+    outlook = found.outlook(snapshot, question.problem.rooms if dealt.unplaced else None)
+    for demand, _ in dealt.unplaced:
+        name = identity(demand.pod)
+        waits[name] = after_miss(before.get(name), now, settings, outlook.of(demand))
+    return waits
+
+
+# ---------------------------------------------------------------------------------------------------------------------- outcomes
+
+
+def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
+    """Accepted: the objects will show it. Anything else is planned again, an order of unknown fate not before it would have shown."""
+    action, outcome, now = settled.action, settled.outcome, snapshot.now
+    if isinstance(outcome, Accepted):
+        return Decision(ledger)
+    if not isinstance(action, CreateNodeRequest):
+        return Decision(ledger, again_at=now + _RETRY_SECONDS)
+    if isinstance(outcome, Refused):
+        note = Note(About("NodePool", action.pool.name, uid=action.pool.uid), "OrderRefused", f"a NodeRequest was refused: {outcome.reason}", "Warning")
+        closed = {**{name: at for name, at in ledger.closed.items() if at > now}, action.pool.name: now + _REFUSED_SECONDS}
+        return Decision(replace(ledger, closed=closed), notes=(note,), again_at=now + _RETRY_SECONDS)
+    seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _UNKNOWN_SECONDS if isinstance(outcome, Unknown) else _RETRY_SECONDS
+    hold_until = max(ledger.hold_until, now + seconds)
+    return Decision(replace(ledger, hold_until=hold_until), again_at=hold_until)
