@@ -12,7 +12,7 @@ from functools import lru_cache
 
 LARGEST = 2**63 - 1
 
-_FORM = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d+)?")
+_FORM = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
 _LONGEST_TEXT = 64
 _SUFFIXES = {
     "n": Fraction(1, 10**9),
