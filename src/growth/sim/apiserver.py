@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from growth.kube.crds import definitions
 from growth.kube.transport import Request, Response
 from growth.runtime import Runtime
 from growth.sim import patches, subresources
@@ -34,7 +35,7 @@ class ApiServer:
 
     def __init__(self, runtime: Runtime, seed: str = "0", schemas: Schemas | None = None, history_length: int = 20_000) -> None:
         self.store = Store(KINDS, history_length)
-        self.verbs = Verbs(self.store, Admission(self.store, schemas or Schemas({})), runtime.now, seed)
+        self.verbs = Verbs(self.store, Admission(self.store, schemas or Schemas.from_crds(definitions())), runtime.now, seed)
         self.pages = Pages(self.store)
         self.watches: dict[Watch, None] = {}
         self.writes_asked = 0  # requests that could write, Leases apart

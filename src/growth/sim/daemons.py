@@ -12,17 +12,20 @@ from typing import Final
 import msgspec
 
 from growth.kube.codec import Codec
-from growth.model.pod import Pod
-from growth.sim.fits import why_no_daemon
+from growth.model.node import Node
+from growth.model.pod import Pod, PodShape
 from growth.sim.kinds import BY_NAME, NODE, POD, Json
 from growth.sim.refusal import Refusal
 from growth.sim.store import Write
 from growth.sim.timers import Nudge
 from growth.sim.verbs import Verbs
 from growth.sim.workloads import controller_of, is_active, is_ready, pod_from
+from growth.solver.feasible import Neighbours, Rule
 
 DAEMON_SET: Final = BY_NAME["DaemonSet"]
 STEP_SECONDS: Final = 0.1
+_NOWHERE: Final = Node("")
+_PLACE_RULES: Final = (Rule.TAINT_TOLERATION, Rule.NODE_AFFINITY, Rule.NODE_NAME)
 
 AUTOMATIC_TOLERATIONS: Final = (
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
@@ -41,6 +44,7 @@ class DaemonSets:
         self._verbs = verbs
         self._codec = Codec()
         self._pods: dict[str, dict[str, tuple[str, str]]] = {}  # DaemonSet UID → node → pod
+        self._answers: dict[tuple[PodShape, Node], bool] = {}
         self._step = Nudge(STEP_SECONDS, self._reconcile)
         verbs.store.on_write(self._hear)
 
@@ -58,13 +62,23 @@ class DaemonSets:
             self._step()
 
     def _reconcile(self) -> None:
-        nodes = [(stored.name, self._codec.decode_node(stored.data)) for stored in self._verbs.store.all(NODE)]
+        nodes = [self._codec.decode_node(stored.data) for stored in self._verbs.store.all(NODE)]
         for daemon_set in list(self._verbs.store.read_all(DAEMON_SET)):
             if not daemon_set["metadata"].get("deletionTimestamp"):
                 template = self._shape(daemon_set)
-                wanted = [name for name, node in nodes if why_no_daemon(template, node) is None]
-                kept = [name for name, node in nodes if why_no_daemon(template, node, ("NoExecute",)) is None]
+                wanted = [node.name for node in nodes if self._belongs(template, node, ("NoSchedule", "NoExecute"))]
+                kept = [node.name for node in nodes if self._belongs(template, node, ("NoExecute",))]
                 self._settle(daemon_set, wanted, kept)
+
+    def _belongs(self, template: Pod, node: Node, effects: tuple[str, ...]) -> bool:
+        """By taints of these effects and by selectors; neither room nor a cordon matter. Remembered: most nodes look alike from here."""
+        seen = msgspec.structs.replace(_NOWHERE, name=node.name, labels=node.labels, taints=tuple(taint for taint in node.taints if taint.effect in effects))
+        known = self._answers.get((template.shape, seen))
+        if known is None:
+            index = Neighbours([seen])
+            reasons = index.every_reason(index.class_of_pod(template), 0)
+            known = self._answers[template.shape, seen] = not any(reason.rule in _PLACE_RULES for reason in reasons)
+        return known
 
     def _shape(self, daemon_set: Json) -> Pod:
         pod = _pod_for(daemon_set, "")

@@ -143,7 +143,7 @@ class Verbs:
             raise conflict(kind, before["name"], f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {before['uid']}")
         result = _status_only(live, item) if subresource == "status" else _all_but_status(kind, live, item)
         result["metadata"] |= {name: before[name] for name in _SERVER_FIELDS if name in before}
-        if not subresource:
+        if not subresource or kind.is_custom:
             self.admission.complete(kind, result)
         self.admission.check(kind, result)
         _refuse_pod_spec_changes(kind, live, result)
