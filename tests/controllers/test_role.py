@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from growth.controllers.role import manifests, rights, rules
 from growth.controllers.rights import Right
+from growth.controllers.role import manifests, rights, rules
 from growth.kube.resources import NODES, PODS
 
 

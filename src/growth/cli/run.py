@@ -20,7 +20,8 @@ from growth.controllers.growth import Growth, Installation
 from growth.controllers.logs import set_up_logs
 from growth.controllers.runtime import SystemRuntime
 from growth.kube.client import Client
-from growth.kube.config import Connection, load_connection
+from growth.kube.config import load_connection
+from growth.kube.connection import Connection
 from growth.kube.exchange import ClientSettings
 from growth.kube.http import HttpTransport
 from growth.kube.lease import Election, Fence, LeaseSettings

@@ -1,0 +1,86 @@
+"""growth as a real process against the real control plane, under its own generated role. For e2e tests; can be killed and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from growth.controllers.role import manifests as role_manifests
+from growth.kube.crds import definitions
+from tests.e2e.controlplane.cluster import ControlPlane
+
+NAMESPACE: Final = "growth-system"
+USER: Final = f"system:serviceaccount:{NAMESPACE}:growth"
+
+
+def install(cluster: ControlPlane) -> None:
+    """CRDs, and the role growth runs under."""
+    cluster.apply(*definitions())
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    cluster.apply(*role_manifests("kwok", NAMESPACE))
+
+
+class GrowthProcess:
+    """One installation; `start` and `kill` as often as a test likes."""
+
+    def __init__(self, cluster: ControlPlane, folder: Path, settings: dict[str, Any] | None = None) -> None:
+        self.cluster = cluster
+        self.log_path = folder / "growth.log"
+        self._settings = folder / "growth.yaml"
+        self._settings.write_text(yaml.safe_dump({"listenPort": 0, **(settings or {})}))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> GrowthProcess:
+        kubeconfig = self.cluster.kubeconfig_for(USER)
+        command = [sys.executable, "-m", "growth", "run", "--settings", str(self._settings), "--kubeconfig", str(kubeconfig)]
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        return self
+
+    def kill(self) -> None:
+        """As a power cut: nothing is tidied up."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            os.killpg(self._process.pid, number)
+            self._process.wait(timeout=30)
+            self._process = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+
+@contextmanager
+def running_growth(cluster: ControlPlane, folder: Path, settings: dict[str, Any] | None = None) -> Iterator[GrowthProcess]:
+    """Installed and started; stopped at the end, whatever happens."""
+    install(cluster)
+    growth = GrowthProcess(cluster, folder, settings).start()
+    try:
+        yield growth
+    finally:
+        growth.stop()
+
+
+def running_pods(cluster: ControlPlane) -> int:
+    return sum(pod.get("status", {}).get("phase") == "Running" for pod in cluster.objects("pods", "--namespace=default"))
+
+
+def wait_for_running(cluster: ControlPlane, count: int, timeout_seconds: float = 120.0) -> float:
+    """Wait until so many pods run; returns the seconds it took."""
+    began_at = time.monotonic()
+    cluster.wait_until(lambda: running_pods(cluster) == count, f"{count} pods are Running", timeout_seconds)
+    return time.monotonic() - began_at

@@ -1,0 +1,104 @@
+"""Pods that cannot be scheduled get machines: the whole path, on a real control plane, under growth's own role."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.controlplane.cluster import ControlPlane
+from tests.e2e.manifests import Manifest, deployment
+from tests.e2e.running import USER, running_growth, running_pods, wait_for_running
+
+Json = dict[str, Any]
+SHAPES = (("web", 100, "500m", "512Mi"), ("db", 50, "1", "3Gi"), ("job", 50, "250m", "256Mi"))
+PODS = 200
+
+
+def pool(name: str = "default", *types: str, **spec: Any) -> Manifest:
+    choices = [{"name": one} for one in types or ("CX33", "CX32")]
+    return {"apiVersion": "growth.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"serverTypes": choices, **spec}}
+
+
+def three_shapes() -> list[Manifest]:
+    return [deployment(name, replicas, cpu=cpu, memory=memory) for name, replicas, cpu, memory in SHAPES]
+
+
+def offerings_bought(cluster: ControlPlane) -> Counter[str]:
+    return Counter(request["spec"]["targetOffering"] for request in cluster.objects("noderequests"))
+
+
+def refused_calls(cluster: ControlPlane) -> list[str]:
+    return [f"{event.verb} {event.resource} {event.code}" for event in cluster.audit_events() if event.user_name == USER and event.code == 403]
+
+
+def bring_up(cluster: ControlPlane) -> float:
+    """Pool and pods into the cluster; until all run and every request has done its work. Returns the seconds until all ran."""
+    cluster.apply(pool(), *three_shapes())
+    seconds = wait_for_running(cluster, PODS)
+    wait_for_ready_requests(cluster)
+    return seconds
+
+
+def wait_for_ready_requests(cluster: ControlPlane) -> None:
+    cluster.wait_until(lambda: {phase(request) for request in cluster.objects("noderequests")} == {"Ready"}, "every NodeRequest is Ready")
+
+
+def phase(request: Json) -> str:
+    return str(request["status"]["phase"])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Counter[str]:
+    """What is bought when nothing goes wrong."""
+    control_plane.clean()
+    with running_growth(control_plane, tmp_path_factory.mktemp("undisturbed")):
+        bring_up(control_plane)
+        return offerings_bought(control_plane)
+
+
+def test_200_pending_pods_in_3_shapes_run_on_nodes_bought_by_growth(cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running_growth(cluster, tmp_path):
+        seconds = bring_up(cluster)
+        nodes = cluster.objects("nodes")
+        table = cluster.kubectl("get", "np,nr,nrr")
+    with capsys.disabled():
+        print(f"\n{PODS} pods Running on {len(nodes)} nodes after {seconds:.1f} s\n{table}")
+    assert all(node["metadata"]["labels"]["growth.dev/pool"] == "default" for node in nodes)
+    assert not any(taint["key"].startswith("growth.dev/") for node in nodes for taint in node["spec"].get("taints", ()))
+    assert len(cluster.objects("noderequests")) == len(nodes)
+    assert "Ready" in table
+    assert refused_calls(cluster) == []
+
+
+@pytest.mark.parametrize("requests", [1, 10, 32])
+def test_growth_killed_after_so_many_requests_and_started_again_ends_the_same(
+    cluster: ControlPlane, tmp_path: Path, undisturbed: Counter[str], requests: int
+) -> None:
+    cluster.clean()
+    with running_growth(cluster, tmp_path) as growth:
+        cluster.apply(pool(), *three_shapes())
+        cluster.wait_until(lambda: len(cluster.objects("noderequests")) >= requests, f"{requests} NodeRequests")
+        growth.kill()
+        growth.start()
+        wait_for_running(cluster, PODS)
+        wait_for_ready_requests(cluster)
+        nodes = cluster.objects("nodes")
+    assert offerings_bought(cluster) == undisturbed
+    assert len(nodes) == undisturbed.total()
+    assert refused_calls(cluster) == []
+
+
+def test_growth_killed_while_machines_join_and_started_again_ends_the_same(cluster: ControlPlane, tmp_path: Path, undisturbed: Counter[str]) -> None:
+    cluster.clean()
+    with running_growth(cluster, tmp_path) as growth:
+        cluster.apply(pool(), *three_shapes())
+        for running in (10, 100):
+            cluster.wait_until(lambda least=running: running_pods(cluster) >= least, f"{running} pods are Running")
+            growth.kill()
+            growth.start()
+        wait_for_running(cluster, PODS)
+        wait_for_ready_requests(cluster)
+    assert offerings_bought(cluster) == undisturbed
