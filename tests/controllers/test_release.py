@@ -10,9 +10,10 @@ from growth.controllers.release import HELD, Released, release, why_not_release
 from growth.kube.client import Client
 from growth.kube.errors import NotFound
 from growth.kube.lease import Election, LeaseSettings
-from growth.kube.resources import LEASES, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, Resource
+from growth.kube.resources import LEASES, NAMESPACES, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, Resource
 from growth.kube.transport import Request, Response, TransportError
 from growth.model.api import FINALIZER
+from growth.runtime import Spawned
 from tests.sim.embedded import Bench, on_api_server
 
 LEASE = LeaseSettings()
@@ -156,12 +157,20 @@ def test_a_cluster_without_our_kinds_has_nothing_to_release() -> None:
 # ---------------------------------------------------------------------------------------------------------------- who still leads
 
 
+async def led(bench: Bench) -> tuple[Election, Spawned]:
+    """A contender that has won the Lease and goes on renewing it."""
+    await bench.client.create(NAMESPACES, {"metadata": {"name": LEASE.namespace}})
+    election = Election(bench.api, bench.runtime, "me", LEASE)
+    running = bench.runtime.spawn("election", election.run())
+    await bench.runtime.sleep(5.0)
+    assert election.fence.holds()
+    return election, running
+
+
 def test_without_a_lease_or_with_one_that_was_given_back_nobody_leads() -> None:
     async def scenario(bench: Bench) -> list[str]:
         first = await why_not_release(bench.client, bench.runtime, LEASE)
-        election = Election(bench.api, bench.runtime, "me", LEASE)
-        running = bench.runtime.spawn("election", election.run())
-        await bench.runtime.sleep(5.0)
+        election, running = await led(bench)
         running.cancel()
         await election.release()
         return [first, await why_not_release(bench.client, bench.runtime, LEASE)]
@@ -171,8 +180,7 @@ def test_without_a_lease_or_with_one_that_was_given_back_nobody_leads() -> None:
 
 def test_a_growth_that_renews_its_lease_keeps_us_from_releasing() -> None:
     async def scenario(bench: Bench) -> str:
-        bench.runtime.spawn("election", Election(bench.api, bench.runtime, "me", LEASE).run())
-        await bench.runtime.sleep(5.0)
+        await led(bench)
         return await why_not_release(bench.client, bench.runtime, LEASE)
 
     assert "me keeps renewing the Lease growth-system/growth" in on_api_server(scenario)
@@ -180,8 +188,7 @@ def test_a_growth_that_renews_its_lease_keeps_us_from_releasing() -> None:
 
 def test_a_growth_that_died_holding_its_lease_does_not_keep_us() -> None:
     async def scenario(bench: Bench) -> tuple[str, str]:
-        running = bench.runtime.spawn("election", Election(bench.api, bench.runtime, "me", LEASE).run())
-        await bench.runtime.sleep(5.0)
+        _, running = await led(bench)
         running.cancel()
         held = await bench.read(LEASES, LEASE.name, LEASE.namespace)
         return held["spec"]["holderIdentity"], await why_not_release(bench.client, bench.runtime, LEASE)

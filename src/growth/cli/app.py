@@ -50,6 +50,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("fits", "Say for cases in JSON lines which nodes a pod may go to, and why not to the others."),
     Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),
     Command("role", "Print ServiceAccount, roles and bindings: the least that growth needs."),
+    Command("doctor", "Check API server, clock, kinds, rights, provider and pools, and say what to do."),
+    Command("release", "After growth is stopped, take its finalizers off; nodes and machines stay."),
 )
 
 

@@ -31,9 +31,13 @@ def rights(provider: str) -> tuple[Right, ...]:
     )
 
 
+def lease_rights(namespace: str) -> tuple[Right, ...]:
+    """What leader election uses, in our own namespace."""
+    return (Right(LEASES, ("create", "get", "update"), namespace=namespace),)
+
+
 def manifests(provider: str, namespace: str = "growth-system", name: str = "growth") -> list[dict[str, Any]]:
     """Namespace, ServiceAccount, roles and bindings, ready for `kubectl apply`."""
-    lease = Right(LEASES, ("create", "get", "update"), namespace=namespace)
     cluster_role = {"name": name, "labels": _labels(name)}
     local = {"name": name, "namespace": namespace, "labels": _labels(name)}
     group = "rbac.authorization.k8s.io"
@@ -50,7 +54,7 @@ def manifests(provider: str, namespace: str = "growth-system", name: str = "grow
             "roleRef": {**reference, "kind": "ClusterRole"},
             "subjects": subjects,
         },
-        {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": local, "rules": rules([lease])},
+        {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": local, "rules": rules(lease_rights(namespace))},
         {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": local, "roleRef": {**reference, "kind": "Role"}, "subjects": subjects},
     ]
 
