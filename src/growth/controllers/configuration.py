@@ -26,17 +26,21 @@ class ConfigurationError(ValueError):
 class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """All that `growth run` can be told."""
 
-    installation: Installed = "growth"
-    namespace: str = "growth-system"
-    provider: Literal["kwok"] = "kwok"
-    catalogue: str = ""  # file with the machines to offer; empty: the built-in one
-    listen_host: str = "127.0.0.1"
-    listen_port: Annotated[int, Meta(ge=0, le=65535)] = 8080
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    observe: bool = False
-    leader_election: bool = True
-    requests_per_second: Annotated[float, Meta(gt=0, le=10_000)] = 200.0
-    plans: Settings = Settings()
+    installation: Annotated[
+        Installed, Meta(description="Name of this growth. Part of the cluster id that machines are labelled with: never change it while it has machines.")
+    ] = "growth"
+    namespace: Annotated[str, Meta(description="Where growth runs, and keeps its Lease.")] = "growth-system"
+    provider: Annotated[Literal["kwok"], Meta(description="Where machines come from.")] = "kwok"
+    catalogue: Annotated[str, Meta(description="File with the machines to offer; empty: the built-in one.")] = ""
+    listen_host: Annotated[str, Meta(description="Address of probes and metrics. In a pod: 0.0.0.0.")] = "127.0.0.1"
+    listen_port: Annotated[int, Meta(ge=0, le=65535, description="Port of probes and metrics; 0 takes a free one.")] = 8080
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="The least important kind of log line that is written.")] = "info"
+    observe: Annotated[bool, Meta(description="Watch, plan and explain, but never buy, bind or delete.")] = False
+    leader_election: Annotated[bool, Meta(description="Needed as soon as there may be two of us.")] = True
+    requests_per_second: Annotated[
+        float, Meta(gt=0, le=10_000, description="How many requests the API server gets from growth at most; bursts may be twice that.")
+    ] = 200.0
+    plans: Annotated[Settings, Meta(description="The numbers of the plans, below.")] = Settings()
 
 
 def load_configuration(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Configuration:

@@ -17,22 +17,30 @@ Span = Annotated[float, Meta(ge=0, le=31_536_000)]
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """What the core needs to know of its operator's wishes."""
 
-    batch_quiet_seconds: Span = 1.0
-    batch_longest_seconds: Span = 10.0
-    misses_before_backoff: Annotated[int, Meta(ge=1, le=100)] = 3
-    backoff_first_seconds: Span = 30.0
-    backoff_longest_seconds: Span = 600.0
-    readiness_wait_seconds: Span = 300.0
-    unmet_seconds: Span = 120.0
-    unmet_longest_seconds: Span = 600.0
-    ready_record_seconds: Span = 600.0
-    scale_down_delay_seconds: Span = 60.0
-    removal_retry_seconds: Span = 60.0
-    removal_attempts: Annotated[int, Meta(ge=1, le=100)] = 5
-    machine_collection_grace_seconds: Span = 600.0
-    bind_settle_seconds: Span = 1.0
-    priority_cutoff: int = -10
-    is_paused: bool = False
-    solve_budget_seconds: Annotated[float, Meta(gt=0, le=60)] = 1.0
-    node_price_per_hour: Annotated[float, Meta(ge=0)] = 0.0  # what a node costs beside its machine: licences, addresses
-    limits: PoolLimits = PoolLimits()  # of all pools together
+    batch_quiet_seconds: Annotated[Span, Meta(description="Pods are planned once none has arrived for this long, so that a burst is planned together.")] = 1.0
+    batch_longest_seconds: Annotated[Span, Meta(description="A burst that does not end is planned after this long all the same.")] = 10.0
+    misses_before_backoff: Annotated[
+        int, Meta(ge=1, le=100, description="How often in a row a pod may be left without a place before it is tried less often.")
+    ] = 3
+    backoff_first_seconds: Annotated[Span, Meta(description="The first pause of such a pod; each further one is twice as long.")] = 30.0
+    backoff_longest_seconds: Annotated[
+        Span, Meta(description="The longest pause; after it the pod is in BackOff until something changes that could help it.")
+    ] = 600.0
+    readiness_wait_seconds: Annotated[Span, Meta(description="A machine whose node is not Ready after this long is given back. A pool may say otherwise.")] = (
+        300.0
+    )
+    unmet_seconds: Annotated[Span, Meta(description="How long an offering that was sold out is left alone; doubled while it repeats.")] = 120.0
+    unmet_longest_seconds: Annotated[Span, Meta(description="The longest time that an offering is left alone.")] = 600.0
+    ready_record_seconds: Annotated[Span, Meta(description="How long the record of a node that became Ready is kept.")] = 600.0
+    scale_down_delay_seconds: Annotated[Span, Meta(description="How long an idle node stays marked before it is removed. A pool may say otherwise.")] = 60.0
+    removal_retry_seconds: Annotated[Span, Meta(description="When the provider refuses to delete a machine, it is asked again after this long.")] = 60.0
+    removal_attempts: Annotated[int, Meta(ge=1, le=100, description="How often the provider is asked before a removal has failed and a person must look.")] = 5
+    machine_collection_grace_seconds: Annotated[
+        Span, Meta(description="A machine of ours that belongs to nothing and never had a node is collected after this long.")
+    ] = 600.0
+    bind_settle_seconds: Annotated[Span, Meta(description="Time between the last planned pod bound to a new node and the moment other pods may come.")] = 1.0
+    priority_cutoff: Annotated[int, Meta(description="No machine is bought for pods of a lower priority than this.")] = -10
+    is_paused: Annotated[bool, Meta(description="While true, nothing is bought and nothing is deleted, in any pool.")] = False
+    solve_budget_seconds: Annotated[float, Meta(gt=0, le=60, description="How long the solver may look for a cheaper plan.")] = 1.0
+    node_price_per_hour: Annotated[float, Meta(ge=0, description="What a node costs beside its machine: licences, addresses.")] = 0.0
+    limits: Annotated[PoolLimits, Meta(description="Never exceeded by all pools together: `nodes`, `cpu`, `memory`, `pricePerHour`.")] = PoolLimits()
