@@ -1,0 +1,241 @@
+"""Which nodes are not needed? Marks them, waits, looks again, and hands those that stayed idle to removal. It never deletes anything.
+
+| node of a pool | then |
+| --- | --- |
+| idle, not below `min`, nobody waits for it | MarkScaleDown: taint now, go later; of several the dearest first |
+| marked, pods have come, or it must stay | UnmarkScaleDown: mark and taint off, other taints untouched |
+| marked, the mark is damaged | MarkScaleDown again, with a new time |
+| marked, its time has come, still idle | CreateNodeRemovalRequest |
+| its pool goes, or it is too old | the same at once; with pods on it, within the pool's budgets, and removal evicts them |
+
+Paused: nothing is marked and nothing goes. Nodes of another manager, malformed ones and those in removal are not looked at.
+A pool may keep an empty machine whose hour is paid until that hour is nearly over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from growth.model.action import Action, MarkScaleDown, UnmarkScaleDown
+from growth.model.decision import Decision, Settled
+from growth.model.instant import format_instant
+from growth.model.node import OFFERING_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, Node, Taint
+from growth.model.nodepool import ORPHAN_NODES, NodePool
+from growth.model.note import Note
+from growth.model.outcome import Accepted, TryLater
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan import handover
+from growth.plan.arrival import is_ours, working_pods
+from growth.plan.budgets import disruptions_left
+from growth.plan.idleness import is_protected_node, waiting_shapes, why_not_idle, would_take
+from growth.plan.pools import choice_of_type
+from growth.plan.records import about_node, instant_of, seen, sooner
+
+_RETRY_SECONDS: Final = 5.0
+_HOUR_SECONDS: Final = 3600.0
+_HOUR_MARGIN_SECONDS: Final = 120.0  # for the removal itself
+
+
+class Ledger(Struct, frozen=True):
+    wanted_since: Mapping[str, float] = {}  # idle nodes that somebody who waits would fit on
+
+
+def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    turn = _Turn(snapshot, ledger, settings)
+    ours = [node for _, node in sorted(snapshot.nodes.items()) if is_ours(node, snapshot) and not _is_left_alone(node, snapshot)]
+    for node in ours:
+        if node.is_marked:
+            turn.look_at_marked(node)
+    for node in sorted(ours, key=lambda each: (-turn.price(each), each.name)):
+        if not node.is_marked:
+            turn.look_at_unmarked(node)
+    return Decision(Ledger(turn.wanted_since), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
+
+
+def _is_left_alone(node: Node, snapshot: Snapshot) -> bool:
+    pool = snapshot.pools[node.pool]
+    is_orphaned = pool.deleted_at is not None and pool.annotations.get(ORPHAN_NODES) == "true"
+    return is_orphaned or node.name in snapshot.removals or node.deleted_at is not None or bool(node.malformed)
+
+
+class _Turn:
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> None:
+        self.snapshot, self.ledger, self.settings = snapshot, ledger, settings
+        self.actions: list[Action] = []
+        self.notes: list[Note] = []
+        self.again: list[float] = []
+        self.wanted_since: dict[str, float] = {}
+        self._staying = _staying(snapshot)
+        self._disruptions = {name: disruptions_left(pool, snapshot) for name, pool in snapshot.pools.items()}
+        self._prices = {(each.name, each.location): each for each in snapshot.offerings}
+        self._shapes = waiting_shapes(snapshot)
+
+    # ------------------------------------------------------------------------------------------------------------------ marked
+
+    def look_at_marked(self, node: Node) -> None:
+        pool, now = self.snapshot.pools[node.pool], self.snapshot.now
+        going = self._why_going(node, pool)
+        why_stay = "" if going else self._why_stay(node, pool)
+        due_at = instant_of(node.annotations.get(SCALE_DOWN_AT))
+        if why_stay:
+            self._unmark(node, why_stay)
+        elif self._is_paused(pool):
+            return
+        elif due_at is None or all(taint.key != SCALE_DOWN_TAINT.key for taint in node.taints):
+            self._mark(node, self._delay(pool))
+        elif now < due_at:
+            self.again.append(due_at)
+        else:
+            reason = going or handover.EMPTY
+            self.actions.append(handover.removal_of_node(node, self.snapshot, reason))
+            self.notes.append(Note(about_node(node), "Removing", f"the node is given back: {reason}"))
+
+    def _why_stay(self, node: Node, pool: NodePool) -> str:
+        why_busy = why_not_idle(node, self.snapshot, self._delay(pool))
+        if why_busy:
+            return why_busy
+        if is_protected_node(node):
+            return "it must not be disrupted"
+        if pool.spec.consolidation == "Off":
+            return f"NodePool {pool.name} keeps its empty nodes"
+        kind, ready = _kind(node), self._staying
+        if ready.get(kind, 0) < _minimum(node, pool):
+            ready[kind] = ready.get(kind, 0) + 1
+            return f"NodePool {pool.name} keeps at least {_minimum(node, pool)} of {kind[1]}"
+        return ""
+
+    def _unmark(self, node: Node, why: str) -> None:
+        self.actions.append(UnmarkScaleDown(seen(node), _without_mark(node)))
+        self.notes.append(Note(about_node(node), "ScaleDownCancelled", f"the node stays: {why}"))
+
+    # ---------------------------------------------------------------------------------------------------------------- unmarked
+
+    def look_at_unmarked(self, node: Node) -> None:
+        pool = self.snapshot.pools[node.pool]
+        if self._is_paused(pool):
+            return
+        going = self._why_going(node, pool)
+        if going:
+            self._begin_going(node, pool, going)
+        elif self._may_be_marked(node, pool):
+            hour_at = self._paid_until_nearly(node, pool)
+            if self.snapshot.now < hour_at:
+                self.again.append(hour_at)
+            elif not self._is_wanted(node, pool):
+                self._staying[_kind(node)] = self._staying.get(_kind(node), 0) - int(node.is_ready)
+                self._mark(node, self._delay(pool))
+
+    def _begin_going(self, node: Node, pool: NodePool, reason: str) -> None:
+        """An empty node goes at once; one with pods only as far as the budgets let it."""
+        if is_protected_node(node) and reason == handover.EXPIRED:
+            return
+        if working_pods(self.snapshot, node.name):
+            if self._disruptions[pool.name] <= 0:
+                return
+            self._disruptions[pool.name] -= 1
+        self._mark(node, 0.0)
+
+    def _why_going(self, node: Node, pool: NodePool) -> str:
+        if pool.deleted_at is not None:
+            return handover.POOL_DELETED
+        if pool.spec.expire_after_seconds is None or is_protected_node(node):
+            return ""
+        expires_at = node.created_at + pool.spec.expire_after_seconds
+        if self.snapshot.now < expires_at:
+            self.again.append(expires_at)
+            return ""
+        request = self.snapshot.requests.get(node.name)
+        return "" if request is not None and request.is_in_flight else handover.EXPIRED
+
+    def _may_be_marked(self, node: Node, pool: NodePool) -> bool:
+        if pool.spec.consolidation == "Off" or is_protected_node(node) or why_not_idle(node, self.snapshot, self._delay(pool)):
+            self._wake_when_arrived(node, pool)
+            return False
+        return self._staying.get(_kind(node), 0) - int(node.is_ready and not node.is_starting) >= _minimum(node, pool)
+
+    def _wake_when_arrived(self, node: Node, pool: NodePool) -> None:
+        """Pods that were planned for a node and never come do not hold it for ever."""
+        request = self.snapshot.requests.get(node.name)
+        if request is not None and not request.is_in_flight:
+            arrived_at = request.changed_at + self._delay(pool)
+            self.again += [arrived_at] if arrived_at > self.snapshot.now else []
+
+    def _is_wanted(self, node: Node, pool: NodePool) -> bool:
+        """Somebody who waits fits there: the scheduler gets its time first."""
+        if not would_take(node, self.snapshot, self._shapes):
+            return False
+        since = self.ledger.wanted_since.get(node.name, self.snapshot.now)
+        self.wanted_since[node.name] = since
+        until = since + self._delay(pool)
+        self.again += [until] if until > self.snapshot.now else []
+        return until > self.snapshot.now
+
+    def _mark(self, node: Node, delay_seconds: float) -> None:
+        due_at = self.snapshot.now + delay_seconds
+        self.actions.append(MarkScaleDown(seen(node), (*_without_mark(node), SCALE_DOWN_TAINT), due_at))
+        self.notes.append(Note(about_node(node), "ScaleDown", f"not needed; goes at {format_instant(due_at)} unless pods come"))
+
+    # --------------------------------------------------------------------------------------------------------------- settings
+
+    def _is_paused(self, pool: NodePool) -> bool:
+        return self.settings.is_paused or pool.is_paused
+
+    def _delay(self, pool: NodePool) -> float:
+        own = pool.spec.scale_down_delay_seconds
+        return self.settings.scale_down_delay_seconds if own is None else float(own)
+
+    def price(self, node: Node) -> float:
+        machine = self.snapshot.machines.get(node.name)
+        offering = self._prices.get((node.labels.get(OFFERING_LABEL, ""), "" if machine is None else machine.location))
+        if offering is None:
+            offering = next((each for place, each in self._prices.items() if place[0] == node.labels.get(OFFERING_LABEL)), None)
+        return 0.0 if offering is None else offering.price_per_hour
+
+    def _paid_until_nearly(self, node: Node, pool: NodePool) -> float:
+        """When an empty machine whose started hour is paid should be marked, so that it is gone as that hour ends."""
+        sold = next((each for each in self.snapshot.offerings if each.name == node.labels.get(OFFERING_LABEL)), None)
+        if not pool.spec.keep_until_hour_end or sold is None or not sold.bills_started_hours:
+            return 0.0
+        machine = self.snapshot.machines.get(node.name)
+        began_at = node.created_at if machine is None else machine.created_at
+        hours = max(0.0, self.snapshot.now - began_at) // _HOUR_SECONDS
+        return began_at + (hours + 1) * _HOUR_SECONDS - self._delay(pool) - _HOUR_MARGIN_SECONDS
+
+
+Kind = tuple[str, str]  # pool, offering
+
+
+def _kind(node: Node) -> Kind:
+    return (node.pool, node.labels.get(OFFERING_LABEL, ""))
+
+
+def _staying(snapshot: Snapshot) -> dict[Kind, int]:
+    """Nodes that serve and are not marked."""
+    found: dict[Kind, int] = {}
+    for node in snapshot.nodes.values():
+        is_staying = node.is_ready and not node.is_starting and not node.is_marked and node.name not in snapshot.removals and node.deleted_at is None
+        if node.pool and is_staying:
+            found[_kind(node)] = found.get(_kind(node), 0) + 1
+    return found
+
+
+def _minimum(node: Node, pool: NodePool) -> int:
+    choice = choice_of_type(pool, node.labels.get(OFFERING_LABEL, ""))
+    return 0 if choice is None else choice.min
+
+
+def _without_mark(node: Node) -> tuple[Taint, ...]:
+    return tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key)
+
+
+def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
+    """The objects show what came of it; what did not happen is decided anew."""
+    outcome = settled.outcome
+    if isinstance(outcome, Accepted):
+        return Decision(ledger)
+    seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
+    return Decision(ledger, again_at=snapshot.now + seconds)
