@@ -105,13 +105,23 @@ def decode_manifest_text(text: str, codec: Codec | None = None) -> Manifest:
 
 def _documents(text: str, problems: list[str]) -> Iterator[_Document]:
     try:
-        roots = [msgspec.json.decode(text)] if text.lstrip().startswith("{") else list(yaml.load_all(text, _Loader))
+        roots = _roots(text)
     except (*BROKEN, yaml.YAMLError) as error:
         problems.append(f"neither YAML nor JSON: {described(error)}")
         return
     for number, root in enumerate(roots, 1):
         if root is not None:
             yield from _opened(f"document {number}", root, problems)
+
+
+def _roots(text: str) -> list[Any]:
+    """JSON is YAML too, but read a hundred times faster as what it is."""
+    if text.lstrip().startswith("{"):
+        try:
+            return [msgspec.json.decode(text)]
+        except BROKEN:
+            pass  # YAML may begin with a brace as well, and says better what is wrong
+    return list(yaml.load_all(text, _Loader))
 
 
 def _opened(place: str, root: Any, problems: list[str]) -> Iterator[_Document]:
