@@ -9,7 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/kubernetes/pkg/apis/core"
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
 	storagedefaults "k8s.io/kubernetes/pkg/apis/storage/v1"
 	kjson "sigs.k8s.io/json"
 )
@@ -40,6 +42,7 @@ type readCase struct {
 	claims     []*corev1.PersistentVolumeClaim
 	classes    []*storagev1.StorageClass
 	csiNodes   []*storagev1.CSINode
+	unread     error // one of the objects that were left out because they cannot be read
 }
 
 func (w *writtenCase) read() *readCase {
@@ -53,23 +56,52 @@ func (w *writtenCase) read() *readCase {
 			c.nodes = append(c.nodes, node)
 		}
 	}
-	c.pods = decodeAll(w.Pods, coredefaults.SetObjectDefaults_Pod)
-	c.namespaces = decodeAll(w.Namespaces, coredefaults.SetObjectDefaults_Namespace)
-	c.volumes = decodeAll(w.Volumes, coredefaults.SetObjectDefaults_PersistentVolume)
-	c.claims = decodeAll(w.Claims, coredefaults.SetObjectDefaults_PersistentVolumeClaim)
-	c.classes = decodeAll(w.Classes, storagedefaults.SetObjectDefaults_StorageClass)
-	c.csiNodes = decodeAll(w.CSINodes, func(*storagev1.CSINode) {})
+	c.pods = decodeAll(c, w.Pods, coredefaults.SetObjectDefaults_Pod)
+	c.namespaces = decodeAll(c, w.Namespaces, coredefaults.SetObjectDefaults_Namespace)
+	c.volumes = decodeAll(c, w.Volumes, coredefaults.SetObjectDefaults_PersistentVolume)
+	c.claims = decodeAll(c, w.Claims, coredefaults.SetObjectDefaults_PersistentVolumeClaim)
+	c.classes = decodeAll(c, w.Classes, storagedefaults.SetObjectDefaults_StorageClass)
+	c.csiNodes = decodeAll(c, w.CSINodes, func(*storagev1.CSINode) {})
 	return c
 }
 
-func decodeAll[T any](raws []json.RawMessage, setDefaults func(*T)) []*T {
+func decodeAll[T any](c *readCase, raws []json.RawMessage, setDefaults func(*T)) []*T {
 	objects := make([]*T, 0, len(raws))
 	for _, raw := range raws {
-		if object, err := decode(raw, setDefaults); err == nil {
-			objects = append(objects, object)
+		object, err := decode(raw, setDefaults)
+		if err != nil {
+			c.unread = err
+			continue
 		}
+		objects = append(objects, object)
 	}
 	return objects
+}
+
+// whyInvalid says what the API server would refuse; such an object can only come from a file or a broken store.
+func (c *readCase) whyInvalid() string {
+	if c.unread != nil {
+		return c.unread.Error()
+	}
+	for _, pod := range append([]*corev1.Pod{c.pod}, c.pods...) {
+		var internal core.Pod
+		if err := coredefaults.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), &internal, nil); err != nil {
+			return err.Error()
+		}
+		if problems := validation.ValidatePodCreate(&internal, validation.PodValidationOptions{}); len(problems) > 0 {
+			return problems.ToAggregate().Error()
+		}
+	}
+	for _, node := range c.nodes {
+		var internal core.Node
+		if err := coredefaults.Convert_v1_Node_To_core_Node(node.DeepCopy(), &internal, nil); err != nil {
+			return err.Error()
+		}
+		if problems := validation.ValidateNode(&internal); len(problems) > 0 {
+			return problems.ToAggregate().Error()
+		}
+	}
+	return ""
 }
 
 // decode reads an object the way the API machinery does, with the defaults the API server would have filled in.

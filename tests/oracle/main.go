@@ -26,7 +26,11 @@ type answer struct {
 	Fits  []string                      `json:"fits"`
 	Fails map[string]verdict            `json:"fails"`
 	Every map[string]map[string]verdict `json:"every"`
-	Error string                        `json:"error,omitempty"`
+	// What the API server would refuse about the pods and nodes of the case.
+	Invalid string `json:"invalid,omitempty"`
+	// An object could not even be decoded, so it is not part of the answer.
+	Unread bool   `json:"unread,omitempty"`
+	Error  string `json:"error,omitempty"`
 }
 
 func main() {
@@ -75,13 +79,19 @@ func answerLine(ctx context.Context, w *world, line []byte, plain, comparing []r
 	a.ID = written.ID
 	read := written.read()
 	for name, problem := range read.badNodes {
-		a.add(name, "", verdict{"malformed", problem.Error()})
+		a.Invalid = problem.Error()
+		a.add(name, "Object", verdict{"malformed", problem.Error()})
 	}
 	if read.podProblem != nil {
 		for _, node := range read.nodes {
-			a.add(node.Name, "", verdict{"malformed", read.podProblem.Error()})
+			a.add(node.Name, "Object", verdict{"malformed", read.podProblem.Error()})
 		}
+		a.Invalid, a.Unread = read.podProblem.Error(), true
 		return a
+	}
+	a.Unread = read.unread != nil || len(read.badNodes) > 0
+	if a.Invalid == "" {
+		a.Invalid = read.whyInvalid()
 	}
 	w.show(read)
 	rules := plain
@@ -97,7 +107,7 @@ func (a *answer) judge(ctx context.Context, w *world, rules []rule, pod *corev1.
 	answers := make([]verdicts, len(rules))
 	for i, r := range rules {
 		answers[i] = r.judge(ctx, w, pod)
-		if r.name == names.NodeAffinity && len(answers[i].byNode) > 0 {
+		if r.name == names.NodeAffinity && !answers[i].beforeNodes {
 			tellSelectorApart(ctx, w, r, pod, answers[i].byNode)
 		}
 	}
@@ -119,7 +129,7 @@ func (a *answer) judge(ctx context.Context, w *world, rules []rule, pod *corev1.
 
 // tellSelectorApart asks the same plugin about the node selector alone, which the scheduler's words do not distinguish.
 func tellSelectorApart(ctx context.Context, w *world, r rule, pod *corev1.Pod, refused map[string]verdict) {
-	if len(pod.Spec.NodeSelector) == 0 {
+	if len(pod.Spec.NodeSelector) == 0 || len(refused) == 0 {
 		return
 	}
 	bare := pod.DeepCopy()

@@ -3,27 +3,32 @@
 One case per line, as JSON: `{id, nodes, pods, pod}` with Kubernetes objects (`pods` are those bound already), and if they matter
 `namespaces`, `persistentVolumes`, `persistentVolumeClaims`, `storageClasses`, `csiNodes`. One answer per line:
 `{id, fits: [node…], fails: {node: [kind, reason…]}, every: {node: {rule: [kind, reason…]}}}`; `fails` has the first rule that refuses,
-`every` all of them. A line that cannot be read gets `{id, error}`, the others are answered, and the command ends with 1.
+`every` all of them. Objects that could not be read are named in `malformed`: a pod then fits nowhere, a node takes nothing, others are
+left out. A line that cannot be read gets `{id, error}`, the others are answered, and the command ends with 1.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
 import msgspec
 from cyclopts import Parameter
-from msgspec import Raw, Struct, structs
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from growth.kube.codec import Codec
 from growth.model.labels import Labels
+from growth.model.malformed import Malformed
+from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.snapshot import VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.solver.classes import PodClass
 from growth.solver.feasible import Neighbours, Reason
+
+Noun = TypeVar("Noun")
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 
@@ -52,6 +57,7 @@ class Answer(Struct):
     fits: list[str] = []
     fails: dict[str, list[str]] = {}
     every: dict[str, dict[str, list[str]]] = {}
+    malformed: list[str] | UnsetType = UNSET
 
 
 class Unanswered(Struct):
@@ -64,6 +70,7 @@ class World(Struct):
 
     pod: Pod
     neighbours: Neighbours
+    malformed: list[str]
 
     @property
     def pod_class(self) -> PodClass:
@@ -117,38 +124,62 @@ def _id_of(line: bytes) -> Any:
 
 
 def read_case(case: Case, codec: Codec) -> World:
-    """The objects of a case as the rules see them. Those that cannot be read are left out, pods and nodes apart: they say so."""
-    pod = codec.decode_pod(case.pod)
+    """The objects of a case as the rules see them."""
+    reader = _Reader(codec)
+    pod = reader.pod(case.pod)
     if pod.node_name:
         pod = structs.replace(pod, node_name="", shape=structs.replace(pod.shape, required_node=pod.node_name))
-    nodes = {node.name: node for node in map(codec.decode_node, case.nodes)}
-    volumes = VolumeWorld(
-        claims=dict(_named("PersistentVolumeClaim", case.persistent_volume_claims, Claim, codec)),
-        volumes=dict(_named("PersistentVolume", case.persistent_volumes, Volume, codec)),
-        classes=dict(_named("StorageClass", case.storage_classes, StorageClass, codec)),
-        nodes=dict(_named("CSINode", case.csi_nodes, VolumeNode, codec)),
-    )
-    namespaces = {key: labels.with_items({_NAMESPACE_NAME: key}) for key, labels in _named("Namespace", case.namespaces, Labels, codec)}
+    nodes = {node.name: node for node in map(reader.node, case.nodes)}
+    namespaces = reader.named("Namespace", case.namespaces, Labels)
     neighbours = Neighbours(
         nodes.values(),
-        [codec.decode_pod(raw) for raw in case.pods],
-        volumes,
-        namespaces,
+        [reader.pod(raw) for raw in case.pods],
+        VolumeWorld(
+            claims=reader.named("PersistentVolumeClaim", case.persistent_volume_claims, Claim),
+            volumes=reader.named("PersistentVolume", case.persistent_volumes, Volume),
+            classes=reader.named("StorageClass", case.storage_classes, StorageClass),
+            nodes=reader.named("CSINode", case.csi_nodes, VolumeNode),
+        ),
+        {name: labels.with_items({_NAMESPACE_NAME: name}) for name, labels in namespaces.items()},
         compares_tolerations=case.settings.comparison_operators,
         shapes=[pod.shape],
     )
-    return World(pod, neighbours)
+    return World(pod, neighbours, reader.malformed)
 
 
-def _named(kind: str, raws: Iterable[Raw], noun: type[Any], codec: Codec) -> Iterator[tuple[str, Any]]:
-    for raw in raws:
-        decoded = codec.decode(kind, raw)
-        if isinstance(decoded.noun, noun):
-            yield decoded.key, decoded.noun
+class _Reader:
+    """Reads objects and remembers which could not be read."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self.malformed: list[str] = []
+
+    def pod(self, raw: Raw) -> Pod:
+        pod = self._codec.decode_pod(raw)
+        if pod.shape.malformed:
+            self.malformed.append(f"Pod {pod.key}: {pod.shape.malformed}")
+        return pod
+
+    def node(self, raw: Raw) -> Node:
+        node = self._codec.decode_node(raw)
+        if node.malformed:
+            self.malformed.append(f"Node {node.name}: {node.malformed}")
+        return node
+
+    def named(self, kind: str, raws: Iterable[Raw], noun: type[Noun]) -> dict[str, Noun]:
+        """Objects of one kind by key; those that cannot be read are left out."""
+        found: dict[str, Noun] = {}
+        for raw in raws:
+            decoded = self._codec.decode(kind, raw)
+            if isinstance(decoded.noun, noun):
+                found[decoded.key] = decoded.noun
+            elif isinstance(decoded.noun, Malformed):
+                self.malformed.append(f"{kind} {decoded.key}: {decoded.noun.why}")
+        return found
 
 
 def answer_world(identity: Any, world: World) -> Answer:
-    answer, neighbours = Answer(identity), world.neighbours
+    answer, neighbours = Answer(identity, malformed=world.malformed or UNSET), world.neighbours
     for index, node in enumerate(neighbours.table.nodes):
         first = neighbours.why_not(world.pod_class, index)
         if first is None:
@@ -179,3 +210,5 @@ def _print_table(answer: Answer | Unanswered) -> None:
     for node, (kind, *words) in answer.fails.items():
         table.add_row(node, "no", kind, ", ".join(words))
     console.print(table, markup=False)
+    for problem in answer.malformed or ():
+        console.print(f"malformed: {problem}", markup=False)

@@ -83,7 +83,7 @@ class WireToleration(Struct, frozen=True, gc=False, rename="camel"):
 class WireSpread(Struct, frozen=True, gc=False, rename="camel"):
     max_skew: int
     topology_key: str
-    when_unsatisfiable: str = "DoNotSchedule"
+    when_unsatisfiable: str = ""
     label_selector: WireSelector | None = None
     min_domains: int | None = None
     node_affinity_policy: str | None = None

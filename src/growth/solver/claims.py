@@ -37,6 +37,7 @@ _MIGRATED: Final = {
     "kubernetes.io/cinder": "cinder.csi.openstack.org",
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
 }
+_MIGRATED_DISKS: Final = {"ebs": "ebs.csi.aws.com", "gce": "pd.csi.storage.gke.io"}  # by the kind before the colon of a disk's name
 _NEVER_COUNTED: Final = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")  # the scheduler knows no limits for them
 
 
@@ -111,12 +112,13 @@ class _Reader:
 
     def __init__(self, shape: PodShape, world: VolumeWorld, pod_name: str, pod_uid: str) -> None:
         self._namespace = shape.namespace
+        self._disks = [use.disk for use in shape.volumes if use.disk]
         self._world = world
         self._pod_name = pod_name
         self._pod_uid = pod_uid
         self.uses = [use for use in shape.volumes if not use.disk and not use.driver]
         self.found = [claim for claim in map(self.claim, self.uses) if claim]
-        self.is_uncountable = any(not use.claim or self._why_foreign(use) for use in self.uses)
+        self.is_uncountable = any(_is_nameless(use) or self._why_foreign(use) for use in self.uses)
 
     def claim(self, use: VolumeUse) -> Claim | None:
         if use.is_ephemeral and not self._pod_name:
@@ -180,7 +182,7 @@ class _Reader:
 
     def why_not_limits(self) -> Reason | None:
         for use in self.uses:
-            problem = "a claim without a name" if not use.claim else ""
+            problem = "a claim without a name" if _is_nameless(use) else ""
             problem = problem or (f"claim {self._key(use)} not found" if self.claim(use) is None else self._why_foreign(use))
             if problem:
                 return _refuse(Rule.NODE_VOLUME_LIMITS, self._key(use), problem)
@@ -206,6 +208,10 @@ class _Reader:
             made = Attachment(volume.driver, volume.handle) if volume else self._to_be_made(claim)
             if made.driver and made.handle:
                 yield made
+        for disk in self._disks:
+            kind, _, name = disk.partition(":")
+            if kind in _MIGRATED_DISKS:
+                yield Attachment(_MIGRATED_DISKS[kind], name)
 
     def _to_be_made(self, claim: Claim) -> Attachment:
         known = self._world.classes.get(claim.storage_class or "")
@@ -224,6 +230,11 @@ def zone_demands(volume: Volume) -> Iterator[ZoneDemand]:
 def _zones(labels: Labels, key: str) -> tuple[str, ...]:
     text = labels.get(key)
     return () if text is None else tuple(sorted({zone.strip() for zone in text.split(_ZONES_APART)}))
+
+
+def _is_nameless(use: VolumeUse) -> bool:
+    """An ephemeral claim always has a name: it is made of the pod's."""
+    return not use.claim and not use.is_ephemeral
 
 
 def _refuse(rule: Rule, constraint: str, phrase: str) -> Reason:

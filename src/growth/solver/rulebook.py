@@ -1,27 +1,38 @@
 """What do the rules between pods say, in numbers? Asked when a problem is laid out; the packers look only at what stands here.
 
-Every rule between pods becomes a tally (a count of matching pods in each domain of a topology key) and what a class demands of it:
+Every rule between pods becomes a tally (a count of matching pods in each domain of a topology key) and what a class demands of it. Who
+matches is decided by the very functions of `solver/feasible`.
 
 | rule of a class | demand on the tally of the domain where it is put |
 | --- | --- |
 | anti-affinity | at most 0 others: bound 1 if the class counts itself, else 0; and no later pod may break it (symmetry) |
-| host port | the same, with the node as its domain |
+| host port, legacy disk | the same, with the node as its domain |
+| claim for one pod alone | the same, with the whole cluster as its domain |
 | spread, DoNotSchedule | at most `max_skew` above the emptiest eligible domain |
 | affinity | above 0, or nobody matches anywhere and the class matches itself |
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec import Struct
 
-from growth.model.labels import HOSTNAME, Labels
-from growth.model.pod import HostPort, PodShape
-from growth.solver.terms import Matcher, Namespaces, ShapeIndex, Tally, spread_tally
+from growth.model.labels import HOSTNAME, NO_LABELS, Requirement
+from growth.model.pod import PodAffinityTerm, PodShape, TopologySpread
+from growth.solver.claims import NO_VOLUMES, volume_needs
+from growth.solver.classes import Entry, PodClass
+from growth.solver.feasible.pod_affinity import matching_all, read_terms, repelling_terms
+from growth.solver.feasible.ports import conflicts_with
+from growth.solver.feasible.spread import hard_constraints, matching_pods, read_constraint
+from growth.solver.feasible.volumes import disk_conflicts, users_of
+from growth.solver.problem import PlacementProblem
 
-_ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104  (the wildcard of the API, nothing is bound here)
+EVERYWHERE: Final = ""  # the topology key that puts all nodes into one domain
+
+Weight = Callable[[PodClass], int]
 
 
 class Bound(Struct, frozen=True, gc=False):
@@ -36,6 +47,7 @@ class Spread(Struct, frozen=True, gc=False):
 
     tally: int
     max_skew: int
+    counts_itself: bool
     min_domains: int = 1
     honours_affinity: bool = True
     honours_taints: bool = False
@@ -48,88 +60,102 @@ class ShapeRules(Struct, frozen=True, cache_hash=True):
     anti: tuple[Bound, ...] = ()
     spreads: tuple[Spread, ...] = ()
     affinity: tuple[int, ...] = ()
+    is_first_of_its_kind: bool = False  # it matches its own affinity, so the first may begin anywhere
 
 
 @dataclass(slots=True)
 class Rulebook:
-    """All tallies of a problem and the rules of each shape."""
+    """All tallies of a problem, by their keys, and the rules of each shape."""
 
-    tallies: list[Tally] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
     rules: list[ShapeRules] = field(default_factory=list)
 
-    def keys(self) -> tuple[str, ...]:
-        """Topology keys beside the node itself."""
-        return tuple(sorted({tally.key for tally in self.tallies if tally.key != HOSTNAME}))
 
-
-def write_rulebook(shapes: Sequence[PodShape], placed: Sequence[bool], namespaces: Mapping[str, Labels]) -> Rulebook:
-    """Rules of every shape; of a shape that only stands there already (`placed`), nothing but its anti-affinity binds newcomers."""
-    return _Writer(shapes, placed, namespaces).write()
+def write_rulebook(shapes: Sequence[PodShape], demanded: int, problem: PlacementProblem) -> Rulebook:
+    """Rules of every shape; of a shape that only stands there already (from `demanded` on), nothing but its anti-affinity binds newcomers."""
+    return _Writer(shapes, demanded, problem).write()
 
 
 class _Writer:
-    def __init__(self, shapes: Sequence[PodShape], placed: Sequence[bool], namespaces: Mapping[str, Labels]) -> None:
-        self._shapes, self._placed = shapes, placed
-        self._namespaces = Namespaces(namespaces, shapes)
-        self._index = ShapeIndex(shapes)
-        self._ids: dict[Tally, int] = {}
-        self._members: list[list[int]] = []
-        self._member_sets: list[frozenset[int]] = []
-        self._ports = [(index, port) for index, shape in enumerate(shapes) for port in shape.host_ports]
+    def __init__(self, shapes: Sequence[PodShape], demanded: int, problem: PlacementProblem) -> None:
+        self._demanded = demanded
+        self._namespaces = problem.namespaces
+        volumes = [volume_needs(shape, problem.volumes) if shape.volumes else NO_VOLUMES for shape in shapes]
+        self._classes = [PodClass(number, Entry(shape), shape.labels, needs) for number, (shape, needs) in enumerate(zip(shapes, volumes, strict=True))]
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._keys: list[str] = []
+        self._members: list[frozenset[int]] = []
+        self._index = _ShapeIndex(self._classes)
 
     def write(self) -> Rulebook:
-        drafts = [self._draft(index, shape) for index, shape in enumerate(self._shapes)]
-        adds: list[list[int]] = [[] for _ in self._shapes]
+        drafts = [self._draft(pod_class) for pod_class in self._classes]
+        adds: list[list[int]] = [[] for _ in self._classes]
         for tally, members in enumerate(self._members):
             for index in members:
                 adds[index].append(tally)
         rules = [ShapeRules(tuple(added), *draft) for added, draft in zip(adds, drafts, strict=True)]
-        return Rulebook(list(self._ids), rules)
+        return Rulebook(self._keys, rules)
 
-    def _draft(self, index: int, shape: PodShape) -> tuple[tuple[Bound, ...], tuple[Spread, ...], tuple[int, ...]]:
-        anti = [self._bound(index, self._namespaces.tally(term, shape.namespace)) for term in shape.anti_affinity]
-        anti += [Bound(self._port_tally(port), 1) for port in shape.host_ports]
-        if self._placed[index]:
-            return tuple(anti), (), ()
-        spreads = tuple(self._spread(shape, number) for number, spread in enumerate(shape.spread) if spread.when_unsatisfiable == "DoNotSchedule")
-        return tuple(anti), spreads, self._affinity(shape)
+    def _draft(self, pod_class: PodClass) -> tuple[tuple[Bound, ...], tuple[Spread, ...], tuple[int, ...], bool]:
+        shape, number = pod_class.shape, pod_class.number
+        tallies = [self._repelled(term, shape) for term in shape.anti_affinity] if repelling_terms(shape) or number < self._demanded else []
+        tallies += [self._tally(("port", port), HOSTNAME, conflicts_with(port)) for port in shape.host_ports]
+        tallies += [self._tally(("disk", disk), HOSTNAME, disk_conflicts(disk)) for disk in pod_class.needs.disks]
+        tallies += [self._tally(("claim", claim), EVERYWHERE, users_of(claim)) for claim in pod_class.needs.exclusive]
+        anti = tuple(Bound(tally, 1 if number in self._members[tally] else 0) for tally in dict.fromkeys(tallies))
+        if number >= self._demanded:
+            return anti, (), (), False
+        spreads = tuple(self._spread(spread, shape) for spread in hard_constraints(pod_class))
+        return anti, spreads, *self._affinity(pod_class)
 
-    def _bound(self, index: int, tally: Tally) -> Bound:
-        number = self._tally(tally)
-        return Bound(number, 1 if index in self._member_sets[number] else 0)
+    def _repelled(self, stated: PodAffinityTerm, shape: PodShape) -> int:
+        """Whom the term keeps away, as the term of a waiting pod and as that of a running one."""
+        waiting = read_terms((stated,), shape.namespace, self._namespaces)[0]
+        running = read_terms((stated,), shape.namespace)[0]
 
-    def _spread(self, shape: PodShape, number: int) -> Spread:
-        spread = shape.spread[number]
-        tally = self._tally(spread_tally(spread, shape))
-        return Spread(tally, spread.max_skew, spread.min_domains or 1, spread.node_affinity_policy == "Honor", spread.node_taints_policy == "Honor")
+        def weight(other: PodClass) -> int:
+            return int(waiting.matches(other) or running.repels(other, self._namespaces.get(other.namespace, NO_LABELS)))
 
-    def _affinity(self, shape: PodShape) -> tuple[int, ...]:
+        return self._tally(("anti", waiting, running), stated.topology_key, weight, waiting.selector.requirements)
+
+    def _spread(self, spread: TopologySpread, shape: PodShape) -> Spread:
+        read = read_constraint(spread, shape)
+        weight = matching_pods(read.selector, shape.namespace)
+        tally = self._tally(("spread", spread.topology_key, read.selector, shape.namespace), spread.topology_key, weight, read.selector.requirements)
+        honours = spread.node_affinity_policy == "Honor", spread.node_taints_policy == "Honor"
+        return Spread(tally, spread.max_skew, read.matches_itself, read.minimum_domains, *honours)
+
+    def _affinity(self, pod_class: PodClass) -> tuple[tuple[int, ...], bool]:
         """A pod counts towards any of the terms only if it matches all of them."""
-        if not shape.affinity:
-            return ()
-        found = [self._namespaces.of(term, shape.namespace) for term in shape.affinity]
-        shared = tuple(sorted(frozenset(found[0]).intersection(*found[1:])))
-        matcher = Matcher(shared, tuple(term.selector for term in shape.affinity))
-        return tuple(self._tally(Tally(key, matcher)) for key in sorted({term.topology_key for term in shape.affinity}))
+        shape = pod_class.shape
+        terms = read_terms(shape.affinity, shape.namespace, self._namespaces)
+        if not terms:
+            return (), False
+        requirements = tuple(requirement for term in terms for requirement in term.selector.requirements)
+        keys = sorted({term.topology_key for term in terms})
+        tallies = tuple(self._tally(("near", terms, key), key, matching_all(terms), requirements) for key in keys)
+        return tallies, all(term.matches(pod_class) for term in terms)
 
-    def _tally(self, tally: Tally) -> int:
-        number = self._ids.setdefault(tally, len(self._ids))
-        if number == len(self._members):
-            self._members.append(self._index.matched_by(tally.matcher))
-            self._member_sets.append(frozenset(self._members[-1]))
-        return number
-
-    def _port_tally(self, port: HostPort) -> int:
-        name = f"port {port.protocol} {port.port} {port.host_ip}"
-        tally = Tally(HOSTNAME, Matcher((name,), ()))
-        number = self._ids.setdefault(tally, len(self._ids))
-        if number == len(self._members):
-            self._members.append(sorted({index for index, other in self._ports if _ports_clash(port, other)}))
-            self._member_sets.append(frozenset(self._members[-1]))
+    def _tally(self, name: tuple[object, ...], key: str, weight: Weight, requirements: tuple[Requirement, ...] = ()) -> int:
+        number = self._numbers.setdefault(name, len(self._numbers))
+        if number == len(self._keys):
+            self._keys.append(key)
+            self._members.append(frozenset(index for index in self._index.candidates(requirements) if weight(self._classes[index])))
         return number
 
 
-def _ports_clash(one: HostPort, other: HostPort) -> bool:
-    if (one.port, one.protocol) != (other.port, other.protocol):
-        return False
-    return one.host_ip == other.host_ip or one.host_ip in _ANY_ADDRESS or other.host_ip in _ANY_ADDRESS
+class _ShapeIndex:
+    """Finds the shapes that may match without looking at all of them."""
+
+    def __init__(self, classes: Sequence[PodClass]) -> None:
+        self._everything = range(len(classes))
+        self._by_label: dict[tuple[str, str], list[int]] = {}
+        for index, pod_class in enumerate(classes):
+            for pair in pod_class.labels.items():
+                self._by_label.setdefault(pair, []).append(index)
+
+    def candidates(self, requirements: Sequence[Requirement]) -> Sequence[int]:
+        for requirement in requirements:
+            if requirement.operator == "In":
+                return sorted({index for value in requirement.values for index in self._by_label.get((requirement.key, value), ())})
+        return self._everything

@@ -1,6 +1,6 @@
-"""Where may a shape stand at all, whatever else stands there? Asked once for each kind of shape and kind of node, when a problem is laid out.
+"""Where may a shape stand at all, whatever else stands there? Asked once for each kind of shape when a problem is laid out.
 
-Looks at taints, node selectors and node affinity. Nodes that agree in every label anybody asks for, and in their taints, are asked once.
+The answer is that of the rules of `solver/feasible` which look at nodes only. Shapes that those rules cannot tell apart are asked once.
 """
 
 from __future__ import annotations
@@ -8,100 +8,66 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
-from growth.model.labels import Labels, NodeSelectorTerm, Requirement
-from growth.model.node import Taint
-from growth.model.pod import PodShape, Toleration
-from growth.solver.terms import matches_requirement
+from growth.model.node import Node
+from growth.model.pod import PodShape
+from growth.solver.claims import NO_VOLUMES
+from growth.solver.classes import Entry, PodClass
+from growth.solver.feasible import Neighbours
+from growth.solver.feasible.assembly import assemble, refused_before
+from growth.solver.feasible.pod_affinity import why_not_readable
+from growth.solver.feasible.spread import why_not_spreadable
+from growth.solver.problem import PlacementProblem
 
 BoolArray = NDArray[np.bool_]
-_HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
-class Ground(Struct, frozen=True, cache_hash=True):
-    """What a node, or a node to be bought, shows to those rules."""
+class Standing:
+    """Answers for a fixed list of nodes."""
 
-    labels: Labels
-    taints: tuple[Taint, ...] = ()
-    name: str = ""
+    def __init__(self, nodes: Sequence[Node], problem: PlacementProblem) -> None:
+        self._neighbours = Neighbours(nodes, volumes=problem.volumes, namespaces=problem.namespaces)
+        self._size = len(nodes)
+        self._known: dict[PodShape, BoolArray] = {}
 
+    def of_all(self, shapes: Sequence[PodShape]) -> BoolArray:
+        """shapes × nodes: may it stand there?"""
+        answers = [self.of(shape) for shape in shapes]
+        return np.array(answers, dtype=np.bool_).reshape(len(shapes), self._size)
 
-class Stance(Struct, frozen=True, cache_hash=True):
-    """What those rules look at in a shape."""
+    def of(self, shape: PodShape) -> BoolArray:
+        if _has_unreadable_rules(shape):
+            return np.zeros(self._size, dtype=np.bool_)
+        seen = _as_nodes_see_it(shape)
+        if seen not in self._known:
+            self._known[seen] = self._ask(seen)
+        return self._known[seen]
 
-    tolerations: tuple[Toleration, ...]
-    node_selector: Labels
-    node_affinity: tuple[NodeSelectorTerm, ...] | None
-    required_node: str
-    malformed: str
-
-
-def stance_of(shape: PodShape) -> Stance:
-    return Stance(shape.tolerations, shape.node_selector, shape.node_affinity, shape.required_node, shape.malformed)
-
-
-def standing(shapes: Sequence[PodShape], grounds: Sequence[Ground]) -> BoolArray:
-    """shapes × grounds: may it stand there?"""
-    stances: dict[Stance, int] = {}
-    of_shape = [stances.setdefault(stance_of(shape), len(stances)) for shape in shapes]
-    kinds: dict[Ground, int] = {}
-    asked = _asked_labels(list(stances))
-    names_matter = any(stance.required_node or _looks_at_names(stance) for stance in stances)
-    of_ground = [kinds.setdefault(_seen(ground, asked, names_matter), len(kinds)) for ground in grounds]
-    table = np.array([[_may_stand(stance, kind) for kind in kinds] for stance in stances], dtype=np.bool_).reshape(len(stances), len(kinds))
-    return table[np.ix_(of_shape, of_ground)]
+    def _ask(self, shape: PodShape) -> BoolArray:
+        pod_class = self._neighbours.class_of(shape)
+        allowed = np.full(self._size, not refused_before(pod_class), dtype=np.bool_)
+        for rule in assemble(pod_class, self._neighbours).rules:
+            if not rule.looks_at_pods:
+                allowed &= rule.passes(slice(0, self._size))
+        return allowed
 
 
-def _asked_labels(stances: Sequence[Stance]) -> frozenset[str]:
-    selected = {key for stance in stances for key in stance.node_selector}
-    expressions = {one.key for stance in stances for term in stance.node_affinity or () for one in term.expressions}
-    return frozenset(selected | expressions)
+def _as_nodes_see_it(shape: PodShape) -> PodShape:
+    """Without what only other pods look at."""
+    return PodShape(
+        namespace=shape.namespace if shape.volumes else "default",
+        tolerations=shape.tolerations,
+        node_selector=shape.node_selector,
+        node_affinity=shape.node_affinity,
+        volumes=shape.volumes,
+        required_node=shape.required_node,
+        malformed=shape.malformed,
+    )
 
 
-def _looks_at_names(stance: Stance) -> bool:
-    return any(term.fields for term in stance.node_affinity or ())
-
-
-def _seen(ground: Ground, asked: frozenset[str], names_matter: bool) -> Ground:
-    labels = Labels({key: value for key, value in ground.labels.items() if key in asked})
-    return Ground(labels, ground.taints, ground.name if names_matter else "")
-
-
-def _may_stand(stance: Stance, ground: Ground) -> bool:
-    if stance.malformed or (stance.required_node and stance.required_node != ground.name):
+def _has_unreadable_rules(shape: PodShape) -> bool:
+    """A pod with a rule between pods that cannot be read goes nowhere, whatever the nodes are."""
+    if not (shape.spread or shape.affinity or shape.anti_affinity or shape.preferred_affinity or shape.preferred_anti_affinity):
         return False
-    if not all(_tolerates(stance.tolerations, taint) for taint in ground.taints if taint.effect in _HARD_EFFECTS):
-        return False
-    if any(ground.labels.get(key) != value for key, value in stance.node_selector.items()):
-        return False
-    return stance.node_affinity is None or any(_holds(term, ground) for term in stance.node_affinity)
-
-
-def _tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    for one in tolerations:
-        if one.effect and one.effect != taint.effect:
-            continue
-        if one.operator == "Exists" and one.key in ("", taint.key):
-            return True
-        if one.operator in ("Equal", "") and one.key == taint.key and one.value == taint.value:
-            return True
-    return False
-
-
-def _holds(term: NodeSelectorTerm, ground: Ground) -> bool:
-    if not term.expressions and not term.fields:
-        return False
-    named = {"metadata.name": ground.name}
-    return all(_compare(ground.labels, one) for one in term.expressions) and all(matches_requirement(named, one) for one in term.fields)
-
-
-def _compare(labels: Labels, requirement: Requirement) -> bool:
-    if requirement.operator not in ("Gt", "Lt"):
-        return matches_requirement(labels, requirement)
-    try:
-        value, bound = int(labels[requirement.key]), int(requirement.values[0])
-    except (KeyError, ValueError, IndexError):
-        return False
-    return value > bound if requirement.operator == "Gt" else value < bound
+    return bool(why_not_spreadable(PodClass(0, Entry(shape), shape.labels, NO_VOLUMES)) or why_not_readable(shape))
