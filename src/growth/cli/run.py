@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -65,17 +66,18 @@ async def _serve(configuration: Configuration, kubeconfig: Path | None, context:
     try:
         async with HttpTransport(connection) as transport, _leadership(configuration, connection, runtime) as leads:
             growth = Growth(transport, runtime, _provider_for(configuration), _installation(configuration), leads)
-            await _until(stopping, growth, configuration)
+            await _until(stopping, growth, configuration, runtime)
     finally:
         runtime.close()
 
 
-async def _until(stopping: asyncio.Event, growth: Growth, configuration: Configuration) -> None:
+async def _until(stopping: asyncio.Event, growth: Growth, configuration: Configuration, runtime: Runtime) -> None:
     server = Server(growth)
     port = await server.start(configuration.listen_host, configuration.listen_port)
     log.info("growth listens", host=configuration.listen_host, port=port)
     running = asyncio.create_task(growth.run())
     ended = asyncio.create_task(stopping.wait())
+    runtime.spawn("freeze", _freeze_when_full(growth, runtime))
     await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
     ended.cancel()
     if not running.done():
@@ -83,6 +85,14 @@ async def _until(stopping: asyncio.Event, growth: Growth, configuration: Configu
     with contextlib.suppress(asyncio.CancelledError):
         await running
     await server.stop()
+
+
+async def _freeze_when_full(growth: Growth, runtime: Runtime) -> None:
+    """What fills the caches stays: looking through it for garbage again and again would hold up the loop."""
+    while not growth.is_ready:
+        await runtime.sleep(1.0)
+    gc.collect()
+    gc.freeze()
 
 
 @asynccontextmanager

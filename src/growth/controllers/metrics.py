@@ -42,6 +42,7 @@ class Metrics:
         self.price = Gauge("growth_price_per_hour", "What the nodes cost per hour.", ["pool", "offering"], registry=scope)
         self.requests = Gauge("growth_node_requests", "NodeRequests by phase.", ["phase"], registry=scope)
         self.removals = Gauge("growth_node_removal_requests", "NodeRemovalRequests by phase.", ["phase"], registry=scope)
+        self.orphans = Gauge("growth_orphaned_machines", "Machines of ours that no object speaks of.", registry=scope)
         self.ready_seconds = Histogram("growth_node_ready_duration_seconds", "From request to a Ready node.", ["offering"], buckets=_MINUTES, registry=scope)
         self.cache_age = Gauge("growth_cache_age_seconds", "Time since a cache was last proved up to date.", ["resource"], registry=scope)
         self.leads = Gauge("growth_leader", "1 while this process leads.", registry=scope)

@@ -38,6 +38,7 @@ from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.note import About, Note
 from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
+from growth.plan.orphans import is_alone
 from growth.runtime import Runtime, Spawned
 
 WATCHED: Final[tuple[Resource, ...]] = (
@@ -146,6 +147,8 @@ class Observer:
         for reflector in self._reflectors:
             if reflector.synced:
                 self._metrics.cache_age.labels(str(reflector.resource)).set(reflector.age_seconds)
+        snapshot = self.snapshot()
+        self._metrics.orphans.set(sum(is_alone(machine, snapshot) for machine in snapshot.machines.values()))
         prices = {(offering.name, offering.zone): offering.price_per_hour for offering in self.supply.offerings}
         self._metrics.count(self.nodes.view().values(), self.requests.view().values(), self.removals.view().values(), prices)
 
