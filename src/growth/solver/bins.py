@@ -197,7 +197,7 @@ class Bins:
 
     def _may_begin(self, rules: ShapeRules) -> bool:
         """Nobody matches yet and the class matches itself: the first of a group may go anywhere."""
-        if not all(tally in rules.adds for tally in rules.affinity):
+        if not rules.is_first_of_its_kind:
             return False
         return not any(self._seen_anywhere(tally) for tally in rules.affinity)
 
@@ -212,6 +212,6 @@ class Bins:
 
 
 def _skew_space(counts: IntArray, emptiest: int, view: SpreadView) -> IntArray:
-    if view.counts_itself:
+    if view.rule.counts_itself:
         return np.maximum(view.rule.max_skew + emptiest - counts, 0)
     return np.where(counts - emptiest <= view.rule.max_skew, MANY, 0)

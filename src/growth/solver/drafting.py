@@ -7,15 +7,17 @@ from itertools import groupby
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
-from growth.model.labels import HOSTNAME, NO_LABELS
-from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Taint
+from growth.model.labels import HOSTNAME
+from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.model.pod import PodShape, Toleration
 from growth.model.resources import PODS, Resources
-from growth.solver.layout import FloatArray, IntArray, Layout, SpreadView
+from growth.solver.attaching import Attaching
+from growth.solver.layout import MANY, FloatArray, IntArray, Layout, SpreadView
 from growth.solver.problem import Choice, PlacementProblem, Room
-from growth.solver.rulebook import Rulebook, ShapeRules, Spread, write_rulebook
-from growth.solver.standing import BoolArray, Ground, standing
+from growth.solver.rulebook import EVERYWHERE, ShapeRules, Spread, write_rulebook
+from growth.solver.standing import BoolArray, Standing
 
 _LARGEST: Final = 1 << 53
 _KINDS: Final = {"node": 0, "in-flight": 1, "marked": 2}
@@ -36,27 +38,28 @@ class _Drafting:
         self.room_order = sorted(range(len(problem.rooms)), key=lambda index: problem.rooms[index].node.name)
         self.choices = [problem.choices[index] for index in self.choice_order]
         self.rooms = [problem.rooms[index] for index in self.room_order]
-        self.shapes, self.shape_id = self._collect_shapes()
-        self.book = self._write_rules()
+        self.shape_id, self.demanded = self._collect_shapes()
+        self.book = write_rulebook(list(self.shape_id), self.demanded, problem)
+        self.keys = tuple(sorted({key for key in self.book.keys if key != HOSTNAME}))
+        self.nodes = [_node_of(choice, number) for number, choice in enumerate(self.choices)] + [_unmarked(room) for room in self.rooms]
+        self.standing = Standing(self.nodes, problem)
+        self.attaching = Attaching(problem, self.rooms)
         names = {name for demand in problem.demands for name, amount in demand.shape.requests.items() if amount > 0}
-        self.resources = (*sorted(names - {PODS}), PODS)
+        self.resources = (*sorted(names - {PODS}), *self.attaching.drivers, PODS)
 
     def finish(self) -> Layout:
-        book, problem = self.book, self.problem
-        keys = book.keys()
-        grounds = [Ground(choice.labels, choice.taints) for choice in self.choices]
-        room_grounds = [Ground(room.node.labels, _lasting_taints(room), room.node.name) for room in self.rooms]
-        order = self.demand_order
+        book, problem, order = self.book, self.problem, self.demand_order
         raw_shapes = [problem.demands[index].shape for index in order]
-        fits = standing(raw_shapes, grounds) & self._pools_allow(order)
+        allowed = self.standing.of_all(raw_shapes)
+        fits = allowed[:, : len(self.choices)] & self._pools_allow(order)
         open_rooms = np.array([room.is_open and not room.node.malformed for room in self.rooms], dtype=np.bool_)
-        room_fits = standing(raw_shapes, room_grounds) & open_rooms & self._in_flight_allow(order)
+        room_fits = allowed[:, len(self.choices) :] & open_rooms & self._in_flight_allow(order)
         groups = self._merge(order, fits, room_fits)
         first = [group[0] for group in groups]
         members = tuple(tuple(order[position] for position in group) for group in groups)
         shapes = tuple(raw_shapes[position] for position in first)
         rules = tuple(book.rules[self.shape_id[shape]] for shape in shapes)
-        domains, room_domain, choice_domain = self._domains(keys)
+        domains, room_domain, choice_domain = self._domains()
         limit_use, limit_bound, limit_name = self._limits()
         return Layout(
             problem=problem,
@@ -64,13 +67,13 @@ class _Drafting:
             members=members,
             shapes=shapes,
             count=np.array([sum(problem.demands[index].count for index in group) for group in members], dtype=np.int64),
-            need=self._vectors([shape.requests for shape in shapes], pods=1),
+            need=self._needs(shapes),
             is_virtual=np.array([problem.demands[group[0]].is_virtual for group in members], dtype=np.bool_),
             rules=rules,
-            spreads=_spread_views(shapes, rules, grounds, room_grounds, book),
-            room_index=np.array(self.room_order, dtype=np.int64),
+            spreads=self._spread_views(shapes, rules),
             choice_index=np.array(self.choice_order, dtype=np.int64),
-            offer=self._vectors([choice.offering.allocatable for choice in self.choices]) - self._daemon_needs(),
+            room_index=np.array(self.room_order, dtype=np.int64),
+            offer=self._offers(),
             price=np.array([choice.offering.price_per_hour + problem.node_price_per_hour for choice in self.choices], dtype=np.float64),
             level=_levels(self.choices),
             fits=fits[first] if first else fits,
@@ -79,7 +82,7 @@ class _Drafting:
             room_kind=np.array([_KINDS[room.kind] for room in self.rooms], dtype=np.int64),
             room_fits=room_fits[first] if first else room_fits,
             contents=tuple(tuple((book.rules[self.shape_id[shape]], count) for shape, count in room.contents) for room in self.rooms),
-            tally_key=np.array([keys.index(tally.key) if tally.key != HOSTNAME else -1 for tally in book.tallies], dtype=np.int64),
+            tally_key=np.array([self.keys.index(key) if key != HOSTNAME else -1 for key in book.keys], dtype=np.int64),
             domains=domains,
             room_domain=room_domain,
             choice_domain=choice_domain,
@@ -88,19 +91,18 @@ class _Drafting:
             limit_name=limit_name,
         )
 
-    def _collect_shapes(self) -> tuple[list[PodShape], dict[PodShape, int]]:
+    # -------------------------------------------------------------------------------------------------------- classes
+
+    def _collect_shapes(self) -> tuple[dict[PodShape, int], int]:
+        """Every shape in an order of its own: demanded ones first."""
         found: dict[PodShape, int] = {}
         for index in self.demand_order:
             found.setdefault(self.problem.demands[index].shape, len(found))
-        self.demanded = len(found)
+        demanded = len(found)
         standing_ones = {shape for room in self.rooms for shape, _ in room.contents} | {shape for choice in self.choices for shape in choice.daemons}
         for shape in _sorted_shapes(standing_ones - set(found)):
             found[shape] = len(found)
-        return list(found), found
-
-    def _write_rules(self) -> Rulebook:
-        placed = [number >= self.demanded for number in range(len(self.shapes))]
-        return write_rulebook(self.shapes, placed, self.problem.namespaces)
+        return found, demanded
 
     def _pools_allow(self, order: Sequence[int]) -> BoolArray:
         pools: dict[str, int] = {}
@@ -117,7 +119,8 @@ class _Drafting:
         pools = [room.node.pool if room.kind == "in-flight" else "" for room in self.rooms]
         if not any(pools):
             return np.ones((len(order), len(pools)), dtype=np.bool_)
-        return np.array([[not pool or pool in self.problem.demands[index].pools for pool in pools] for index in order], dtype=np.bool_)
+        allowed = [[not pool or pool in self.problem.demands[index].pools for pool in pools] for index in order]
+        return np.array(allowed, dtype=np.bool_).reshape(len(order), len(pools))
 
     def _merge(self, order: Sequence[int], fits: BoolArray, room_fits: BoolArray) -> list[list[int]]:
         """Positions in `order` that nothing can tell apart."""
@@ -141,41 +144,72 @@ class _Drafting:
         demand = self.problem.demands[index]
         return (demand.is_virtual, -demand.shape.priority, position)
 
-    def _vectors(self, amounts: Sequence[Resources], pods: int | None = None) -> IntArray:
-        table = [[min(one[name], _LARGEST) for name in self.resources] for one in amounts]
-        vectors = np.array(table, dtype=np.int64).reshape(len(amounts), len(self.resources))
-        if pods is not None:
-            vectors[:, -1] = pods
-        return np.maximum(vectors, 0)
+    # -------------------------------------------------------------------------------------------------------- amounts
 
-    def _daemon_needs(self) -> IntArray:
-        needs = np.zeros((len(self.choices), len(self.resources)), dtype=np.int64)
-        for row, choice in enumerate(self.choices):
-            for shape in choice.daemons:
-                needs[row] += self._vectors([shape.requests], pods=1)[0]
+    def _vectors(self, amounts: Sequence[Resources]) -> IntArray:
+        table = [[min(one[name], _LARGEST) for name in self.resources] for one in amounts]
+        return np.maximum(np.array(table, dtype=np.int64).reshape(len(amounts), len(self.resources)), 0)
+
+    def _driver_columns(self) -> Iterable[tuple[int, str]]:
+        return enumerate(self.attaching.drivers, start=len(self.resources) - 1 - len(self.attaching.drivers))
+
+    def _needs(self, shapes: Sequence[PodShape]) -> IntArray:
+        """What one pod of each shape takes, itself and its attached volumes included."""
+        needs = self._vectors([shape.requests for shape in shapes])
+        needs[:, -1] = 1
+        for column, driver in self._driver_columns():
+            needs[:, column] = [self.attaching.count(shape, driver) for shape in shapes]
         return needs
+
+    def _offers(self) -> IntArray:
+        """What daemons leave of each choice; attachments of a new node have no known limit."""
+        offers = self._vectors([choice.offering.allocatable for choice in self.choices])
+        for column, _ in self._driver_columns():
+            offers[:, column] = MANY
+        for row, choice in enumerate(self.choices):
+            if choice.daemons:
+                offers[row] -= self._needs(choice.daemons).sum(axis=0)
+        return offers
 
     def _room_left(self) -> IntArray:
         left = self._vectors([room.node.allocatable for room in self.rooms])
-        distinct = {shape for room in self.rooms for shape, _ in room.contents}
-        vectors = {shape: self._vectors([shape.requests], pods=1)[0] for shape in distinct}
+        distinct = list(dict.fromkeys(shape for room in self.rooms for shape, _ in room.contents))
+        needs = dict(zip(distinct, self._needs(distinct), strict=True))
         for row, room in enumerate(self.rooms):
             for shape, count in room.contents:
-                left[row] -= vectors[shape] * count
+                left[row] -= needs[shape] * count
+        for column, driver in self._driver_columns():
+            left[:, column] = self.attaching.left(driver)
         return left
 
-    def _domains(self, keys: Sequence[str]) -> tuple[tuple[tuple[str, ...], ...], IntArray, IntArray]:
-        names, of_rooms, of_choices = [], [], []
-        for key in keys:
-            values = {room.node.labels[key] for room in self.rooms if key in room.node.labels}
-            values |= {choice.labels[key] for choice in self.choices if key in choice.labels}
-            number = {value: position for position, value in enumerate(sorted(values))}
-            names.append(tuple(sorted(values)))
-            of_rooms.append([number.get(room.node.labels.get(key, ""), -1) if key in room.node.labels else -1 for room in self.rooms])
-            of_choices.append([number.get(choice.labels.get(key, ""), -1) if key in choice.labels else -1 for choice in self.choices])
-        rooms = np.array(of_rooms, dtype=np.int64).reshape(len(keys), len(self.rooms))
-        choices = np.array(of_choices, dtype=np.int64).reshape(len(keys), len(self.choices))
-        return tuple(names), rooms, choices
+    # ------------------------------------------------------------------------------------------------ domains and limits
+
+    def _domains(self) -> tuple[tuple[tuple[str, ...], ...], IntArray, IntArray]:
+        names = []
+        numbers = np.full((len(self.keys), len(self.nodes)), -1, dtype=np.int64)
+        for row, key in enumerate(self.keys):
+            of_nodes = [EVERYWHERE if key == EVERYWHERE else node.labels.get(key) for node in self.nodes]
+            values = sorted({value for value in of_nodes if value is not None})
+            position = {value: number for number, value in enumerate(values)}
+            names.append(tuple(values))
+            numbers[row] = [-1 if value is None else position[value] for value in of_nodes]
+        return tuple(names), numbers[:, len(self.choices) :], numbers[:, : len(self.choices)]
+
+    def _spread_views(self, shapes: Sequence[PodShape], rules: Sequence[ShapeRules]) -> tuple[tuple[SpreadView, ...], ...]:
+        known: dict[tuple[object, ...], BoolArray] = {}
+        views = []
+        for shape, rule in zip(shapes, rules, strict=True):
+            keys = tuple(sorted({self.book.keys[spread.tally] for spread in rule.spreads} - {HOSTNAME}))
+            found = []
+            for spread in rule.spreads:
+                seen = _shape_seen_by(spread, shape)
+                if (seen, keys) not in known:
+                    labelled = np.array([all(key in node.labels for key in keys) for node in self.nodes], dtype=np.bool_)
+                    known[seen, keys] = self.standing.of(seen) & labelled
+                counted = known[seen, keys]
+                found.append(SpreadView(spread, counted[len(self.choices) :], counted[: len(self.choices)]))
+            views.append(tuple(found))
+        return tuple(views)
 
     def _limits(self) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
         uses: list[FloatArray] = []
@@ -200,9 +234,14 @@ class _Drafting:
         return table, np.array(bounds, dtype=np.float64), tuple(names)
 
 
-def _lasting_taints(room: Room) -> tuple[Taint, ...]:
+def _node_of(choice: Choice, number: int) -> Node:
+    """What a choice becomes, as far as the rules look at it; the name can be no real node's."""
+    return Node(f"choice {number}", choice.labels, choice.taints, choice.offering.allocatable)
+
+
+def _unmarked(room: Room) -> Node:
     """Our own marks come off a room that is open: whoever asks says so."""
-    return tuple(taint for taint in room.node.taints if taint.key not in _OWN_TAINTS)
+    return replace(room.node, taints=tuple(taint for taint in room.node.taints if taint.key not in _OWN_TAINTS))
 
 
 def _canonical(shapes: Sequence[PodShape]) -> list[int]:
@@ -234,33 +273,9 @@ def _levels(choices: Sequence[Choice]) -> IntArray:
     return np.array([ranks.index((-choice.pool_priority, -choice.type_priority)) for choice in choices], dtype=np.int64)
 
 
-def _spread_views(
-    shapes: Sequence[PodShape], rules: Sequence[ShapeRules], grounds: Sequence[Ground], room_grounds: Sequence[Ground], book: Rulebook
-) -> tuple[tuple[SpreadView, ...], ...]:
-    known: dict[tuple[object, ...], tuple[BoolArray, BoolArray]] = {}
-    views = []
-    for shape, rule in zip(shapes, rules, strict=True):
-        keys = tuple(sorted({book.tallies[spread.tally].key for spread in rule.spreads} - {HOSTNAME}))
-        found = []
-        for spread in rule.spreads:
-            seen = _shape_seen_by(spread, shape)
-            if (seen, keys) not in known:
-                known[seen, keys] = (_counted(seen, room_grounds, keys), _counted(seen, grounds, keys))
-            rooms, choices = known[seen, keys]
-            found.append(SpreadView(spread, spread.tally in rule.adds, rooms, choices))
-        views.append(tuple(found))
-    return tuple(views)
-
-
 def _shape_seen_by(spread: Spread, shape: PodShape) -> PodShape:
     """The part of a shape that decides among which nodes a spread rule counts."""
     tolerations = shape.tolerations if spread.honours_taints else _TOLERATES_ALL
     if not spread.honours_affinity:
         return PodShape(tolerations=tolerations)
-    return PodShape(tolerations=tolerations, node_selector=shape.node_selector or NO_LABELS, node_affinity=shape.node_affinity)
-
-
-def _counted(seen: PodShape, grounds: Sequence[Ground], keys: Sequence[str]) -> BoolArray:
-    labelled = np.array([all(key in ground.labels for key in keys) for ground in grounds], dtype=np.bool_)
-    counted: BoolArray = standing([seen], grounds)[0] & labelled
-    return counted
+    return PodShape(tolerations=tolerations, node_selector=shape.node_selector, node_affinity=shape.node_affinity)

@@ -143,7 +143,7 @@ def _new_space(bins: Bins, index: int) -> IntArray:
         if layout.tally_key[bound.tally] < 0 and bound.tally in rules.adds:
             np.minimum(space, bound.limit, out=space)
     for view in layout.spreads[index]:
-        if layout.tally_key[view.rule.tally] < 0 and view.counts_itself:
+        if layout.tally_key[view.rule.tally] < 0 and view.rule.counts_itself:
             np.minimum(space, view.rule.max_skew, out=space)
     if any(layout.tally_key[tally] < 0 for tally in rules.affinity):
         space[:] = np.where(_may_begin_here(bins, index), space, 0)
@@ -153,7 +153,7 @@ def _new_space(bins: Bins, index: int) -> IntArray:
 def _may_begin_here(bins: Bins, index: int) -> bool:
     """A class that must stand beside others on one node opens a node only for the first of its group."""
     rules = bins.layout.rules[index]
-    return all(tally in rules.adds for tally in rules.affinity) and not any(bins.tally[: bins.size, tally].any() for tally in rules.affinity)
+    return rules.is_first_of_its_kind and not any(bins.tally[: bins.size, tally].any() for tally in rules.affinity)
 
 
 def _daemons_allow(layout: Layout, index: int) -> BoolArray:
@@ -191,5 +191,5 @@ def _worth(bins: Bins, index: int, candidates: IntArray, first: IntArray, remain
 def _most_on_a_node(layout: Layout, index: int) -> int:
     rules = layout.rules[index]
     limits = [bound.limit for bound in rules.anti if bound.tally in rules.adds]
-    limits += [view.rule.max_skew for view in layout.spreads[index] if view.counts_itself and layout.tally_key[view.rule.tally] < 0]
+    limits += [view.rule.max_skew for view in layout.spreads[index] if view.rule.counts_itself and layout.tally_key[view.rule.tally] < 0]
     return min(limits, default=MANY)

@@ -28,7 +28,6 @@ class SpreadView:
     """A spread rule of a class, with the nodes among which it counts and compares."""
 
     rule: Spread
-    counts_itself: bool
     rooms: BoolArray
     choices: BoolArray
 
