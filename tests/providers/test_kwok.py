@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -31,8 +32,8 @@ def on_cluster(test: Callable[[Cluster, KwokProvider], Awaitable[None]], stock: 
     async def run() -> None:
         cluster = Cluster("test")
         types = tuple(msgspec.structs.replace(one, stock=stock or {}) for one in CATALOGUE.server_types)
-        catalogue = msgspec.structs.replace(CATALOGUE, server_types=types)
-        await test(cluster, KwokProvider(Client(cluster.api, cluster.runtime), cluster.runtime, catalogue, boot_seconds))
+        catalogue = msgspec.structs.replace(CATALOGUE, server_types=types, boot_seconds=(boot_seconds, boot_seconds))
+        await test(cluster, KwokProvider(Client(cluster.api, cluster.runtime), cluster.runtime, catalogue))
 
     run_virtual(run())
 
@@ -111,7 +112,7 @@ def test_a_boot_delay_keeps_the_node_from_getting_ready_also_across_a_restart() 
         assert machine.state == "creating"
         await cluster.runtime.sleep(60)
         assert not cluster.kubelets.is_ready("default-pool-1")
-        again = KwokProvider(Client(cluster.api, cluster.runtime), cluster.runtime, CATALOGUE, 90.0)
+        again = KwokProvider(Client(cluster.api, cluster.runtime), cluster.runtime, CATALOGUE)
         await again.list("mine")
         await cluster.runtime.sleep(60)
         assert cluster.kubelets.is_ready("default-pool-1")
@@ -119,6 +120,15 @@ def test_a_boot_delay_keeps_the_node_from_getting_ready_also_across_a_restart() 
         assert machine.state == "running"
 
     on_cluster(test, boot_seconds=90.0)
+
+
+def test_launches_at_the_same_moment_do_not_oversell_the_stock() -> None:
+    async def test(cluster: Cluster, provider: KwokProvider) -> None:
+        outcomes = await asyncio.gather(*(provider.launch(order(f"default-pool-{number}", f"uid-{number}")) for number in range(5)))
+        assert sum(isinstance(outcome, Accepted) for outcome in outcomes) == 2
+        assert len(cluster.objects("Node")) == 2
+
+    on_cluster(test, stock={"fsn1": 2})
 
 
 def test_an_api_server_that_does_not_answer_concludes_nothing() -> None:

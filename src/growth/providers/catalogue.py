@@ -4,6 +4,7 @@ Asked by the simulated and the KWOK provider and by `growth plan`. A catalogue f
 price are needed:
 
     provider: example                  # offering names begin with it: example-cx33
+    bootSeconds: [5, 20]               # how long machines take that are only played (KWOK); absent: none
     locations:
       - {name: fsn1, region: eu-central}
     serverTypes:
@@ -46,6 +47,7 @@ RESERVED_MEMORY_SHARE: Final = 0.04
 RESERVED_DISK_SHARE: Final = 0.10
 
 Price = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0, le=3600)]
 Text = Annotated[str, Meta(min_length=1, max_length=63)]
 
 
@@ -80,6 +82,7 @@ class Catalogue(Struct, frozen=True, rename="camel", forbid_unknown_fields=True)
     provider: Annotated[str, Meta(min_length=1, max_length=20, pattern="^[a-z0-9]+$")]
     locations: Annotated[tuple[Location, ...], Meta(min_length=1)]
     server_types: Annotated[tuple[ServerType, ...], Meta(min_length=1)]
+    boot_seconds: tuple[Seconds, Seconds] = (0.0, 0.0)  # the shortest and the longest, where machines are only played
 
     def offerings(self) -> tuple[Offering, ...]:
         """Every server type in every location where it is sold."""

@@ -1,8 +1,8 @@
 """Machines that are only Node objects: on a cluster where kwok plays the kubelets, making the Node is buying the machine.
 
 Asked by the controllers like any provider; for trials and for tests on a real control plane. The machine's id is the node's name. A machine
-is ours if its Node carries our cluster id; stock comes from the catalogue, a boot delay from the constructor (until it is over, the Node
-exists without the annotation that makes kwok play its kubelet, so it is not Ready).
+is ours if its Node carries our cluster id; stock and boot times come from the catalogue: each machine takes its own time, by its
+name (until then the Node exists without the annotation that makes kwok play its kubelet, so it is not Ready).
 
 | the API server says | launch | delete |
 | --- | --- | --- |
@@ -18,6 +18,7 @@ exists without the annotation that makes kwok play its kubelet, so it is not Rea
 from __future__ import annotations
 
 from typing import Any, Final
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -66,14 +67,14 @@ _decode = msgspec.json.Decoder(_Node).decode
 class KwokProvider:
     """The provider contract on Node objects."""
 
-    def __init__(self, client: Client, runtime: Runtime, catalogue: Catalogue, boot_seconds: float = 0.0) -> None:
+    def __init__(self, client: Client, runtime: Runtime, catalogue: Catalogue) -> None:
         self.name = "kwok"
         self._client = client
         self._runtime = runtime
         self._catalogue = msgspec.structs.replace(catalogue, provider=self.name)
         self._offerings = {(offering.name, offering.location): offering for offering in self._catalogue.offerings()}
-        self._boot_seconds = boot_seconds
         self._booting: dict[str, Spawned] = {}
+        self._ordering: dict[str, tuple[str, str]] = {}  # launches under way, which the list may not show yet
 
     async def offerings(self) -> tuple[Offering, ...]:
         return tuple(self._offerings.values())
@@ -97,6 +98,12 @@ class KwokProvider:
         offering = self._offerings.get((order.offering, order.location))
         if offering is None:
             return RefusedOutcome(f"the catalogue has no {order.offering} in {order.location}")
+        try:
+            return await self._buy(order, offering)
+        finally:
+            self._ordering.pop(order.name, None)
+
+    async def _buy(self, order: Order, offering: Offering) -> Outcome:
         try:
             why = await self._why_sold_out(order, offering)
             if why:
@@ -135,9 +142,13 @@ class KwokProvider:
         stock = self._catalogue.stock(offering.server_type, offering.location)
         if stock is None:
             return ""
-        machines = [self._machine(node) for node in await self._nodes(order.cluster)]
-        taken = sum((machine.offering, machine.location) == (order.offering, order.location) and machine.name != order.name for machine in machines)
-        return f"{offering.server_type} is sold out in {offering.location}: all {stock} are taken" if taken >= stock else ""
+        machines = {machine.name: (machine.offering, machine.location) for machine in map(self._machine, await self._nodes(order.cluster))}
+        machines |= self._ordering
+        machines.pop(order.name, None)
+        if sum(place == (order.offering, order.location) for place in machines.values()) >= stock:
+            return f"{offering.server_type} is sold out in {offering.location}: all {stock} are taken"
+        self._ordering[order.name] = (order.offering, order.location)
+        return ""
 
     async def _adopt(self, order: Order) -> Outcome:
         """The name is taken: by an earlier launch of the same request, or by a stranger."""
@@ -156,8 +167,10 @@ class KwokProvider:
     def _node_for(self, order: Order, offering: Offering) -> dict[str, Any]:
         ours = {HOSTNAME: order.name, OFFERING_LABEL: order.offering, CLUSTER_LABEL: order.cluster, REQUEST_UID_LABEL: order.request_uid}
         annotations = {**order.annotations, LOCATION_ANNOTATION: order.location}
-        if self._boot_seconds:
-            annotations[BOOT_ANNOTATION] = format_instant(self._runtime.now() + self._boot_seconds)
+        shortest, longest = self._catalogue.boot_seconds
+        if longest:
+            delay = shortest + (longest - shortest) * crc32(order.name.encode()) / 2**32
+            annotations[BOOT_ANNOTATION] = format_instant(self._runtime.now() + delay)
         else:
             annotations[KWOK_ANNOTATION] = "fake"
         amounts = _quantities(order.allocatable or offering.allocatable)

@@ -110,6 +110,6 @@ class GrowthProcess:
         self.runtime.kill()
 
 
-def kwok_provider(cluster: Cluster, boot_seconds: float = 0.0) -> Callable[[Client, Runtime], Provider]:
+def kwok_provider(cluster: Cluster) -> Callable[[Client, Runtime], Provider]:
     """The KWOK provider instead of the simulated one: the embedded kubelets play kwok."""
-    return lambda client, runtime: KwokProvider(client, runtime, cluster.world.catalogue, boot_seconds)
+    return lambda client, runtime: KwokProvider(client, runtime, cluster.world.catalogue)
