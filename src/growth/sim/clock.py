@@ -114,6 +114,7 @@ class SimRuntime:
         self.skew_seconds = 0.0
         self.solve_seconds = solve_seconds
         self.is_dead = False
+        self.on_offload: Callable[[Any], None] = lambda _result: None  # sees what heavy work answered
         self._loop = asyncio.get_running_loop()
         self._chance = random.Random(seed)
         self._ids = random.Random(f"{seed}/ids")
@@ -148,7 +149,9 @@ class SimRuntime:
 
     async def offload(self, function: Callable[..., Result], *arguments: Any) -> Result:
         await asyncio.sleep(self.solve_seconds)
-        return function(*arguments)
+        result = function(*arguments)
+        self.on_offload(result)
+        return result
 
     def jitter(self) -> float:
         return self._chance.random()

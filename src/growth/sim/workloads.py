@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import copy
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from growth.sim.kinds import BY_NAME, POD, Json, Kind
 from growth.sim.refusal import Refusal
@@ -34,13 +35,32 @@ _FINISHED: Final = ("Succeeded", "Failed")
 Owned = tuple[str, Key]  # kind and key
 
 
+class Member(Struct, frozen=True):
+    """What a controller needs to know of one of its pods."""
+
+    key: Key
+    phase: str
+    created: str
+    is_active: bool
+    is_ready: bool
+    is_bound: bool
+    is_leaving: bool
+
+    @property
+    def deletion_rank(self) -> tuple[bool, bool, str]:
+        """Unbound first, then not ready, then the youngest."""
+        younger_first = "".join(chr(255 - ord(letter)) for letter in self.created)
+        return self.is_bound, self.is_ready, younger_first
+
+
 class Workloads:
     """Deployments, ReplicaSets, StatefulSets and Jobs."""
 
     def __init__(self, verbs: Verbs) -> None:
         self.verbs = verbs
         self._dirty: dict[Owned, None] = {}
-        self._children: dict[str, dict[Owned, None]] = {}  # by the owner's UID
+        self._pods: dict[str, dict[Key, Member]] = {}  # by the owner's UID
+        self._replica_sets: dict[str, dict[Key, None]] = {}
         self._step = Nudge(STEP_SECONDS, self._reconcile)
         self._steps: dict[str, Callable[[Json], bool]] = {
             "Deployment": self._deployment,
@@ -52,14 +72,9 @@ class Workloads:
 
     def _hear(self, write: Write) -> None:
         owner = controller_of(write.item)
-        if owner is not None:
-            children = self._children.setdefault(owner["uid"], {})
-            if write.type == "DELETED":
-                children.pop((write.kind.name, write.key), None)
-            else:
-                children[write.kind.name, write.key] = None
-            if owner["kind"] in self._steps:
-                self._touch((owner["kind"], (write.key[0], owner["name"])))
+        if owner is not None and owner["kind"] in self._steps:
+            self._learn(write, owner["uid"])
+            self._touch((owner["kind"], (write.key[0], owner["name"])))
         if write.kind.name in self._steps and write.type != "DELETED":
             self._touch((write.kind.name, write.key))
 
@@ -74,12 +89,18 @@ class Workloads:
             if item is not None and not item["metadata"].get("deletionTimestamp") and self._steps[kind](item):
                 self._touch((kind, key))
 
-    def children(self, owner: Json, kind: Kind) -> Iterator[Json]:
-        for name, key in self._children.get(owner["metadata"]["uid"], {}):
-            if name == kind.name:
-                item = self.verbs.store.read(kind, key[1], key[0])
-                if item is not None:
-                    yield item
+    def _learn(self, write: Write, owner_uid: str) -> None:
+        pods, sets = self._pods.setdefault(owner_uid, {}), self._replica_sets.setdefault(owner_uid, {})
+        if write.type == "DELETED":
+            pods.pop(write.key, None)
+            sets.pop(write.key, None)
+        elif write.kind is POD:
+            pods[write.key] = _member(write.item, write.key)
+        else:
+            sets[write.key] = None
+
+    def _members(self, owner: Json) -> list[Member]:
+        return list(self._pods.get(owner["metadata"]["uid"], {}).values())
 
     # ------------------------------------------------------------------------------------------------------- the steps
     # Each returns True when there is more to do than one step may.
@@ -88,7 +109,8 @@ class Workloads:
         spec, metadata = deployment["spec"], deployment["metadata"]
         digest = f"{zlib.crc32(msgspec.json.encode(spec['template'], order='deterministic')):08x}"
         name = f"{metadata['name']}-{digest}"
-        sets = {one["metadata"]["name"]: one for one in self.children(deployment, REPLICA_SET)}
+        keys = list(self._replica_sets.get(metadata["uid"], {}))
+        sets = {key[1]: self.verbs.live(REPLICA_SET, key[1], key[0]) for key in keys}
         if name not in sets:
             self._attempt(partial(self.verbs.create, REPLICA_SET, _replica_set_for(deployment, name, digest), "deployment-controller"))
         for other, one in sets.items():
@@ -100,33 +122,33 @@ class Workloads:
         return False
 
     def _replica_set(self, replica_set: Json) -> bool:
-        pods = [pod for pod in self.children(replica_set, POD) if is_active(pod)]
+        pods = [pod for pod in self._members(replica_set) if pod.is_active]
         wanted, metadata = replica_set["spec"].get("replicas", 1), replica_set["metadata"]
         for _ in range(min(PODS_PER_STEP, wanted - len(pods))):
             self._create_pod(replica_set, REPLICA_SET, {"generateName": f"{metadata['name']}-"})
-        for pod in sorted(pods, key=_deletion_rank)[: max(0, len(pods) - wanted)]:
+        for pod in sorted(pods, key=lambda pod: pod.deletion_rank)[: max(0, len(pods) - wanted)]:
             self._delete_pod(pod)
-        ready = sum(is_ready(pod) for pod in pods)
+        ready = sum(pod.is_ready for pod in pods)
         self._report(REPLICA_SET, replica_set, {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready})
         return bool(wanted - len(pods) > PODS_PER_STEP)
 
     def _stateful_set(self, stateful_set: Json) -> bool:
         wanted, name = stateful_set["spec"].get("replicas", 1), stateful_set["metadata"]["name"]
-        pods = {pod["metadata"]["name"]: pod for pod in self.children(stateful_set, POD)}
+        pods = {pod.key[1]: pod for pod in self._members(stateful_set)}
         missing = [pod_name for pod_name in (f"{name}-{ordinal}" for ordinal in range(wanted)) if pod_name not in pods]
         for pod_name in missing[:PODS_PER_STEP]:
             self._create_pod(stateful_set, STATEFUL_SET, {"name": pod_name})
         for pod_name, pod in pods.items():
-            if int(pod_name.rpartition("-")[2]) >= wanted or (pod["status"].get("phase") in _FINISHED and is_active(pod) is False):
+            if int(pod_name.rpartition("-")[2]) >= wanted or pod.phase in _FINISHED:
                 self._delete_pod(pod)
-        ready = sum(is_ready(pod) for pod in pods.values())
+        ready = sum(pod.is_ready for pod in pods.values())
         self._report(STATEFUL_SET, stateful_set, {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready})
         return len(missing) > PODS_PER_STEP
 
     def _job(self, job: Json) -> bool:
-        spec, pods = job["spec"], list(self.children(job, POD))
-        succeeded = sum(pod["status"].get("phase") == "Succeeded" for pod in pods)
-        active = sum(is_active(pod) for pod in pods)
+        spec, pods = job["spec"], self._members(job)
+        succeeded = sum(pod.phase == "Succeeded" for pod in pods)
+        active = sum(pod.is_active for pod in pods)
         wanted = 0 if spec.get("suspend") else min(spec["parallelism"], spec["completions"] - succeeded)
         for _ in range(min(PODS_PER_STEP, wanted - active)):
             self._create_pod(job, JOB, {"generateName": f"{job['metadata']['name']}-"})
@@ -138,10 +160,9 @@ class Workloads:
     def _create_pod(self, owner: Json, kind: Kind, name: Json) -> None:
         self._attempt(partial(self.verbs.create, POD, pod_from(owner, kind, owner["spec"]["template"], name), f"{kind.name.lower()}-controller"))
 
-    def _delete_pod(self, pod: Json) -> None:
-        metadata = pod["metadata"]
-        if not metadata.get("deletionTimestamp"):
-            self._attempt(partial(self.verbs.delete, POD, metadata["name"], metadata["namespace"], "workload-controller"))
+    def _delete_pod(self, pod: Member) -> None:
+        if not pod.is_leaving:
+            self._attempt(partial(self.verbs.delete, POD, pod.key[1], pod.key[0], "workload-controller"))
 
     def _report(self, kind: Kind, item: Json, counts: Json) -> None:
         status = {**(item.get("status") or {}), **counts, "observedGeneration": item["metadata"].get("generation", 0)}
@@ -201,7 +222,9 @@ def _set_status(status: Json, item: Json) -> None:
     item["status"] = status
 
 
-def _deletion_rank(pod: Json) -> tuple[bool, bool, str]:
-    """Unbound first, then not ready, then the youngest."""
-    younger_first = "".join(chr(255 - ord(letter)) for letter in pod["metadata"]["creationTimestamp"])
-    return bool(pod["spec"].get("nodeName")), is_ready(pod), younger_first
+def _member(pod: Json, key: Key) -> Member:
+    metadata = pod["metadata"]
+    is_leaving = bool(metadata.get("deletionTimestamp"))
+    return Member(
+        key, pod["status"].get("phase", ""), metadata["creationTimestamp"], is_active(pod), is_ready(pod), bool(pod["spec"].get("nodeName")), is_leaving
+    )
