@@ -67,7 +67,7 @@ class Gatehouse:
         self.shelf = Shelf()
         self.leads = True
         self.client = Client(self.server, self.runtime)
-        metrics = Metrics(self.runtime)
+        self.metrics = metrics = Metrics(self.runtime)
         self.supply = Supply(self.shelf, CLUSTER, self.runtime, metrics)
         self.observer = Observer(self.client, self.runtime, self.supply, metrics)
         self.gate = Gate(self.client, self.shelf, self.observer, settings or Settings(), CLUSTER, lambda: self.leads)

@@ -6,6 +6,7 @@ Each binary is looked for in this order, and the first place that has it wins:
 | -------------------------- | ---------------------------------------------------------------- | ---------------------------------------- |
 | `KUBEBUILDER_ASSETS`       | etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl | people who have them already             |
 | `KWOK_ASSETS`              | kwok and `stage-fast.yaml`, as kwok's releases name them         | the same                                 |
+| `HELM_ASSETS`              | helm, which only the tests of the chart need                     | the same                                 |
 | `PATH`                     | kubectl, if it is within one minor version of the API server     | the same                                 |
 | the cache                  | `~/.cache/growth/controlplane/<binary>-<version>-<digest>/`      | every run after the first                |
 | Go                         | built from the modules beside this file, into the cache          | the first run: many minutes, all of them CPU |
@@ -61,6 +62,7 @@ BINARIES = (
     Binary("kube-scheduler", "kubernetes", KUBERNETES, "k8s.io/kubernetes/cmd/kube-scheduler"),
     Binary("kubectl", "kubernetes", KUBERNETES, "k8s.io/kubernetes/cmd/kubectl"),
 )
+HELM = Binary("helm", "helm", "helm.sh/helm/v4", "helm.sh/helm/v4/cmd/helm", brought_by="HELM_ASSETS")  # no part of a control plane
 
 
 class Assets(msgspec.Struct, frozen=True):
@@ -81,6 +83,13 @@ def obtain(say: Say = print) -> Assets:
         build(missing, say)
     paths = {binary.name: path for binary in BINARIES if (path := find(binary)) is not None}
     return Assets(paths, _stages_beside(paths["kwok"]))
+
+
+def obtain_one(binary: Binary, say: Say = print) -> Path:
+    """The path of one binary, built if it is nowhere; raises AssetsMissingError where that cannot be done."""
+    if find(binary) is None:
+        build([binary], say)
+    return find(binary) or cache_folder(binary) / binary.name
 
 
 def find(binary: Binary) -> Path | None:
@@ -229,7 +238,7 @@ def _how_to_get(binaries: list[Binary]) -> str:
         f"The real control plane needs {', '.join(binary.name for binary in binaries)}, and Go is not on the PATH to build them. Either\n"
         "  - install Go 1.26 or newer and run `python -m tests.e2e.controlplane.build` (once; 5 to 15 minutes on two cores), or\n"
         "  - set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl,\n"
-        f"    and KWOK_ASSETS to a folder with kwok and {STAGES}."
+        f"    KWOK_ASSETS to a folder with kwok and {STAGES}, and HELM_ASSETS to a folder with helm."
     )
 
 
@@ -237,10 +246,11 @@ def main() -> int:
     started_at = time.monotonic()
     try:
         assets = obtain()
+        helm = obtain_one(HELM)
     except AssetsMissingError as missing:
         print(missing, file=sys.stderr)
         return 1
-    for name, path in assets.binaries.items():
+    for name, path in {**assets.binaries, HELM.name: helm}.items():
         print(f"{name:24} {path}")
     print(f"{'stages':24} {assets.stages}\nready after {time.monotonic() - started_at:.0f} s")
     return 0

@@ -1,0 +1,74 @@
+"""The page docs/reference/settings.md: every setting with its default and its meaning, read from the classes that check them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from growth.controllers.configuration import Configuration
+from growth.model.settings import Settings
+
+INTRODUCTION = """# Settings
+
+One file in YAML tells growth everything: `growth run --settings FILE`. Environment variables lie over it, and flags over both (`growth run --help`).
+`growth run --print-settings` prints what is in force, as the file that would give it. A name that is not here, or a value out of its bounds, is refused at
+the start with its name. In the Helm chart the file is the value `settings`.
+
+```yaml
+provider: kwok
+observe: true
+plans:
+  scaleDownDelaySeconds: 300
+  limits:
+    nodes: 50
+    pricePerHour: "2.50"
+```
+
+This page is generated from the code: `python -m deploy.generate`.
+"""
+
+OF_PLANS = """
+## Numbers of the plans
+
+Under `plans`, in the file only.
+"""
+
+
+def settings_page() -> str:
+    top = _table(("setting", "environment", "default", "bounds", "meaning"), list(_top_rows()))
+    plans = _table(("setting", "default", "bounds", "meaning"), list(_rows(Settings)))
+    return f"{INTRODUCTION}\n## growth itself\n\n{top}{OF_PLANS}\n{plans}"
+
+
+def _top_rows() -> Iterator[tuple[str, ...]]:
+    """All but the plans can be set by the environment too."""
+    for field, row in zip(msgspec.structs.fields(Configuration), _rows(Configuration), strict=True):
+        yield (row[0], "" if field.name == "plans" else f"`GROWTH_{field.name.upper()}`", *row[1:])
+
+
+def _rows(settings: type[Struct]) -> Iterator[tuple[str, ...]]:
+    _, components = msgspec.json.schema_components([settings])
+    properties = components[settings.__name__]["properties"]
+    for name, schema in properties.items():
+        default = schema.get("default")
+        shown = "" if isinstance(default, dict) or default == "" else f"`{json.dumps(default).strip(chr(34))}`"
+        yield f"`{name}`", shown, _bounds(schema), schema["description"]
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{choice}`" for choice in schema["enum"])
+    lowest = schema.get("minimum", schema.get("exclusiveMinimum"))
+    low = f"{'more than' if 'exclusiveMinimum' in schema else 'at least'} {lowest}" if lowest is not None else ""
+    high = f"at most {schema['maximum']:,}" if "maximum" in schema else ""
+    length = f"at most {schema['maxLength']} characters" if "maxLength" in schema else ""
+    return ", ".join(filter(None, (low, high, length)))
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "".join("|" + "|".join(f" {cell} " if cell else " " for cell in line) + "|\n" for line in lines)
