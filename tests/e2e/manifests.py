@@ -1,4 +1,4 @@
-"""Objects that e2e tests put into a real cluster, as plain data. Asked by the tests; knows nothing of growth."""
+"""Objects that e2e tests put into a real cluster, as plain data. Asked by the tests."""
 
 from __future__ import annotations
 
@@ -33,13 +33,16 @@ def namespace(name: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def deployment(name: str, replicas: int, *, cpu: str = "100m", memory: str = "64Mi", where: str = "default") -> Manifest:
-    """So many equal pods, with these requests."""
+def deployment(name: str, replicas: int, *, cpu: str = "100m", memory: str = "64Mi", where: str = "default", pool: str = "") -> Manifest:
+    """So many equal pods, with these requests; `pool` asks for the nodes of a NodePool."""
+    template = _template(name, cpu, memory)
+    if pool:
+        template["spec"]["nodeSelector"] = {"growth.dev/pool": pool}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": name, "namespace": where},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": _template(name, cpu, memory)},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
     }
 
 

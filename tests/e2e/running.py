@@ -75,6 +75,25 @@ def running_growth(cluster: ControlPlane, folder: Path, settings: dict[str, Any]
         growth.stop()
 
 
+def node_pool(name: str, *types: str | dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A NodePool of these server types, each a name or a whole choice."""
+    choices = [{"name": one} if isinstance(one, str) else one for one in types]
+    return {"apiVersion": "growth.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"serverTypes": choices, **spec}}
+
+
+def phase(request: dict[str, Any]) -> str:
+    return str(request.get("status", {}).get("phase", "Pending"))
+
+
+def wait_for_ready_requests(cluster: ControlPlane) -> None:
+    cluster.wait_until(lambda: {phase(request) for request in cluster.objects("noderequests")} <= {"Ready"}, "every NodeRequest is Ready")
+
+
+def refused_calls(cluster: ControlPlane) -> list[str]:
+    """What growth asked for and had no right to."""
+    return [f"{event.verb} {event.resource}" for event in cluster.audit_events() if event.user_name == USER and event.code == 403]
+
+
 def running_pods(cluster: ControlPlane) -> int:
     return sum(pod.get("status", {}).get("phase") == "Running" for pod in cluster.objects("pods", "--namespace=default"))
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.manifests import Manifest, deployment
-from tests.e2e.running import USER, running_growth, running_pods, wait_for_running
+from tests.e2e.running import node_pool, refused_calls, running_growth, running_pods, wait_for_ready_requests, wait_for_running
 
-Json = dict[str, Any]
 SHAPES = (("web", 100, "500m", "512Mi"), ("db", 50, "1", "3Gi"), ("job", 50, "250m", "256Mi"))
 PODS = 200
-
-
-def pool(name: str = "default", *types: str, **spec: Any) -> Manifest:
-    choices = [{"name": one} for one in types or ("CX33", "CX32")]
-    return {"apiVersion": "growth.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"serverTypes": choices, **spec}}
 
 
 def three_shapes() -> list[Manifest]:
@@ -30,24 +24,16 @@ def offerings_bought(cluster: ControlPlane) -> Counter[str]:
     return Counter(request["spec"]["targetOffering"] for request in cluster.objects("noderequests"))
 
 
-def refused_calls(cluster: ControlPlane) -> list[str]:
-    return [f"{event.verb} {event.resource} {event.code}" for event in cluster.audit_events() if event.user_name == USER and event.code == 403]
+def are_running(cluster: ControlPlane, least: int) -> bool:
+    return running_pods(cluster) >= least
 
 
 def bring_up(cluster: ControlPlane) -> float:
     """Pool and pods into the cluster; until all run and every request has done its work. Returns the seconds until all ran."""
-    cluster.apply(pool(), *three_shapes())
+    cluster.apply(node_pool("default", "CX33", "CX32"), *three_shapes())
     seconds = wait_for_running(cluster, PODS)
     wait_for_ready_requests(cluster)
     return seconds
-
-
-def wait_for_ready_requests(cluster: ControlPlane) -> None:
-    cluster.wait_until(lambda: {phase(request) for request in cluster.objects("noderequests")} == {"Ready"}, "every NodeRequest is Ready")
-
-
-def phase(request: Json) -> str:
-    return str(request["status"]["phase"])
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +65,7 @@ def test_growth_killed_after_so_many_requests_and_started_again_ends_the_same(
 ) -> None:
     cluster.clean()
     with running_growth(cluster, tmp_path) as growth:
-        cluster.apply(pool(), *three_shapes())
+        cluster.apply(node_pool("default", "CX33", "CX32"), *three_shapes())
         cluster.wait_until(lambda: len(cluster.objects("noderequests")) >= requests, f"{requests} NodeRequests")
         growth.kill()
         growth.start()
@@ -94,9 +80,9 @@ def test_growth_killed_after_so_many_requests_and_started_again_ends_the_same(
 def test_growth_killed_while_machines_join_and_started_again_ends_the_same(cluster: ControlPlane, tmp_path: Path, undisturbed: Counter[str]) -> None:
     cluster.clean()
     with running_growth(cluster, tmp_path) as growth:
-        cluster.apply(pool(), *three_shapes())
-        for running in (10, 100):
-            cluster.wait_until(lambda least=running: running_pods(cluster) >= least, f"{running} pods are Running")
+        cluster.apply(node_pool("default", "CX33", "CX32"), *three_shapes())
+        for least in (10, 100):
+            cluster.wait_until(partial(are_running, cluster, least), f"{least} pods are Running")
             growth.kill()
             growth.start()
         wait_for_running(cluster, PODS)

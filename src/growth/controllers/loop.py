@@ -10,6 +10,7 @@ speak to the provider) run beside the loop; the same action on the same object i
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Final
 
 import structlog
@@ -28,7 +29,7 @@ from growth.model.snapshot import Snapshot
 from growth.runtime import Runtime
 from growth.solver.solve import solve
 
-_PARALLEL_WRITES: Final = 16
+_PARALLEL_WRITES: Final = 32
 _FOLLOW_UPS: Final = 4  # a decision, its outcome, the next step …: no walk in one turn is longer
 _COALESCE_SECONDS: Final = 0.05  # events come in bursts
 _LONGEST_SLEEP_SECONDS: Final = 30.0
@@ -45,7 +46,7 @@ class Turn:
         self.ledger: Any = row.first_ledger()
         self.seen_version: object = None
         self.again_at: float | None = None
-        self.inbox: deque[Settled] = deque()  # outcomes of slow actions
+        self.inbox: list[Settled] = []  # outcomes of slow actions
 
     def is_due(self, version: object, now: float) -> bool:
         return bool(self.inbox) or version != self.seen_version or (self.again_at is not None and now >= self.again_at)
@@ -98,11 +99,11 @@ class Loop:
     async def _take(self, turn: Turn) -> None:
         turn.seen_version = self.observer.version
         snapshot = self.observer.snapshot()
-        while turn.inbox:
-            await self._settle(turn, snapshot, [turn.inbox.popleft()])
+        outcomes, turn.inbox = turn.inbox, []
+        await self._settle(turn, snapshot, outcomes)
         decision = await self._decide(turn, snapshot)
         turn.again_at = decision.again_at
-        await self._settle(turn, snapshot, await self._absorb(turn, decision))
+        await self._settle(turn, snapshot, await self._perform(turn, self._absorb(turn, decision)))
 
     async def _decide(self, turn: Turn, snapshot: Snapshot) -> Decision[Any]:
         row = turn.row
@@ -116,34 +117,33 @@ class Loop:
         return answer
 
     async def _settle(self, turn: Turn, snapshot: Snapshot, settled: list[Settled]) -> None:
+        """Turn outcomes into the next steps, and theirs into the next."""
         for _ in range(_FOLLOW_UPS):
-            following: list[Settled] = []
+            if not settled:
+                return
+            following: list[Action] = []
             for one in settled:
                 decision = turn.row.settle(one, snapshot, turn.ledger, self.settings)
                 if decision.again_at is not None:
                     turn.again_at = min(decision.again_at, turn.again_at or decision.again_at)
-                following += await self._absorb(turn, decision)
-            if not following:
-                return
-            settled = following
+                following += self._absorb(turn, decision)
+            settled = await self._perform(turn, following)
 
-    async def _absorb(self, turn: Turn, decision: Decision[Any]) -> list[Settled]:
-        """Keep the ledger, tell the notes, perform the actions; outcomes of the quick ones come back at once."""
+    def _absorb(self, turn: Turn, decision: Decision[Any]) -> Sequence[Action]:
+        """Keep the ledger and tell the notes; the actions are left to perform."""
         turn.ledger = decision.ledger
         self.journal.record(decision.notes)
-        quick = [action for action in decision.actions if not is_slow(action)]
-        for action in decision.actions:
+        return decision.actions
+
+    async def _perform(self, turn: Turn, actions: Sequence[Action]) -> list[Settled]:
+        """Quick actions in parallel, but in order for each object; slow ones are started, and their outcomes come by the inbox."""
+        queues: dict[str, list[Action]] = {}
+        for action in actions:
             if is_slow(action):
                 self._start(turn, action)
-        return await self._perform(quick)
-
-    async def _perform(self, actions: list[Action]) -> list[Settled]:
-        """In parallel, but in order for each object."""
-        queues: dict[str, deque[Action]] = {}
-        for action in actions:
-            queues.setdefault(object_of(action), deque()).append(action)
-        lanes = deque(queues.values())
-        settled: list[Settled] = []
+            else:
+                queues.setdefault(object_of(action), []).append(action)
+        lanes, settled = deque(queues.values()), list[Settled]()
 
         async def work() -> None:
             while lanes:

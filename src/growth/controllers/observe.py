@@ -159,3 +159,6 @@ class Observer:
 
     def forgot(self, resource: Resource, name: str, namespace: str = "") -> None:
         self._caches[resource].forgot(name, namespace)
+
+    def bound(self, pod: str, uid: str, node: str) -> None:
+        self.pods.bound(pod, uid, node)

@@ -38,6 +38,8 @@ class Caches(Protocol):
 
     def forgot(self, resource: Resource, name: str, namespace: str = "") -> None: ...
 
+    def bound(self, pod: str, uid: str, node: str) -> None: ...
+
 
 class Hands(msgspec.Struct):
     """What the ways work with."""
@@ -131,14 +133,10 @@ async def _patch_node(hands: Hands, node: Seen, metadata: dict[str, Any], taints
 
 
 async def bind_pod(hands: Hands, action: act.BindPod) -> Outcome:
+    """The API server itself reads the live pod: it refuses one of another UID, bound already, gated or being deleted."""
     pod = action.pod
-    live = msgspec.json.decode(await hands.client.get(PODS, pod.name, pod.namespace))
-    metadata, spec = live["metadata"], live["spec"]
-    if metadata["uid"] != pod.uid or spec.get("nodeName") or metadata.get("deletionTimestamp") or spec.get("schedulingGates"):
-        return Conflict(f"pod {pod.namespace}/{pod.name} is no longer waiting to be bound")
     await hands.client.bind(pod.name, pod.namespace, action.node_name, uid=pod.uid)
-    spec["nodeName"] = action.node_name  # the answer carries no object: what we know now is enough until the watch brings it
-    hands.caches.learned(PODS, msgspec.json.encode(live))
+    hands.caches.bound(f"{pod.namespace}/{pod.name}", pod.uid, action.node_name)
     return Accepted()
 
 

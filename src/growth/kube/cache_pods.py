@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from growth.kube.cache import Cache
-from growth.kube.codec import Codec
+from growth.kube.codec import Codec, Decoded
 from growth.kube.resources import PODS
 from growth.model.pod import Pod, PodShape
 
@@ -62,6 +64,13 @@ class PodCache(Cache[Pod]):
     def bound_shapes(self) -> Mapping[PodShape, int]:
         """How many bound, unfinished pods have each shape, now."""
         return MappingProxyType(self._bound_shapes)
+
+    def bound(self, key: str, uid: str, node: str) -> None:
+        """We bound this pod: the answer carries no object, so what we know is used until the watch brings it."""
+        pod, before = self.get(key), self.version
+        if pod is not None and pod.uid == uid and not pod.node_name:
+            self._take(Decoded(key, pod.resource_version, replace(pod, node_name=node)))
+        self._tell(before)
 
     # ------------------------------------------------------------------------------------------------------------------- inside
 
