@@ -34,73 +34,73 @@ def pod(name: str = "web-1", node: str = "", *, namespace: str = "web", version:
 
 def full_pod() -> Json:
     """A pod with everything."""
+    owners = [
+        {"apiVersion": "v1", "kind": "Other", "name": "other", "uid": "o"},
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True},
+    ]
+    notes = {"growth.dev/do-not-disrupt": "true", "example.com/long": "x" * 200}
+    labels = {"app": "web", "tier": "front"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta("web-1", labels=labels, annotations=notes, ownerReferences=owners, deletionTimestamp="2026-03-29T01:31:00Z"),
+        "spec": full_pod_spec(),
+        "status": full_pod_status(),
+    }
+
+
+def full_pod_spec() -> Json:
+    return {
+        **full_containers(),
+        "overhead": {"cpu": "5m"},
+        "resources": {"requests": {"memory": "2Gi"}},
+        "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}, {"key": "a", "value": "b", "tolerationSeconds": 5}],
+        "nodeSelector": {"kubernetes.io/arch": "arm64"},
+        "affinity": full_affinity(),
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 2,
+                "topologyKey": "zone",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": SELECTOR,
+                "minDomains": 3,
+                "nodeAffinityPolicy": "Ignore",
+                "nodeTaintsPolicy": "Honor",
+                "matchLabelKeys": ["tier"],
+            }
+        ],
+        "volumes": full_volumes(),
+        "priority": 1000,
+        "schedulerName": "other-scheduler",
+        "schedulingGates": [{"name": "wait"}],
+        "resourceClaims": [{"name": "device"}],
+        "terminationGracePeriodSeconds": 5,
+    }
+
+
+def full_containers() -> Json:
     resources = {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"cpu": "1"}}
+    ports = [{"containerPort": 80, "hostPort": 8080, "protocol": "UDP", "hostIP": "10.0.0.1"}, {"containerPort": 81}]
+    return {
+        "containers": [{"name": "main", "resources": resources, "ports": ports}, {"name": "other", "resources": {}}],
+        "initContainers": [
+            {"name": "setup", "resources": {"requests": {"cpu": "50m"}}, "ports": [{"containerPort": 90, "hostPort": 9090}]},
+            {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "20m"}}, "ports": [{"containerPort": 91, "hostPort": 9191}]},
+        ],
+    }
+
+
+def full_affinity() -> Json:
     node_term = {
         "matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}],
         "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}],
     }
     pod_term = {"topologyKey": "zone", "labelSelector": SELECTOR, "namespaces": ["other"], "namespaceSelector": {"matchLabels": {"team": "a"}}}
+    required, preferred = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": meta(
-            "web-1",
-            labels={"app": "web", "tier": "front"},
-            annotations={"growth.dev/do-not-disrupt": "true", "example.com/long": "x" * 200},
-            ownerReferences=[
-                {"apiVersion": "v1", "kind": "Other", "name": "other", "uid": "o"},
-                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True},
-            ],
-            deletionTimestamp="2026-03-29T01:31:00Z",
-        ),
-        "spec": {
-            "containers": [
-                {
-                    "name": "main",
-                    "resources": resources,
-                    "ports": [{"containerPort": 80, "hostPort": 8080, "protocol": "UDP", "hostIP": "10.0.0.1"}, {"containerPort": 81}],
-                },
-                {"name": "other", "resources": {}},
-            ],
-            "initContainers": [
-                {"name": "setup", "resources": {"requests": {"cpu": "50m"}}, "ports": [{"containerPort": 90, "hostPort": 9090}]},
-                {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "20m"}}, "ports": [{"containerPort": 91, "hostPort": 9191}]},
-            ],
-            "overhead": {"cpu": "5m"},
-            "resources": {"requests": {"memory": "2Gi"}},
-            "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}, {"key": "a", "value": "b", "tolerationSeconds": 5}],
-            "nodeSelector": {"kubernetes.io/arch": "arm64"},
-            "affinity": {
-                "nodeAffinity": {
-                    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [node_term]},
-                    "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": node_term}],
-                },
-                "podAffinity": {
-                    "requiredDuringSchedulingIgnoredDuringExecution": [pod_term],
-                    "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "podAffinityTerm": pod_term}],
-                },
-                "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]},
-            },
-            "topologySpreadConstraints": [
-                {
-                    "maxSkew": 2,
-                    "topologyKey": "zone",
-                    "whenUnsatisfiable": "ScheduleAnyway",
-                    "labelSelector": SELECTOR,
-                    "minDomains": 3,
-                    "nodeAffinityPolicy": "Ignore",
-                    "nodeTaintsPolicy": "Honor",
-                    "matchLabelKeys": ["tier"],
-                }
-            ],
-            "volumes": full_volumes(),
-            "priority": 1000,
-            "schedulerName": "other-scheduler",
-            "schedulingGates": [{"name": "wait"}],
-            "resourceClaims": [{"name": "device"}],
-            "terminationGracePeriodSeconds": 5,
-        },
-        "status": full_pod_status(),
+        "nodeAffinity": {required: {"nodeSelectorTerms": [node_term]}, preferred: [{"weight": 5, "preference": node_term}]},
+        "podAffinity": {required: [pod_term], preferred: [{"weight": 7, "podAffinityTerm": pod_term}]},
+        "podAntiAffinity": {required: [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]},
     }
 
 

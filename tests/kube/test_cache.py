@@ -42,8 +42,14 @@ def phase(cache: Cache[NodeRequest], key: str = "a") -> str:
 
 
 def test_a_cache_is_a_sink() -> None:
-    sink: Sink = requests()
-    sink.bookmarked("1")
+    cache = requests()
+    sink: Sink = cache
+    sink.relisting()
+    sink.listed([item(node_request("a"))])
+    sink.relisted("10")
+    sink.changed(DELETED, item(node_request("a", 11)))
+    sink.bookmarked("12")
+    assert (len(cache), cache.synced) == (0, True)
 
 
 def test_a_listing_fills_it_and_what_is_not_listed_again_goes() -> None:
