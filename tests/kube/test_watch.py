@@ -132,7 +132,7 @@ def test_silence_is_noticed_before_the_cache_counts_as_old() -> None:
             await asyncio.sleep(1)
             oldest = max(oldest, play.reflector.age_seconds)
         assert play.sink.items == server.items
-        assert play.kinds == [TroubleKind.SILENT]
+        assert (play.reflector.listings, play.troubles) == (2, [])
         assert oldest < 110
 
     play(scene)
@@ -147,6 +147,7 @@ def test_a_server_that_sends_no_bookmarks_is_listed_again_before_the_cache_is_ol
             await asyncio.sleep(1)
             oldest = max(oldest, play.reflector.age_seconds)
         assert oldest < 110
+        assert play.troubles == []
 
     play(scene)
 

@@ -38,7 +38,10 @@ class HttpResponse:
             raise TransportError(f"the answer was cut off: {_words(error)}") from error
 
     async def close(self) -> None:
-        self._response.close()  # gives the connection back if all was read, ends it otherwise
+        connection = self._response.connection  # gone, and back in the pool, once all was read
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()  # a dead line would never answer the farewell of TLS
+        self._response.close()
 
 
 class HttpTransport:

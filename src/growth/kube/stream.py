@@ -27,7 +27,6 @@ class TroubleKind(StrEnum):
     MISSING = "Missing"  # the kind is not installed
     FORBIDDEN = "Forbidden"
     UNREACHABLE = "Unreachable"
-    SILENT = "Silent"
     MALFORMED = "Malformed"
     WENT_BACK = "WentBack"
     FAILED = "Failed"  # a fault of our own

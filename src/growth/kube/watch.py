@@ -59,6 +59,10 @@ class Selection(Struct, frozen=True):
     fields: str = ""
 
 
+class SilenceError(Exception):
+    """The line is dead, or nothing happens and the server sends no bookmarks: only a new listing can tell."""
+
+
 def _say_nothing(_trouble: Trouble) -> None: ...
 
 
@@ -165,7 +169,7 @@ class Reflector:
             try:
                 chunk = await self._runtime.within(self._settings.silence_seconds, anext(chunks, None))
             except TimeoutError:
-                raise StreamError(TroubleKind.SILENT, f"nothing heard for {self._settings.silence_seconds:.0f} s") from None
+                raise SilenceError(f"nothing heard for {self._settings.silence_seconds:.0f} s") from None
             if chunk is None:
                 return
             yield chunk
@@ -197,8 +201,8 @@ class Reflector:
                 self._trouble(failure.kind, failure)
             case Forbidden() | Unauthorized():
                 self._trouble(TroubleKind.FORBIDDEN, failure)
-            case Expired():
-                pass  # the way of the world: history is short
+            case Expired() | SilenceError():
+                pass  # the way of the world: history is short, and some servers send no bookmarks
             case KubeError() | TransportError():
                 self._trouble(TroubleKind.UNREACHABLE, failure)
             case _:

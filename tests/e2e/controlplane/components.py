@@ -75,6 +75,7 @@ def _etcd(layout: Layout) -> list[str]:
     return [
         "--name=test",
         f"--data-dir={layout.etcd_data}",
+        "--watch-progress-notify-interval=5s",  # as kubeadm sets it: without it quiet watches get no bookmarks
         f"--listen-client-urls={client}",
         f"--advertise-client-urls={client}",
         f"--listen-peer-urls={peer}",
