@@ -2,6 +2,7 @@
 
     def test_something(cluster: ControlPlane) -> None:   # clean, everything running
     def test_a_cut(cluster: ControlPlane, proxy: Proxy)  # the same behind a line that can be cut
+    def test_the_chart(helm: Helm)                       # helm on our chart
 
 Missing binaries are built before the first test, outside any test's timeout. Where that cannot be done the tests skip and say why; with `CI` set they fail.
 """
@@ -9,17 +10,22 @@ Missing binaries are built before the first test, outside any test's timeout. Wh
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from tests.e2e.chart import Helm
 from tests.e2e.controlplane import build
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.controlplane.proxy import Proxy
 
 ASSETS: pytest.StashKey[build.Assets | str] = pytest.StashKey()
+HELM: pytest.StashKey[Path | str] = pytest.StashKey()
 HERE = Path(__file__).parent
+
+Found = TypeVar("Found", build.Assets, Path)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,10 +39,26 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly or not any(item.path.is_relative_to(HERE) for item in session.items):
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    say = reporter.write_line if reporter else print
+    session.config.stash[ASSETS] = _or_why_not(lambda: build.obtain(say))
+    if any("helm" in getattr(item, "fixturenames", ()) for item in session.items):
+        session.config.stash[HELM] = _or_why_not(lambda: build.obtain_one(build.HELM, say))
+
+
+def _or_why_not(obtain: Callable[[], Found]) -> Found | str:
     try:
-        session.config.stash[ASSETS] = build.obtain(say=reporter.write_line if reporter else print)
+        return obtain()
     except build.AssetsMissingError as missing:
-        session.config.stash[ASSETS] = str(missing)
+        return str(missing)
+
+
+def _found(obtained: Found | str) -> Found:
+    """What was obtained; without it the test skips and says why, under CI it fails."""
+    if isinstance(obtained, str):
+        if os.environ.get("CI"):
+            pytest.fail(obtained, pytrace=False)
+        pytest.skip(obtained)
+    return obtained
 
 
 @pytest.hookimpl(wrapper=True)
@@ -52,11 +74,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(scope="session")
 def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The control plane of this run. Tests take `cluster`; this is for those that look after the empty cluster themselves."""
-    assets = request.config.stash[ASSETS]
-    if isinstance(assets, str):
-        if os.environ.get("CI"):
-            pytest.fail(assets, pytrace=False)
-        pytest.skip(assets)
+    assets = _found(request.config.stash[ASSETS])
     with ControlPlane(assets, tmp_path_factory.mktemp("control-plane")) as plane:
         yield plane
 
@@ -76,3 +94,9 @@ def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
     """A line to the API server that can be cut, silenced and delayed: `cluster.kubeconfig_for(name, groups, server=proxy.url)`."""
     with Proxy(control_plane.port) as line:
         yield line
+
+
+@pytest.fixture(scope="session")
+def helm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """helm, on our chart."""
+    return Helm(_found(request.config.stash[HELM]), tmp_path_factory.mktemp("helm"))

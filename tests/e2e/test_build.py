@@ -34,7 +34,7 @@ class Elsewhere:
         self.path = folder / "bin"
         self.path.mkdir()
         self.journal = folder / "journal"
-        for name in ("KUBEBUILDER_ASSETS", "KWOK_ASSETS"):
+        for name in ("KUBEBUILDER_ASSETS", "KWOK_ASSETS", "HELM_ASSETS"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("PATH", str(self.path))
         monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
@@ -129,6 +129,14 @@ def test_only_what_was_not_brought_along_is_built(elsewhere: Elsewhere, tmp_path
     elsewhere.install_go()
     build.obtain(quietly)
     assert elsewhere.built() == ["kwok", "kube-controller-manager", "kube-scheduler"]
+
+
+def test_helm_is_built_only_when_it_is_asked_for_and_can_be_brought_along(elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere.install_go()
+    assert [build.obtain_one(build.HELM, quietly), build.obtain_one(build.HELM, quietly)] == [build.cache_folder(build.HELM) / "helm"] * 2
+    assert elsewhere.built() == ["helm"]
+    monkeypatch.setenv("HELM_ASSETS", str(folder_with(tmp_path / "brought", "helm")))
+    assert build.obtain_one(build.HELM, quietly) == tmp_path / "brought" / "helm"
 
 
 def test_kwok_brought_along_without_its_stages_is_an_error(elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
