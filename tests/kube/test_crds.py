@@ -99,6 +99,11 @@ def test_identifiers_are_written_as_the_documents_write_them() -> None:
     assert not {"nodeId", "machineId"} & names
 
 
+def test_every_field_is_explained() -> None:
+    silent = [path for path, schema in schemas() if "description" not in schema and not path.endswith("[]")]
+    assert silent == []
+
+
 def test_a_field_without_a_bound_is_refused_by_the_generator() -> None:
     class Boundless(Struct):
         names: Annotated[tuple[str, ...], Meta(max_length=3)] = ()

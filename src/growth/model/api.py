@@ -25,17 +25,17 @@ Word = Annotated[str, Meta(max_length=63)]
 class Condition(Struct, frozen=True, rename="camel"):
     """A Kubernetes condition: how one aspect stands, since when and why."""
 
-    type: Word
-    status: Literal["True", "False", "Unknown"]
-    reason: Word
-    message: Sentence
-    last_transition_time: Instant
-    observed_generation: int = 0
+    type: Annotated[Word, Meta(description="Which aspect.")]
+    status: Annotated[Literal["True", "False", "Unknown"], Meta(description="How it stands.")]
+    reason: Annotated[Word, Meta(description="Why, in one word for machines.")]
+    message: Annotated[Sentence, Meta(description="Why, in a sentence for people.")]
+    last_transition_time: Annotated[Instant, Meta(description="Since when.")]
+    observed_generation: Annotated[int, Meta(description="The generation of the spec that was looked at.")] = 0
 
 
 class LifeEvent(Struct, frozen=True, rename="camel", omit_defaults=True):
     """An arrow in a request's life."""
 
-    at: Instant
-    name: Word
-    reason: Sentence = ""
+    at: Annotated[Instant, Meta(description="When.")]
+    name: Annotated[Word, Meta(description="What happened: nodeRequested, nodeProvisioned, deletionFailed and so on.")]
+    reason: Annotated[Sentence, Meta(description="Why, for people.")] = ""

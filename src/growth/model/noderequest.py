@@ -40,29 +40,32 @@ RemovalPhase = Literal["Pending", "Deprovisioning", "CouldNotRemove", "RemovalFa
 IN_FLIGHT: Final = (PENDING, PROVISIONING)
 EVENTS_KEPT: Final = 20
 
-Events = Annotated[tuple[LifeEvent, ...], Meta(max_length=EVENTS_KEPT)]
-Conditions = Annotated[tuple[Condition, ...], Meta(max_length=20)]
+Events = Annotated[tuple[LifeEvent, ...], Meta(max_length=EVENTS_KEPT, description="What happened, the newest last; older ones are dropped.")]
+Conditions = Annotated[tuple[Condition, ...], Meta(max_length=20, description="How single aspects stand.")]
+Amounts = Annotated[dict[Annotated[str, Meta(max_length=317)], QuantityText], Meta(max_length=50)]
 PlannedPods = Annotated[tuple[Annotated[str, Meta(max_length=317)], ...], Meta(max_length=1000)]
 
 
 class NodeRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What was ordered, and for whom: the assignment survives a restart."""
 
-    pool: Name
-    target_offering: Annotated[str, Meta(min_length=1, max_length=63)]
-    location: Annotated[str, Meta(max_length=63)] = ""
-    resources: Annotated[dict[Annotated[str, Meta(max_length=317)], QuantityText], Meta(max_length=50)] = {}
+    pool: Annotated[Name, Meta(description="The NodePool it is bought for.")]
+    target_offering: Annotated[str, Meta(min_length=1, max_length=63, description="What is bought: the provider and the server type.")]
+    location: Annotated[str, Meta(max_length=63, description="Where it is bought.")] = ""
+    resources: Annotated[Amounts, Meta(description="What pods may use of it, as it was planned.")] = {}
     planned_pods: Annotated[PlannedPods, Meta(description="namespace/name of the pods this node is bought for.")] = ()
-    reason: Word = "Demand"  # Demand | Minimum | Buffer | Replacement
+    reason: Annotated[Word, Meta(description="Demand, Minimum, Buffer or Replacement.")] = "Demand"
 
 
 class NodeRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
-    phase: RequestPhase = "Pending"
+    """How far it has come. Written by growth."""
+
+    phase: Annotated[RequestPhase, Meta(description="Pending, Provisioning, then Ready, Unmet or Deprovisioning.")] = "Pending"
     node_id: Annotated[str, Meta(max_length=253, description="Name of the prospective node.")] = field(default="", name="nodeID")
     machine_id: Annotated[str, Meta(max_length=253, description="The machine's id at the provider.")] = field(default="", name="machineID")
     events: Events = ()
     conditions: Conditions = ()
-    last_transition_time: Instant | None = None
+    last_transition_time: Annotated[Instant | None, Meta(description="When the phase last changed.")] = None
     expires_at: Annotated[Instant | None, Meta(description="When this record goes; of an Unmet one, until when its offering is struck out.")] = None
     added_pods: Annotated[PlannedPods, Meta(description="namespace/name of pods planned onto this node after it was ordered.")] = ()
 
@@ -95,18 +98,22 @@ class NodeRequest(Struct, frozen=True):
 
 
 class NodeRemovalRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
-    node_name: Annotated[str, Meta(min_length=1, max_length=253)]
-    pool: Name
-    offering: Annotated[str, Meta(max_length=63)] = ""
+    """Which node goes, and why."""
+
+    node_name: Annotated[str, Meta(min_length=1, max_length=253, description="The node that goes.")]
+    pool: Annotated[Name, Meta(description="Its NodePool.")]
+    offering: Annotated[str, Meta(max_length=63, description="What it was bought as.")] = ""
     machine_id: Annotated[str, Meta(max_length=253, description="The machine's id at the provider.")] = field(default="", name="machineID")
-    reason: Sentence = ""
+    reason: Annotated[Sentence, Meta(description="Why it goes, for people.")] = ""
 
 
 class NodeRemovalRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
-    phase: RemovalPhase = "Pending"
-    removal_attempt: Annotated[int, Meta(ge=0, le=1000)] = 0
-    remove_attempted_at: Instant | None = None
-    waiting_for: Sentence = ""
+    """How far it has come. Written by growth."""
+
+    phase: Annotated[RemovalPhase, Meta(description="Pending, Deprovisioning, CouldNotRemove (tried again later) or RemovalFailed (final).")] = "Pending"
+    removal_attempt: Annotated[int, Meta(ge=0, le=1000, description="How often the provider was asked.")] = 0
+    remove_attempted_at: Annotated[Instant | None, Meta(description="When the provider was last asked.")] = None
+    waiting_for: Annotated[Sentence, Meta(description="What keeps it from going on.")] = ""
     events: Events = ()
     conditions: Conditions = ()
 
