@@ -161,6 +161,12 @@ def test_a_write_that_hangs_is_unknown_after_its_time() -> None:
     assert run_virtual(scene()) == 7.0
 
 
+def test_a_refusal_whose_words_never_end_does_not_hold_up_a_watch() -> None:
+    error, transport = failure(lambda client: client.watch(NODES), Answer(500, b"{", ending="silent"), settings=ClientSettings(timeout_seconds=7.0))
+    assert isinstance(error, Unreachable)
+    assert len(transport.requests) == 1
+
+
 def test_a_read_is_tried_again_with_growing_waits() -> None:
     answer, transport = talk(
         lambda client: client.get(NODES, "a"), TransportError("cut"), status_answer(500, "InternalError"), status_answer(503, ""), Answer(200, b"{}")

@@ -165,6 +165,56 @@ def test_the_name_in_the_servers_certificate_may_be_given(tmp_path: Path) -> Non
     asyncio.run(scene())
 
 
+@asynccontextmanager
+async def proxying(answer: bytes) -> AsyncIterator[tuple[str, list[str]]]:
+    """A proxy that answers CONNECT and, if that was a yes, passes bytes both ways."""
+    asked: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0].decode())
+        writer.write(answer)
+        if b"200" in answer:
+            host, port = asked[-1].split()[1].rsplit(":", 1)
+            onward = await asyncio.open_connection(host, int(port))
+            await asyncio.gather(_pass_on(reader, onward[1]), _pass_on(onward[0], writer))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65_536):
+            writer.write(data)
+    except ConnectionError:
+        pass  # the client aborts when it is done
+    writer.close()
+
+
+def test_a_proxy_carries_tls_that_is_verified_end_to_end(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with (
+            serving(echo, Known.server, tmp_path) as address,
+            proxying(b"HTTP/1.1 200 OK\r\n\r\n") as (proxy, asked),
+            transport_to(address, trusted=Known.trusted, proxy_url=proxy) as transport,
+        ):
+            assert (await body_of(transport, Request("GET", "/version")))[0] == 200
+            assert asked == [f"CONNECT {address.removeprefix('https://')} HTTP/1.1"]
+
+    asyncio.run(scene())
+
+
+def test_a_proxy_that_refuses_means_never_sent() -> None:
+    async def scene() -> None:
+        async with proxying(b"HTTP/1.1 403 Forbidden\r\n\r\n") as (proxy, _), transport_to("https://api.example", proxy_url=proxy) as transport:
+            with pytest.raises(NeverSent):
+                await transport.send(Request("DELETE", "/"))
+
+    asyncio.run(scene())
+
+
 def test_after_a_401_new_credentials_are_tried_once() -> None:
     seen: list[str] = []
 

@@ -67,10 +67,7 @@ class Exchange:
         """An answer whose body is read as it comes; one attempt, the caller closes it."""
         await self._throttle.take()
         try:
-            response = await self._runtime.within(self._settings.timeout_seconds, self._transport.send(request))
-            if response.status < 300:
-                return response
-            raise error_from_answer(response.status, response.headers, await self._body_of_failure(response))
+            return await self._runtime.within(self._settings.timeout_seconds, self._opened(request))
         except (TimeoutError, TransportError) as error:
             _lost(error, writes=False)
 
@@ -87,10 +84,14 @@ class Exchange:
                 raise EffectUnknown(str(error)) from error
             raise
 
-    async def _whole(self, request: Request) -> bytes:
+    async def _opened(self, request: Request) -> Response:
         response = await self._transport.send(request)
         if response.status >= 300:
             raise error_from_answer(response.status, response.headers, await self._body_of_failure(response))
+        return response
+
+    async def _whole(self, request: Request) -> bytes:
+        response = await self._opened(request)
         try:
             return b"".join([chunk async for chunk in response.chunks()])
         finally:

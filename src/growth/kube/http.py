@@ -100,7 +100,7 @@ class HttpTransport:
         except aiohttp.ClientConnectorCertificateError as error:
             await self.close()  # the authority may have been renewed: read it again next time
             raise NeverSent(f"the certificate of {self._connection.server} is not trusted: {_words(error)}") from error
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as error:
             raise NeverSent(f"no connection to {self._connection.server}: {_words(error)}") from error
         except TimeoutError as error:
             raise TransportError(f"no answer within {request.timeout_seconds} s") from error
@@ -114,7 +114,7 @@ class HttpTransport:
             await self.close()
             try:
                 self._session = _open_session(tls_context(self._connection.authority(), *presented))
-            except (ConfigError, ssl.SSLError) as error:
+            except (ConfigError, OSError) as error:
                 raise NeverSent(f"cannot set up TLS for {self._connection.server}: {_words(error)}") from error
             self._presented = presented
         return self._session
@@ -134,7 +134,7 @@ def _open_session(context: ssl.SSLContext) -> aiohttp.ClientSession:
 
 def tls_context(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
     """Verifies the server by `authority` (PEM; the system's if empty) and presents the client certificate if there is one."""
-    context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
+    context = ssl.create_default_context(cadata=authority.decode("ascii", errors="ignore") if authority else None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; authorities made by older kubeadm lack an extension it wants
     if certificate:
