@@ -6,7 +6,7 @@ A part that cannot be read is left out and named in `malformed`; the other parts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -23,6 +23,8 @@ from growth.model.requests import Asked, PodAsked, Quantities, effective_request
 from growth.model.resources import NOTHING, Resources
 
 Part = TypeVar("Part")
+NodesWanted: TypeAlias = tuple[tuple[NodeSelectorTerm, ...] | None, tuple[PreferredNodes, ...]]
+PodsWanted: TypeAlias = tuple[tuple[PodAffinityTerm, ...], tuple[PreferredPods, ...]]
 
 _quantities = msgspec.json.Decoder(dict[str, str | int | float] | None)
 _resources = msgspec.json.Decoder(WireQuantities | None)
@@ -39,6 +41,8 @@ _claims = msgspec.json.Decoder(tuple[WireAny, ...] | None)
 _NO_AFFINITY = WireAffinity()
 _NO_POD_AFFINITY = WirePodAffinity()
 _NO_STATUS = WirePodStatus()
+_NO_NODES_WANTED: NodesWanted = (None, ())
+_NO_PODS_WANTED: PodsWanted = ((), ())
 
 
 class ShapeSource(msgspec.Struct, frozen=True, gc=False):
@@ -70,9 +74,9 @@ def read_shape(source: ShapeSource) -> PodShape:
     spec, parts = source.spec, _Parts()
     labels = parts.take(lambda: read_raw_labels(source.labels), NO_LABELS)
     affinity = parts.take(lambda: read(_affinity, spec.affinity, "spec.affinity"), None) or _NO_AFFINITY
-    node_affinity, preferred_nodes = parts.take(lambda: _nodes_wanted(affinity, source.is_settled_daemon), (None, ()))
-    near, preferred_near = parts.take(lambda: _pods_wanted(affinity.pod_affinity, labels), ((), ()))
-    apart, preferred_apart = parts.take(lambda: _pods_wanted(affinity.pod_anti_affinity, labels), ((), ()))
+    node_affinity, preferred_nodes = parts.take(lambda: _nodes_wanted(affinity, source.is_settled_daemon), _NO_NODES_WANTED)
+    near, preferred_near = parts.take(lambda: _pods_wanted(affinity.pod_affinity, labels), _NO_PODS_WANTED)
+    apart, preferred_apart = parts.take(lambda: _pods_wanted(affinity.pod_anti_affinity, labels), _NO_PODS_WANTED)
     if not spec.containers:
         parts.problems.append("spec.containers: there are none")
     return PodShape(
@@ -98,7 +102,7 @@ def read_shape(source: ShapeSource) -> PodShape:
     )
 
 
-def _nodes_wanted(affinity: WireAffinity, is_settled_daemon: bool) -> tuple[tuple[NodeSelectorTerm, ...] | None, tuple[PreferredNodes, ...]]:
+def _nodes_wanted(affinity: WireAffinity, is_settled_daemon: bool) -> NodesWanted:
     wire = affinity.node_affinity
     if wire is None:
         return None, ()
@@ -114,7 +118,7 @@ def _without_own_node(terms: tuple[NodeSelectorTerm, ...]) -> tuple[NodeSelector
     return free if all(term.expressions for term in free) else None
 
 
-def _pods_wanted(wire: WirePodAffinity | None, labels: Labels) -> tuple[tuple[PodAffinityTerm, ...], tuple[PreferredPods, ...]]:
+def _pods_wanted(wire: WirePodAffinity | None, labels: Labels) -> PodsWanted:
     wire = wire or _NO_POD_AFFINITY
     required = tuple(pod_term(term, labels) for term in wire.required or ())
     return required, tuple(PreferredPods(one.weight, pod_term(one.pod_affinity_term, labels)) for one in wire.preferred or ())
