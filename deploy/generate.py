@@ -2,7 +2,7 @@
 
 | file | made from |
 | --- | --- |
-| `deploy/chart/generated/crds/` | the nouns of `model/`, as `growth crds` prints them |
+| `deploy/crds/`, `deploy/chart/generated/crds/` | the nouns of `model/`, as `growth crds` prints them |
 | `deploy/chart/generated/rules-<provider>.yaml` | what growth watches and the table of actions, as `growth role` prints it |
 | `deploy/chart/generated/dashboard.json` | `deploy/dashboard.py` |
 | `deploy/chart/values.schema.json` | `deploy/values_schema.py` and the settings |
@@ -33,7 +33,7 @@ CHART = Path("deploy/chart")
 def generated() -> Mapping[Path, str]:
     """The text of each generated file, by its path from the root."""
     return {
-        **{CHART / "generated/crds" / file_name(definition): file_text(definition) for definition in definitions()},
+        **{folder / file_name(definition): file_text(definition) for definition in definitions() for folder in (Path("deploy/crds"), CHART / "generated/crds")},
         **{CHART / f"generated/rules-{provider}.yaml": _rules(provider) for provider in providers()},
         CHART / "generated/dashboard.json": _json(dashboard()),
         CHART / "values.schema.json": _json(values_schema()),
