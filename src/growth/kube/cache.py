@@ -116,7 +116,7 @@ class Cache(Generic[Noun]):
             decoded = self._codec.decode(self.resource.kind, item)
             if self._seen is not None:
                 self._seen.add(decoded.key)
-            if self._writes.outdates(decoded.key, as_number(decoded.resource_version)):
+            if self._writes and self._writes.outdates(decoded.key, as_number(decoded.resource_version)):
                 self._outdated[decoded.key] = decoded
             else:
                 self._take(decoded)
@@ -165,7 +165,7 @@ class Cache(Generic[Noun]):
     def _advance(self, reached: int) -> None:
         self._reached = max(self._reached, reached)
         self._proved_at = self._clock()
-        if len(self._writes):
+        if self._writes:
             for key in self._writes.reached(self._reached):
                 self._drop(key)
 
@@ -178,10 +178,11 @@ class Cache(Generic[Noun]):
             self._take_malformed(key, found)
             return
         noun = cast(Noun, found)
-        if self._malformed.pop(key, None) is not None:
+        if self._malformed and self._malformed.pop(key, None) is not None:
             self.version += 1
         held = self._items.get(key)
-        self._keep_version(key, noun, version)
+        if not hasattr(noun, "resource_version"):
+            self._versions[key] = version
         if held is not None and held == noun:
             return
         self._items[key] = noun
@@ -210,10 +211,6 @@ class Cache(Generic[Noun]):
 
     def _replaced(self, key: str, before: Noun | None, after: Noun | None) -> None:
         """For caches with an index of their own."""
-
-    def _keep_version(self, key: str, noun: Noun, version: str) -> None:
-        if not hasattr(noun, "resource_version"):
-            self._versions[key] = version
 
     def _version_of(self, key: str) -> int | None:
         """The version we hold of an object, None if we hold none."""
