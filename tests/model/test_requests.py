@@ -99,6 +99,12 @@ def test_the_status_of_a_sidecar_counts_and_that_of_an_init_container_does_not()
     assert cpu_of(PodAsked([asks("1")], [Asked("i", {"cpu": "1"}, actual=status)])) == 1000
 
 
+def test_huge_pages_of_a_container_make_the_pods_other_requests_its_own() -> None:
+    container = Asked("c", {"memory": "64Mi"}, {"hugepages-2Mi": "2Mi"}, actual={}, allocated={"memory": "6Gi"})
+    pod = PodAsked([container], pod_level=Asked(requests={"cpu": "4"}))
+    assert effective_requests(pod) == Resources({"cpu": 4000, "memory": 64 * 2**20, "hugepages-2Mi": 2 * 2**20})
+
+
 def test_a_resize_at_pod_level_counts_the_largest_too() -> None:
     level = Asked(requests={"cpu": "2"}, actual={"cpu": "3"}, allocated={"cpu": "1"})
     assert cpu_of(PodAsked([asks("1")], pod_level=level)) == 3000

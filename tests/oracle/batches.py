@@ -47,10 +47,10 @@ def run_batch(binary: Path, seed: str, size: int) -> Batch:
 
 def make_cases(seed: str, size: int) -> list[Json]:
     random = Random(seed)
-    draws, cases = Draws(random), []
+    draws = Draws(random)
+    cases: list[Json] = []
     while len(cases) < size:
         case = random_case(random, RULES[len(cases) // FAMILY % len(RULES)])
-        case["settings"] = {"comparisonOperators": draws.chance(0.1)}
         family = [case, *(mutated(draws, case) for _ in range(FAMILY - 1))]
         cases += [member | {"id": f"{seed}/{len(cases) + position}"} for position, member in enumerate(family)]
     return cases[:size]

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
 	"k8s.io/kubernetes/pkg/apis/core"
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
@@ -88,8 +89,12 @@ func (c *readCase) whyInvalid() string {
 		if err := coredefaults.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), &internal, nil); err != nil {
 			return err.Error()
 		}
-		if problems := validation.ValidatePodCreate(&internal, validation.PodValidationOptions{}); len(problems) > 0 {
+		options := podutil.GetValidationOptionsFromPodSpecAndMeta(&internal.Spec, nil, &internal.ObjectMeta, nil)
+		if problems := validation.ValidatePodCreate(&internal, options); len(problems) > 0 {
 			return problems.ToAggregate().Error()
+		}
+		if hasNegativeStatus(pod) {
+			return "a negative amount in the status, which no kubelet writes"
 		}
 	}
 	for _, node := range c.nodes {
@@ -102,6 +107,28 @@ func (c *readCase) whyInvalid() string {
 		}
 	}
 	return ""
+}
+
+func hasNegativeStatus(pod *corev1.Pod) bool {
+	lists := []corev1.ResourceList{pod.Status.AllocatedResources}
+	had := []*corev1.ResourceRequirements{pod.Status.Resources}
+	for _, status := range append(append([]corev1.ContainerStatus{}, pod.Status.ContainerStatuses...), pod.Status.InitContainerStatuses...) {
+		lists = append(lists, status.AllocatedResources)
+		had = append(had, status.Resources)
+	}
+	for _, resources := range had {
+		if resources != nil {
+			lists = append(lists, resources.Requests)
+		}
+	}
+	for _, list := range lists {
+		for _, amount := range list {
+			if amount.Sign() < 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // decode reads an object the way the API machinery does, with the defaults the API server would have filled in.

@@ -55,9 +55,12 @@ class _Builder:
         for pod in self._bound:
             if draws.chance(0.05):
                 pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            if draws.chance(0.08):
+                objects.resize(draws, pod)
             if draws.chance(0.04):
                 pod["status"]["phase"] = draws.one(("Succeeded", "Failed"))
-        case: Json = {"id": 0, "nodes": self._nodes, "pods": self._bound, "pod": self._pod}
+        compares = {"comparisonOperators": draws.chance(0.4)}
+        case: Json = {"id": 0, "settings": compares, "nodes": self._nodes, "pods": self._bound, "pod": self._pod}
         case["namespaces"] = [objects.namespace(draws, name) for name in NAMESPACES if draws.chance(0.9)]
         if self._storage.claims:
             case["persistentVolumes"], case["persistentVolumeClaims"] = self._storage.volumes, self._storage.claims

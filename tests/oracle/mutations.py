@@ -2,7 +2,7 @@
 
 Names of nodes, sizes of volumes and whom they are reserved for are left alone: two nodes of one name, two volumes of one size or for
 one claim are decided by luck in Kubernetes.
-Amounts stay below 2^63, where the scheduler itself overflows, and neither amounts nor labels become null, which no API server writes.
+Amounts stay below 2^63, where the scheduler itself overflows, and neither amounts, labels nor items become null, which no API server writes.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def mutated(draws: Draws, case: Json) -> Json:
 
 def _sites(case: Json) -> Iterator[Site]:
     for part, value in case.items():
-        if part == "pod":
-            yield from _inside(value, ())
+        if part == "pod":  # a waiting pod has no status worth the name
+            yield from (site for site in _inside(value, ()) if site[2][0] != "status")
         elif isinstance(value, list):
             for item in value:
                 yield from _inside(item, ())
@@ -82,7 +82,8 @@ def _change(draws: Draws, site: Site, sites: list[Site]) -> None:
     value = container[key]
     luck = draws.random.random()
     if luck < 0.05:
-        container[key] = draws.one(ODD_VALUES[1:] if any(part in AMOUNTS + TEXTS for part in path) else ODD_VALUES)
+        may_be_null = isinstance(container, dict) and not any(part in AMOUNTS + TEXTS for part in path)
+        container[key] = draws.one(ODD_VALUES if may_be_null else ODD_VALUES[1:])
     elif luck < 0.2:
         _remove(container, key)
     elif luck < 0.45:

@@ -45,6 +45,8 @@ def taint(draws: Draws) -> Json:
 
 
 def toleration(draws: Draws) -> Json:
+    if draws.chance(0.1):
+        return {"key": draws.one(TAINT_KEYS), "operator": draws.one(("Gt", "Lt")), "value": draws.one(("5", "9", "007")), "effect": draws.one(EFFECTS)}
     operator = draws.one(("Exists", "Equal", None))
     made: Json = {} if operator is None else {"operator": operator}
     if draws.chance(0.9) or operator != "Exists":
@@ -72,7 +74,27 @@ def pod(draws: Draws, name: str, share: float = 0.4) -> Json:
             spec["initContainers"][0]["restartPolicy"] = "Always"
     if draws.chance(0.05):
         spec["overhead"] = {"cpu": "50m"}
+    if draws.chance(0.06):
+        spec["resources"] = {"requests": {"cpu": "4", "memory": "3Gi"}}
+    if draws.chance(0.05):
+        spec["hostNetwork"] = True
+        spec["containers"][0]["ports"] = [{"containerPort": 8080, "hostPort": 8080}]
+    if draws.chance(0.08):
+        resources = spec["containers"][0]["resources"]
+        resources["limits"] = resources.pop("requests") | resources["limits"]
     return {"metadata": {"name": name, "namespace": draws.one(NAMESPACES), "uid": f"uid-{name}", "labels": draws.labels()}, "spec": spec, "status": {}}
+
+
+def resize(draws: Draws, target: Json) -> None:
+    """A bound pod whose resources are being changed in place: what it has and what it was given count too."""
+    amounts: tuple[Json, ...] = ({"cpu": "2", "memory": "1Gi"}, {"cpu": "50m"}, {"memory": "6Gi"}, {})
+    status: Json = {"name": "main", "resources": {"requests": draws.one(amounts)}, "allocatedResources": draws.one(amounts)}
+    target["status"]["containerStatuses"] = [status]
+    if draws.chance(0.4):
+        reason = draws.one(("Infeasible", "Deferred"))
+        target["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+    if "resources" in target["spec"]:
+        target["status"] |= {"resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"memory": "5Gi"}}
 
 
 def host_port(draws: Draws) -> Json:

@@ -34,7 +34,7 @@ class Storage:
 
     def _csi_node(self, name: str) -> Json:
         draws = self._draws
-        drivers = [{"name": driver, "nodeID": name, "topologyKeys": None} for driver in (*DRIVERS, "ebs.csi.aws.com")]
+        drivers: list[Json] = [{"name": driver, "nodeID": name, "topologyKeys": None} for driver in (*DRIVERS, "ebs.csi.aws.com")]
         for driver in drivers:
             if draws.chance(0.8):
                 driver["allocatable"] = {"count": draws.number(0, 3)}

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from growth.model.quantity import QuantityError, parse_quantity
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Resources
@@ -106,15 +106,31 @@ def _replace_by_pod_level(total: Amounts, pod: PodAsked) -> None:
 
 
 def _pod_level_requests(pod: PodAsked) -> Amounts:
-    """With the API server's defaults: a pod-level limit without a request takes the containers' sum, or else the limit."""
+    """With the API server's defaults: where the pod has any limit, what its containers ask for is its request too, or else the limit."""
     asked = {name: amount for name, amount in _read("pod", pod.pod_level.requests).items() if is_pod_level(name)}
-    if not pod.pod_level.limits:
+    limits = _pod_level_limits(pod)
+    if not limits:
         return asked
     of_containers = _of_containers(pod, with_status=False)
-    for name, limit in _read("pod", pod.pod_level.limits).items():
-        if is_pod_level(name):
-            asked.setdefault(name, of_containers.get(name, limit) if name in (CPU, MEMORY) else limit)
-    return asked
+    defaults = {name: of_containers[name] for name in (CPU, MEMORY) if name in of_containers}
+    return {**{name: limit for name, limit in limits.items() if is_pod_level(name)}, **defaults, **asked}
+
+
+def _pod_level_limits(pod: PodAsked) -> Amounts:
+    """Huge pages of containers become a limit of the pod where it states anything for itself, but no request for them."""
+    limits = _read("pod", pod.pod_level.limits)
+    if limits or pod.pod_level.requests:
+        for name, amount in _of_containers(_only_limits(pod), with_status=False).items():
+            if name.startswith("hugepages-") and name not in pod.pod_level.requests:
+                limits.setdefault(name, amount)
+    return limits
+
+
+def _only_limits(pod: PodAsked) -> PodAsked:
+    return PodAsked(
+        [structs.replace(container, requests={}) for container in pod.containers],
+        [structs.replace(container, requests={}) for container in pod.init_containers],
+    )
 
 
 def _read(where: str, quantities: Quantities) -> Amounts:

@@ -32,7 +32,7 @@ class DomainCounter:
     ) -> None:
         self._table = table
         self._eligibility = eligibility
-        self._eligible: Mask = np.zeros(0, np.bool_)
+        self._eligible: list[bool] = []
         self._known = 0
         self.column = column
         self.weight = weight  # how much one pod of a class counts
@@ -53,7 +53,7 @@ class DomainCounter:
         self.changes += 1
         if self._eligibility is not None:
             fresh = self._eligibility(span)
-            self._eligible = np.concatenate((self._eligible, fresh))
+            self._eligible += fresh.tolist()
             np.add.at(self.present, self.column.codes[span][fresh & self._table.is_here[span]], 1)
 
     def _make_room(self) -> None:
@@ -72,6 +72,11 @@ class DomainCounter:
             self.total += amount
             self.changes += 1
 
+    @property
+    def knows_nodes(self) -> bool:
+        """Does it matter to the counter which nodes there are?"""
+        return self._eligibility is not None
+
     def add_node(self, index: int, amount: int) -> None:
         """The node itself comes (1) or goes (-1); its pods are counted apart."""
         if self._eligibility is not None and index < self._known and self._eligible[index]:
@@ -83,14 +88,18 @@ class DomainCounter:
         if index < self._known:
             self._make_room()
             if self._eligibility is not None:
-                self._eligible[index] = self._eligibility(slice(index, index + 1))[0]
+                self._eligible[index] = bool(self._eligibility(slice(index, index + 1))[0])
 
     def forget_node(self, index: int) -> None:
         """The last node is taken off the table; it went before."""
         if index < self._known:
             self._known = index
-            self._eligible = self._eligible[:index]
+            del self._eligible[index:]
 
     def on(self, span: slice) -> Amounts:
         """For each node of the span, the number of its domain; 0 where the label is absent."""
         return self.sums[self.column.codes[span]]
+
+    def at(self, index: int) -> int:
+        """The same for one node."""
+        return int(self.sums[self.column.codes[index]])

@@ -72,6 +72,7 @@ class Neighbours:
         self._watchers: list[list[tuple[DomainCounter, int]]] = []
         self._vectors: list[Vector] = []
         self._counters: dict[Hashable, DomainCounter] = {}
+        self._counters_of_nodes: list[DomainCounter] = []
         self._questions: dict[int, Question] = {}
         self._splits = 0
         self._log: list[Callable[[], None]] | None = None
@@ -91,13 +92,9 @@ class Neighbours:
                 held = self._nodes_of[self._class_of(entry).number]
                 held[index] = held.get(index, 0) + count
         for pod_class, held in zip(self.classes.all, self._nodes_of, strict=True):
-            self._take_resources(pod_class, held)
-            self._tell_watchers(pod_class, held, 1)
-
-    def _take_resources(self, pod_class: PodClass, held: dict[int, int]) -> None:
-        vector = self._vectors[pod_class.number]
-        numbers, counts = np.array(list(held), np.int64), np.array(list(held.values()), np.int64)
-        self.table.free[np.ix_(vector.rows, numbers)] -= vector.amounts[:, None] * counts
+            self._vectors[pod_class.number].take_many(self.table, held)
+            for index, count in held.items():
+                self._tell(pod_class, index, count)
 
     # ------------------------------------------------------------------------------------------------------- classes
 
@@ -111,8 +108,8 @@ class Neighbours:
 
     def _class_of(self, entry: Entry) -> PodClass:
         found = self.classes.of(entry)
-        for fresh in self.classes.all[len(self._watchers) :]:
-            self._open(fresh)
+        while len(self._watchers) < len(self.classes.all):
+            self._open(self.classes.all[len(self._watchers)])
         if self.classes.splits != self._splits:
             self._recount()
         return found
@@ -139,6 +136,7 @@ class Neighbours:
         self.repellers.clear()
         self._repeller_of.clear()
         self._counters.clear()
+        self._counters_of_nodes.clear()
         self._questions.clear()
         self._nodes_of, self._watchers, self._vectors = [], [], []
         for pod_class in self.classes.all:
@@ -179,11 +177,11 @@ class Neighbours:
         contents[entry] = total
         if not total:
             del contents[entry]
-        vector = self._vectors[pod_class.number]
-        self.table.free[vector.rows, index] -= vector.amounts * count
+        self._vectors[pod_class.number].take(self.table, index, count)
         if self.table.is_here[index]:
             self._count(pod_class, index, count)
-        self._note(lambda: self._place(entry, index, -count))
+        if self._log is not None:
+            self._log.append(lambda: self._place(entry, index, -count))
 
     def _count(self, pod_class: PodClass, index: int, count: int) -> None:
         held = self._nodes_of[pod_class.number]
@@ -191,17 +189,13 @@ class Neighbours:
         held[index] = total
         if not total:
             del held[index]
+        self._tell(pod_class, index, count)
+
+    def _tell(self, pod_class: PodClass, index: int, count: int) -> None:
         for counter, weight in self._watchers[pod_class.number]:
             counter.add(index, weight * count)
         if pod_class.needs.attachments or pod_class.needs.is_uncountable:
             self.book.add(index, pod_class.needs, count)
-
-    def _tell_watchers(self, pod_class: PodClass, held: dict[int, int], sign: int) -> None:
-        for index, count in held.items():
-            for counter, weight in self._watchers[pod_class.number]:
-                counter.add(index, sign * weight * count)
-            if pod_class.needs.attachments or pod_class.needs.is_uncountable:
-                self.book.add(index, pod_class.needs, sign * count)
 
     def contents(self, index: int) -> list[tuple[PodClass, int]]:
         """What is on a node, by class."""
@@ -241,7 +235,7 @@ class Neighbours:
         if bool(self.table.is_here[index]) is (sign > 0):
             raise ValueError(f"node {self.table.nodes[index].name} is {'here' if sign > 0 else 'out'} already")
         self.table.is_here[index] = sign > 0
-        for counter in self._all_counters():
+        for counter in self._counters_of_nodes:
             counter.add_node(index, sign)
         for pod_class, count in self.contents(index):
             self._count(pod_class, index, sign * count)
@@ -297,8 +291,13 @@ class Neighbours:
         known = self._questions.get(pod_class.number)
         if known is None:
             known = self._questions[pod_class.number] = Question(pod_class, self)
-        known.catch_up()
+        if not known.is_current:
+            known.catch_up()
         return known
+
+    def fits_on(self, pod_class: PodClass, index: int) -> bool:
+        """The same as `fits` for one node: what a search asks pod by pod."""
+        return self.question(pod_class).fits_on(index)
 
     def fits(self, pod_class: PodClass) -> Mask:
         """For every node by number: may a pod of the class go there now?"""
@@ -337,6 +336,8 @@ class Neighbours:
         if known is not None:
             return known
         made = self._counters[key] = make()
+        if made.knows_nodes:
+            self._counters_of_nodes.append(made)
         for pod_class in self.classes.all[: len(self._watchers)]:
             weight = _weight(made, pod_class)
             if weight:

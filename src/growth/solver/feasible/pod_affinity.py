@@ -13,7 +13,7 @@ a namespace selector of a waiting pod that holds for no labels at all (`tier Not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ from growth.model.pod import PodAffinityTerm, PodShape
 from growth.solver.classes import PodClass
 from growth.solver.feasible.counters import DomainCounter, Weight
 from growth.solver.feasible.nodes import ABSENT, Mask
-from growth.solver.feasible.rule import NodeRule, all_true
+from growth.solver.feasible.rule import NodeRule
 from growth.solver.feasible.selectors import Selector, read_selector
 from growth.solver.reasons import Kind, Reason, Rule, malformed, refusal
 
@@ -130,34 +130,44 @@ class InterPodAffinity(NodeRule):
     @property
     def is_idle(self) -> bool:
         """Nobody attracts or repels: nothing to look at."""
-        return not (self._near or self._apart or self.repellers)
+        return not (self.repellers or self._near or self._apart)
 
-    def passes(self, span: slice) -> Mask:
-        mask = all_true(span) if not self._near else self._attracts(span)
+    def narrow(self, span: slice, mask: Mask) -> None:
+        is_first = self._is_first()
+        for _, counter in self._near:
+            mask &= counter.column.codes[span] != ABSENT
+            if not is_first:
+                mask &= counter.on(span) > 0
+        for counter in self._avoided():
+            mask &= counter.on(span) <= 0
+
+    def passes_on(self, index: int) -> bool:
+        if self.is_idle:
+            return True
+        return self._attracts(index) and all(counter.at(index) <= 0 for counter in self._avoided())
+
+    def _is_first(self) -> bool:
+        """No pod anywhere matches, and the pod matches its own terms."""
+        return self._is_its_own_neighbour and all(counter.total == 0 for _, counter in self._near)
+
+    def _attracts(self, index: int) -> bool:
+        is_first = self._is_first()
+        return all(counter.column.codes[index] != ABSENT and (is_first or counter.at(index) > 0) for _, counter in self._near)
+
+    def _avoided(self) -> Iterator[DomainCounter]:
         for _, counter in self._apart:
             if counter.total > 0:
-                mask &= counter.on(span) <= 0
+                yield counter
         for repeller in self.repellers:
             if repeller.counter.total > 0:
-                mask &= repeller.counter.on(span) <= 0
-        return mask
-
-    def _attracts(self, span: slice) -> Mask:
-        has_keys, has_pods = all_true(span), all_true(span)
-        for _, counter in self._near:
-            has_keys &= counter.column.codes[span] != ABSENT
-            has_pods &= counter.on(span) > 0
-        if self._is_its_own_neighbour and all(counter.total == 0 for _, counter in self._near):
-            return has_keys
-        return has_keys & has_pods
+                yield repeller.counter
 
     def explain(self, index: int) -> Reason:
-        one = slice(index, index + 1)
-        if self._near and not self._attracts(one)[0]:
-            term = next((term for term, counter in self._near if counter.on(one)[0] <= 0), self._near[0][0])
+        if not self._attracts(index):
+            term = next((term for term, counter in self._near if counter.at(index) <= 0), self._near[0][0])
             return refusal(Kind.AFFINITY, self.rule, str(term), f"didn't match pod affinity {term}")
         for term, counter in self._apart:
-            if counter.on(one)[0] > 0:
+            if counter.at(index) > 0:
                 return refusal(Kind.ANTIAFFINITY, self.rule, str(term), f"didn't match pod anti-affinity {term}")
-        term = next(repeller.term for repeller in self.repellers if repeller.counter.on(one)[0] > 0)
+        term = next(repeller.term for repeller in self.repellers if repeller.counter.at(index) > 0)
         return refusal(Kind.ANTIAFFINITY, self.rule, str(term), f"anti-affinity of running pods: {term}")

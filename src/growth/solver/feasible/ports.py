@@ -6,7 +6,7 @@ from growth.model.pod import HostPort
 from growth.solver.classes import PodClass
 from growth.solver.feasible.counters import DomainCounter, Weight
 from growth.solver.feasible.nodes import Mask
-from growth.solver.feasible.rule import NodeRule, all_true
+from growth.solver.feasible.rule import NodeRule
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 
 ANY_IP = "0.0.0.0"  # noqa: S104  (the wildcard of the API, nothing is bound here)
@@ -39,12 +39,13 @@ class NodePorts(NodeRule):
     def __init__(self, uses: dict[HostPort, DomainCounter]) -> None:
         self._uses = uses  # conflicting uses of each wanted port, by node
 
-    def passes(self, span: slice) -> Mask:
-        mask = all_true(span)
+    def narrow(self, span: slice, mask: Mask) -> None:
         for counter in self._uses.values():
             mask &= counter.on(span) <= 0
-        return mask
+
+    def passes_on(self, index: int) -> bool:
+        return all(counter.at(index) <= 0 for counter in self._uses.values())
 
     def explain(self, index: int) -> Reason:
-        taken = next(port for port, counter in self._uses.items() if counter.on(slice(index, index + 1))[0] > 0)
+        taken = next(port for port, counter in self._uses.items() if counter.at(index) > 0)
         return refusal(Kind.HOSTPORT, self.rule, describe_port(taken), f"host port {describe_port(taken)} taken")

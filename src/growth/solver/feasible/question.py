@@ -23,7 +23,7 @@ from growth.solver.feasible.assembly import assemble, refused_before
 from growth.solver.feasible.nodes import Amounts, Mask
 from growth.solver.feasible.pod_affinity import InterPodAffinity
 from growth.solver.feasible.resources import NodeResourcesFit
-from growth.solver.feasible.rule import NodeRule, all_false
+from growth.solver.feasible.rule import all_false
 from growth.solver.reasons import Reason
 
 if TYPE_CHECKING:
@@ -50,7 +50,11 @@ class Question:
     @property
     def is_entangled(self) -> bool:
         """Does placing one such pod change where the next may go, beyond amounts?"""
-        return any(rule is not self._fit and not _is_idle(rule) for rule in self._moving)
+        return not self._around.is_idle or len(self._moving) > 2  # the two that every class has: amounts, and pods around
+
+    @property
+    def is_current(self) -> bool:
+        return len(self._allowed) == len(self._neighbours.table.nodes) and self._repellers_seen == len(self._neighbours.repellers)
 
     def catch_up(self) -> None:
         """Take in nodes and running pods' terms that came since."""
@@ -84,8 +88,7 @@ class Question:
             return all_false(span)
         mask = self._allowed & self._neighbours.table.is_here[span]
         for rule in self._moving:
-            if not _is_idle(rule):
-                mask &= rule.passes(span)
+            rule.narrow(span, mask)
         return mask
 
     def room(self) -> Amounts:
@@ -96,8 +99,10 @@ class Question:
         """The same as `fits` for one node."""
         if self.before or not self._allowed[index] or not self._neighbours.table.is_here[index]:
             return False
-        one = slice(index, index + 1)
-        return all(rule.passes(one)[0] for rule in self._moving if not _is_idle(rule))
+        for rule in self._moving:  # noqa: SIM110  (a generator costs as much as the answer)
+            if not rule.passes_on(index):
+                return False
+        return True
 
     def why_not(self, index: int) -> Reason | None:
         """The first reason, in the scheduler's order."""
@@ -110,7 +115,3 @@ class Question:
         refused = {reason.rule for reason in self.before}
         reasons = (rule.why_not(index) for rule in self._rules if rule.rule not in refused)
         return [*self.before, *filter(None, reasons)]
-
-
-def _is_idle(rule: NodeRule) -> bool:
-    return isinstance(rule, InterPodAffinity) and rule.is_idle

@@ -13,7 +13,7 @@ import numpy as np
 
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, format_amount
 from growth.solver.feasible.nodes import Amounts, Mask, NodeTable, clipped
-from growth.solver.feasible.rule import NodeRule, all_true
+from growth.solver.feasible.rule import NodeRule
 from growth.solver.feasible.selectors import is_label_key
 from growth.solver.reasons import Kind, Reason, Rule
 
@@ -38,12 +38,22 @@ def counted_needs(requests: Resources) -> dict[str, int]:
 class Vector:
     """What one pod takes, lined up with the rows of the table."""
 
-    __slots__ = ("amounts", "needs", "rows")
+    __slots__ = ("needs", "rows")
 
     def __init__(self, table: NodeTable, requests: Resources) -> None:
         self.needs = counted_needs(requests)
-        self.rows = np.array([table.row(name) for name in self.needs], np.int64)
-        self.amounts: Amounts = np.array(list(self.needs.values()), np.int64)
+        self.rows = [(table.row(name), amount) for name, amount in self.needs.items()]
+
+    def take(self, table: NodeTable, index: int, count: int) -> None:
+        """So many such pods more (or fewer) on one node."""
+        for row, amount in self.rows:
+            table.free[row, index] -= amount * count
+
+    def take_many(self, table: NodeTable, held: dict[int, int]) -> None:
+        """The same for many nodes at once."""
+        numbers, counts = np.array(list(held), np.int64), np.array(list(held.values()), np.int64)
+        for row, amount in self.rows:
+            table.free[row, numbers] -= amount * counts
 
 
 class NodeResourcesFit(NodeRule):
@@ -54,11 +64,17 @@ class NodeResourcesFit(NodeRule):
         self._table = table
         self._asked = [(name, table.row(name), amount) for name, amount in vector.needs.items() if amount > 0]
 
-    def passes(self, span: slice) -> Mask:
-        mask = all_true(span)
+    def narrow(self, span: slice, mask: Mask) -> None:
+        free = self._table.free
         for _, row, amount in self._asked:
-            mask &= self._table.free[row, span] >= amount
-        return mask
+            mask &= free[row, span] >= amount
+
+    def passes_on(self, index: int) -> bool:
+        free = self._table.free
+        for _, row, amount in self._asked:  # noqa: SIM110  (a generator costs as much as the answer)
+            if free[row, index] < amount:
+                return False
+        return True
 
     def how_often(self, span: slice) -> Amounts:
         """How many such pods the amounts leave room for on each node."""

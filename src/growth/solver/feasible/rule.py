@@ -1,7 +1,8 @@
 """The form of every rule: which nodes of a span pass, and why one of them does not.
 
-A rule says what it means once, over a span of nodes; a single node is a span of one. So the quick answer for all nodes and the exact
-reason for one come from the same code.
+A rule says what it means over a span of nodes; a single node is a span of one. So the quick answer for all nodes and the exact reason
+for one come from the same code. Where a search asks pod by pod, a rule also answers for one node from plain numbers; tests hold the two
+forms together.
 """
 
 from __future__ import annotations
@@ -15,21 +16,31 @@ from growth.solver.reasons import Reason, Rule
 
 
 class NodeRule:
-    """One of kube-scheduler's filters, put to one class of pods."""
+    """One of kube-scheduler's filters, put to one class of pods. A rule defines `passes`, or `narrow` where that saves a mask."""
 
     rule: ClassVar[Rule]
     looks_at_pods: ClassVar[bool] = False  # its answer changes with what is on the nodes
 
     def passes(self, span: slice) -> Mask:
         """For each node of the span: does this rule let the pod go there?"""
-        raise NotImplementedError
+        mask = all_true(span)
+        self.narrow(span, mask)
+        return mask
+
+    def narrow(self, span: slice, mask: Mask) -> None:
+        """Strike out of the mask the nodes of the span that do not pass."""
+        mask &= self.passes(span)
+
+    def passes_on(self, index: int) -> bool:
+        """The same for one node. Rules that are asked pod by pod answer it from plain numbers."""
+        return bool(self.passes(slice(index, index + 1))[0])
 
     def explain(self, index: int, /) -> Reason:
         """Why the node does not pass; only asked for a node that does not."""
         raise NotImplementedError
 
     def why_not(self, index: int) -> Reason | None:
-        return None if self.passes(slice(index, index + 1))[0] else self.explain(index)
+        return None if self.passes_on(index) else self.explain(index)
 
 
 def all_true(span: slice) -> Mask:

@@ -15,7 +15,7 @@ from growth.model.pod import PodShape, TopologySpread
 from growth.solver.classes import PodClass
 from growth.solver.feasible.counters import DomainCounter, Weight
 from growth.solver.feasible.nodes import ABSENT, Mask
-from growth.solver.feasible.rule import NodeRule, all_true
+from growth.solver.feasible.rule import NodeRule
 from growth.solver.feasible.selectors import Selector, read_selector
 from growth.solver.reasons import Kind, Reason, Rule, malformed, refusal
 
@@ -72,21 +72,20 @@ class PodTopologySpread(NodeRule):
         self._constraints = constraints
         self._fewest: dict[int, tuple[int, int]] = {}
 
-    def passes(self, span: slice) -> Mask:
-        mask = all_true(span)
-        for position in range(len(self._constraints)):
-            mask &= self._has_key(position, span) & self._is_level(position, span)
-        return mask
+    def narrow(self, span: slice, mask: Mask) -> None:
+        for position, (_, counter) in enumerate(self._constraints):
+            mask &= counter.column.codes[span] != ABSENT
+            mask &= counter.on(span) <= self._most_in(position)
 
-    def _has_key(self, position: int, span: slice) -> Mask:
-        has_key: Mask = self._constraints[position][1].column.codes[span] != ABSENT
-        return has_key
+    def passes_on(self, index: int) -> bool:
+        return all(
+            counter.column.codes[index] != ABSENT and counter.at(index) <= self._most_in(position) for position, (_, counter) in enumerate(self._constraints)
+        )
 
-    def _is_level(self, position: int, span: slice) -> Mask:
-        constraint, counter = self._constraints[position]
-        most = constraint.stated.max_skew + self._fewest_in(position) - constraint.matches_itself
-        level: Mask = counter.on(span) <= most
-        return level
+    def _most_in(self, position: int) -> int:
+        """How many matching pods a domain may hold for one more to go there."""
+        constraint = self._constraints[position][0]
+        return constraint.stated.max_skew + self._fewest_in(position) - constraint.matches_itself
 
     def _fewest_in(self, position: int) -> int:
         """Kept until the counter changes."""
@@ -97,12 +96,11 @@ class PodTopologySpread(NodeRule):
         return known[1]
 
     def explain(self, index: int) -> Reason:
-        one = slice(index, index + 1)
         for position, (constraint, counter) in enumerate(self._constraints):
-            if not self._has_key(position, one)[0]:
+            if counter.column.codes[index] == ABSENT:
                 return refusal(Kind.SPREAD, self.rule, str(constraint), f"no label {constraint.stated.topology_key} to spread over")
-            if not self._is_level(position, one)[0]:
-                detail = f"{counter.on(one)[0]} there, {self._fewest_in(position)} in the emptiest"
+            if counter.at(index) > self._most_in(position):
+                detail = f"{counter.at(index)} there, {self._fewest_in(position)} in the emptiest"
                 return refusal(Kind.SPREAD, self.rule, str(constraint), f"didn't satisfy topology spread over {constraint}", detail)
         raise AssertionError("asked to explain a node that passes")
 

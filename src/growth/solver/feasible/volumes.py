@@ -50,15 +50,13 @@ class VolumeRestrictions(NodeRule):
         self._users = users  # of each claim that is for one pod alone, anywhere
         self._disks = disks  # conflicting uses of each disk, by node
 
-    def passes(self, span: slice) -> Mask:
-        mask = all_true(span)
+    def narrow(self, span: slice, mask: Mask) -> None:
         for counter in (*self._users.values(), *self._disks.values()):
             mask &= counter.on(span) <= 0
-        return mask
 
     def explain(self, index: int) -> Reason:
         for disk, counter in self._disks.items():
-            if counter.on(slice(index, index + 1))[0] > 0:
+            if counter.at(index) > 0:
                 return refusal(Kind.VOLUME, self.rule, disk, f"disk {disk} in use")
         claim = next((claim for claim, counter in self._users.items() if counter.total > 0), "")
         return refusal(Kind.VOLUME, self.rule, claim, f"claim {claim} is for one pod alone and in use")
