@@ -46,7 +46,7 @@ def too_long_files(sources: Iterable[tuple[Path, str]]) -> list[str]:
 
 def summary() -> list[str]:
     """Lines for people: how long the functions of each part are, and which files are the largest."""
-    lines = [_part_summary(part) for part in ("src", "tests", "bench") if python_files(part)]
+    lines = [_part_summary(part) for part in ("src", "tests", "bench", "deploy") if python_files(part)]
     largest = sorted(((file_lines(text_of(path)), path.as_posix()) for path in python_files()), reverse=True)[:5]
     return [*lines, "largest files: " + ", ".join(f"{path} {size}" for size, path in largest)]
 
