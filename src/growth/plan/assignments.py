@@ -13,12 +13,12 @@ own output in flight creates nothing. A pod that is gone, bound, nominated elsew
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.node import Node
+from growth.model.node import SCALE_DOWN_TAINT, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import READY, NodeRequest
 from growth.model.offering import Offering
@@ -41,10 +41,10 @@ class Expected(Struct, frozen=True):
     planned: tuple[Pod, ...] = ()  # kept assignments, not yet bound
 
 
-def expected_nodes(snapshot: Snapshot, offerings: tuple[Offering, ...]) -> tuple[Expected, ...]:
-    """Every live request with the pods that stay planned onto it; the oldest request keeps first."""
+def expected_nodes(snapshot: Snapshot, offerings: tuple[Offering, ...], elsewhere: Collection[str]) -> tuple[Expected, ...]:
+    """Every live request with the pods that stay planned onto it; the oldest request keeps first. `elsewhere`: keys of pods that hold other room."""
     sold = by_place(offerings)
-    waiting = {pod.key: pod for pod in snapshot.waiting_pods if is_plannable(pod)}
+    waiting = {pod.key: pod for pod in snapshot.waiting_pods if is_plannable(pod) and pod.key not in elsewhere}
     taken: set[str] = set()
     found = []
     for request in sorted(snapshot.requests.values(), key=lambda each: (each.created_at, each.name)):
@@ -94,7 +94,7 @@ def _smaller(one: Resources, other: Resources) -> Resources:
 def _joined(request: NodeRequest, pool: NodePool, node: Node, snapshot: Snapshot, sold: Mapping[Place, Offering]) -> Expected:
     """The real node: its own amounts where it states them, a device that has not shown up yet as promised."""
     promised = promised_node(request, pool, sold)
-    lasting = tuple(taint for taint in node.taints if not is_transient(taint, pool))
+    lasting = tuple(taint for taint in node.taints if not is_transient(taint, pool) and taint.key != SCALE_DOWN_TAINT.key)
     missing = tuple(taint for taint in promised.taints if all(taint.key != each.key for each in lasting))
     amounts = {**promised.allocatable, **node.allocatable} if node.allocatable else promised.allocatable
     future = replace(node, labels=promised.labels.with_items(node.labels), taints=lasting + missing, allocatable=Resources(amounts), is_ready=True)
@@ -110,7 +110,7 @@ def _kept(room: Expected, waiting: Mapping[str, Pod], taken: set[str]) -> tuple[
     kept: dict[str, Pod] = {}
     for key in room.request.planned_pods:
         pod = waiting.get(key)
-        if pod is None or key in taken or key in kept or pod.nominated_node not in ("", room.node.name):
+        if pod is None or key in taken or key in kept:
             continue
         need = charge(pod.shape)
         if need.fits_in(free) and stands(pod.shape, room.node.labels, room.node.taints, room.node.name):

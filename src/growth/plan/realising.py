@@ -35,6 +35,7 @@ from growth.plan.arrival import is_initialised, is_registered, working_pods
 from growth.plan.assignments import Expected, expected_nodes
 from growth.plan.catalogue import Place, by_place
 from growth.plan.records import about_pod, seen, seen_pod, sooner
+from growth.plan.rooms import nominated
 from growth.plan.templates import boot_taints, node_labels
 
 _RETRY_SECONDS: Final = 2.0
@@ -53,7 +54,8 @@ class Ledger(Struct, frozen=True):
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     turn = _Turn(snapshot, ledger, settings)
-    for expected in expected_nodes(snapshot, snapshot.offerings):
+    elsewhere = {pod.key for pods in nominated(snapshot).values() for pod in pods}
+    for expected in expected_nodes(snapshot, snapshot.offerings, elsewhere):
         if expected.is_joined:
             turn.look_at(expected)
     turn.withdraw_stale_nominations()

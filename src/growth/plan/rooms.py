@@ -73,6 +73,15 @@ def holders(pods: Iterable[tuple[Pod, str]], snapshot: Snapshot) -> dict[str, tu
     return {name: tuple(room.taken) for name, room in free.items() if room.taken}
 
 
+def nominated(snapshot: Snapshot) -> dict[str, tuple[Pod, ...]]:
+    """Pods that the scheduler, or growth, has sent to a node where there is room for them."""
+    return holders(((pod, pod.nominated_node) for pod in snapshot.waiting_pods if pod.nominated_node and may_hold(pod)), snapshot)
+
+
+def may_hold(pod: Pod) -> bool:
+    return pod.deleted_at is None and not pod.is_gated
+
+
 class PodRoom:
     """What is left on one node while pods are counted in, one by one. Pods that are being deleted have left by then."""
 

@@ -143,7 +143,8 @@ def _additions(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
     for room, hand in dealt.into_rooms:
         request = snapshot.requests.get(room.node.name)
         if room.kind == "in-flight" and request is not None:
-            added = (*request.status.added_pods, *(demand.pod.key for demand in hand))[:MOST_PLANNED_PODS]
+            known = request.status.added_pods
+            added = (*known, *(demand.pod.key for demand in hand if demand.pod.key not in known))[-MOST_PLANNED_PODS:]
             actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, added_pods=added)))
     return tuple(actions)
 

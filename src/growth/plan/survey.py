@@ -24,7 +24,7 @@ from growth.plan.offers import Market, open_market, struck_since
 from growth.plan.outlook import Outlook
 from growth.plan.patience import Wait, is_over, with_prospects
 from growth.plan.records import sooner
-from growth.plan.rooms import holders, rooms
+from growth.plan.rooms import holders, may_hold, rooms
 from growth.plan.runaway import InVain, Verdict, judge, observe
 from growth.solver.problem import Choice, Room
 
@@ -85,8 +85,10 @@ def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
     promised = by_place(snapshot.offerings)
     in_vain = observe(snapshot, ledger.in_vain)
     verdict = judge(in_vain, now)
-    expected, lodged = expected_nodes(snapshot, offerings), _lodged(snapshot, ledger)
-    placed = {pod.key for each in expected for pod in each.planned} | {pod.key for pods in lodged.values() for pod in pods}
+    lodged = _lodged(snapshot, ledger)
+    holding = {pod.key for pods in lodged.values() for pod in pods}
+    expected = expected_nodes(snapshot, offerings, holding)
+    placed = holding | {pod.key for each in expected for pod in each.planned}
     found = demands(snapshot.waiting_pods, placed, snapshot.pools, offerings, settings.priority_cutoff, verdict.barred)
     present = members(snapshot)
     allowed = allowances(snapshot.pools, settings.limits, present)
@@ -105,7 +107,7 @@ def _lodged(snapshot: Snapshot, ledger: Ledger) -> dict[str, tuple[Pod, ...]]:
     sent: list[tuple[Pod, str]] = []
     for pod in snapshot.waiting_pods:
         wait = ledger.waits.get(identity(pod))
-        if pod.deleted_at is not None or pod.is_gated:
+        if not may_hold(pod):
             continue
         if pod.nominated_node:
             sent.append((pod, pod.nominated_node))

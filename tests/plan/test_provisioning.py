@@ -1,0 +1,378 @@
+"""The life of a NodeRequest: each arrow, what it writes, and what it never does (rulings 1, 6, 8, 16)."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from growth.model.action import CreateNodeRemovalRequest, LaunchMachine, ReleaseNodeRequest, WriteNodeRequestStatus
+from growth.model.decision import Decision, Settled
+from growth.model.instant import format_instant, parse_instant
+from growth.model.labels import HOSTNAME
+from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Taint
+from growth.model.nodepool import PoolTaint
+from growth.model.noderequest import EVENTS_KEPT, NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequest
+from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan import provisioning
+from growth.plan.records import life_event, seen
+from tests.plan.builders import NOW, bound, daemon_pod, limited, machine, node, notes_by_reason, offering, pod, pool, request, world
+
+SMALL = offering("small", 2, 4096, 0.01, location="fsn1")
+GPU = offering("gpu", 8, 16384, 0.5, devices={"example.com/gpu": 1})
+NAME = "default-pool-1"
+SETTINGS = Settings()
+
+
+def plan(snapshot: Snapshot, ledger: provisioning.Ledger | None = None, settings: Settings = SETTINGS) -> Decision[provisioning.Ledger]:
+    return provisioning.plan(snapshot, ledger or provisioning.Ledger(), settings)
+
+
+def one(phase: str = "Pending", **fields: object) -> NodeRequest:
+    return request(NAME, SMALL, phase, **fields)  # type: ignore[arg-type]
+
+
+def removal(name: str = NAME) -> NodeRemovalRequest:
+    return NodeRemovalRequest(name, NodeRemovalRequestSpec(name, "default", "sim-small", f"id-{name}"))
+
+
+def with_one(of_request: NodeRequest, **fields: object) -> Snapshot:
+    fields.setdefault("pools", [pool()])
+    fields.setdefault("machines", [])
+    return world(offerings=[SMALL], requests=[of_request], **fields)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------------------------------- Pending
+
+
+def test_a_pending_request_is_launched_with_the_node_it_becomes() -> None:
+    taints = (PoolTaint("team", "NoSchedule", "a"),)
+    of_pool = pool(
+        "default", labels={"tier": "web"}, annotations={}, taints=taints, startup_taints=(PoolTaint("net/down", "NoExecute"),), provider_settings="eu"
+    )
+    decision = plan(with_one(one(), pools=[of_pool]))
+    (action,) = decision.actions
+    assert isinstance(action, LaunchMachine)
+    assert (action.request.name, action.spec.target_offering, action.spec.location, action.settings) == (NAME, "sim-small", "fsn1", "eu")
+    labels = dict(action.labels)
+    assert {key: labels[key] for key in (POOL_LABEL, OFFERING_LABEL, HOSTNAME, "tier")} == {
+        POOL_LABEL: "default", OFFERING_LABEL: "sim-small", HOSTNAME: NAME, "tier": "web",
+    }  # fmt: skip
+    assert REQUEST_LABEL not in labels  # written by growth itself, so that it says who registered the node
+    assert action.taints == (STARTUP_TAINT, Taint("team", "a"), Taint("net/down", "", "NoExecute"))
+
+
+def settle_launch(snapshot: Snapshot, outcome: Outcome, ledger: provisioning.Ledger | None = None) -> Decision[provisioning.Ledger]:
+    decision = plan(snapshot, ledger)
+    (action,) = decision.actions
+    return provisioning.settle(Settled(action, outcome), snapshot, decision.ledger, SETTINGS)
+
+
+def test_ruling_1_an_accepted_launch_is_provisioning_with_its_machine() -> None:
+    decision = settle_launch(with_one(one()), Accepted("m-17"))
+    (action,) = decision.actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    status = action.status
+    assert (status.phase, status.node_id, status.machine_id) == ("Provisioning", NAME, "m-17")
+    assert status.last_transition_time == format_instant(NOW)
+    assert status.events == (life_event(NOW, "nodeRequested"),)
+    assert action.request == seen(one())
+
+
+def test_ruling_1_no_capacity_is_unmet_with_its_reason_and_an_immediate_replan() -> None:
+    decision = settle_launch(with_one(one()), NoCapacity("sold out"))
+    (action,) = decision.actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert action.status.phase == "Unmet"
+    assert action.status.events == (life_event(NOW, "nodeRequestFailed", "sold out"),)
+    assert action.status.expires_at == format_instant(NOW + 120)
+    assert decision.again_at == NOW
+    assert notes_by_reason(decision)["Unmet"][0].startswith(f"NodeRequest {NAME}: sim-small in fsn1 cannot be had now, struck out until")
+
+
+def test_a_refused_launch_is_unmet_too_for_asking_again_would_not_help() -> None:
+    (action,) = settle_launch(with_one(one()), Refused("unknown image")).actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert (action.status.phase, action.status.events[-1].reason) == ("Unmet", "unknown image")
+
+
+@pytest.mark.parametrize(("outcome", "seconds"), [(Unknown("timeout"), 2.0), (TryLater("rate limit", 30.0), 30.0), (Conflict("moved"), 2.0)])
+def test_a_launch_without_an_answer_is_asked_again_later_under_the_same_name(outcome: Outcome, seconds: float) -> None:
+    snapshot = with_one(one())
+    decision = settle_launch(snapshot, outcome)
+    assert (decision.actions, decision.again_at) == ((), NOW + seconds)
+    soon = plan(snapshot, decision.ledger)
+    assert (soon.actions, soon.again_at) == ((), NOW + seconds)
+    (again,) = plan(replace(snapshot, now=NOW + seconds), decision.ledger).actions
+    assert isinstance(again, LaunchMachine)
+    assert again.request.name == NAME
+
+
+def test_launches_without_an_answer_are_asked_ever_less_often() -> None:
+    snapshot, ledger, waits = with_one(one()), provisioning.Ledger(), []
+    for _ in range(8):
+        decision = settle_launch(snapshot, Unknown("timeout"), ledger)
+        assert decision.again_at is not None
+        waits.append(decision.again_at - snapshot.now)
+        snapshot, ledger = replace(snapshot, now=decision.again_at), decision.ledger
+    assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_a_launch_under_way_is_not_asked_for_again() -> None:
+    snapshot = with_one(one())
+    assert plan(snapshot, plan(snapshot).ledger).actions == ()
+
+
+def test_law_s2_a_machine_that_is_there_already_is_adopted() -> None:
+    decision = plan(with_one(one(), machines=[machine(NAME, SMALL)]))
+    (action,) = decision.actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert (action.status.phase, action.status.machine_id) == ("Provisioning", f"id-{NAME}")
+    assert action.status.events[-1].reason == "the machine was there already"
+
+
+def test_a_machine_of_the_same_name_that_is_not_ours_is_never_touched() -> None:
+    decision = plan(with_one(one(), machines=[machine(NAME, SMALL, "somebody-else")]))
+    assert decision.actions == (ReleaseNodeRequest(seen(one())),)
+    assert set(notes_by_reason(decision)) == {"NameTaken"}
+
+
+@pytest.mark.parametrize("switch", ["pool", "all", "missing"])
+def test_nothing_is_launched_while_paused_or_without_its_pool(switch: str) -> None:
+    of_pool = pool("default", annotations={"growth.dev/paused": "true"} if switch == "pool" else {})
+    decision = plan(with_one(one(), pools=[] if switch == "missing" else [of_pool]), settings=Settings(is_paused=switch == "all"))
+    assert decision.actions == ()
+
+
+def test_without_our_finalizer_nothing_is_launched() -> None:
+    decision = plan(with_one(one(finalizers=())))
+    assert decision.actions == ()
+    assert set(notes_by_reason(decision)) == {"NoFinalizer"}
+
+
+def test_a_pending_request_over_a_lowered_limit_is_released_once_it_surely_has_no_machine() -> None:
+    requests = [request(f"default-pool-{number}", SMALL, created_at=NOW - 100 + number) for number in range(3)]
+    snapshot = world(pools=[pool("default", limited("small", 2))], offerings=[SMALL], requests=requests, machines=[])
+    decision = plan(snapshot)
+    assert [type(action).__name__ for action in decision.actions] == ["LaunchMachine", "LaunchMachine", "ReleaseNodeRequest"]
+    assert notes_by_reason(decision)["OverLimit"] == ["NodeRequest default-pool-2: not launched: max 2 of small in NodePool default is reached"]
+    unknown = plan(replace(snapshot, machines_at=NOW - 98))
+    assert [type(action).__name__ for action in unknown.actions] == ["LaunchMachine", "LaunchMachine"]
+
+
+# -------------------------------------------------------------------------------------------------------------------- Provisioning
+
+
+def test_ruling_1_a_serving_node_makes_the_request_ready() -> None:
+    decision = plan(with_one(one("Provisioning", machine_id="m"), nodes=[node(NAME, of=SMALL, created_at=NOW - 4)]))
+    (action,) = decision.actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert action.status.phase == "Ready"
+    assert [(event.name, parse_instant(event.at) - NOW) for event in action.status.events] == [("nodeProvisioned", -4), ("nodeLabelled", 0), ("nodeReady", 0)]
+    assert notes_by_reason(decision)["Ready"] == [f"NodeRequest {NAME}: node {NAME} serves after 10 s"]
+
+
+@pytest.mark.parametrize(
+    "not_yet",
+    [
+        {"is_ready": False},
+        {"taints": (STARTUP_TAINT,)},
+        {"taints": (Taint("node.kubernetes.io/not-ready", "", "NoExecute"),)},
+        {"taints": (Taint("net/down"),)},
+        {"labels": {REQUEST_LABEL: ""}},
+        {"malformed": "cpu: 'x' is not a quantity"},
+    ],
+)
+def test_a_node_that_does_not_serve_yet_is_waited_for(not_yet: dict[str, object]) -> None:
+    of_pool = pool("default", startup_taints=(PoolTaint("net/down", "NoSchedule"),))
+    decision = plan(with_one(one("Provisioning"), nodes=[node(NAME, of=SMALL, **not_yet)], pools=[of_pool]))
+    assert decision.actions == ()
+    assert decision.again_at is not None
+
+
+def test_a_node_whose_devices_have_not_shown_up_does_not_serve_yet() -> None:
+    of_request = request(NAME, GPU, "Provisioning")
+    bare = node(NAME, of=GPU, allocatable=SMALL.allocatable)
+    snapshot = world(pools=[pool()], offerings=[GPU], requests=[of_request], nodes=[bare])
+    assert plan(snapshot).actions == ()
+    assert len(plan(replace(snapshot, nodes={NAME: node(NAME, of=GPU)})).actions) == 1
+
+
+def test_ruling_8_a_machine_that_is_not_ready_in_time_is_given_back() -> None:
+    late = one("Provisioning", changed_at=NOW - 300, machine_id="m")
+    early = plan(with_one(replace(late, changed_at=NOW - 299)))
+    assert (early.actions, early.again_at) == ((), NOW + 1)
+    decision = plan(with_one(late))
+    (action,) = decision.actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert (action.status.phase, action.status.machine_id) == ("Deprovisioning", "m")
+    assert action.status.events[-1] == life_event(NOW, "nodeNotReady", "no Ready node within 300 s")
+    assert set(notes_by_reason(decision)) == {"NotReadyInTime"}
+
+
+def test_a_pool_may_wait_longer_for_its_nodes() -> None:
+    assert plan(with_one(one("Provisioning", changed_at=NOW - 400), pools=[pool("default", readiness_wait_seconds=500)])).actions == ()
+
+
+def test_a_node_with_working_pods_is_never_given_back_for_being_late() -> None:
+    late = one("Provisioning", changed_at=NOW - 9000)
+    starting = node(NAME, of=SMALL, taints=(STARTUP_TAINT,), is_ready=False)
+    assert plan(with_one(late, nodes=[starting], pods=[bound(pod("a"), NAME)])).actions == ()
+    assert len(plan(with_one(late, nodes=[starting], pods=[daemon_pod("d", NAME)])).actions) == 1
+
+
+def test_ruling_8_deprovisioning_becomes_a_removal_request_and_only_then_the_record_goes() -> None:
+    giving_back = one("Deprovisioning", machine_id="m-17")
+    (create,) = plan(with_one(giving_back)).actions
+    assert isinstance(create, CreateNodeRemovalRequest)
+    assert create.spec == NodeRemovalRequestSpec(NAME, "default", "sim-small", "m-17", "NotReady")
+    failed = provisioning.settle(Settled(create, TryLater("busy")), with_one(giving_back), provisioning.Ledger(), SETTINGS)
+    assert failed.again_at is not None  # it stays and tries again
+    assert plan(with_one(giving_back)).actions == (create,)
+    assert plan(with_one(giving_back, removals=[removal()])).actions == (ReleaseNodeRequest(seen(giving_back)),)
+
+
+def failed_ledger(times: int) -> provisioning.Ledger:
+    ledger = provisioning.Ledger()
+    for _ in range(times):
+        snapshot = with_one(one("Provisioning", changed_at=NOW - 300))
+        (action,) = plan(snapshot, ledger).actions
+        ledger = provisioning.settle(Settled(action, Accepted()), snapshot, ledger, SETTINGS).ledger
+    return ledger
+
+
+def test_ruling_8_three_failures_in_a_row_count_as_unmet() -> None:
+    late = with_one(one("Provisioning", changed_at=NOW - 300, machine_id="m"))
+    phases = []
+    for times in range(4):
+        (action,) = plan(late, failed_ledger(times)).actions
+        assert isinstance(action, WriteNodeRequestStatus)
+        phases.append(action.status.phase)
+    assert phases == ["Deprovisioning", "Deprovisioning", "Unmet", "Unmet"]
+
+
+def test_ruling_8_three_that_fail_together_are_three_in_a_row() -> None:
+    requests = [request(f"default-pool-{number}", SMALL, "Provisioning", changed_at=NOW - 300) for number in range(3)]
+    decision = plan(world(pools=[pool()], offerings=[SMALL], requests=requests))
+    assert [action.status.phase for action in decision.actions if isinstance(action, WriteNodeRequestStatus)] == ["Deprovisioning", "Deprovisioning", "Unmet"]
+
+
+def test_ruling_8_a_success_in_between_begins_the_count_anew() -> None:
+    ledger = failed_ledger(2)
+    served = with_one(one("Provisioning"), nodes=[node(NAME, of=SMALL)])
+    (ready,) = plan(served, ledger).actions
+    ledger = provisioning.settle(Settled(ready, Accepted()), served, ledger, SETTINGS).ledger
+    (action,) = plan(with_one(one("Provisioning", changed_at=NOW - 300)), ledger).actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert action.status.phase == "Deprovisioning"
+
+
+def test_ruling_8_the_machine_behind_an_unmet_failure_is_handed_to_removal_before_the_record_goes() -> None:
+    unmet = one("Unmet", machine_id="m-17", changed_at=NOW - 5, expires_at=format_instant(NOW + 60))
+    (create,) = plan(with_one(unmet)).actions
+    assert isinstance(create, CreateNodeRemovalRequest)
+    assert (create.spec.machine_id, create.spec.reason) == ("m-17", "NotReady")
+    waiting = plan(with_one(unmet, removals=[removal()]))
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 60)
+
+
+# ---------------------------------------------------------------------------------------------------------------- Unmet and the end
+
+
+def test_the_time_of_unmet_doubles_while_it_repeats_and_begins_anew_after_a_success() -> None:
+    snapshot, ledger, waits = with_one(one()), provisioning.Ledger(), []
+    for _ in range(5):
+        decision = settle_launch(snapshot, NoCapacity("sold out"), ledger)
+        (action,) = decision.actions
+        assert isinstance(action, WriteNodeRequestStatus)
+        assert action.status.expires_at is not None
+        until = parse_instant(action.status.expires_at)
+        waits.append(until - snapshot.now)
+        snapshot, ledger = replace(snapshot, now=until), decision.ledger
+    assert waits == [120, 240, 480, 600, 600]
+    ledger = settle_launch(snapshot, Accepted("m"), ledger).ledger
+    (action,) = settle_launch(snapshot, NoCapacity("sold out"), ledger).actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert action.status.expires_at == format_instant(snapshot.now + 120)
+
+
+def test_several_refusals_of_one_strike_are_one() -> None:
+    first = settle_launch(with_one(one()), NoCapacity("sold out"))
+    later = replace(with_one(one()), now=NOW + 30)
+    (action,) = settle_launch(later, NoCapacity("sold out"), first.ledger).actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert action.status.expires_at == format_instant(NOW + 120)
+
+
+def test_an_unmet_record_goes_when_its_time_is_over() -> None:
+    unmet = one("Unmet", expires_at=format_instant(NOW + 60))
+    waiting = plan(with_one(unmet))
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 60)
+    assert plan(replace(with_one(unmet), now=NOW + 60)).actions == (ReleaseNodeRequest(seen(unmet)),)
+
+
+def test_ruling_16_after_its_time_a_ready_record_goes_and_the_machine_stays() -> None:
+    ready = one("Ready", changed_at=NOW - 599, machine_id="m")
+    waiting = plan(with_one(ready, nodes=[node(NAME, of=SMALL)]))
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 1)
+    old = replace(ready, changed_at=NOW - 600)
+    assert plan(with_one(old, nodes=[node(NAME, of=SMALL)])).actions == (ReleaseNodeRequest(seen(old)),)
+
+
+# --------------------------------------------------------------------------------------------------------------- deletion by hand
+
+
+def test_ruling_16_a_pending_request_deleted_by_hand_goes_once_it_surely_has_no_machine() -> None:
+    going = one(deleted_at=NOW - 20)
+    assert plan(with_one(going)).actions == (ReleaseNodeRequest(seen(going)),)
+    assert plan(with_one(going, machines_at=NOW - 15)).actions == ()  # the list is too old to say
+    assert plan(with_one(going, machines=None)).actions == ()
+    asked = provisioning.Ledger(asked={NAME: NOW - 30})
+    assert plan(with_one(going), asked).actions == ()  # an order is under way
+
+
+def test_ruling_16_a_pending_request_deleted_by_hand_whose_machine_exists_is_handed_to_removal() -> None:
+    going = one(deleted_at=NOW - 20)
+    (create,) = plan(with_one(going, machines=[machine(NAME, SMALL)])).actions
+    assert isinstance(create, CreateNodeRemovalRequest)
+    assert (create.spec.machine_id, create.spec.reason) == (f"id-{NAME}", "Deleted")
+
+
+def test_ruling_16_a_provisioning_request_deleted_by_hand_has_its_machine_removed() -> None:
+    going = one("Provisioning", deleted_at=NOW, machine_id="m-17")
+    (create,) = plan(with_one(going)).actions
+    assert isinstance(create, CreateNodeRemovalRequest)
+    assert create.spec.machine_id == "m-17"
+    assert plan(with_one(going, removals=[removal()])).actions == (ReleaseNodeRequest(seen(going)),)
+
+
+def test_ruling_16_a_ready_request_deleted_by_hand_loses_only_its_record() -> None:
+    going = one("Ready", deleted_at=NOW, machine_id="m")
+    assert plan(with_one(going, nodes=[node(NAME, of=SMALL)], machines=[machine(NAME, SMALL)])).actions == (ReleaseNodeRequest(seen(going)),)
+
+
+def test_ruling_16_the_requests_of_a_pool_that_goes_are_removed_with_their_machines() -> None:
+    of_pool = pool("default", deleted_at=NOW - 60)
+    requests = [request("default-pool-1", SMALL), request("default-pool-2", SMALL, "Provisioning", machine_id="m-2"), request("default-pool-3", SMALL, "Ready")]
+    requests = [replace(each, created_at=NOW - 100) for each in requests]
+    actions = plan(world(pools=[of_pool], offerings=[SMALL], requests=requests, machines=[])).actions
+    assert [type(action).__name__ for action in actions] == ["ReleaseNodeRequest", "CreateNodeRemovalRequest"]
+
+
+def test_a_pool_that_is_not_seen_is_not_a_pool_that_goes() -> None:
+    requests = [request("default-pool-1", SMALL), request("default-pool-2", SMALL, "Provisioning", machine_id="m-2")]
+    assert plan(world(pools=[], offerings=[SMALL], requests=requests, machines=[])).actions == ()
+
+
+def test_ruling_1_events_are_bounded_and_the_newest_kept() -> None:
+    old = tuple(life_event(NOW - 1000 + number, f"event{number}") for number in range(EVENTS_KEPT))
+    (action,) = settle_launch(with_one(one(events=old)), Accepted("m")).actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    assert [event.name for event in action.status.events] == [f"event{number}" for number in range(1, EVENTS_KEPT)] + ["nodeRequested"]
+
+
+def test_at_rest_there_is_nothing_to_do() -> None:
+    snapshot = with_one(one("Ready", changed_at=NOW - 5), nodes=[node(NAME, of=SMALL)])
+    decision = plan(snapshot)
+    assert (decision.actions, decision.notes) == ((), ())
