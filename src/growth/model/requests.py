@@ -112,7 +112,7 @@ def _pod_level_requests(pod: PodAsked) -> Amounts:
     if not limits:
         return asked
     of_containers = _of_containers(pod, with_status=False)
-    defaults = {name: of_containers[name] for name in (CPU, MEMORY) if name in of_containers}
+    defaults: Amounts = {name: of_containers[name] for name in (CPU, MEMORY) if name in of_containers}
     return {**{name: limit for name, limit in limits.items() if is_pod_level(name)}, **defaults, **asked}
 
 
