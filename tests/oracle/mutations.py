@@ -46,7 +46,7 @@ ODD_TEXTS = (
 )
 ODD_VALUES: tuple[Any, ...] = (None, 0, -1, 7, 2**31, 0.5, True, "text", [], {}, ["text"], {"key": "value"})
 KEPT = ("metadata", "metadata.name", "spec.capacity", "spec.capacity.storage", "spec.claimRef", "spec.claimRef.name", "spec.claimRef.namespace")
-AMOUNTS = ("requests", "limits", "allocatable", "overhead", "capacity")
+AMOUNTS = ("requests", "limits", "allocatable", "allocatedResources", "overhead", "capacity")
 TEXTS = ("labels", "annotations", "nodeSelector", "matchLabels")
 
 
