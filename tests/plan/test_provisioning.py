@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -11,7 +13,7 @@ from growth.model.instant import format_instant, parse_instant
 from growth.model.labels import HOSTNAME
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Taint
 from growth.model.nodepool import PoolTaint
-from growth.model.noderequest import EVENTS_KEPT, NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequest
+from growth.model.noderequest import EVENTS_KEPT, NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequest, RequestPhase
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -29,18 +31,18 @@ def plan(snapshot: Snapshot, ledger: provisioning.Ledger | None = None, settings
     return provisioning.plan(snapshot, ledger or provisioning.Ledger(), settings)
 
 
-def one(phase: str = "Pending", **fields: object) -> NodeRequest:
-    return request(NAME, SMALL, phase, **fields)  # type: ignore[arg-type]
+def one(phase: RequestPhase = "Pending", **fields: Any) -> NodeRequest:
+    return request(NAME, SMALL, phase, **fields)
 
 
 def removal(name: str = NAME) -> NodeRemovalRequest:
     return NodeRemovalRequest(name, NodeRemovalRequestSpec(name, "default", "sim-small", f"id-{name}"))
 
 
-def with_one(of_request: NodeRequest, **fields: object) -> Snapshot:
+def with_one(of_request: NodeRequest, **fields: Any) -> Snapshot:
     fields.setdefault("pools", [pool()])
     fields.setdefault("machines", [])
-    return world(offerings=[SMALL], requests=[of_request], **fields)  # type: ignore[arg-type]
+    return world(offerings=[SMALL], requests=[of_request], **fields)
 
 
 # ------------------------------------------------------------------------------------------------------------------------- Pending
@@ -184,7 +186,7 @@ def test_ruling_1_a_serving_node_makes_the_request_ready() -> None:
         {"malformed": "cpu: 'x' is not a quantity"},
     ],
 )
-def test_a_node_that_does_not_serve_yet_is_waited_for(not_yet: dict[str, object]) -> None:
+def test_a_node_that_does_not_serve_yet_is_waited_for(not_yet: dict[str, Any]) -> None:
     of_pool = pool("default", startup_taints=(PoolTaint("net/down", "NoSchedule"),))
     decision = plan(with_one(one("Provisioning"), nodes=[node(NAME, of=SMALL, **not_yet)], pools=[of_pool]))
     assert decision.actions == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -41,7 +43,7 @@ from tests.plan.builders import (
 SMALL = offering("small", 2, 4096, 0.01)
 ZONES = tuple(offering("small", 2, 4096, 0.01, location=zone, labels={ZONE: zone}) for zone in ("a", "b", "c"))
 WEB = LabelSelector((Requirement("app", "In", ("web",)),))
-APART_BY_ZONE = {"labels": {"app": "web"}, "anti_affinity": (PodAffinityTerm(ZONE, WEB),)}
+APART_BY_ZONE: dict[str, Any] = {"labels": {"app": "web"}, "anti_affinity": (PodAffinityTerm(ZONE, WEB),)}
 
 
 def test_no_demands() -> None:
@@ -265,7 +267,7 @@ def test_daemon_sets_take_their_share_of_every_new_node() -> None:
         {"priority": -11},
     ],
 )
-def test_pods_that_growth_is_not_asked_about_are_no_demand(other: dict[str, object]) -> None:
+def test_pods_that_growth_is_not_asked_about_are_no_demand(other: dict[str, Any]) -> None:
     decision = scale_up(world([pod("a", **other)], [pool()], [SMALL]))
     assert (decision.actions, decision.notes) == ((), ())
 
@@ -289,7 +291,7 @@ def test_a_pod_nominated_to_a_node_without_room_is_demand() -> None:
 @pytest.mark.parametrize(
     "closed", [{"is_unschedulable": True}, {"is_ready": False}, {"deleted_at": NOW}, {"malformed": "cpu: 'x' is not a quantity"}, {"taints": (Taint("k"),)}]
 )
-def test_a_node_that_takes_no_pods_is_no_room(closed: dict[str, object]) -> None:
+def test_a_node_that_takes_no_pods_is_no_room(closed: dict[str, Any]) -> None:
     decision = scale_up(world([pod("a")], [pool()], [SMALL], [node("default-pool-1", of=SMALL, **closed)]))
     assert len(orders(decision.actions)) == 1
 

@@ -50,14 +50,15 @@ def test_a_burst_is_planned_once_when_it_is_quiet_for_a_second() -> None:
 
 
 def test_a_burst_that_does_not_end_is_planned_after_ten_seconds() -> None:
-    ledger, settings = scaleup.Ledger(), Settings()
+    ledger, settings, again_at = scaleup.Ledger(), Settings(), None
     for tick in range(20):
         snapshot = world([pod(f"p{number}") for number in range(tick + 1)], [pool()], [SMALL], now=NOW + tick * 0.5)
         decision = scale_up(snapshot, ledger, settings)
         assert decision.actions == ()
-        ledger = decision.ledger
-    assert decision.again_at == NOW + 10
-    assert scale_up(replace(snapshot, now=NOW + 10), ledger, settings).actions != ()
+        ledger, again_at = decision.ledger, decision.again_at
+    assert again_at == NOW + 10
+    everybody = world([pod(f"p{number}") for number in range(20)], [pool()], [SMALL], now=NOW + 10)
+    assert scale_up(everybody, ledger, settings).actions != ()
 
 
 def test_pods_whose_request_became_unmet_are_planned_again_without_a_window() -> None:

@@ -14,7 +14,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan import scaleup
 from growth.plan.limits import members
 from growth.plan.survey import identity
-from tests.plan.builders import applied, bound, orders, scale_up
+from tests.plan.builders import AT_ONCE, applied, bound, orders, scale_up
 from tests.plan.worlds import random_world, seeds
 
 EXAMPLES = 100
@@ -102,14 +102,10 @@ def test_every_pod_that_needs_a_place_is_planned_or_told_why_not(seed: int) -> N
     planned = {key for spec in orders(decision.actions) for key in spec.planned_pods}
     spoken_of = {f"{note.about.namespace}/{note.about.name}" for note in decision.notes}
     lodged = {pod.key for pod in snapshot.waiting_pods if (wait := decision.ledger.waits.get(identity(pod))) is not None and wait.lodged_on}
-    asked = scaleup.question(snapshot, scaleup.Ledger(batch=None), settings_at_once())
+    asked = scaleup.question(snapshot, scaleup.Ledger(batch=None), AT_ONCE)
     for hand in asked.classes if asked is not None else ():
         for demand in hand:
             assert demand.pod.key in planned | spoken_of | lodged
-
-
-def settings_at_once() -> scaleup.Settings:
-    return scaleup.Settings(batch_quiet_seconds=0.0)
 
 
 @settings(max_examples=EXAMPLES // 2, deadline=None)

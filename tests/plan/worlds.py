@@ -47,7 +47,8 @@ class WorldMaker:
         nodes, residents = self.nodes_with_pods(sold)
         requests = self.requests(sold, pods)
         nodes += tuple(self.joined(each, sold) for each in requests if self.is_odd())
-        machines = [self.machine(each.name, sold) for each in (*requests, *nodes) if self.chance.random() < 0.5]
+        names = [each.name for each in requests] + [each.name for each in nodes]
+        machines = [self.machine(name, sold) for name in names if self.chance.random() < 0.5]
         removals = [self.removal(each) for each in nodes if self.is_odd()]
         return world(
             (*pods, *residents),

@@ -9,8 +9,9 @@ A tight packing rarely survives a scheduler that spreads. While our taint keeps 
 | initialised, planned pods wait | BindPod for those growth may bind, NominatePod for the others, each once |
 | all of them bound or nominated | after a moment ReadyNode: the start-up taint goes, the others stay |
 
-Growth may bind a pod of the default scheduler, without gates, resource claims and unbound volumes, in a pool that lets it. A pod that is gone,
-bound elsewhere or no longer fits is dropped here and is demand again there. A nomination to a node that is gone is taken back.
+Growth may bind a pod of the default scheduler, without gates, resource claims and unbound volumes, in a pool that lets it, where every rule
+of scheduling still allows it. A pod that is gone, bound elsewhere or no longer fits is dropped here and is demand again there. A nomination to
+a node that is gone is taken back.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from growth.plan.assignments import Expected, expected_nodes
 from growth.plan.catalogue import Place, by_place
 from growth.plan.records import about_pod, seen, seen_pod, sooner
 from growth.plan.rooms import nominated
+from growth.plan.rulecheck import PlacementRules
 from growth.plan.templates import boot_taints, node_labels
 
 _RETRY_SECONDS: Final = 2.0
@@ -53,9 +55,10 @@ class Ledger(Struct, frozen=True):
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    turn = _Turn(snapshot, ledger, settings)
     elsewhere = {pod.key for pods in nominated(snapshot).values() for pod in pods}
-    for expected in expected_nodes(snapshot, snapshot.offerings, elsewhere):
+    on_their_way = expected_nodes(snapshot, snapshot.offerings, elsewhere)
+    turn = _Turn(snapshot, ledger, settings, PlacementRules(snapshot, on_their_way))
+    for expected in on_their_way:
         if expected.is_joined:
             turn.look_at(expected)
     turn.withdraw_stale_nominations()
@@ -74,8 +77,8 @@ def _tidied(ledger: Ledger, last_at: Mapping[str, float], snapshot: Snapshot) ->
 
 
 class _Turn:
-    def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> None:
-        self.snapshot, self.ledger, self.settings = snapshot, ledger, settings
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings, rules: PlacementRules) -> None:
+        self.snapshot, self.ledger, self.settings, self.rules = snapshot, ledger, settings, rules
         self.actions: list[Action] = []
         self.notes: list[Note] = []
         self.again: list[float] = []
@@ -98,7 +101,7 @@ class _Turn:
         not_before = self.ledger.not_before.get(pod.uid, 0.0)
         if self.snapshot.now < not_before:
             self.again.append(not_before)
-        elif pod.uid not in self.ledger.unbindable and may_bind(pod, pool, self.snapshot):
+        elif pod.uid not in self.ledger.unbindable and may_bind(pod, pool, self.snapshot) and self.rules.allow(pod, node.name):
             self.actions.append(BindPod(seen_pod(pod), node.name))
         else:
             self.actions.append(NominatePod(seen_pod(pod), node.name))
