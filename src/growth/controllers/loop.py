@@ -77,6 +77,7 @@ class Loop:
 
     async def tick(self) -> None:
         """Let every row that has a reason look once."""
+        self.journal.record(self.observer.complaints())
         for turn in self.turns:
             if turn.is_due(self.observer.version, self.runtime.now()):
                 with self.metrics.time_row(turn.row.name):

@@ -128,6 +128,14 @@ class Observer:
             machines_at=self.supply.machines_at,
         )
 
+    def complaints(self) -> tuple[Note, ...]:
+        """Every object that could not be read, or not wholly, told on that object; the others are not affected."""
+        found = [each for cache in self._caches.values() for each in cache.malformed.values()]
+        notes = [_complaint(About(each.kind, each.name, each.namespace, each.uid), each.why) for each in found]
+        notes += [_complaint(About("Node", node.name, uid=node.uid), node.malformed) for node in self.nodes.damaged.values()]
+        notes += [_complaint(About("Pod", pod.name, pod.namespace, pod.uid), pod.shape.malformed) for pod in self.pods.damaged.values()]
+        return tuple(notes)
+
     def pool(self, name: str) -> NodePool | None:
         return self.pools.get(name)
 
@@ -162,3 +170,7 @@ class Observer:
 
     def bound(self, pod: str, uid: str, node: str) -> None:
         self.pods.bound(pod, uid, node)
+
+
+def _complaint(about: About, why: str) -> Note:
+    return Note(about, "Malformed", f"cannot be read: {why}", "Warning")

@@ -43,6 +43,7 @@ class Cache(Generic[Noun]):
         self._items: dict[str, Noun] = {}
         self._versions: dict[str, str] = {}  # of nouns that do not carry their own
         self._malformed: dict[str, Malformed] = {}
+        self._damaged: dict[str, Noun] = {}  # nouns that say themselves what could not be read
         self._view: Mapping[str, Noun] | None = None
         self._writes = OwnWrites()
         self._reached = 0  # the server has told everything up to this version
@@ -69,6 +70,11 @@ class Cache(Generic[Noun]):
     @property
     def malformed(self) -> Mapping[str, Malformed]:
         return MappingProxyType(self._malformed)
+
+    @property
+    def damaged(self) -> Mapping[str, Noun]:
+        """Pods and nodes of which a part could not be read."""
+        return MappingProxyType(self._damaged)
 
     @property
     def age_seconds(self) -> float | None:
@@ -187,6 +193,7 @@ class Cache(Generic[Noun]):
             return
         self._items[key] = noun
         self._view = None
+        self._note_damage(key, noun)
         self._replaced(key, held, noun)
         if held is None or not _same_but_version(held, noun):
             self.version += 1
@@ -204,10 +211,17 @@ class Cache(Generic[Noun]):
         if self._malformed.pop(key, None) is not None:
             self.version += 1
         held = self._items.pop(key, None)
+        self._damaged.pop(key, None)
         if held is not None:
             self._view = None
             self.version += 1
             self._replaced(key, held, None)
+
+    def _note_damage(self, key: str, noun: Noun) -> None:
+        if _why_damaged(noun):
+            self._damaged[key] = noun
+        else:
+            self._damaged.pop(key, None)
 
     def _replaced(self, key: str, before: Noun | None, after: Noun | None) -> None:
         """For caches with an index of their own."""
@@ -230,3 +244,7 @@ class Cache(Generic[Noun]):
 def _same_but_version(held: Any, noun: Any) -> bool:
     """Equal in everything growth reads; the version itself is only a precondition for writes."""
     return hasattr(held, "resource_version") and replace(held, resource_version=noun.resource_version) == noun
+
+
+def _why_damaged(noun: Any) -> str:
+    return getattr(noun, "malformed", "") or getattr(getattr(noun, "shape", None), "malformed", "")

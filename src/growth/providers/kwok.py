@@ -1,8 +1,8 @@
 """Machines that are only Node objects: on a cluster where kwok plays the kubelets, making the Node is buying the machine.
 
 Asked by the controllers like any provider; for trials and for tests on a real control plane. The machine's id is the node's name. A machine
-is ours if its Node carries our cluster id; stock and boot times come from the catalogue: each machine takes its own time, by its
-name (until then the Node exists without the annotation that makes kwok play its kubelet, so it is not Ready).
+is ours if its Node carries our cluster id; stock and boot times come from the catalogue. kwok takes up a Node only when it is new, so
+a machine that boots slowly is one whose launch takes long: each takes its own time, by its name.
 
 | the API server says | launch | delete |
 | --- | --- | --- |
@@ -27,7 +27,7 @@ from growth.kube.client import Client
 from growth.kube.errors import AlreadyExists, KubeError, NotFound, NotLeader, Refused, TooManyRequests, Unreachable
 from growth.kube.errors import Conflict as ApiConflict
 from growth.kube.resources import NODES
-from growth.model.instant import InstantError, format_instant, parse_instant
+from growth.model.instant import parse_instant
 from growth.model.labels import HOSTNAME, Labels
 from growth.model.node import OFFERING_LABEL
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL, Machine, Offering
@@ -36,11 +36,10 @@ from growth.model.outcome import Refused as RefusedOutcome
 from growth.model.resources import CPU, Resources, format_amount
 from growth.providers.catalogue import Catalogue
 from growth.providers.contract import Gone, Order, ProviderError
-from growth.runtime import Runtime, Spawned
+from growth.runtime import Runtime
 
 KWOK_ANNOTATION: Final = "kwok.x-k8s.io/node"
 LOCATION_ANNOTATION: Final = "growth.dev/location"
-BOOT_ANNOTATION: Final = "growth.dev/boots-at"
 
 
 class _Metadata(Struct, rename="camel"):
@@ -73,17 +72,13 @@ class KwokProvider:
         self._runtime = runtime
         self._catalogue = msgspec.structs.replace(catalogue, provider=self.name)
         self._offerings = {(offering.name, offering.location): offering for offering in self._catalogue.offerings()}
-        self._booting: dict[str, Spawned] = {}
         self._ordering: dict[str, tuple[str, str]] = {}  # launches under way, which the list may not show yet
 
     async def offerings(self) -> tuple[Offering, ...]:
         return tuple(self._offerings.values())
 
     async def list(self, cluster: str) -> tuple[Machine, ...]:
-        nodes = await self._nodes(cluster)
-        for node in nodes:
-            self._boot_later(node)
-        return tuple(self._machine(node) for node in nodes)
+        return tuple(self._machine(node) for node in await self._nodes(cluster))
 
     async def describe(self, machine_id: str) -> Machine | Gone:
         try:
@@ -99,6 +94,8 @@ class KwokProvider:
         if offering is None:
             return RefusedOutcome(f"the catalogue has no {order.offering} in {order.location}")
         try:
+            shortest, longest = self._catalogue.boot_seconds
+            await self._runtime.sleep(shortest + (longest - shortest) * crc32(order.name.encode()) / 2**32)
             return await self._buy(order, offering)
         finally:
             self._ordering.pop(order.name, None)
@@ -113,7 +110,6 @@ class KwokProvider:
             return await self._adopt(order)
         except (KubeError, ProviderError) as error:
             return _outcome_of(error)
-        self._boot_later(node)
         return Accepted(node.metadata.name)
 
     async def delete(self, machine_id: str) -> Outcome:
@@ -161,18 +157,11 @@ class KwokProvider:
         labels = node.metadata.labels or {}
         if (labels.get(CLUSTER_LABEL), labels.get(REQUEST_UID_LABEL)) != (order.cluster, order.request_uid):
             return RefusedOutcome(f"the name {order.name} is taken by a node of another request")
-        self._boot_later(node)
         return Accepted(node.metadata.name)
 
     def _node_for(self, order: Order, offering: Offering) -> dict[str, Any]:
         ours = {HOSTNAME: order.name, OFFERING_LABEL: order.offering, CLUSTER_LABEL: order.cluster, REQUEST_UID_LABEL: order.request_uid}
-        annotations = {**order.annotations, LOCATION_ANNOTATION: order.location}
-        shortest, longest = self._catalogue.boot_seconds
-        if longest:
-            delay = shortest + (longest - shortest) * crc32(order.name.encode()) / 2**32
-            annotations[BOOT_ANNOTATION] = format_instant(self._runtime.now() + delay)
-        else:
-            annotations[KWOK_ANNOTATION] = "fake"
+        annotations = {**order.annotations, LOCATION_ANNOTATION: order.location, KWOK_ANNOTATION: "fake"}
         amounts = _quantities(order.allocatable or offering.allocatable)
         return {
             "apiVersion": "v1",
@@ -185,32 +174,17 @@ class KwokProvider:
             "status": {"capacity": amounts, "allocatable": amounts},
         }
 
-    def _boot_later(self, node: _Node) -> None:
-        """When its time has come, hand the node to kwok. After a restart the next list sees to those that were on their way."""
-        annotations, name = node.metadata.annotations or {}, node.metadata.name
-        known = self._booting.get(name)
-        if BOOT_ANNOTATION in annotations and KWOK_ANNOTATION not in annotations and (known is None or known.done()):
-            self._booting[name] = self._runtime.spawn(f"boot {name}", self._boot(name, annotations[BOOT_ANNOTATION]))
-
-    async def _boot(self, name: str, boots_at: str) -> None:
-        try:
-            await self._runtime.sleep(max(0.0, parse_instant(boots_at) - self._runtime.now()))
-            await self._client.merge_patch(NODES, name, {"metadata": {"annotations": {KWOK_ANNOTATION: "fake"}}})
-        except (KubeError, InstantError):
-            return  # the next list tries again
-
     def _machine(self, node: _Node) -> Machine:
         metadata = node.metadata
         labels, annotations = metadata.labels or {}, metadata.annotations or {}
         kept: dict[str, str] = {key: labels[key] for key in (CLUSTER_LABEL, REQUEST_UID_LABEL) if key in labels}
-        running = "running" if KWOK_ANNOTATION in annotations else "creating"
         return Machine(
             machine_id=metadata.name,
             name=metadata.name,
             offering=labels.get(OFFERING_LABEL, ""),
             location=annotations.get(LOCATION_ANNOTATION, ""),
             labels=Labels(kept),
-            state="deleting" if metadata.deletion_timestamp else running,
+            state="deleting" if metadata.deletion_timestamp else "running",
             created_at=parse_instant(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
             provider_id=node.spec.provider_id or f"{self.name}://{metadata.name}",
         )
