@@ -48,6 +48,7 @@ class Command(NamedTuple):
 COMMANDS: Final[tuple[Command, ...]] = (
     Command("run", "Run growth against a cluster until it is told to stop."),
     Command("demo", "Watch pending pods become machines, in a cluster that is embedded in this process."),
+    Command("sim", "Run growth in the embedded cluster under random faults and check what must never happen."),
     Command("fits", "Say for cases in JSON lines which nodes a pod may go to, and why not to the others."),
     Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),
     Command("role", "Print ServiceAccount, roles and bindings: the least that growth needs."),

@@ -106,6 +106,17 @@ class Kubelets:
     def _post_ready(self, name: str) -> None:
         self._attempt(lambda: self._verbs.modify(NODE, name, "", self._set_ready, "kubelet", "status"))
 
+    def fall_ill(self, name: str, seconds: float) -> None:
+        """The node is NotReady for a while."""
+
+        def set_not_ready(node: Json) -> None:
+            ill = {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "PLEG is not healthy"}
+            set_condition(node, ill, format_instant(self._verbs.now()))
+
+        if self.is_ready(name):
+            self._attempt(lambda: self._verbs.modify(NODE, name, "", set_not_ready, "kubelet", "status"))
+            after(seconds, lambda: self._make_ready(name))
+
     def is_ready(self, name: str) -> bool:
         node = self._verbs.store.read(NODE, name)
         return node is not None and ready_status(node) == "True"

@@ -42,16 +42,16 @@ def _look_at(task: asyncio.Task[Any]) -> None:
 
 
 class ApiDoor:
-    """The process's connection to the API server."""
+    """The process's connection to the API server; `transport` may be changed for a faulty one before it is used."""
 
     def __init__(self, transport: Transport, runtime: SimRuntime) -> None:
-        self._transport = transport
+        self.transport = transport
         self._runtime = runtime
 
     async def send(self, request: Request) -> Response:
         if request.method == "GET":
-            return await self._transport.send(request)
-        return await send_off(self._transport.send(request), self._runtime)
+            return await self.transport.send(request)
+        return await send_off(self.transport.send(request), self._runtime)
 
 
 class CloudDoor:
@@ -76,6 +76,10 @@ class CloudDoor:
     async def delete_server(self, server_id: str) -> None:
         await send_off(self._cloud.delete_server(server_id), self._runtime)
 
+    def servers_of_all(self) -> list[Server]:
+        """For planted bugs: what a careless list would show."""
+        return list(getattr(self._cloud, "servers", {}).values())
+
 
 class GrowthProcess:
     """One life of growth. `transport` may be a faulty one; the default is the API server itself."""
@@ -94,7 +98,8 @@ class GrowthProcess:
         door = CloudDoor(cloud or cluster.cloud, self.runtime)
         name = cluster.world.catalogue.provider
         opens = provider_for or (lambda _client, runtime: SimulatedProvider(door, runtime, name))
-        self.growth = Growth(ApiDoor(transport or cluster.api, self.runtime), self.runtime, opens, installation)
+        self.door = ApiDoor(transport or cluster.api, self.runtime)
+        self.growth = Growth(self.door, self.runtime, opens, installation)
         self._running: Spawned | None = None
 
     @property

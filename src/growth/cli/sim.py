@@ -1,0 +1,99 @@
+"""`growth sim`: seeds of trouble in the embedded cluster. Says which laws were broken, and how to see it again."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Annotated
+
+import structlog
+from cyclopts import Parameter
+
+from growth.sim.mutants import MUTANTS, hunt
+from growth.sim.simulation import CALM, Report, simulate
+
+_LAWS_SHOWN = 5
+
+
+def sim(
+    *,
+    seeds: Annotated[int, Parameter(help="How many seeds to run, from the first one on.")] = 20,
+    first: Annotated[int, Parameter(help="The first seed.")] = 0,
+    seed: Annotated[str | None, Parameter(help="Run this one seed only.")] = None,
+    trace: Annotated[bool, Parameter(negative="", help="With --seed: print everything that happens.")] = False,
+    calm: Annotated[bool, Parameter(negative="", help="Users only, no faults.")] = False,
+    mutants: Annotated[bool, Parameter(negative="", help="Plant bugs, one after the other: each must be caught.")] = False,
+    jobs: Annotated[int, Parameter(help="Processes; 0: as many as there are processors.")] = 0,
+) -> int:
+    """Run growth in the embedded cluster under random faults and check the laws after every write."""
+    _be_quiet()
+    if mutants:
+        return _hunt_all(jobs)
+    if seed is not None:
+        return _run_one(seed, trace, calm)
+    return _run_many(range(first, first + seeds), calm, jobs)
+
+
+def _be_quiet() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+def _workers(jobs: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(jobs or os.cpu_count() or 1, multiprocessing.get_context("spawn"), initializer=_be_quiet)
+
+
+def _run_one(seed: str, trace: bool, calm: bool) -> int:
+    report = simulate(seed, print if trace else lambda _line: None, wish=CALM if calm else None)
+    print(f"seed {seed}: scenarios {', '.join(report.scenarios)}; faults {', '.join(report.faults) or 'none'}; trace {report.trace_hash}")
+    _print_ending(report, calm)
+    return 0 if report.succeeded else 1
+
+
+def _run_many(seeds: range, calm: bool, jobs: int) -> int:
+    began, failed, settled, machines, virtual = time.monotonic(), 0, [0.0], 0, 0.0
+    for report in _reports(seeds, calm, jobs):
+        machines += report.machines
+        virtual += report.virtual_seconds
+        settled.append(report.settled_after_seconds or 0.0)
+        if not report.succeeded:
+            failed += 1
+            _print_ending(report, calm)
+    hours = virtual / 3600
+    print(f"{len(seeds)} seeds, {failed} failed; {machines} machines in {hours:.1f} virtual hours; settled within {max(settled):.0f} s of the last fault")
+    print(f"{time.monotonic() - began:.0f} s")
+    return 1 if failed else 0
+
+
+def _reports(seeds: range, calm: bool, jobs: int) -> Iterator[Report]:
+    with _workers(jobs) as workers:
+        yield from workers.map(_simulate, [str(seed) for seed in seeds], [calm] * len(seeds))
+
+
+def _simulate(seed: str, calm: bool) -> Report:
+    return simulate(seed, wish=CALM if calm else None)
+
+
+def _print_ending(report: Report, calm: bool) -> None:
+    if report.succeeded:
+        print(f"  all laws held; settled {report.settled_after_seconds:.0f} s after the last fault")
+        return
+    print(f"seed {report.seed} FAILED: {len(report.violations)} violations ({', '.join(report.scenarios)})")
+    for violation in report.violations[:_LAWS_SHOWN]:
+        print(f"  {violation}")
+    print(f"  see it again: growth sim --seed {report.seed} --trace{' --calm' if calm else ''}")
+
+
+def _hunt_all(jobs: int) -> int:
+    """Every planted bug must break a law within its seeds."""
+    missed = 0
+    with _workers(jobs) as workers:
+        for name, found in zip(MUTANTS, workers.map(hunt, MUTANTS), strict=True):
+            missed += found is None
+            caught = f"caught by seed {found.seed}: {found.violations[0].law}: {found.violations[0].what}" if found else "NOT CAUGHT"
+            print(f"{name:<34} {caught[:150]}", flush=True)
+    print(f"{len(MUTANTS)} planted bugs, {missed} not caught")
+    return 1 if missed else 0

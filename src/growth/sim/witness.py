@@ -1,0 +1,134 @@
+"""What happened so far that a law needs to know? Watches every write and every call, judges nothing.
+
+Asked by `sim/laws`. Everything here is the world's own truth: objects as stored, servers as they are, calls as they arrived.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from growth.kube.codec import Codec
+from growth.kube.transport import Request
+from growth.model.node import POOL_LABEL, Node
+from growth.model.nodepool import PAUSED
+from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL
+from growth.model.pod import Pod
+from growth.providers.simulated import Server
+from growth.sim.cluster import Cluster
+from growth.sim.kinds import BY_NAME, NAMESPACE, NODE, POD, Json
+from growth.sim.kubelet import ready_status
+from growth.sim.routes import Route, split
+from growth.sim.store import Key, Write
+
+GROWTH: Final = "growth"
+REQUEST, REMOVAL, POOL = (BY_NAME[name] for name in ("NodeRequest", "NodeRemovalRequest", "NodePool"))
+
+
+class Witness:
+    """The memory of one simulation."""
+
+    def __init__(self, cluster: Cluster, installation: str = "growth") -> None:
+        self.cluster = cluster
+        namespace = cluster.store.read(NAMESPACE, "kube-system")
+        self.cluster_id = f"{namespace['metadata']['uid']}-{installation}" if namespace else ""
+        self.pods: dict[Key, Pod] = {}
+        self.bound: dict[str, dict[Key, Pod]] = {}  # by node
+        self.bound_at: dict[str, float] = {}  # by pod UID
+        self.waited_at: dict[Key, float] = {}  # when the pod was last seen without a node
+        self.evicted: dict[str, None] = {}  # UIDs of pods whose eviction growth asked for
+        self.requests: dict[str, Json] = {}  # NodeRequests by name, also those that are gone
+        self.pools: dict[str, Json] = {}
+        self.paused_since: dict[str, float] = {}
+        self.ready_since: dict[str, float] = {}  # nodes, by name: Ready for the first time
+        self.served: dict[str, dict[str, None]] = {}  # node → owners of pods that were bound to it
+        self.owner_of: dict[Key, str] = {}  # pods, also those that are gone → UID of their controller
+        self.abandoned: dict[str, None] = {}  # machines whose node a user deleted by hand
+        self.live_reads: dict[str, float] = {}  # what growth read live, and when
+        self.known_offerings = {(one.name, one.location): one for one in cluster.world.catalogue.offerings()}
+        self._codec = Codec()
+        cluster.store.on_write(self._see)
+        cluster.api.on_request(self._hear)
+
+    @property
+    def now(self) -> float:
+        return self.cluster.runtime.monotonic()
+
+    # --------------------------------------------------------------------------------------------------------- what it sees
+
+    def _see(self, write: Write) -> None:
+        if write.kind is POD:
+            self._see_pod(write)
+        elif write.kind is REQUEST:
+            self.requests[write.key[1]] = write.item
+        elif write.kind is POOL:
+            self._see_pool(write)
+        elif write.kind is NODE and write.type == "DELETED" and write.actor == "user":
+            self.abandoned[write.key[1]] = None
+        elif write.kind is NODE and ready_status(write.item) == "True":
+            self.ready_since.setdefault(write.key[1], self.now)
+
+    def _see_pool(self, write: Write) -> None:
+        self.pools[write.key[1]] = write.item
+        is_paused = (write.item["metadata"].get("annotations") or {}).get(PAUSED) == "true" and write.type != "DELETED"
+        if is_paused:
+            self.paused_since.setdefault(write.key[1], self.now)
+        else:
+            self.paused_since.pop(write.key[1], None)
+
+    def _see_pod(self, write: Write) -> None:
+        before = self.pods.pop(write.key, None)
+        if before is not None:
+            self.bound.get(before.node_name, {}).pop(write.key, None)
+        stored = self.cluster.store.get(POD, write.key[1], write.key[0])
+        if write.type == "DELETED" or stored is None:
+            if before is not None and not before.node_name:
+                self.waited_at[write.key] = self.now
+            return
+        pod = self._codec.decode_pod(stored.data)
+        self.pods[write.key] = pod
+        self.owner_of[write.key] = pod.owner.uid if pod.owner else pod.uid
+        if pod.node_name:
+            self.bound.setdefault(pod.node_name, {})[write.key] = pod
+            self.bound_at.setdefault(pod.uid, self.now)
+            self.served.setdefault(pod.node_name, {})[self.owner_of[write.key]] = None
+        if before is None or (before.node_name == "" and pod.node_name):
+            self.waited_at[write.key] = self.now
+
+    def _hear(self, request: Request, route: Route) -> None:
+        if route.subresource == "eviction" and request.headers.get("user-agent", "").startswith(GROWTH):
+            pod = self.pods.get((route.namespace, route.name))
+            if pod is not None:
+                self.evicted[pod.uid] = None
+
+    def hear_read(self, request: Request) -> None:
+        """A read by growth that the API server answered."""
+        parts, query = split(request.path)
+        self.live_reads["/".join(parts) + (f"?{query['fieldSelector']}" if "fieldSelector" in query else "")] = self.now
+
+    # -------------------------------------------------------------------------------------------------------- what it knows
+
+    def waited_within(self, key: Key, seconds: float) -> bool:
+        """Was there such a pod without a node lately?"""
+        pod = self.pods.get(key)
+        return (pod is not None and not pod.node_name) or self.now - self.waited_at.get(key, -1e9) <= seconds
+
+    def our_servers(self) -> list[Server]:
+        """Servers that carry our cluster id and are not going."""
+        return [server for server in self.cluster.cloud.servers.values() if server.labels.get(CLUSTER_LABEL) == self.cluster_id and server.status != "deleting"]
+
+    def is_foreign(self, server: Server) -> bool:
+        """Neither marked as ours nor for a pool."""
+        return server.labels.get(CLUSTER_LABEL) != self.cluster_id and POOL_LABEL not in server.template.labels
+
+    def servers_of(self, pool: str) -> list[Server]:
+        return [server for server in self.our_servers() if server.template.labels.get(POOL_LABEL) == pool]
+
+    def request_uid(self, server: Server) -> str:
+        return server.labels.get(REQUEST_UID_LABEL, "")
+
+    def node(self, name: str) -> Node | None:
+        stored = self.cluster.store.get(NODE, name)
+        return None if stored is None else self._codec.decode_node(stored.data)
+
+    def removal_of(self, machine_id: str) -> Json | None:
+        return next((one for one in self.cluster.store.read_all(REMOVAL) if one["spec"].get("machineID") == machine_id), None)
