@@ -64,7 +64,7 @@ async def _serve(configuration: Configuration, kubeconfig: Path | None, context:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     try:
-        async with HttpTransport(connection) as transport, _leadership(configuration, connection, runtime) as leads:
+        async with HttpTransport(connection) as transport, _leadership(configuration, connection, runtime, stopping) as leads:
             growth = Growth(transport, runtime, _provider_for(configuration), _installation(configuration), leads)
             await _until(stopping, growth, configuration, runtime)
     finally:
@@ -96,7 +96,9 @@ async def _freeze_when_full(growth: Growth, runtime: Runtime) -> None:
 
 
 @asynccontextmanager
-async def _leadership(configuration: Configuration, connection: Connection, runtime: Runtime) -> AsyncIterator[Callable[[], bool]]:
+async def _leadership(
+    configuration: Configuration, connection: Connection, runtime: Runtime, stopping: asyncio.Event
+) -> AsyncIterator[Callable[[], bool]]:
     """Whether this process may write: always, or while it holds the Lease."""
     if not configuration.leader_election:
         yield lambda: True
@@ -111,10 +113,19 @@ async def _leadership(configuration: Configuration, connection: Connection, runt
 
     thread = ElectionThread(Fence(runtime.monotonic), open_election)
     thread.start()
+    runtime.spawn("lease watch", _stop_without_lease(thread, runtime, stopping))
     try:
         yield thread.fence.holds
     finally:
         await asyncio.to_thread(thread.stop)
+
+
+async def _stop_without_lease(thread: ElectionThread, runtime: Runtime, stopping: asyncio.Event) -> None:
+    """A dead thread renews no more: end, to be started again."""
+    while thread.alive:
+        await runtime.sleep(1.0)
+    log.error("the lease is no longer renewed")
+    stopping.set()
 
 
 def _provider_for(configuration: Configuration) -> Callable[[Client, Runtime], Provider]:
