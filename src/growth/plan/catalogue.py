@@ -28,11 +28,11 @@ def by_place(offerings: Iterable[Offering]) -> dict[Place, Offering]:
     return {(offering.name, offering.location): offering for offering in offerings}
 
 
-def learn(snapshot: Snapshot, known: Learned) -> Learned:
-    """What live nodes show now; of an offering without any, what was known before."""
+def learn(snapshot: Snapshot, known: Learned, nodes: Iterable[Node]) -> Learned:
+    """What these live nodes show now; of an offering without any, what was known before."""
     promised = {offering.name: offering.allocatable for offering in snapshot.offerings}
     lacking: dict[str, Resources] = {}
-    for node in snapshot.nodes.values():
+    for node in nodes:
         name = node.labels.get(OFFERING_LABEL, "")
         if name in promised and _speaks_for_its_kind(node):
             lack = _lack(promised[name], node, snapshot.now)

@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from growth.model.node import OFFERING_LABEL, POOL_LABEL
+from growth.model.node import OFFERING_LABEL, POOL_LABEL, Node
 from growth.model.nodepool import NodePool, PoolLimits
 from growth.model.noderequest import READY, UNMET, NodeRequest, NodeRequestSpec
 from growth.model.offering import Machine, Offering
@@ -40,6 +40,7 @@ class Member(Struct, frozen=True, gc=False):
     offering: str
     allocatable: Resources = NOTHING
     price_per_hour: float = 0.0
+    count: int = 1
 
 
 class Allowance(Struct, frozen=True):
@@ -62,21 +63,30 @@ class Allowance(Struct, frozen=True):
 
 def members(snapshot: Snapshot) -> tuple[Member, ...]:
     """Everybody who counts, once each, by name."""
-    sold = _sold(snapshot.offerings)
+    price_list = _PriceList(snapshot.offerings)
     found: dict[str, Member] = {}
     for machine in snapshot.machines.values():
-        found[machine.name] = _member(machine.name, pool_of_machine(machine), machine.offering, machine.location, sold)
+        if machine.name not in snapshot.nodes:
+            found[machine.name] = price_list.member(machine.name, pool_of_machine(machine), machine.offering, machine.location)
     for removal in snapshot.removals.values():
-        found.setdefault(removal.name, _member(removal.name, removal.spec.pool, removal.spec.offering, "", sold))
+        found.setdefault(removal.name, price_list.member(removal.name, removal.spec.pool, removal.spec.offering, ""))
     for request in snapshot.requests.values():
         if counts(request, snapshot):
-            found[request.name] = _of_request(request, sold)
+            found[request.name] = price_list.of_order(request.name, request.spec)
     for node in snapshot.nodes.values():
         if node.pool:
-            known = found[node.name].offering if node.name in found else ""
-            offering = node.labels.get(OFFERING_LABEL, known)
-            found[node.name] = _member(node.name, node.pool, offering, _location(node.name, snapshot), sold, node.allocatable)
+            found[node.name] = _of_node(node, snapshot, price_list)
+        elif node.name in snapshot.machines and node.name not in found:
+            machine = snapshot.machines[node.name]
+            found[node.name] = price_list.member(node.name, pool_of_machine(machine), machine.offering, machine.location)
     return tuple(found[name] for name in sorted(found))
+
+
+def _of_node(node: Node, snapshot: Snapshot, price_list: _PriceList) -> Member:
+    machine, request = snapshot.machines.get(node.name), snapshot.requests.get(node.name)
+    known = machine.offering if machine is not None else request.spec.target_offering if request is not None else ""
+    location = machine.location if machine is not None else request.spec.location if request is not None else ""
+    return price_list.member(node.name, node.pool, node.labels.get(OFFERING_LABEL, known), location, node.allocatable)
 
 
 def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
@@ -91,16 +101,6 @@ def pool_of_machine(machine: Machine) -> str:
     return machine.labels.get(POOL_LABEL, "") or machine.name.rpartition(_POOL_MARK)[0]
 
 
-def _location(name: str, snapshot: Snapshot) -> str:
-    machine, request = snapshot.machines.get(name), snapshot.requests.get(name)
-    return machine.location if machine is not None else request.spec.location if request is not None else ""
-
-
-def _of_request(request: NodeRequest, sold: Mapping[Place, Offering]) -> Member:
-    spec = request.spec
-    return _member(request.name, spec.pool, spec.target_offering, spec.location, sold, ordered_amounts(spec))
-
-
 def ordered_amounts(spec: NodeRequestSpec) -> Resources:
     """What was ordered, as far as it can be read."""
     try:
@@ -109,18 +109,28 @@ def ordered_amounts(spec: NodeRequestSpec) -> Resources:
         return NOTHING
 
 
-def _sold(offerings: Iterable[Offering]) -> dict[Place, Offering]:
-    """By place; where only the name is known, the dearest location counts."""
-    listed = sorted(offerings, key=lambda offering: offering.price_per_hour)
-    return {**{(offering.name, ""): offering for offering in listed}, **by_place(listed)}
+class _PriceList:
+    """What each offering promises. Thousands of nodes share a few amounts, so each pair is compared once."""
 
+    def __init__(self, offerings: Iterable[Offering]) -> None:
+        listed = sorted(offerings, key=lambda offering: offering.price_per_hour)
+        by_name: dict[Place, Offering] = {(offering.name, ""): offering for offering in listed}  # the dearest, where only the name is known
+        self._sold = {**by_name, **by_place(listed)}
+        self._larger: dict[tuple[Resources, Resources], Resources] = {}
 
-def _member(name: str, pool: str, offering: str, location: str, sold: Mapping[Place, Offering], known: Resources = NOTHING) -> Member:
-    """Of what is promised and what is known the larger counts, so that a limit holds either way."""
-    promised = sold.get((offering, location)) or sold.get((offering, ""))
-    if promised is None:
-        return Member(name, pool, offering, known)
-    return Member(name, pool, offering, promised.allocatable.at_least(known), promised.price_per_hour)
+    def member(self, name: str, pool: str, offering: str, location: str, known: Resources = NOTHING) -> Member:
+        """Of what is promised and what is known the larger counts, so that a limit holds either way."""
+        promised = self._sold.get((offering, location)) or self._sold.get((offering, ""))
+        if promised is None:
+            return Member(name, pool, offering, known)
+        pair = (promised.allocatable, known)
+        larger = self._larger.get(pair)
+        if larger is None:
+            larger = self._larger[pair] = promised.allocatable.at_least(known)
+        return Member(name, pool, offering, larger, promised.price_per_hour)
+
+    def of_order(self, name: str, spec: NodeRequestSpec) -> Member:
+        return self.member(name, spec.pool, spec.target_offering, spec.location, ordered_amounts(spec))
 
 
 # ----------------------------------------------------------------------------------------------------------------- what is left
@@ -137,8 +147,9 @@ def allowances(pools: Mapping[str, NodePool], overall: PoolLimits, present: Iter
             for choice in pool.spec.server_types
             if choice.max is not None
         )
-    used = tuple(present)
-    return tuple(_used_up(each, used) for each in whole if _is_limited(each))
+    limited = [each for each in whole if _is_limited(each)]
+    used = _usage(present) if limited else {}
+    return tuple(_used_up(each, used) for each in limited)
 
 
 def _is_limited(allowance: Allowance) -> bool:
@@ -155,9 +166,22 @@ def _allowance(name: str, pool: str, limits: PoolLimits) -> Allowance:
     return Allowance(name, pool, nodes=limits.nodes, resources=resources, price_per_hour=price)
 
 
-def _used_up(allowance: Allowance, present: tuple[Member, ...]) -> Allowance:
+def _usage(present: Iterable[Member]) -> dict[tuple[str, str], Member]:
+    """Everybody of one pool and offering as one: many nodes, few kinds."""
+    found: dict[tuple[str, str], list[Member]] = {}
     for member in present:
-        if allowance.covers(member.pool, member.offering):
+        found.setdefault((member.pool, member.offering), []).append(member)
+    return {kind: _together(kind, some) for kind, some in found.items()}
+
+
+def _together(kind: tuple[str, str], some: list[Member]) -> Member:
+    amounts = Resources({name: sum(member.allocatable[name] for member in some) for name in (CPU, MEMORY)})
+    return Member("", *kind, amounts, sum(member.price_per_hour for member in some), len(some))
+
+
+def _used_up(allowance: Allowance, used: Mapping[tuple[str, str], Member]) -> Allowance:
+    for kind, member in used.items():
+        if allowance.covers(*kind):
             allowance = with_member(allowance, member)
     return allowance
 
@@ -168,7 +192,7 @@ def with_member(allowance: Allowance, member: Member) -> Allowance:
         allowance.name,
         allowance.pool,
         allowance.server_type,
-        None if allowance.nodes is None else allowance.nodes - 1,
+        None if allowance.nodes is None else allowance.nodes - member.count,
         {name: left - member.allocatable[name] for name, left in allowance.resources.items()},
         None if allowance.price_per_hour is None else allowance.price_per_hour - member.price_per_hour,
         allowance.malformed,
@@ -197,9 +221,9 @@ def why_not_one_more(allowance: Allowance, member: Member) -> str | None:
 
 def why_over_limit(pool: NodePool, spec: NodeRequestSpec, machines: Iterable[Machine], offerings: Iterable[Offering], overall: PoolLimits | None = None) -> str:
     """Would one more machine break a limit, by the provider's own list? Asked by the gate, last of all. Empty: no."""
-    sold = _sold(offerings)
-    present = [_member(machine.name, pool_of_machine(machine), machine.offering, machine.location, sold) for machine in machines]
-    wanted = _member("", spec.pool, spec.target_offering, spec.location, sold, ordered_amounts(spec))
+    price_list = _PriceList(offerings)
+    present = [price_list.member(machine.name, pool_of_machine(machine), machine.offering, machine.location) for machine in machines]
+    wanted = price_list.of_order("", spec)
     left = allowances({pool.name: pool}, overall or PoolLimits(), present)
     return next(filter(None, (why_not_one_more(each, wanted) for each in left)), "")
 

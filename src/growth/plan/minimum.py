@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from growth.model.node import OFFERING_LABEL
 from growth.model.nodepool import NodePool, ServerTypeChoice
 from growth.model.offering import Offering
 from growth.model.snapshot import Snapshot
@@ -16,6 +17,22 @@ from growth.plan.limits import Allowance, Member, why_not_one_more, with_member
 from growth.plan.offers import Market, member_of
 from growth.plan.pools import server_type_of
 from growth.solver.problem import Choice
+
+
+def lacks_minimum(snapshot: Snapshot) -> bool:
+    """Is any minimum not kept? A cheap look, before everything is counted exactly."""
+    least = {(pool.name, choice.name.lower()): choice.min for pool in snapshot.pools.values() for choice in pool.spec.server_types if choice.min}
+    if not least:
+        return False
+    for node in snapshot.nodes.values():
+        kind = (node.pool, server_type_of(node.labels.get(OFFERING_LABEL, "")))
+        if kind in least and _stays(node.name, snapshot):
+            least[kind] -= 1
+    for request in snapshot.requests.values():
+        kind = (request.spec.pool, server_type_of(request.spec.target_offering))
+        if kind in least and request.name not in snapshot.nodes and _stays(request.name, snapshot):
+            least[kind] -= 1
+    return any(count > 0 for count in least.values())
 
 
 def missing_minimum(

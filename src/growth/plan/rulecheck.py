@@ -23,11 +23,10 @@ class PlacementRules:
         self._snapshot = snapshot
         self._expected = {each.node.name: each for each in expected}
         self._known: Neighbours | None = None
-        shapes = {pod.shape for pods in snapshot.pods_by_node.values() for pod in pods}
-        self._someone_repels = any(shape.anti_affinity for shape in shapes | {pod.shape for each in self._expected.values() for pod in each.planned})
+        self._someone_repels: bool | None = None
 
     def allow(self, pod: Pod, node_name: str) -> bool:
-        if not (self._someone_repels or _looks_around(pod.shape)):
+        if not (_looks_around(pod.shape) or self._does_someone_repel()):
             return True
         neighbours = self._neighbours()
         planned = replace(pod, node_name=node_name)
@@ -35,6 +34,13 @@ class PlacementRules:
         reason = neighbours.why_not(neighbours.class_of_pod(pod), neighbours.table.index[node_name])
         neighbours.add_pod(planned)
         return reason is None
+
+    def _does_someone_repel(self) -> bool:
+        if self._someone_repels is None:
+            placed = {pod.shape for pods in self._snapshot.pods_by_node.values() for pod in pods}
+            planned = {pod.shape for each in self._expected.values() for pod in each.planned}
+            self._someone_repels = any(shape.anti_affinity for shape in placed | planned)
+        return self._someone_repels
 
     def _neighbours(self) -> Neighbours:
         if self._known is None:

@@ -46,14 +46,22 @@ class Ledger(Struct, frozen=True):
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     turn = _Turn(snapshot, ledger, settings)
-    ours = [node for _, node in sorted(snapshot.nodes.items()) if is_ours(node, snapshot) and not _is_left_alone(node, snapshot)]
-    for node in ours:
-        if node.is_marked:
-            turn.look_at_marked(node)
-    for node in sorted(ours, key=lambda each: (-turn.price(each), each.name)):
-        if not node.is_marked:
-            turn.look_at_unmarked(node)
+    ours = [node for node in snapshot.nodes.values() if _is_worth_a_look(node, snapshot)]
+    for node in sorted((each for each in ours if each.is_marked), key=lambda each: each.name):
+        turn.look_at_marked(node)
+    for node in sorted((each for each in ours if not each.is_marked), key=lambda each: (-turn.price(each), each.name)):
+        turn.look_at_unmarked(node)
     return Decision(Ledger(turn.wanted_since), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
+
+
+def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
+    """Most nodes work, are not marked and need not go: they are passed over quickly."""
+    pool = snapshot.pools.get(node.pool)
+    if pool is None:
+        return False
+    must_go = pool.deleted_at is not None or pool.spec.expire_after_seconds is not None
+    is_busy = any(pod.counts_as_work for pod in snapshot.pods_by_node.get(node.name, ()))
+    return (must_go or not is_busy or node.is_marked) and is_ours(node, snapshot) and not _is_left_alone(node, snapshot)
 
 
 def _is_left_alone(node: Node, snapshot: Snapshot) -> bool:

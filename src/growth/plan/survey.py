@@ -19,7 +19,7 @@ from growth.plan.assignments import Expected, expected_nodes
 from growth.plan.catalogue import Learned, Place, by_place, corrected, learn
 from growth.plan.demand import Demand, Problem, demands
 from growth.plan.limits import Allowance, allowances, members
-from growth.plan.minimum import missing_minimum
+from growth.plan.minimum import lacks_minimum, missing_minimum
 from growth.plan.offers import Market, open_market, struck_since
 from growth.plan.outlook import Outlook
 from growth.plan.patience import Wait, is_over, with_prospects
@@ -79,10 +79,19 @@ def identity(pod: Pod) -> str:
 
 
 def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
+    """Quick where nobody waits: then there is nothing to weigh but `min`."""
+    someone_waits = any(pod.unschedulable_at is not None for pod in snapshot.waiting_pods)
+    young = (snapshot.nodes[name] for name in snapshot.requests if name in snapshot.nodes)
+    learned = learn(snapshot, ledger.learned, snapshot.nodes.values() if someone_waits else young)
+    ledger = replace(ledger, learned=learned, struck_at=struck_since(snapshot, ledger.struck_at, settings))
+    if someone_waits or lacks_minimum(snapshot):
+        return _whole_survey(snapshot, ledger, settings)
+    return Survey(replace(ledger, in_vain={}, batch=None), {}, (), {}, (), Market((), {}, None), (), (), (), None, None)
+
+
+def _whole_survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
     now = snapshot.now
-    learned = learn(snapshot, ledger.learned)
-    offerings = corrected(snapshot.offerings, learned)
-    promised = by_place(snapshot.offerings)
+    offerings = corrected(snapshot.offerings, ledger.learned)
     in_vain = observe(snapshot, ledger.in_vain)
     verdict = judge(in_vain, now)
     lodged = _lodged(snapshot, ledger)
@@ -90,13 +99,12 @@ def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
     expected = expected_nodes(snapshot, offerings, holding)
     placed = holding | {pod.key for each in expected for pod in each.planned}
     found = demands(snapshot.waiting_pods, placed, snapshot.pools, offerings, settings.priority_cutoff, verdict.barred)
-    present = members(snapshot)
+    present, promised = members(snapshot), by_place(snapshot.offerings)
     allowed = allowances(snapshot.pools, settings.limits, present)
-    struck_at = struck_since(snapshot, ledger.struck_at, settings)
-    market = open_market(snapshot, _pools_in_question(found.wanted, snapshot.pools, ledger, now), offerings, struck_at, settings)
-    taught = replace(ledger, learned=learned, in_vain=in_vain, struck_at=struck_at)
+    market = open_market(snapshot, _pools_in_question(found.wanted, snapshot.pools, ledger, now), offerings, ledger.struck_at, settings)
     gathered = Survey(
-        taught, promised, expected, lodged, allowed, market, missing_minimum(snapshot, market, present, allowed, promised),
+        replace(ledger, in_vain=in_vain), promised, expected, lodged, allowed, market,
+        missing_minimum(snapshot, market, present, allowed, promised),
         found.wanted, found.problems, None, sooner(market.reopens_at, *(at for at in ledger.closed.values() if at > now)),
     )  # fmt: skip
     return _with_batch(_with_patience(gathered, snapshot, verdict, settings), now, settings)
