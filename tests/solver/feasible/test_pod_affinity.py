@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from growth.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, Requirement
@@ -97,7 +99,8 @@ def test_an_absent_selector_matches_no_pod() -> None:
 @pytest.mark.parametrize("part", ["affinity", "anti_affinity", "preferred_affinity"])
 def test_a_waiting_pod_with_a_malformed_term_goes_nowhere_and_says_why(part: str) -> None:
     term = PodAffinityTerm(HOSTNAME, BROKEN)
-    refused = refusal(pod(**{part: (PreferredPods(1, term) if part.startswith("preferred") else term,)}), node())
+    parts: dict[str, Any] = {part: (PreferredPods(1, term) if part.startswith("preferred") else term,)}
+    refused = refusal(pod(**parts), node())
     assert refused is not None
     assert refused.kind is Kind.MALFORMED
     assert "needs values" in str(refused)

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import Resources
@@ -21,7 +20,11 @@ def roomy(**amounts: int) -> Node:
 
 
 def asking(node_name: str = "", **amounts: int) -> Pod:
-    return Pod("new", PodShape(labels=Labels(), requests=Resources(amounts)), node_name=node_name)
+    return asking_for(amounts, node_name)
+
+
+def asking_for(amounts: dict[str, int], node_name: str = "") -> Pod:
+    return Pod("new", PodShape(requests=Resources(amounts)), node_name=node_name)
 
 
 def test_exactly_full_fits_and_one_unit_more_does_not() -> None:
@@ -45,7 +48,7 @@ def test_a_pod_that_asks_for_nothing_fits_an_overcommitted_node() -> None:
 
 
 def test_a_resource_that_no_node_has_is_short_everywhere() -> None:
-    refused = why_not(asking(**{"example.com/gpu": 1}), roomy(), Neighbours([roomy()]))
+    refused = why_not(asking_for({"example.com/gpu": 1}), roomy(), Neighbours([roomy()]))
     assert refused is not None
     assert refused.phrases == ("insufficient example.com/gpu",)
 
@@ -67,7 +70,7 @@ def test_the_scheduler_counts_such_a_resource(name: str) -> None:
 @pytest.mark.parametrize("name", ["storage", "gpu", "pods", "requests.cpu", "requests.example.com/gpu", "example.com/", "Example.com/gpu!"])
 def test_the_scheduler_passes_over_such_a_resource(name: str) -> None:
     assert not is_counted(name)
-    assert why_not(asking(**{name: 5}), roomy(), Neighbours([roomy()])) is None
+    assert why_not(asking_for({name: 5}), roomy(), Neighbours([roomy()])) is None
 
 
 def test_amounts_beyond_any_machine_do_not_overflow() -> None:

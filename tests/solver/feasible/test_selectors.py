@@ -101,9 +101,12 @@ def test_a_field_takes_in_or_not_in_with_one_value() -> None:
 
 
 @given(st.text(max_size=80), st.sampled_from([*ON_NODES, "", "Nonsense"]), st.lists(st.text(max_size=80), max_size=3), st.none() | st.text(max_size=20))
-def test_no_text_makes_a_selector_raise(key: str, operator: str, values: list[str], value: str | None) -> None:
+def test_no_text_makes_a_selector_raise_and_a_malformed_one_matches_nothing(key: str, operator: str, values: list[str], value: str | None) -> None:
     requirement = Requirement(key, operator, tuple(values))
-    if not why_malformed(requirement, ON_NODES):
-        holds(requirement, value)
-    read_selector(LabelSelector((requirement,))).matches({key: value or ""})
-    why_term_malformed(NodeSelectorTerm((requirement,), (requirement,)))
+    selector = read_selector(LabelSelector((requirement,)))
+    labels = {} if value is None else {key: value}
+    if why_malformed(requirement, ON_LABELS):
+        assert not selector.matches(labels)
+    else:
+        assert selector.matches(labels) is holds(requirement, value)
+    assert bool(why_term_malformed(NodeSelectorTerm((requirement,)))) is bool(why_malformed(requirement, ON_NODES))

@@ -83,7 +83,7 @@ def test_only_nodes_that_have_all_keys_count() -> None:
 
 
 def test_nodes_the_pod_may_not_use_count_only_if_the_policy_ignores_affinity() -> None:
-    wants = {"node_affinity": (term(Requirement(ZONE, "In", ("z1", "z2"))),)}
+    wants: dict[str, Any] = {"node_affinity": (term(Requirement(ZONE, "In", ("z1", "z2"))),)}
     bound = (pod("p", "a"), pod("q", "b"))
     assert fitting(pod(spread=(level(),), **wants), NODES, *bound) == "ab"
     assert fitting(pod(spread=(level(node_affinity_policy="Ignore"),), **wants), NODES, *bound) == ""

@@ -40,6 +40,12 @@ class AttachmentBook:
             _count(held, index, amount)
             _count(self._attached.setdefault(attachment.driver, {}), index, (before + amount > 0) - (before > 0))
 
+    def clear(self) -> None:
+        """Nothing is attached any more; the limits stay."""
+        self._holders.clear()
+        self._attached.clear()
+        self._uncountable.clear()
+
     def forget_node(self, index: int) -> None:
         """The last node is taken off the table."""
         for limits in self._limits.values():

@@ -169,5 +169,5 @@ class InterPodAffinity(NodeRule):
         for term, counter in self._apart:
             if counter.at(index) > 0:
                 return refusal(Kind.ANTIAFFINITY, self.rule, str(term), f"didn't match pod anti-affinity {term}")
-        term = next(repeller.term for repeller in self.repellers if repeller.counter.at(index) > 0)
+        term = min((repeller.term for repeller in self.repellers if repeller.counter.at(index) > 0), key=str)
         return refusal(Kind.ANTIAFFINITY, self.rule, str(term), f"anti-affinity of running pods: {term}")

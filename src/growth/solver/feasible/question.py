@@ -14,6 +14,8 @@ and kept; the others are answered from counters each time.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,6 +112,19 @@ class Question:
             return self.before[0]
         rules = self._moving if self._allowed[index] else self._rules
         return next(filter(None, (rule.why_not(index) for rule in rules)), None)
+
+    def all_first_reasons(self) -> Iterator[Reason]:
+        """For every node that is here and does not fit: the first reason. Rules are asked for all nodes at once, words made only where needed."""
+        span = slice(0, len(self._allowed))
+        left = self._neighbours.table.is_here[span].copy()
+        if self.before:
+            yield from itertools.repeat(self.before[0], int(left.sum()))
+            return
+        for rule in self._rules:
+            passes = rule.passes(span)
+            for index in np.flatnonzero(left & ~passes):
+                yield rule.explain(int(index))
+            left &= passes
 
     def every_reason(self, index: int) -> list[Reason]:
         refused = {reason.rule for reason in self.before}
