@@ -5,8 +5,7 @@ Asked by every plan. Maps are keyed by name (pods and claims by namespace/name) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -19,7 +18,27 @@ from growth.model.offering import Machine, Offering
 from growth.model.pod import Pod, PodShape
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 
-EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+
+class _Empty(Mapping[str, Any]):
+    """Nothing, for ever; unlike an empty MappingProxyType it can travel to the worker process."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and not other
+
+    def __hash__(self) -> int:
+        return 0
+
+
+EMPTY: Final[Mapping[str, Any]] = _Empty()
 
 
 class DaemonSet(Struct, frozen=True, gc=False):

@@ -8,6 +8,7 @@ for each simulated process, so that a process can be killed and another started.
 from __future__ import annotations
 
 import asyncio
+import pickle
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
