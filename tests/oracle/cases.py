@@ -118,13 +118,13 @@ class _Builder:
     def _about_VolumeRestrictions(self) -> None:  # noqa: N802
         draws = self._draws
         if draws.chance(0.5):
-            for pod in (self._pod, *draws.some(self._bound)):
+            for pod in (self._pod, *draws.some(self._bound, 0.8)):
                 self._storage.use(pod, "disk")
         else:
             self._storage.use(self._pod, "bound")
             claim = self._storage.claims[-1]
             claim["spec"]["accessModes"] = ["ReadWriteOncePod"] if draws.chance(0.8) else ["ReadWriteOnce"]
-            for pod in draws.some(self._bound, 0.3):
+            for pod in draws.some(self._bound, 0.4):
                 pod["metadata"]["namespace"] = self._pod["metadata"]["namespace"] if draws.chance(0.8) else draws.one(NAMESPACES)
                 pod["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}]
 

@@ -30,7 +30,7 @@ class Entry(Struct, frozen=True, cache_hash=True):
 class PodClass:
     """Pods that no rule can tell apart. `labels` are those that some selector looks at."""
 
-    __slots__ = ("first", "is_leaving", "labels", "needs", "number", "shape")
+    __slots__ = ("attaches", "first", "is_leaving", "labels", "needs", "number", "shape")
 
     def __init__(self, number: int, first: Entry, labels: Labels, needs: VolumeNeeds) -> None:
         self.number = number
@@ -38,6 +38,7 @@ class PodClass:
         self.shape = first.shape
         self.labels = labels
         self.needs = needs
+        self.attaches = bool(needs.attachments) or needs.is_uncountable  # matters to attach limits once it is on a node
         self.is_leaving = first.is_leaving  # deletion was requested: spread no longer counts such a pod
 
     @property

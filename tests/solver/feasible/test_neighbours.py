@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 
 import msgspec
@@ -14,6 +15,7 @@ from growth.cli.fits import Case, World, read_case
 from growth.kube.codec import Codec
 from growth.model.node import Node
 from growth.model.pod import Pod
+from growth.solver.classes import PodClass
 from growth.solver.feasible import Kind, Neighbours, why_not
 from growth.solver.reasons import count_phrases
 from tests.oracle.batches import make_cases
@@ -123,6 +125,34 @@ def test_all_forms_of_the_question_agree(seed: int) -> None:
         assert index.why_nowhere(pod_class) == count_phrases(first)
         assert [bool(room) for room in index.room_for(pod_class)] == at_once
         assert [why_not(asked, one, index) is None for one in scene.nodes] == at_once
+
+
+@given(SEEDS)
+def test_nodes_of_one_class_are_alike_to_every_pod_now_and_after_the_same_placement(seed: int) -> None:
+    scene = Scene(seed)
+    index = scene.index(scene.nodes, scene.pods)
+    asked = [index.class_of_pod(one) for one in (scene.waiting, *scene.pods[:3])]
+    numbers = index.node_classes(asked)
+
+    def answers(target: int, placed: PodClass | None) -> list[bool]:
+        with index.trial():
+            if placed is not None:
+                index.add(placed, target)
+            return [index.fits_on(pod_class, target) for pod_class in asked]
+
+    for one, other in itertools.combinations(range(len(scene.nodes)), 2):
+        if numbers[one] == numbers[other]:
+            assert all(answers(one, placed) == answers(other, placed) for placed in (None, *asked))
+
+
+def test_equal_nodes_are_one_class_until_something_tells_them_apart() -> None:
+    index = Neighbours([node("a"), node("b"), node("c", zone="z2"), node("d", cpu=8)])
+    plain, apart = index.class_of_pod(pod(cpu=1)), index.class_of_pod(pod(cpu=1, anti_affinity=(near("web"),)))
+    assert index.node_classes([]).tolist() == [0, 0, 0, 0]
+    assert len(set(index.node_classes([plain]).tolist())) == 2
+    assert len(set(index.node_classes([plain, apart]).tolist())) == 2
+    index.add(apart, 0)
+    assert len(set(index.node_classes([plain, apart]).tolist())) == 3
 
 
 @given(SEEDS)

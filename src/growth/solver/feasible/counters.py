@@ -6,7 +6,7 @@ the numbers it touches and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -103,3 +103,12 @@ class DomainCounter:
     def at(self, index: int) -> int:
         """The same for one node."""
         return int(self.sums[self.column.codes[index]])
+
+    def looks(self, span: slice) -> Iterator[Amounts]:
+        """The number of each node's domain; and which domain, where several nodes share one: placing on one then changes the other."""
+        codes = self.column.codes[: len(self._table)]
+        yield self.on(span)
+        shared = np.bincount(codes, minlength=len(self.sums)) > 1
+        yield np.where(shared[codes[span]], codes[span], np.where(codes[span] == ABSENT, -1, 0)).astype(np.int64)
+        if self._eligibility is not None:
+            yield np.array(self._eligible[span], np.int64)

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from growth.model.labels import NO_LABELS, Labels
 from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
@@ -78,6 +80,14 @@ class Neighbours(Placements):
         A class that looks at other pods (`Question.is_entangled`) may find less room with every pod placed: ask again after each.
         """
         return self.question(pod_class).room()
+
+    def node_classes(self, pod_classes: Iterable[PodClass]) -> Amounts:
+        """For every node by number, the number of its class: nodes of one class are alike to all these pods, now and after equal placements."""
+        seen = [look for pod_class in pod_classes for look in self.question(pod_class).looks()]
+        if not seen:
+            return np.zeros(len(self.table), np.int64)
+        numbers: Amounts = np.unique(np.array(seen), axis=1, return_inverse=True)[1].reshape(-1)
+        return numbers
 
     def why_not(self, pod_class: PodClass, index: int) -> Reason | None:
         return self.question(pod_class).why_not(index)

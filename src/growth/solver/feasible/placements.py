@@ -167,7 +167,7 @@ class Placements:
     def _tell(self, pod_class: PodClass, index: int, count: int) -> None:
         for counter, weight in self._watchers[pod_class.number]:
             counter.add(index, weight * count)
-        if pod_class.needs.attachments or pod_class.needs.is_uncountable:
+        if pod_class.attaches:
             self.book.add(index, pod_class.needs, count)
 
     def contents(self, index: int) -> list[tuple[PodClass, int]]:

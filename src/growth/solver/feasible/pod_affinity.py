@@ -21,7 +21,7 @@ from growth.model.labels import NO_LABELS, Labels
 from growth.model.pod import PodAffinityTerm, PodShape
 from growth.solver.classes import PodClass
 from growth.solver.feasible.counters import DomainCounter, Weight
-from growth.solver.feasible.nodes import ABSENT, Mask
+from growth.solver.feasible.nodes import ABSENT, Amounts, Mask
 from growth.solver.feasible.rule import NodeRule
 from growth.solver.feasible.selectors import Selector, read_selector
 from growth.solver.reasons import Kind, Reason, Rule, malformed, refusal
@@ -161,6 +161,10 @@ class InterPodAffinity(NodeRule):
         for repeller in self.repellers:
             if repeller.counter.total > 0:
                 yield repeller.counter
+
+    def looks(self, span: slice) -> Iterator[Amounts]:
+        for counter in (*(counter for _, counter in self._near + self._apart), *(repeller.counter for repeller in self.repellers)):
+            yield from counter.looks(span)
 
     def explain(self, index: int) -> Reason:
         if not self._attracts(index):

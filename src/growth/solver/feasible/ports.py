@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from growth.model.pod import HostPort
 from growth.solver.classes import PodClass
 from growth.solver.feasible.counters import DomainCounter, Weight
-from growth.solver.feasible.nodes import Mask
+from growth.solver.feasible.nodes import Amounts, Mask
 from growth.solver.feasible.rule import NodeRule
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 
@@ -45,6 +47,10 @@ class NodePorts(NodeRule):
 
     def passes_on(self, index: int) -> bool:
         return all(counter.at(index) <= 0 for counter in self._uses.values())
+
+    def looks(self, span: slice) -> Iterator[Amounts]:
+        for counter in self._uses.values():
+            yield from counter.looks(span)
 
     def explain(self, index: int) -> Reason:
         taken = next(port for port, counter in self._uses.items() if counter.at(index) > 0)

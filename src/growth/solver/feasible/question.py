@@ -113,6 +113,13 @@ class Question:
         rules = self._moving if self._allowed[index] else self._rules
         return next(filter(None, (rule.why_not(index) for rule in rules)), None)
 
+    def looks(self) -> Iterator[Amounts]:
+        """All that this question sees of the nodes."""
+        span = slice(0, len(self._allowed))
+        yield (self._allowed & self._neighbours.table.is_here[span]).astype(np.int64)
+        for rule in self._moving:
+            yield from rule.looks(span)
+
     def all_first_reasons(self) -> Iterator[Reason]:
         """For every node that is here and does not fit: the first reason. Rules are asked for all nodes at once, words made only where needed."""
         span = slice(0, len(self._allowed))

@@ -6,6 +6,7 @@ any other name is ignored. What a pod does not ask for may be overcommitted with
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -75,6 +76,10 @@ class NodeResourcesFit(NodeRule):
             if free[row, index] < amount:
                 return False
         return True
+
+    def looks(self, span: slice) -> Iterator[Amounts]:
+        for _, row, _ in self._asked:
+            yield self._table.free[row, span]
 
     def how_often(self, span: slice) -> Amounts:
         """How many such pods the amounts leave room for on each node."""

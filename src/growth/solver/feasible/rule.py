@@ -7,11 +7,12 @@ forms together.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
-from growth.solver.feasible.nodes import Mask
+from growth.solver.feasible.nodes import Amounts, Mask
 from growth.solver.reasons import Reason, Rule
 
 
@@ -34,6 +35,13 @@ class NodeRule:
     def passes_on(self, index: int) -> bool:
         """The same for one node. Rules that are asked pod by pod answer it from plain numbers."""
         return bool(self.passes(slice(index, index + 1))[0])
+
+    def looks(self, span: slice) -> Iterator[Amounts]:
+        """What this rule sees of each node, as numbers: nodes with equal numbers are alike to it, now and after equal placements.
+
+        Rules that look at nodes only are seen by their answer.
+        """
+        yield self.passes(span).astype(np.int64)
 
     def explain(self, index: int, /) -> Reason:
         """Why the node does not pass; only asked for a node that does not."""

@@ -8,13 +8,15 @@ the fewest counts as 0. Pods being deleted are not counted; a selector that matc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from growth.model.labels import Requirement
 from growth.model.pod import PodShape, TopologySpread
 from growth.solver.classes import PodClass
 from growth.solver.feasible.counters import DomainCounter, Weight
-from growth.solver.feasible.nodes import ABSENT, Mask
+from growth.solver.feasible.nodes import ABSENT, Amounts, Mask
 from growth.solver.feasible.rule import NodeRule
 from growth.solver.feasible.selectors import Selector, read_selector
 from growth.solver.reasons import Kind, Reason, Rule, malformed, refusal
@@ -94,6 +96,10 @@ class PodTopologySpread(NodeRule):
         if known is None or known[0] != counter.changes:
             known = self._fewest[position] = counter.changes, _fewest(constraint, counter)
         return known[1]
+
+    def looks(self, span: slice) -> Iterator[Amounts]:
+        for _, counter in self._constraints:
+            yield from counter.looks(span)
 
     def explain(self, index: int) -> Reason:
         for position, (constraint, counter) in enumerate(self._constraints):

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from growth.model.labels import Requirement
@@ -19,7 +21,7 @@ from growth.solver.classes import PodClass
 from growth.solver.feasible.attachments import AttachmentBook
 from growth.solver.feasible.counters import DomainCounter, Weight
 from growth.solver.feasible.node_affinity import any_term_matches, describe_terms
-from growth.solver.feasible.nodes import ABSENT, Mask, NodeTable
+from growth.solver.feasible.nodes import ABSENT, Amounts, Mask, NodeTable
 from growth.solver.feasible.rule import NodeRule, all_false, all_true
 from growth.solver.feasible.selectors import read_selector
 from growth.solver.feasible.static_volumes import StaticVolumes
@@ -53,6 +55,10 @@ class VolumeRestrictions(NodeRule):
     def narrow(self, span: slice, mask: Mask) -> None:
         for counter in (*self._users.values(), *self._disks.values()):
             mask &= counter.on(span) <= 0
+
+    def looks(self, span: slice) -> Iterator[Amounts]:
+        for counter in (*self._users.values(), *self._disks.values()):
+            yield counter.on(span)
 
     def explain(self, index: int) -> Reason:
         for disk, counter in self._disks.items():
@@ -88,6 +94,14 @@ class NodeVolumeLimits(NodeRule):
                 new += ~self._book.holds(attachment, span)
         has_room: Mask = (new == 0) | (self._book.attached(driver, span) + new <= self._book.limit(driver, span))
         return has_room
+
+    def looks(self, span: slice) -> Iterator[Amounts]:
+        yield self._book.is_uncountable(span).astype(np.int64)
+        for driver in self._drivers:
+            yield self._book.attached(driver, span)
+            yield self._book.limit(driver, span)
+        for attachment in self._needs.attachments:
+            yield self._book.holds(attachment, span).astype(np.int64)
 
     def explain(self, index: int) -> Reason:
         if self._needs.limit_refusal is not None:
