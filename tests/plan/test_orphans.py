@@ -18,7 +18,7 @@ from tests.plan.builders import NOW, machine, node, notes_by_reason, offering, p
 SMALL = offering("small", 2, 4096, 0.01)
 NAME = "default-pool-1"
 SETTINGS = Settings()
-WATCHED = orphans.Ledger(watching_since=NOW - 5000)
+WATCHED = orphans.Ledger(unborn=frozenset({NAME}))
 
 
 def plan(snapshot: Snapshot, ledger: orphans.Ledger = WATCHED, settings: Settings = SETTINGS) -> Decision[orphans.Ledger]:
@@ -39,11 +39,10 @@ def test_ruling_15_a_machine_that_never_had_a_node_is_collected_after_the_grace_
     assert notes_by_reason(decision) == {"OrphanCollected": [f"NodePool default: machine {NAME} (id-{NAME}) never had a node and is given back"]}
 
 
-def test_ruling_15_a_machine_older_than_our_watch_is_only_reported_and_only_once() -> None:
-    fresh = orphans.Ledger()
-    first = plan(alone(created_at=NOW - 9000), fresh)
+def test_ruling_15_a_machine_whose_beginning_nobody_saw_is_only_reported_and_only_once() -> None:
+    first = plan(alone(), orphans.Ledger())
     assert first.again_at == NOW + 600
-    later = replace(alone(created_at=NOW - 9000), now=NOW + 600)
+    later = replace(alone(), now=NOW + 600)
     decision = plan(later, first.ledger)
     assert decision.actions == ()
     assert set(notes_by_reason(decision)) == {"OrphanedMachine"}
@@ -51,11 +50,20 @@ def test_ruling_15_a_machine_older_than_our_watch_is_only_reported_and_only_once
     assert (again.actions, again.notes, again.again_at) == ((), (), None)
 
 
-def test_ruling_15_a_machine_whose_node_was_deleted_by_hand_is_reported_not_deleted() -> None:
-    served = alone()
-    ledger = plan(replace(served, nodes={NAME: node(NAME, of=SMALL)})).ledger
-    ledger = plan(replace(served, now=NOW + 1), ledger).ledger  # kubectl delete node
-    decision = plan(replace(served, now=NOW + 9000), ledger)
+def test_ruling_15_what_was_seen_of_a_request_is_remembered() -> None:
+    ledger = plan(world(requests=[request(NAME, SMALL)], machines=[]), orphans.Ledger()).ledger
+    assert ledger.unborn == {NAME}
+    ledger = plan(alone(), ledger).ledger
+    assert len(plan(replace(alone(), now=NOW + 600), ledger).actions) == 1
+
+
+@pytest.mark.parametrize("sign", [{"nodes": [node(NAME, of=SMALL)]}, {"nodes": [node(NAME, "")]}, {"requests": [request(NAME, SMALL, "Ready")]}])
+def test_ruling_15_a_machine_whose_node_was_deleted_by_hand_is_reported_not_deleted(sign: dict[str, Any]) -> None:
+    ledger = plan(world(machines=[machine(NAME, SMALL)], **sign)).ledger
+    for lists in (world(machines=[]), alone(), world(machines=None)):  # empty and missing lists erase nothing
+        ledger = plan(replace(lists, now=NOW + 1), ledger).ledger
+    ledger = plan(replace(alone(), now=NOW + 2), ledger).ledger
+    decision = plan(replace(alone(), now=NOW + 9000), ledger)
     assert decision.actions == ()
     assert set(notes_by_reason(decision)) == {"OrphanedMachine"}
 
@@ -63,8 +71,9 @@ def test_ruling_15_a_machine_whose_node_was_deleted_by_hand_is_reported_not_dele
 def test_ruling_15_an_etcd_restore_never_becomes_a_mass_deletion() -> None:
     names = [f"default-pool-{number}" for number in range(50)]
     machines = [machine(name, SMALL, created_at=NOW - 100) for name in names]
+    starting = world(requests=[request(name, SMALL) for name in names], machines=[])
     before = world(pools=[pool()], offerings=[SMALL], machines=machines, nodes=[node(name, of=SMALL) for name in names])
-    ledger = plan(before).ledger
+    ledger = plan(before, plan(starting, orphans.Ledger()).ledger).ledger
     restored = replace(before, nodes={})
     ledger = plan(restored, ledger).ledger
     assert plan(replace(restored, now=NOW + 99_999), ledger).actions == ()
@@ -83,7 +92,7 @@ def test_ruling_15_an_etcd_restore_never_becomes_a_mass_deletion() -> None:
 )
 def test_a_machine_that_somebody_speaks_of_is_no_orphan(known_by: dict[str, Any]) -> None:
     snapshot = world(machines=[machine(NAME, SMALL, created_at=NOW - 4000, provider_id="sim://7")], **known_by)
-    decision = plan(snapshot, orphans.Ledger(NOW - 5000, frozenset(), {NAME: NOW - 3000}))
+    decision = plan(snapshot, orphans.Ledger(frozenset({NAME}), frozenset(), {NAME: NOW - 3000}))
     assert (decision.actions, decision.notes, decision.ledger.alone_since) == ((), (), {})
 
 
@@ -97,6 +106,6 @@ def test_without_the_providers_word_nothing_is_known() -> None:
 
 
 def test_paused_nothing_is_collected() -> None:
-    ledger = orphans.Ledger(NOW - 5000, frozenset(), {NAME: NOW - 3000})
+    ledger = orphans.Ledger(frozenset({NAME}), frozenset(), {NAME: NOW - 3000})
     assert len(plan(alone(created_at=NOW - 4000), ledger).actions) == 1
     assert plan(alone(created_at=NOW - 4000), ledger, Settings(is_paused=True)).actions == ()

@@ -255,7 +255,7 @@ def test_ruling_8_three_failures_in_a_row_count_as_unmet() -> None:
 
 
 def test_ruling_8_three_that_fail_together_are_three_in_a_row() -> None:
-    requests = [request(f"default-pool-{number}", SMALL, "Provisioning", changed_at=NOW - 300) for number in range(3)]
+    requests = [request(f"default-pool-{number}", SMALL, "Provisioning", changed_at=NOW - 300, machine_id="m") for number in range(3)]
     decision = plan(world(pools=[pool()], offerings=[SMALL], requests=requests))
     assert [action.status.phase for action in decision.actions if isinstance(action, WriteNodeRequestStatus)] == ["Deprovisioning", "Deprovisioning", "Unmet"]
 
@@ -275,7 +275,10 @@ def test_ruling_8_the_machine_behind_an_unmet_failure_is_handed_to_removal_befor
     (create,) = plan(with_one(unmet)).actions
     assert isinstance(create, CreateNodeRemovalRequest)
     assert (create.spec.machine_id, create.spec.reason) == ("m-17", "NotReady")
-    waiting = plan(with_one(unmet, removals=[removal()]))
+    (handed,) = plan(with_one(unmet, removals=[removal()])).actions
+    assert isinstance(handed, WriteNodeRequestStatus)
+    assert (handed.status.phase, handed.status.machine_id) == ("Unmet", "")  # so that it is handed over only once
+    waiting = plan(with_one(replace(unmet, status=handed.status)))
     assert (waiting.actions, waiting.again_at) == ((), NOW + 60)
 
 

@@ -2,12 +2,13 @@
 
 | such a machine | then |
 | --- | --- |
-| younger than the grace period, or seen so only a moment ago | wait |
-| watched by us from before it was made, and never seen with a node | collected: a NodeRemovalRequest, removal does the rest |
+| seen so for less than the grace period | wait |
+| its request was seen before it could have a node, and no node since | collected: a NodeRemovalRequest, removal does the rest |
 | anything else | reported, once; a person decides (`growth orphans --delete`) |
 
 An etcd restore or `kubectl delete node` also leaves machines without objects, and those run work. So "never had a node" must be known, not
-guessed: only what this process has watched all its life can be. After a restart older machines are reported only.
+guessed, and not read off clocks or lists that may be stale: only a machine whose request this process saw Pending, and which it has watched
+ever since, is known never to have had one. After a restart the others are reported only.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.action import Action
 from growth.model.decision import Decision, Settled
+from growth.model.noderequest import PENDING, READY
 from growth.model.note import About, Note
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted, TryLater
@@ -32,20 +35,19 @@ _RETRY_SECONDS: Final = 30.0
 
 
 class Ledger(Struct, frozen=True):
-    """What was seen since this process began to watch; nothing of it can be known otherwise."""
+    """What was seen since this process began to watch; nothing of it can be known otherwise. Lists that are empty for once erase nothing."""
 
-    watching_since: float | None = None
-    joined: frozenset[str] = frozenset()  # machines (names) that had a node at some time
+    unborn: frozenset[str] = frozenset()  # requests that were seen before they could have a node
+    joined: frozenset[str] = frozenset()  # names that had a node at some time
     alone_since: Mapping[str, float] = {}
     told: frozenset[str] = frozenset()
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    ledger = _remembered(snapshot, ledger)
     if snapshot.machines_at is None:
         return Decision(ledger)
     now = snapshot.now
-    watching_since = now if ledger.watching_since is None else ledger.watching_since
-    joined = (ledger.joined | frozenset(snapshot.nodes)) & frozenset(snapshot.machines)
     alone = {name: ledger.alone_since.get(name, now) for name in sorted(snapshot.machines) if is_alone(snapshot.machines[name], snapshot)}
     actions: list[Action] = []
     notes: list[Note] = []
@@ -53,17 +55,28 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     told = [name for name in alone if name in ledger.told]
     for name, since in alone.items():
         machine = snapshot.machines[name]
-        due_at = max(since, machine.created_at) + settings.machine_collection_grace_seconds
+        due_at = since + settings.machine_collection_grace_seconds
         if now < due_at:
             again.append(due_at)
-        elif machine.created_at > watching_since and name not in joined:
+        elif name in ledger.unborn and name not in ledger.joined:
             if not _is_paused(machine, snapshot, settings):
                 actions.append(removal_of_machine(machine))
                 notes.append(_note(machine, snapshot, "OrphanCollected", "never had a node and is given back"))
         elif name not in ledger.told:
             told.append(name)
             notes.append(_note(machine, snapshot, "OrphanedMachine", "has no NodeRequest, Node or NodeRemovalRequest; a person must decide"))
-    return Decision(Ledger(watching_since, joined, alone, frozenset(told)), tuple(actions), tuple(notes), sooner(*again))
+    return Decision(replace(ledger, alone_since=alone, told=frozenset(told)), tuple(actions), tuple(notes), sooner(*again))
+
+
+def _remembered(snapshot: Snapshot, ledger: Ledger) -> Ledger:
+    """A node, or a request that is Ready, says that the machine had one. Only then is its beginning of no more use."""
+    ready = {name for name, request in snapshot.requests.items() if request.phase == READY}
+    joined = {name for name, node in snapshot.nodes.items() if node.pool} | {name for name in ledger.unborn if name in snapshot.nodes} | ready
+    unborn = {name for name, request in snapshot.requests.items() if request.phase == PENDING and name not in snapshot.nodes}
+    if joined <= ledger.joined and unborn <= ledger.unborn:
+        return ledger
+    all_joined = ledger.joined | joined
+    return replace(ledger, joined=all_joined, unborn=(ledger.unborn | unborn) - all_joined)
 
 
 def is_alone(machine: Machine, snapshot: Snapshot) -> bool:

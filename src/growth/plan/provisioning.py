@@ -180,9 +180,10 @@ class _Turn:
     def _fail(self, request: NodeRequest, waited: float) -> None:
         now, place = self.snapshot.now, _place(request)
         event = life_event(now, NOT_READY_EVENT, f"no Ready node within {waited:.0f} s")
-        if strikes_out(self._record, place):
+        machine_id = request.status.machine_id or handover.recorded_id(request.name, request.uid, self.snapshot)
+        if machine_id and strikes_out(self._record, place):  # without an id the record must stay the one that leads to the machine
             until = struck_until(self._record, place, now, self.settings)
-            status = replace(with_request_phase(request.status, UNMET, now, event), expires_at=format_instant(until))
+            status = replace(with_request_phase(request.status, UNMET, now, event), machine_id=machine_id, expires_at=format_instant(until))
         else:
             status = with_request_phase(request.status, DEPROVISIONING, now, event)
         self._record = with_failure(self._record, place)
@@ -199,17 +200,16 @@ class _Turn:
             self.again.append(ends_at)
 
     def _unmet(self, request: NodeRequest) -> None:
+        """A machine behind it is handed to removal first; the record then only says that the offering is struck out."""
         ends_at = unmet_until(request, self.settings.unmet_seconds)
-        if request.status.machine_id and request.name not in self.snapshot.removals and self._may_be_there(request):
+        if request.status.machine_id and request.name in self.snapshot.removals:
+            self.actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="")))
+        elif request.status.machine_id:
             self.actions.append(handover.removal_of_request(request, self.snapshot, handover.NOT_READY))
         elif request.deleted_at is not None or self.snapshot.now >= ends_at:
             self.actions.append(ReleaseNodeRequest(seen(request)))
         else:
             self.again.append(ends_at)
-
-    def _may_be_there(self, request: NodeRequest) -> bool:
-        fresh = self.snapshot.machines_at is not None and self.snapshot.machines_at >= request.changed_at + _LIST_LAG_SECONDS
-        return not fresh or request.name in self.snapshot.machines
 
     def _give_back(self, request: NodeRequest, reason: str) -> None:
         """The machine goes by a NodeRemovalRequest; only once that exists does this record go."""
