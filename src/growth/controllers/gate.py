@@ -103,7 +103,10 @@ class Gate:
         supply = self._observer.supply
         if supply.machines_at is None:
             return TryLater("the provider has not yet said which machines exist", _CLOSED_SECONDS)
-        self._ordered = {name: order for name, order in self._ordered.items() if name not in supply.machines}
+        known = self._observer.snapshot()  # an order whose record and node are gone has no machine that only we remember
+        self._ordered = {
+            name: order for name, order in self._ordered.items() if name not in supply.machines and (name in known.requests or name in known.nodes)
+        }
         counted = {**self._ordered, **supply.machines}
         counted.pop(action.request.name, None)  # asked for again: it counts once
         over = why_over_limit(pool, action.spec, tuple(counted.values()), supply.offerings)
