@@ -78,6 +78,8 @@ def test_amounts_beyond_any_machine_do_not_overflow() -> None:
     index = Neighbours([huge], [asking("a", memory=2**63 - 1)] * 3)
     assert why_not(asking(memory=2**63 - 1), huge, index) is not None
     assert why_not(asking(), huge, index) is None
+    index.add(index.class_of_pod(asking(memory=2**63 - 1)), 0, 10_000)
+    assert why_not(asking(memory=1), huge, index) is not None
 
 
 @given(st.lists(st.integers(1, 50), max_size=6), st.integers(1, 50), st.integers(0, 200))

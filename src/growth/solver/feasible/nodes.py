@@ -21,7 +21,7 @@ Codes = NDArray[np.int32]
 Amounts = NDArray[np.int64]
 
 ABSENT: Final = 0  # the code of a node without the label
-LARGEST: Final = 2**60  # amounts beyond are cut to this, so that sums cannot overflow
+LARGEST: Final = 2**54  # amounts beyond are cut to this: 16 PiB is more than any machine has, and sums of them stay in range
 
 
 class Column:
@@ -76,6 +76,7 @@ class NodeTable:
         self.is_malformed: Mask = np.zeros(16, np.bool_)
         self.is_here: Mask = np.zeros(16, np.bool_)  # not taken out by a what-if
         self.free: Amounts = np.zeros((0, 16), np.int64)  # allocatable less what is on the node, one row for each resource
+        self.free_one: list[memoryview[int]] = []  # the same rows, for one node at a time: numpy is slow at single numbers
         self.each = Column("", 16)  # every node its own domain
         self.everywhere = Column("", 16)  # one domain for all nodes
         self.add_all(list(nodes))
@@ -100,7 +101,7 @@ class NodeTable:
         self.is_unschedulable = np.concatenate((self.is_unschedulable, np.zeros(more, np.bool_)))
         self.is_malformed = np.concatenate((self.is_malformed, np.zeros(more, np.bool_)))
         self.is_here = np.concatenate((self.is_here, np.zeros(more, np.bool_)))
-        self.free = np.concatenate((self.free, np.zeros((len(self.rows), more), np.int64)), axis=1)
+        self._keep_free(np.concatenate((self.free, np.zeros((len(self.rows), more), np.int64)), axis=1))
         for column in (*self._columns.values(), self.each, self.everywhere):
             column.grow(capacity)
         self._capacity = capacity
@@ -160,8 +161,12 @@ class NodeTable:
             known = self.rows[name] = len(self.rows)
             amounts = np.zeros((1, self._capacity), np.int64)
             amounts[0, : len(self.nodes)] = [clipped(node.allocatable[name]) for node in self.nodes]
-            self.free = np.concatenate((self.free, amounts))
+            self._keep_free(np.concatenate((self.free, amounts)))
         return known
+
+    def _keep_free(self, free: Amounts) -> None:
+        self.free = np.ascontiguousarray(free)
+        self.free_one = [memoryview(row) for row in self.free]
 
     def domain_count(self, column: Column) -> int:
         """How many codes a column can hold now, the absent one included."""

@@ -142,8 +142,6 @@ class InterPodAffinity(NodeRule):
             mask &= counter.on(span) <= 0
 
     def passes_on(self, index: int) -> bool:
-        if self.is_idle:
-            return True
         return self._attracts(index) and all(counter.at(index) <= 0 for counter in self._avoided())
 
     def _is_first(self) -> bool:

@@ -43,7 +43,9 @@ class Question:
         self._counters = assembled.counters
         self._rules = assembled.rules
         self._standing = [rule for rule in assembled.rules if not rule.looks_at_pods]
-        self._moving = [rule for rule in assembled.rules if rule.looks_at_pods]
+        self._moving = [rule for rule in assembled.rules if rule.looks_at_pods and rule is not assembled.around]
+        if not assembled.around.is_idle:
+            self._moving.append(assembled.around)
         self._fit: NodeResourcesFit = assembled.fit
         self._around: InterPodAffinity = assembled.around
         self._allowed: Mask = np.zeros(0, np.bool_)
@@ -52,7 +54,7 @@ class Question:
     @property
     def is_entangled(self) -> bool:
         """Does placing one such pod change where the next may go, beyond amounts?"""
-        return not self._around.is_idle or len(self._moving) > 2  # the two that every class has: amounts, and pods around
+        return len(self._moving) > 1  # amounts alone are looked at by every class
 
     @property
     def is_current(self) -> bool:
@@ -75,6 +77,8 @@ class Question:
         labels = self._neighbours.namespace_labels(self._class.namespace)
         for repeller in self._neighbours.repellers[self._repellers_seen :]:
             if repeller.term.repels(self._class, labels):
+                if self._around.is_idle:
+                    self._moving.append(self._around)
                 self._around.repellers.append(repeller)
         self._repellers_seen = len(self._neighbours.repellers)
         for repeller in self._around.repellers:

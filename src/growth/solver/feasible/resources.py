@@ -21,6 +21,8 @@ from growth.solver.reasons import Kind, Reason, Rule
 _ALWAYS: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _QUOTA_PREFIX: Final = "requests."
 _OWN_DOMAIN: Final = "kubernetes.io/"
+_LIMIT: Final = 2**62  # hundreds of pods that ask for more than any machine has: the node is full, and no number overflows
+_ORDINARY: Final = 2**40
 
 
 @lru_cache(maxsize=4096)
@@ -47,11 +49,17 @@ class Vector:
 
     def take(self, table: NodeTable, index: int, count: int) -> None:
         """So many such pods more (or fewer) on one node."""
+        free = table.free_one
         for row, amount in self.rows:
-            table.free[row, index] -= amount * count
+            left = free[row][index] - amount * count
+            free[row][index] = left if -_LIMIT < left < _LIMIT else _LIMIT * (1 if left > 0 else -1)
 
     def take_many(self, table: NodeTable, held: dict[int, int]) -> None:
         """The same for many nodes at once."""
+        if any(amount > _ORDINARY for _, amount in self.rows):
+            for index, count in held.items():
+                self.take(table, index, count)
+            return
         numbers, counts = np.array(list(held), np.int64), np.array(list(held.values()), np.int64)
         for row, amount in self.rows:
             table.free[row, numbers] -= amount * counts
@@ -71,9 +79,9 @@ class NodeResourcesFit(NodeRule):
             mask &= free[row, span] >= amount
 
     def passes_on(self, index: int) -> bool:
-        free = self._table.free
+        free = self._table.free_one
         for _, row, amount in self._asked:  # noqa: SIM110  (a generator costs as much as the answer)
-            if free[row, index] < amount:
+            if free[row][index] < amount:
                 return False
         return True
 
