@@ -75,9 +75,11 @@ def _take_down(adversity: Adversity, seconds: float) -> None:
 
 
 def _compactions(adversity: Adversity) -> None:
+    chance = adversity.chance
+
     def compact() -> None:
         for kind in ("Pod", "Node", "NodeRequest", "NodeRemovalRequest"):
-            adversity.cluster.store.compact(BY_NAME[kind], keep=adversity.chance.randint(0, 5))
+            adversity.cluster.store.compact(BY_NAME[kind], keep=chance.randint(0, 5))
         adversity.cluster.api.pages.forget_tokens()
 
     for _ in range(4):
@@ -106,10 +108,12 @@ def _sell_out(adversity: Adversity, offering: tuple[str, str]) -> None:
 
 
 def _flapping_nodes(adversity: Adversity) -> None:
+    chance = adversity.chance
+
     def flap() -> None:
         names = sorted(adversity.cluster.kubelets.alive)
         if names and adversity.lasts_seconds:
-            adversity.cluster.kubelets.fall_ill(adversity.chance.choice(names), adversity.chance.uniform(10, 90))
+            adversity.cluster.kubelets.fall_ill(chance.choice(names), chance.uniform(10, 90))
 
     for _ in range(5):
         after(adversity.moment(), flap)
@@ -162,13 +166,17 @@ FAULTS: Final[tuple[Fault, ...]] = (
 )
 
 
-def turn_on_some(adversity: Adversity, wanted: tuple[str, ...] | None = None) -> list[str]:
-    """Turn on the wanted faults, or else some drawn by chance; their names."""
-    drawn = [fault for fault in FAULTS if adversity.chance.random() < CHANCE_OF_EACH]
-    chosen = drawn if wanted is None else [fault for fault in FAULTS if fault.name in wanted]
+def turn_on_some(adversity: Adversity, seed: str, wanted: tuple[str, ...] | None = None) -> list[str]:
+    """Turn on the wanted faults, or else some drawn by chance; their names. Each fault has its own source of chance."""
+    chosen = [fault for fault in FAULTS if (fault.name in wanted if wanted is not None else _is_drawn(seed, fault.name))]
     for fault in chosen:
+        adversity.chance = random.Random(f"{seed}/fault/{fault.name}")
         fault.turn_on(adversity)
     return [fault.name for fault in chosen]
+
+
+def _is_drawn(seed: str, name: str) -> bool:
+    return random.Random(f"{seed}/draw/{name}").random() < CHANCE_OF_EACH
 
 
 def turn_off_all(adversity: Adversity) -> None:

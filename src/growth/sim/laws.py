@@ -30,6 +30,7 @@ from growth.sim.witness import REMOVAL, REQUEST, Witness
 STALENESS_SECONDS: Final = 60.0
 LIVE_SECONDS: Final = 60.0
 CALL_SECONDS: Final = 60.0  # a call at the provider, with the requests before it, takes no longer
+NOTICE_SECONDS: Final = 15.0  # what growth wrote itself it knows at once; orders that were being written are excepted
 ARRIVAL_SECONDS: Final = 10.0  # a pod bound so shortly before the call cannot be seen by anybody in time
 UNREACHABLE_SECONDS: Final = 300.0
 
@@ -222,17 +223,18 @@ def real_demand(witness: Witness, write: Write) -> Complaint:
 
 
 def struck_out(witness: Witness, write: Write) -> Complaint:
-    """Unmet strikes an offering out for all pools until its time is over."""
-    if write.kind is not REQUEST or write.type != "ADDED":
+    """Unmet strikes an offering out for all pools until its time is over, by growth's own clock."""
+    if write.kind is not REQUEST or write.type != "ADDED" or witness.is_clock_off:
         return None
     spec = write.item["spec"]
     for other in witness.cluster.store.read_all(REQUEST):
         status = other.get("status") or {}
         same = (other["spec"]["targetOffering"], other["spec"].get("location")) == (spec["targetOffering"], spec.get("location"))
         if same and status.get("phase") == "Unmet" and not other["metadata"].get("deletionTimestamp"):
-            age = witness.cluster.runtime.now() - parse_instant(status["lastTransitionTime"])
-            if 20 < age < 100:
-                return f"{write.key[1]} asks for {spec['targetOffering']} in {spec.get('location')}, Unmet for {age:.0f} s"
+            now = witness.cluster.runtime.now()
+            age, left = now - parse_instant(status["lastTransitionTime"]), parse_instant(status["expiresAt"]) - now
+            if age > NOTICE_SECONDS and left > NOTICE_SECONDS:
+                return f"{write.key[1]} asks for {spec['targetOffering']} in {spec.get('location')}, Unmet for another {left:.0f} s"
     return None
 
 

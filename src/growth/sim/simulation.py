@@ -34,7 +34,7 @@ from growth.sim.witness import REQUEST, Witness
 SETTLE_SECONDS: Final = 900.0
 LOOK_SECONDS: Final = 15.0
 RECORDS_SECONDS: Final = 5400.0  # the longest until records have expired and pods without a place are in BackOff
-QUIET_SECONDS: Final = 700.0  # machines without an owner are looked at after ten minutes
+QUIET_SECONDS: Final = 1000.0  # machines without an owner are looked at after ten minutes
 REST_SECONDS: Final = 300.0
 
 
@@ -98,8 +98,8 @@ class Simulation:
 
     async def run(self) -> Report:
         clock = self.cluster.runtime
-        scenarios = begin_some(self.script, self.wish.scenarios)
-        faults = turn_on_some(self.adversity, self.wish.faults)
+        scenarios = begin_some(self.script, self.seed, self.wish.scenarios)
+        faults = turn_on_some(self.adversity, self.seed, self.wish.faults)
         self._say(f"scenarios: {', '.join(scenarios)}; faults: {', '.join(faults)}")
         self._start()
         for at, step in self.adversity.clock_steps:
@@ -213,6 +213,7 @@ class Simulation:
     def _step_clock(self, seconds: float) -> None:
         if self.process is not None and self.adversity.lasts_seconds:
             self.process.runtime.skew_seconds = seconds
+            self.witness.is_clock_off = True
             self._say(f"growth's clock is off by {seconds:+.0f} s")
 
     # ---------------------------------------------------------------------------------------------------------------- trace

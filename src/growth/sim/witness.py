@@ -42,7 +42,8 @@ class Witness:
         self.ready_since: dict[str, float] = {}  # nodes, by name: Ready for the first time
         self.served: dict[str, dict[str, None]] = {}  # node → owners of pods that were bound to it
         self.owner_of: dict[Key, str] = {}  # pods, also those that are gone → UID of their controller
-        self.abandoned: dict[str, None] = {}  # machines whose node a user deleted by hand
+        self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
+        self.is_clock_off = False  # growth's own clock has been stepped
         self.live_reads: dict[str, float] = {}  # what growth read live, and when
         self.known_offerings = {(one.name, one.location): one for one in cluster.world.catalogue.offerings()}
         self._codec = Codec()
@@ -63,9 +64,15 @@ class Witness:
         elif write.kind is POOL:
             self._see_pool(write)
         elif write.kind is NODE and write.type == "DELETED" and write.actor == "user":
-            self.abandoned[write.key[1]] = None
+            self._see_node_deleted(write.key[1])
         elif write.kind is NODE and ready_status(write.item) == "True":
             self.ready_since.setdefault(write.key[1], self.now)
+
+    def _see_node_deleted(self, name: str) -> None:
+        """A user deleted a node that served; one that was still on its way is given back as its request says."""
+        request = self.cluster.store.read(REQUEST, name)
+        if request is None or (request.get("status") or {}).get("phase") == "Ready":
+            self.abandoned[name] = None
 
     def _see_pool(self, write: Write) -> None:
         self.pools[write.key[1]] = write.item

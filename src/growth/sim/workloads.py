@@ -61,6 +61,7 @@ class Workloads:
         self._dirty: dict[Owned, None] = {}
         self._pods: dict[str, dict[Key, Member]] = {}  # by the owner's UID
         self._replica_sets: dict[str, dict[Key, None]] = {}
+        self._done: dict[str, dict[Key, None]] = {}  # pods of Jobs that succeeded
         self._step = Nudge(STEP_SECONDS, self._reconcile)
         self._steps: dict[str, Callable[[Json], bool]] = {
             "Deployment": self._deployment,
@@ -147,7 +148,9 @@ class Workloads:
 
     def _job(self, job: Json) -> bool:
         spec, pods = job["spec"], self._members(job)
-        succeeded = sum(pod.phase == "Succeeded" for pod in pods)
+        done = self._done.setdefault(job["metadata"]["uid"], {})
+        done |= {pod.key: None for pod in pods if pod.phase == "Succeeded"}  # remembered: a finished pod may go with its node
+        succeeded = len(done)
         active = sum(pod.is_active for pod in pods)
         wanted = 0 if spec.get("suspend") else min(spec["parallelism"], spec["completions"] - succeeded)
         for _ in range(min(PODS_PER_STEP, wanted - active)):
