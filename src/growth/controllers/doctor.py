@@ -23,13 +23,14 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from growth.controllers.identity import cluster_id
 from growth.controllers.rights import Right
 from growth.controllers.role import lease_rights, rights
 from growth.kube.client import JSON, Client
 from growth.kube.codec import Codec
 from growth.kube.crds import Definition, definitions
 from growth.kube.errors import Forbidden, KubeError, NotFound
-from growth.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODE_POOLS
+from growth.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_POOLS
 from growth.kube.transport import Request, Transport, TransportError
 from growth.model.api import API_GROUP, API_VERSION
 from growth.model.nodepool import NodePool
@@ -157,7 +158,7 @@ class Doctor:
         try:
             provider = self._open_provider(self._client, self._runtime)
             self._offerings = await provider.offerings()
-            machines = await provider.list(await self._cluster())
+            machines = await provider.list(await cluster_id(self._client, self._installed.name))
         except (ProviderError, ValueError) as error:
             yield Finding("provider", "failed", f"{self._installed.provider}: {error}", "check the provider's settings, its catalogue file and its token")
             return
@@ -167,10 +168,6 @@ class Doctor:
         types = {offering.server_type for offering in self._offerings}
         places = {offering.location for offering in self._offerings}
         yield Finding("provider", "ok", f"{provider.name} offers {len(types)} server types in {len(places)} locations; {len(machines)} machines are ours")
-
-    async def _cluster(self) -> str:
-        found = msgspec.json.decode(await self._client.get(NAMESPACES, "kube-system"))
-        return f"{found['metadata']['uid']}-{self._installed.name}"
 
     # ---------------------------------------------------------------------------------------------------------------- pools
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
 import structlog
 from msgspec import Struct
 
 from growth.controllers.apply import Applier
 from growth.controllers.gate import Gate
+from growth.controllers.identity import cluster_id
 from growth.controllers.journal import Journal
 from growth.controllers.loop import Loop
 from growth.controllers.metrics import Metrics
@@ -24,7 +24,6 @@ from growth.kube.client import Client
 from growth.kube.errors import KubeError
 from growth.kube.events import Recorder
 from growth.kube.exchange import ClientSettings
-from growth.kube.resources import NAMESPACES
 from growth.kube.transport import Transport
 from growth.model.settings import Settings
 from growth.providers.contract import Provider
@@ -118,11 +117,9 @@ class Growth:
         return Loop(observer, applier, self.journal, self.metrics, self.runtime, settings)
 
     async def _cluster_id(self) -> str:
-        """kube-system's UID and the installation's name: what our machines are labelled with at the provider."""
         while True:
             try:
-                found = msgspec.json.decode(await self.client.get(NAMESPACES, "kube-system"))
-                return f"{found['metadata']['uid']}-{self.installation.name}"
+                return await cluster_id(self.client, self.installation.name)
             except KubeError as error:
                 log.warning("the API server does not answer yet", error=str(error))
                 await self.runtime.sleep(_START_RETRY_SECONDS)
