@@ -126,6 +126,15 @@ def test_a_launch_under_way_is_not_asked_for_again() -> None:
     assert plan(snapshot, plan(snapshot).ledger).actions == ()
 
 
+def test_an_accepted_launch_is_not_repeated_before_its_phase_is_seen_but_is_if_the_phase_could_not_be_written() -> None:
+    snapshot = with_one(one())
+    accepted = settle_launch(snapshot, Accepted("m"))
+    assert plan(snapshot, accepted.ledger).actions == ()
+    (write,) = accepted.actions
+    lost = provisioning.settle(Settled(write, Conflict("changed")), snapshot, accepted.ledger, SETTINGS)
+    assert [type(action) for action in plan(snapshot, lost.ledger).actions] == [LaunchMachine]
+
+
 def test_law_s2_a_machine_that_is_there_already_is_adopted() -> None:
     decision = plan(with_one(one(), machines=[machine(NAME, SMALL)]))
     (action,) = decision.actions
@@ -294,9 +303,9 @@ def test_the_time_of_unmet_doubles_while_it_repeats_and_begins_anew_after_a_succ
         assert action.status.expires_at is not None
         until = parse_instant(action.status.expires_at)
         waits.append(until - snapshot.now)
-        snapshot, ledger = replace(snapshot, now=until), decision.ledger
+        snapshot, ledger = replace(snapshot, now=until), replace(decision.ledger, asked={})  # another request of the same offering
     assert waits == [120, 240, 480, 600, 600]
-    ledger = settle_launch(snapshot, Accepted("m"), ledger).ledger
+    ledger = replace(settle_launch(snapshot, Accepted("m"), ledger).ledger, asked={})
     (action,) = settle_launch(snapshot, NoCapacity("sold out"), ledger).actions
     assert isinstance(action, WriteNodeRequestStatus)
     assert action.status.expires_at == format_instant(snapshot.now + 120)
@@ -305,7 +314,7 @@ def test_the_time_of_unmet_doubles_while_it_repeats_and_begins_anew_after_a_succ
 def test_several_refusals_of_one_strike_are_one() -> None:
     first = settle_launch(with_one(one()), NoCapacity("sold out"))
     later = replace(with_one(one()), now=NOW + 30)
-    (action,) = settle_launch(later, NoCapacity("sold out"), first.ledger).actions
+    (action,) = settle_launch(later, NoCapacity("sold out"), replace(first.ledger, asked={})).actions
     assert isinstance(action, WriteNodeRequestStatus)
     assert action.status.expires_at == format_instant(NOW + 120)
 

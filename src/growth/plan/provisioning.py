@@ -71,7 +71,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     for name in sorted(snapshot.requests):
         turn.look_at(snapshot.requests[name])
     kept = {name: retry for name, retry in ledger.retries.items() if name in snapshot.requests}
-    asked = {name: at for name, at in turn.asked.items() if name in snapshot.requests}
+    asked = {name: at for name, at in turn.asked.items() if name in snapshot.requests and snapshot.requests[name].phase == PENDING}
     return Decision(replace(ledger, retries=kept, asked=asked), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
 
 
@@ -268,11 +268,15 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     action, outcome, now = settled.action, settled.outcome, snapshot.now
     if isinstance(action, LaunchMachine):
         return _settle_launch(action, outcome, snapshot, ledger, settings)
-    if not isinstance(outcome, Accepted):
-        return Decision(ledger, again_at=now + _RETRY_FIRST_SECONDS)
-    if isinstance(action, WriteNodeRequestStatus):
-        return Decision(_with_result(action, snapshot, ledger, settings))
-    return Decision(ledger)
+    if isinstance(outcome, Accepted):
+        return Decision(_with_result(action, snapshot, ledger, settings) if isinstance(action, WriteNodeRequestStatus) else ledger)
+    if isinstance(action, WriteNodeRequestStatus):  # what a launch brought is not written: it is asked for again, or found in the list
+        ledger = _answered(ledger, action.request.name)
+    return Decision(ledger, again_at=now + _RETRY_FIRST_SECONDS)
+
+
+def _answered(ledger: Ledger, name: str) -> Ledger:
+    return replace(ledger, asked={key: at for key, at in ledger.asked.items() if key != name})
 
 
 def _with_result(action: WriteNodeRequestStatus, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Ledger:
@@ -294,16 +298,16 @@ def _settle_launch(action: LaunchMachine, outcome: Outcome, snapshot: Snapshot, 
     now, name = snapshot.now, action.request.name
     request = snapshot.requests.get(name)
     before = ledger.retries.get(name)
-    ledger = replace(ledger, asked={key: at for key, at in ledger.asked.items() if key != name})
     if request is None or request.uid != action.request.uid or request.phase != PENDING:
-        return Decision(ledger)
-    if isinstance(outcome, Accepted):
+        return Decision(_answered(ledger, name))
+    if isinstance(outcome, Accepted):  # it counts as asked until the phase is seen to be written
         status = _accepted(request, outcome.machine_id, now)
         after = replace(ledger, record=with_acceptance(ledger.record, _place(request)))
         note = Note(about_request(request), "Provisioning", f"{request.spec.target_offering} ordered in {request.spec.location}")
         return Decision(after, (WriteNodeRequestStatus(seen(request), status),), (note,))
     if isinstance(outcome, NoCapacity | Refused):
         return _unmet_now(request, outcome.reason, snapshot, ledger, settings)
+    ledger = _answered(ledger, name)
     seconds = min(_RETRY_LONGEST_SECONDS, _RETRY_FIRST_SECONDS if before is None else before.seconds * 2)
     if isinstance(outcome, TryLater):
         seconds = max(seconds, outcome.retry_after_seconds)

@@ -219,7 +219,8 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     if isinstance(outcome, Accepted):
         if isinstance(action, WriteNodeRemovalStatus) and action.status.phase == DEPROVISIONING:
             return _after_write(action, snapshot, ledger)
-        return Decision(ledger)
+        done = {action.removal.name: now + _RETRY_SECONDS} if isinstance(action, FinishRemoval) else {}  # until it is seen to be gone
+        return Decision(replace(ledger, not_before={**ledger.not_before, **done}))
     seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
     name = action.pod.uid if isinstance(action, EvictPod) else action.removal.name if isinstance(action, FinishRemoval) else ""
     not_before = {**ledger.not_before, name: now + seconds} if name else ledger.not_before
