@@ -155,6 +155,9 @@ class SimRuntime:
         self.on_offload(result)
         return result
 
+    async def in_thread(self, function: Callable[[], Result]) -> Result:
+        return function()
+
     def jitter(self) -> float:
         return self._chance.random()
 

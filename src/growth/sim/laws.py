@@ -218,8 +218,8 @@ def real_demand(witness: Witness, write: Write) -> Complaint:
         return None
     if not any(witness.waited_within(key, STALENESS_SECONDS) for key in planned):
         return f"{name} is for pods that do not wait: {planned[:3]}"
-    twice = [key for key in planned if _is_promised_elsewhere(witness, "/".join(key), name)]
-    return f"{name} is for {len(twice)} pods that other machines on their way are for: {twice[:3]}" if len(twice) == len(planned) else None
+    twice = [key for key in planned if not witness.is_catalogue_wrong and _is_promised_elsewhere(witness, "/".join(key), name)]
+    return f"{name} is for {len(twice)} pods that other machines on their way are for: {twice[:3]}" if twice and len(twice) == len(planned) else None
 
 
 def struck_out(witness: Witness, write: Write) -> Complaint:

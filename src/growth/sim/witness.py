@@ -43,12 +43,14 @@ class Witness:
         self.served: dict[str, dict[str, None]] = {}  # node → owners of pods that were bound to it
         self.owner_of: dict[Key, str] = {}  # pods, also those that are gone → UID of their controller
         self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
+        self.is_catalogue_wrong = False  # machines are smaller than the catalogue says: what was planned onto one may not fit
         self.is_clock_off = False  # growth's own clock has been stepped
         self.live_reads: dict[str, float] = {}  # what growth read live, and when
         self.known_offerings = {(one.name, one.location): one for one in cluster.world.catalogue.offerings()}
         self._codec = Codec()
         cluster.store.on_write(self._see)
         cluster.api.on_request(self._hear)
+        cluster.cloud.on_change.append(self._see_server)
 
     @property
     def now(self) -> float:
@@ -67,6 +69,10 @@ class Witness:
             self._see_node_deleted(write.key[1])
         elif write.kind is NODE and ready_status(write.item) == "True":
             self.ready_since.setdefault(write.key[1], self.now)
+
+    def _see_server(self, _what: str, server: Server) -> None:
+        offering = self.known_offerings.get((f"{self.cluster.world.catalogue.provider}-{server.server_type.lower()}", server.location))
+        self.is_catalogue_wrong |= offering is not None and offering.allocatable != server.allocatable
 
     def _see_node_deleted(self, name: str) -> None:
         """A user deleted a node that served; one that was still on its way is given back as its request says."""
