@@ -251,3 +251,12 @@ def test_machines_may_arrive_in_any_order() -> None:
     requests = [request(f"default-pool-{each.name}", SMALL, "Provisioning", planned=[each.key]) for each in asked]
     late_first = world(asked, [pool()], [SMALL], [node("default-pool-b", of=SMALL, taints=(STARTUP_TAINT,))], requests)
     assert plan(late_first).actions == (BindPod(seen_pod(asked[1]), "default-pool-b"),)
+
+
+def test_a_node_whose_request_was_deleted_by_hand_is_opened_all_the_same() -> None:
+    alone = world([bound(pod("a"), NAME)], [pool()], [SMALL], [starting()])
+    first = plan(alone)
+    assert (first.actions, first.again_at) == ((), NOW + 1)
+    assert [type(action) for action in plan(replace(alone, now=NOW + 1), first.ledger).actions] == [ReadyNode]
+    unregistered = world((), [pool()], [SMALL], [starting(labels={REQUEST_LABEL: ""})])
+    assert plan(unregistered).actions == ()

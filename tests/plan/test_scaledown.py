@@ -78,6 +78,12 @@ def test_ruling_11_idle_means_no_pods_but_daemons_mirrors_and_finished_ones(resi
     assert bool(plan(with_nodes(idle(), pods=[resident])).actions) is is_idle
 
 
+def test_law_s3_a_dead_node_with_nothing_but_overdue_pods_is_idle() -> None:
+    overdue = replace(bound(pod("lost"), NAME), deleted_at=NOW - 60)
+    assert plan(with_nodes(idle(is_ready=False, ready_changed_at=NOW - 200), pods=[overdue])).actions == ()
+    assert names(plan(with_nodes(idle(is_ready=False, ready_changed_at=NOW - 400), pods=[overdue])), MarkScaleDown) == [NAME]
+
+
 def test_a_marked_node_waits_for_its_time_and_is_then_handed_to_removal() -> None:
     waiting = plan(with_nodes(marked(due=NOW + 30)))
     assert (waiting.actions, waiting.again_at) == ((), NOW + 30)

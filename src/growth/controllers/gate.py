@@ -33,6 +33,7 @@ from growth.model.noderequest import DEPROVISIONING, PENDING
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
+from growth.plan.idleness import is_lost
 from growth.plan.limits import why_over_limit
 from growth.providers.contract import Gone, Provider, ProviderError
 
@@ -123,9 +124,10 @@ class Gate:
 
     async def _why_occupied(self, node: str) -> Outcome | None:
         items, _ = await self._client.list(PODS, fields=f"spec.nodeName={node}")
+        known = self._observer.snapshot()
         for item in items:
             pod = self._observer.codec.decode_pod(item)
-            if pod.counts_as_work:
+            if pod.counts_as_work and not is_lost(pod, known.nodes.get(node), known.now):
                 return Conflict(f"pod {pod.key} is on node {node}")
         return None
 

@@ -35,7 +35,7 @@ def why_not_idle(node: Node, snapshot: Snapshot, arrival_seconds: float) -> str:
     request = snapshot.requests.get(node.name)
     if request is not None and request.is_in_flight:
         return "it is still starting"
-    pods = working_pods(snapshot, node.name)
+    pods = blocking_pods(node.name, snapshot)
     if pods:
         return f"pod {pods[0].key} runs there" if len(pods) == 1 else f"pod {pods[0].key} and {len(pods) - 1} more run there"
     is_young = request is not None and request.phase == READY and snapshot.now < request.changed_at + arrival_seconds
@@ -59,11 +59,13 @@ def would_take(node: Node, snapshot: Snapshot, shapes: Iterable[PodShape]) -> bo
 
 
 def blocking_pods(node_name: str, snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Working pods that would die with the machine. On a node long unreachable, one whose deletion is overdue no longer counts."""
-    return tuple(pod for pod in working_pods(snapshot, node_name) if not _is_lost(pod, snapshot))
+    """Working pods that would die with the machine."""
+    node = snapshot.nodes.get(node_name)
+    return tuple(pod for pod in working_pods(snapshot, node_name) if not is_lost(pod, node, snapshot.now))
 
 
-def _is_lost(pod: Pod, snapshot: Snapshot) -> bool:
-    node = snapshot.nodes.get(pod.node_name)
-    is_unreachable = node is not None and not node.is_ready and snapshot.now - node.ready_changed_at > UNREACHABLE_SECONDS
-    return is_unreachable and pod.deleted_at is not None and snapshot.now > pod.deleted_at + pod.grace_seconds
+def is_lost(pod: Pod, node: Node | None, now: float) -> bool:
+    """On a node that has been unreachable for long, a pod whose deletion is overdue no longer counts: nobody there can end it."""
+    if node is None or node.is_ready or now - node.ready_changed_at <= UNREACHABLE_SECONDS:
+        return False
+    return pod.deleted_at is not None and now > pod.deleted_at + pod.grace_seconds

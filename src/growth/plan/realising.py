@@ -8,6 +8,7 @@ A tight packing rarely survives a scheduler that spreads. While our taint keeps 
 | registered, not initialised | wait |
 | initialised, planned pods wait | BindPod for those growth may bind, NominatePod for the others, each once |
 | all of them bound or nominated | after a moment ReadyNode: the start-up taint goes, the others stay |
+| registered and Ready, but its request was deleted | the same |
 
 Growth may bind a pod of the default scheduler, without gates, resource claims and unbound volumes, in a pool that lets it, where every rule
 of scheduling still allows it. A pod that is gone, bound elsewhere or no longer fits is dropped here and is demand again there. A nomination to
@@ -61,6 +62,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     for expected in on_their_way:
         if expected.is_joined:
             turn.look_at(expected)
+    turn.open_nodes_without_a_record()
     turn.withdraw_stale_nominations()
     return Decision(_tidied(ledger, turn.last_at, snapshot), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
 
@@ -116,6 +118,14 @@ class _Turn:
             self.actions.append(ReadyNode(seen(node), tuple(taint for taint in node.taints if taint.key != STARTUP_TAINT.key)))
         else:
             self.again.append(opens_at)
+
+    def open_nodes_without_a_record(self) -> None:
+        """A request that was deleted by hand cannot open its node any more."""
+        for name, node in sorted(self.snapshot.nodes.items()):
+            if not node.is_starting or name in self.snapshot.requests or name in self.snapshot.removals:
+                continue
+            if is_registered(node) and node.is_ready and node.deleted_at is None and not node.malformed:
+                self._open(node)
 
     def withdraw_stale_nominations(self) -> None:
         """Ours alone: the scheduler takes back its own."""

@@ -29,9 +29,9 @@ from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import handover
-from growth.plan.arrival import is_ours, working_pods
+from growth.plan.arrival import is_ours
 from growth.plan.budgets import disruptions_left
-from growth.plan.idleness import is_protected_node, waiting_shapes, why_not_idle, would_take
+from growth.plan.idleness import blocking_pods, is_protected_node, waiting_shapes, why_not_idle, would_take
 from growth.plan.pools import choice_of_type
 from growth.plan.records import about_node, instant_of, seen, sooner
 
@@ -60,7 +60,7 @@ def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
     if pool is None:
         return False
     must_go = pool.deleted_at is not None or pool.spec.expire_after_seconds is not None
-    is_busy = any(pod.counts_as_work for pod in snapshot.pods_by_node.get(node.name, ()))
+    is_busy = any(pod.counts_as_work and pod.deleted_at is None for pod in snapshot.pods_by_node.get(node.name, ()))
     return (must_go or not is_busy or node.is_marked) and is_ours(node, snapshot) and not _is_left_alone(node, snapshot)
 
 
@@ -141,7 +141,7 @@ class _Turn:
         """An empty node goes at once; one with pods only as far as the budgets let it."""
         if is_protected_node(node) and reason == handover.EXPIRED:
             return
-        if working_pods(self.snapshot, node.name):
+        if blocking_pods(node.name, self.snapshot):
             if self._disruptions[pool.name] <= 0:
                 return
             self._disruptions[pool.name] -= 1
