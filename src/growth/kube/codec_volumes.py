@@ -100,7 +100,7 @@ def read_claim(raw: Raw | bytes) -> Claim:
         is_bound=bool(spec.volume_name) and _BIND_COMPLETED in annotations,
         is_lost=phase == "Lost",
         access_modes=spec.access_modes or (),
-        selected_node=annotations.get(_SELECTED_NODE, ""),
+        selected_node=annotations.get(_SELECTED_NODE),
         request_bytes=read_amount((requests or {}).get("storage", 0), "spec.resources.requests.storage"),
         deleted_at=read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
         uid=meta.uid or "",

@@ -17,7 +17,7 @@ class Claim(Struct, frozen=True, gc=False):
     is_bound: bool = False
     is_lost: bool = False
     access_modes: tuple[str, ...] = ()
-    selected_node: str = ""
+    selected_node: str | None = None  # promised to this node; an empty name is no node
     request_bytes: int = 0
     deleted_at: float | None = None
     uid: str = ""

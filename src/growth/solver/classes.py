@@ -2,7 +2,8 @@
 
 Two pods are one class when all that scheduling can see is equal: their shapes, where labels count only if some selector looks at
 their key, and volumes only by what they demand of a node. When a pod arrives whose selectors look at a new key, classes that
-differ in it are split; a class that is already in somebody's hands keeps standing for its first pod.
+differ in it are split; a class that is already in somebody's hands keeps standing for its first pod. Classes are never forgotten, so
+an index that lives long is made anew now and then.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class PodClasses:
                 self.splits += 1
 
 
-@lru_cache(maxsize=131_072)
+@lru_cache(maxsize=16_384)
 def selected_keys(shape: PodShape) -> frozenset[str]:
     """The label keys that this pod's rules look at on other pods."""
     terms = (

@@ -56,9 +56,6 @@ class Column:
             return flags
         return np.array([holds(requirement, None), *(holds(requirement, value) for value in self.values)], np.bool_)
 
-    def name_of(self, code: int) -> str:
-        return next((value for value, known in self.values.items() if known == code), "")
-
 
 class NodeTable:
     """All nodes of a question and how their labels, taints and amounts line up."""

@@ -138,11 +138,11 @@ class VolumeBinding(NodeRule):
     def _serves_waiting(self, span: slice) -> Mask:
         """Claims that were promised to a node are made there; the others take the smallest free volume, or are made."""
         mask = all_true(span)
-        promised = [claim for claim in self._needs.waiting if claim.selected_node]
+        promised = [claim for claim in self._needs.waiting if claim.selected_node is not None]
         for claim in promised:
             mask &= self._may_make(claim, span)
             mask &= np.array([node.name == claim.selected_node for node in self._table.nodes[span]], np.bool_)
-        others = [claim for claim in self._needs.waiting if not claim.selected_node]
+        others = [claim for claim in self._needs.waiting if claim.selected_node is None]
         if any(claim.selector is not None and read_selector(claim.selector).malformed for claim in others):
             return all_false(span)
         found = self._static.matches(others, span)
