@@ -35,8 +35,9 @@ e2e: $(STAMP)  ## against the real control plane, built from source once
 	@$(BIN)/python -m tests.e2e.controlplane.build || test -z "$$CI"  # without it the tests say how to get it, and skip; not under CI
 	$(BIN)/pytest tests/e2e
 
-oracle: $(STAMP)  ## feasibility against the real scheduler's plugins
+oracle: $(STAMP)  ## feasibility against the real scheduler's plugins (CASES=20000)
 	$(BIN)/python -m tests.oracle
+	$(BIN)/pytest tests/oracle
 
 sim: $(STAMP)  ## seeds of trouble in the embedded cluster (SEEDS=300)
 	$(BIN)/growth sim --seeds $(SEEDS)
