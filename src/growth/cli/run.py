@@ -96,9 +96,7 @@ async def _freeze_when_full(growth: Growth, runtime: Runtime) -> None:
 
 
 @asynccontextmanager
-async def _leadership(
-    configuration: Configuration, connection: Connection, runtime: Runtime, stopping: asyncio.Event
-) -> AsyncIterator[Callable[[], bool]]:
+async def _leadership(configuration: Configuration, connection: Connection, runtime: Runtime, stopping: asyncio.Event) -> AsyncIterator[Callable[[], bool]]:
     """Whether this process may write: always, or while it holds the Lease."""
     if not configuration.leader_election:
         yield lambda: True
