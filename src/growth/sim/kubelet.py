@@ -67,7 +67,9 @@ class Kubelets:
     # -------------------------------------------------------------------------------------------------------------- nodes
 
     def booted(self, server: Server, ready: bool) -> None:
-        """The cloud calls this when a server runs."""
+        """The cloud calls this when a server runs. One without a template joins another cluster, or none."""
+        if not server.template.labels:
+            return
         if not ready:
             self._never_ready[server.name] = None
         after(self._draw(self.habits.register_seconds), lambda: self._register(server))

@@ -68,6 +68,7 @@ PLACES: Final = {
     "launching": "growth.plan.provisioning:why_not_buying",
     "surely_gone": "growth.plan.removal:is_surely_gone",
     "minimum": "growth.plan.scaledown:_minimum",
+    "remembered": "growth.plan.orphans:_remembered",
     "judge": "growth.plan.survey:judge",
     "launch": "growth.providers.simulated:SimulatedProvider.launch",
     "list": "growth.providers.simulated:SimulatedProvider.list",
@@ -120,10 +121,7 @@ def foreign_machines() -> Any:
         servers = self._cloud.servers_of_all()
         return tuple(replace(self._machine(server), labels=server.labels.with_items({CLUSTER_LABEL: cluster})) for server in servers)
 
-    def plan_without_doubt(plan: Any, snapshot: Any, ledger: Any, settings: Any) -> Any:
-        return plan(snapshot, replace(ledger, watching_since=0.0, joined=frozenset()), settings)
-
-    return replaced(list=list_all, gate_owner=_open_gate, rows=_rows_with("orphans", plan_without_doubt))
+    return replaced(list=list_all, gate_owner=_open_gate, remembered=_forgetful)
 
 
 def forgets_what_is_on_its_way() -> Any:
@@ -186,11 +184,12 @@ def unknown_is_absent() -> Any:
 
 def collects_what_ran() -> Any:
     """A machine whose Node a user deleted is collected like one that never had a Node."""
+    return replaced(remembered=_forgetful)
 
-    def plan_without_memory(plan: Any, snapshot: Any, ledger: Any, settings: Any) -> Any:
-        return plan(snapshot, replace(ledger, watching_since=0.0, joined=frozenset()), settings)
 
-    return replaced(rows=_rows_with("orphans", plan_without_memory))
+def _forgetful(snapshot: Any, ledger: Any) -> Any:
+    """Nobody has ever had a node."""
+    return replace(ledger, unborn=frozenset(snapshot.machines), joined=frozenset())
 
 
 def below_minimum() -> Any:
@@ -228,7 +227,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "spins on sold out": Mutant(spins_on_sold_out, ("burst", "sold out")),
     "ignores pause": Mutant(ignores_pause, ("paused pool",)),
     "unknown is absent": Mutant(unknown_is_absent, ("scale to zero", "churn"), ("cloud server_error", "cloud lingers_seconds")),
-    "collects what ran": Mutant(collects_what_ran, ("node deleted",)),
+    "collects what ran": Mutant(collects_what_ran, ("node deleted", "burst")),
     "below minimum": Mutant(below_minimum, ("minimum",)),
     "never learns": Mutant(never_learns, ("haunted pool",)),
 }

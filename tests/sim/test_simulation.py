@@ -1,0 +1,74 @@
+"""Seeds of trouble: the laws hold, everything settles, the same seed is the same run, and planted bugs are caught."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from growth.sim.faults import FAULTS
+from growth.sim.laws import LAWS
+from growth.sim.mutants import MUTANTS, PLACES, _find, hunt
+from growth.sim.scenario import SCENARIOS
+from growth.sim.simulation import CALM, Wish, simulate
+
+A_FEW_SEEDS = [str(seed) for seed in range(8)]
+QUICK_MUTANTS = ["second name", "no limits", "gate ignores pods", "forgets what is on its way", "drops foreign taints", "keeps start-up taint", "ignores pause"]
+
+
+@pytest.mark.parametrize("seed", A_FEW_SEEDS)
+def test_the_laws_hold_under_faults_and_everything_settles(seed: str) -> None:
+    report = simulate(seed)
+    assert [str(violation) for violation in report.violations] == []
+    assert report.settled_after_seconds is not None
+
+
+@pytest.mark.parametrize("scenario", [scenario.name for scenario in SCENARIOS])
+def test_every_scenario_settles_in_a_calm_world(scenario: str) -> None:
+    report = simulate(f"calm {scenario}", wish=Wish((scenario,), CALM.faults))
+    assert [str(violation) for violation in report.violations] == []
+
+
+def test_the_same_seed_gives_the_same_trace_under_any_hash_seed() -> None:
+    program = (
+        "import logging, structlog;"
+        "structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL));"
+        "from growth.sim.simulation import simulate; print(simulate('3').trace_hash, simulate('6').trace_hash)"
+    )
+    hashes = [_printed(program, {**os.environ, "PYTHONHASHSEED": seed}) for seed in ("1", "4242")]
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes[0].split())) == 2
+
+
+def _printed(program: str, environment: dict[str, str]) -> str:
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=100).stdout
+
+
+@pytest.mark.parametrize("name", QUICK_MUTANTS)
+def test_a_planted_bug_is_caught(name: str) -> None:
+    caught = hunt(name)
+    assert caught is not None
+    assert caught.violations
+
+
+def test_every_place_a_bug_is_planted_in_still_exists() -> None:
+    for path in PLACES.values():
+        owner, name = _find(path)
+        assert callable(getattr(owner, name)) or getattr(owner, name), path
+
+
+def test_there_is_a_planted_bug_for_every_kind_of_law() -> None:
+    assert len(MUTANTS) >= 10
+    assert all(law.sentence for law in LAWS)
+    assert len({law.name for law in LAWS}) >= 12
+
+
+def test_names_of_faults_and_scenarios_are_unique_and_mutants_use_existing_ones() -> None:
+    faults, scenarios = [fault.name for fault in FAULTS], [scenario.name for scenario in SCENARIOS]
+    assert len(set(faults)) == len(faults)
+    assert len(set(scenarios)) == len(scenarios)
+    for mutant in MUTANTS.values():
+        assert set(mutant.scenarios) <= set(scenarios)
+        assert set(mutant.faults) <= set(faults)
