@@ -212,6 +212,15 @@ def test_more_pods_than_a_node_holds_cannot_be_taken_from_it() -> None:
         index.put_back(0)
 
 
+def test_a_node_taken_out_takes_nothing_and_says_so() -> None:
+    index = Neighbours([node("a"), node("b")])
+    web = index.class_of_pod(pod())
+    index.take_out(0)
+    assert index.fits(web).tolist() == [False, True]
+    assert not index.fits_on(web, 0)
+    assert [str(reason) for reason in (index.why_not(web, 0), *index.every_reason(web, 0))] == ["taken out of the question"] * 2
+
+
 def test_a_class_is_entangled_when_one_pod_changes_where_the_next_may_go() -> None:
     index = Neighbours([node("a")], [pod("p", "a", app="x", anti_affinity=(near("db"),))])
     assert not index.question(index.class_of_pod(pod(cpu=1))).is_entangled

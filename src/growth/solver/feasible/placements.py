@@ -119,6 +119,10 @@ class Placements:
                 for entry, count in contents.items():
                     self._count(self.classes.of(entry), index, count)
 
+    def is_watched(self, pod_class: PodClass) -> bool:
+        """Does where such a pod stands matter to any question asked so far, beyond amounts?"""
+        return pod_class.attaches or bool(self._watchers[pod_class.number])
+
     # ------------------------------------------------------------------------------------------------------ placements
 
     def add(self, pod_class: PodClass, index: int, count: int = 1) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -25,11 +25,14 @@ from growth.solver.feasible.assembly import assemble, refused_before
 from growth.solver.feasible.nodes import Amounts, Mask
 from growth.solver.feasible.pod_affinity import InterPodAffinity
 from growth.solver.feasible.resources import NodeResourcesFit
-from growth.solver.feasible.rule import all_false
-from growth.solver.reasons import Reason
+from growth.solver.feasible.rule import NodeRule, all_false
+from growth.solver.reasons import Kind, Reason, Rule, refusal
 
 if TYPE_CHECKING:
     from growth.solver.feasible.neighbours import Neighbours
+
+
+TAKEN_OUT: Final = refusal(Kind.NO_NODES, Rule.TARGET, "", "taken out of the question")
 
 
 class Question:
@@ -112,6 +115,8 @@ class Question:
 
     def why_not(self, index: int) -> Reason | None:
         """The first reason, in the scheduler's order."""
+        if not self._neighbours.table.is_here[index]:
+            return TAKEN_OUT
         if self.before:
             return self.before[0]
         rules = self._moving if self._allowed[index] else self._rules
@@ -137,7 +142,20 @@ class Question:
                 yield rule.explain(int(index))
             left &= passes
 
+    def refusals(self, among: Mask) -> Iterator[tuple[NodeRule, Mask]]:
+        """Rule by rule: the nodes of `among` that this rule is the first to refuse. Nothing where the pod itself is refused (`before`)."""
+        span = slice(0, len(self._allowed))
+        left = among[span].copy()
+        for rule in self._rules if not self.before else ():
+            passes = rule.passes(span)
+            refused = left & ~passes
+            if refused.any():
+                yield rule, refused
+            left &= passes
+
     def every_reason(self, index: int) -> list[Reason]:
+        if not self._neighbours.table.is_here[index]:
+            return [TAKEN_OUT]
         refused = {reason.rule for reason in self.before}
         reasons = (rule.why_not(index) for rule in self._rules if rule.rule not in refused)
         return [*self.before, *filter(None, reasons)]

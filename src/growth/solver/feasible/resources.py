@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, format_amount
 from growth.solver.feasible.nodes import Amounts, Mask, NodeTable, clipped
@@ -95,6 +96,12 @@ class NodeResourcesFit(NodeRule):
         for _, row, amount in self._asked:
             np.minimum(counts, self._table.free[row, span] // amount, out=counts)
         return np.maximum(counts, 0)
+
+    def shortages(self, numbers: NDArray[np.int64]) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """For each of these nodes, the resources it lacks."""
+        lacks = {name: (self._table.free[row, numbers] < amount).tolist() for name, row, amount in self._asked}
+        for position, number in enumerate(numbers.tolist()):
+            yield number, tuple(name for name, flags in lacks.items() if flags[position])
 
     def explain(self, index: int) -> Reason:
         short = [(name, amount, int(self._table.free[row, index])) for name, row, amount in self._asked if self._table.free[row, index] < amount]
