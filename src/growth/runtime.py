@@ -42,6 +42,9 @@ class Runtime(Protocol):
     async def offload(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Run pure, picklable work away from the event loop (in production: the worker process)."""
 
+    async def in_thread(self, function: Callable[[], Result]) -> Result:
+        """Run a call that waits for others (a synchronous client) without holding up the event loop; in the embedded cluster it takes no time."""
+
     def jitter(self) -> float:
         """A number in [0, 1) for back-off; seeded in the embedded cluster."""
 

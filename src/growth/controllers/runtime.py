@@ -11,13 +11,15 @@ import random
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
 Result = TypeVar("Result")
+
+_THREADS: Final = 8  # for synchronous clients; the default ones stay free for name lookups
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +30,7 @@ class SystemRuntime:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._worker: ProcessPoolExecutor | None = None
+        self._threads: ThreadPoolExecutor | None = None
 
     def now(self) -> float:
         return time.time()
@@ -67,6 +70,11 @@ class SystemRuntime:
             self._worker = ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn"))
         return self._worker
 
+    async def in_thread(self, function: Callable[[], Result]) -> Result:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS, "growth-call")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+
     def jitter(self) -> float:
         return random.random()  # noqa: S311  (spreads retries, guards nothing)
 
@@ -74,5 +82,6 @@ class SystemRuntime:
         return uuid.uuid4().hex
 
     def close(self) -> None:
-        if self._worker is not None:
-            self._worker.shutdown(wait=False, cancel_futures=True)
+        for executor in (self._worker, self._threads):
+            if executor is not None:
+                executor.shutdown(wait=False, cancel_futures=True)

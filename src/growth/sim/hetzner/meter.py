@@ -6,6 +6,7 @@ Started hours are billed whole, up to the price of a month; the IPv4 address com
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
@@ -65,4 +66,4 @@ class Meter:
 
 
 def _overlap(bills: list[Bill]) -> bool:
-    return any(first.ended_at is None or first.ended_at > second.began_at for first, second in zip(bills, bills[1:], strict=False))
+    return any(first.ended_at is None or first.ended_at > second.began_at for first, second in pairwise(bills))

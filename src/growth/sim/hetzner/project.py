@@ -53,7 +53,7 @@ class Pace(Struct, frozen=True):
     delete_seconds: tuple[float, float] = (1.0, 5.0)
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818  (says what it is)
     """The API says no."""
 
     def __init__(self, status: int, code: str, message: str, details: Json | None = None) -> None:

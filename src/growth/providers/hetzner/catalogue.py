@@ -1,0 +1,160 @@
+"""What does Hetzner sell, where, and for how much? Read from the API, never from memory: types come and go, and prices change.
+
+Asked by the provider. Prices are net, by location, with the IPv4 address where servers get one. CX is amd64, CAX is arm64. What pods can use is
+estimated until real nodes show it: memory less 6 % (firmware and kernel), 100Mi (eviction) and what kubelets reserve; cpu less what they reserve;
+disk less 15 % (file system and eviction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import structlog
+from msgspec import Struct
+
+from growth.model.instant import InstantError, parse_instant
+from growth.model.labels import ARCHITECTURE, INSTANCE_TYPE, OPERATING_SYSTEM, REGION, ZONE, Labels
+from growth.model.offering import Offering
+from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, parse_amount
+from growth.providers.hetzner.errors import CallError, NoAnswer
+from growth.providers.hetzner.line import Line
+from growth.providers.hetzner.quota import Rank
+from growth.providers.hetzner.settings import HetznerSettings, Reserved
+from growth.providers.hetzner.wire import Deprecation, Prices, Pricing, ServerType, ServerTypes, SoldHere
+from growth.runtime import Runtime
+
+PROVIDER: Final = "hetzner"
+PAGE: Final = 50
+_PRICES_SECONDS: Final = 3600.0
+_LATEST_SECONDS: Final = 3600.0  # how long the last catalogue serves while no new one can be had
+
+_ARCHITECTURES: Final = {"x86": "amd64", "arm": "arm64"}
+# What Hetzner's cloud controller writes as zone; it no longer comes from the API. Other locations are their own zone.
+_ZONES: Final = {"fsn1": "fsn1-dc14", "nbg1": "nbg1-dc3", "hel1": "hel1-dc2", "ash": "ash-dc1", "hil": "hil-dc1", "sin": "sin-dc1"}
+
+log = structlog.get_logger(__name__)
+
+
+class Sold(Struct, frozen=True):
+    """The catalogue as it was read, and when."""
+
+    offerings: tuple[Offering, ...]
+    ends: Mapping[str, str]  # server types that will go, or are gone: in words
+    currency: str
+    at: float
+
+
+class HetznerCatalogue:
+    """Server types with their prices."""
+
+    def __init__(self, line: Line, settings: HetznerSettings, runtime: Runtime) -> None:
+        self.sold: Sold | None = None
+        self._line = line
+        self._settings = settings
+        self._runtime = runtime
+        self._pricing: tuple[float, Pricing] | None = None
+
+    async def offerings(self) -> tuple[Offering, ...]:
+        """As sold now; while Hetzner does not answer, as sold a while ago."""
+        try:
+            self.sold = await self._read()
+        except CallError as error:
+            if self.sold is None or self._runtime.monotonic() - self.sold.at > _LATEST_SECONDS:
+                raise
+            log.warning("the catalogue could not be read anew", error=str(error))
+        return self.sold.offerings
+
+    async def find(self, name: str, location: str) -> Offering | None:
+        offerings = self.sold.offerings if self.sold is not None else await self.offerings()
+        return next((each for each in offerings if (each.name, each.location) == (name, location)), None)
+
+    async def _read(self) -> Sold:
+        types = await self._server_types()
+        pricing = await self._prices()
+        addresses = {here.location: float(here.price_hourly.net) for each in pricing.primary_ips if each.type == "ipv4" for here in each.prices}
+        if not self._settings.launch.public_ipv4:
+            addresses = {}
+        now = self._runtime.now()
+        offerings = tuple(offering for each in types for offering in self._offerings_of(each, addresses, now))
+        ends = {each.name.upper(): words for each in types if (words := _end_in_words(each, now))}
+        if self.sold is None or ends != self.sold.ends:
+            log.info("server types that are no longer sold, or not for long", types=ends)
+        return Sold(offerings, ends, pricing.currency, self._runtime.monotonic())
+
+    async def _server_types(self) -> list[ServerType]:
+        found: list[ServerType] = []
+        page: int | None = 1
+        while page is not None:
+            answer = await self._line.get("/server_types", ServerTypes, Rank.CATALOGUE, {"page": page, "per_page": PAGE})
+            found += answer.server_types
+            page = answer.meta.pagination.next_page
+        if not found:
+            raise NoAnswer("GET /server_types: an empty catalogue is not believed")
+        return found
+
+    async def _prices(self) -> Pricing:
+        now = self._runtime.monotonic()
+        if self._pricing is None or now - self._pricing[0] > _PRICES_SECONDS:
+            self._pricing = (now, (await self._line.get("/pricing", Prices, Rank.CATALOGUE)).pricing)
+        return self._pricing[1]
+
+    def _offerings_of(self, each: ServerType, addresses: Mapping[str, float], now: float) -> Iterator[Offering]:
+        places = {place.name: place for place in each.locations}
+        wanted = {name.lower() for name in self._settings.locations}
+        for price in each.prices:
+            if (places and price.location not in places) or (wanted and price.location not in wanted) or each.architecture not in _ARCHITECTURES:
+                continue
+            yield Offering(
+                name=f"{PROVIDER}-{each.name.lower()}",
+                server_type=each.name.upper(),
+                location=price.location,
+                price_per_hour=round(float(price.price_hourly.net) + addresses.get(price.location, 0.0), 6),
+                allocatable=estimated(each, self._settings.reserved),
+                labels=self._labels(each, price.location),
+                is_available=_is_available(each, places.get(price.location), now),
+                bills_started_hours=True,
+            )
+
+    def _labels(self, each: ServerType, location: str) -> Labels:
+        zone = _ZONES.get(location, location) if self._settings.zone_label == "datacenter" else location
+        architecture = _ARCHITECTURES[each.architecture]
+        return Labels({INSTANCE_TYPE: each.name.lower(), ARCHITECTURE: architecture, OPERATING_SYSTEM: "linux", ZONE: zone, REGION: location})
+
+
+def estimated(each: ServerType, reserved: Reserved) -> Resources:
+    """What pods may use of a machine of this type."""
+    memory = int(each.memory * 2**30)
+    kept_cpu = parse_amount(CPU, reserved.cpu) if reserved.cpu else 60 + 10 * each.cores
+    kept_memory = parse_amount(MEMORY, reserved.memory) if reserved.memory else memory // 50
+    amounts = {
+        CPU: max(0, each.cores * 1000 - kept_cpu),
+        MEMORY: max(0, memory - memory * 6 // 100 - 100 * 2**20 - kept_memory),
+        EPHEMERAL_STORAGE: int(each.disk * 10**9) * 85 // 100,
+        PODS: 110,
+    }
+    return Resources(amounts)
+
+
+def _is_available(each: ServerType, place: SoldHere | None, now: float) -> bool:
+    if place is not None and not place.available:
+        return False
+    ends = place.deprecation if place is not None and place.deprecation is not None else each.deprecation
+    return ends is None or _ends_at(ends) > now
+
+
+def _ends_at(deprecation: Deprecation) -> float:
+    try:
+        return parse_instant(deprecation.unavailable_after)
+    except InstantError:
+        return float("inf")
+
+
+def _end_in_words(each: ServerType, now: float) -> str:
+    """Whether, and until when, this type is sold at all."""
+    places = [place.deprecation or each.deprecation for place in each.locations] or [each.deprecation]
+    ends = [deprecation for deprecation in places if deprecation is not None]
+    if len(ends) < len(places):
+        return ""
+    last = max(ends, key=_ends_at)
+    return f"{'no longer sold since' if _ends_at(last) <= now else 'deprecated, sold until'} {last.unavailable_after}"

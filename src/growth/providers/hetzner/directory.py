@@ -1,0 +1,92 @@
+"""Which image, network, firewall and key does a name mean? Asked by launch; answers are kept for a while, so that a hundred orders ask once.
+
+A name that does not exist is Unusable: the order is refused with that word, and the user told what to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, TypeVar
+
+from growth.providers.hetzner.errors import Unusable
+from growth.providers.hetzner.line import Line, Query
+from growth.providers.hetzner.quota import Rank
+from growth.providers.hetzner.settings import Launch
+from growth.providers.hetzner.wire import Firewalls, Image, Images, Named, Networks, SshKeys
+from growth.runtime import Runtime
+
+KEPT_SECONDS: Final = 600.0
+_PAGE: Final = 50
+
+Found = TypeVar("Found")
+
+
+class Directory:
+    """Names of one project."""
+
+    def __init__(self, line: Line, runtime: Runtime) -> None:
+        self._line = line
+        self._runtime = runtime
+        self._kept: dict[tuple[str, str], tuple[float, object]] = {}
+
+    async def image(self, launch: Launch, architecture: str) -> Image:
+        """By name, or the newest snapshot with the wanted labels; always of the machine's architecture."""
+        wanted = launch.image_selector or launch.image
+        return await self._remembered("image", f"{wanted} {architecture}", lambda: self._image(launch, architecture))
+
+    async def networks(self, names: tuple[str, ...]) -> list[int]:
+        return [(await self._remembered("network", name, partial(self._network, name))).id for name in names]
+
+    async def firewalls(self, names: tuple[str, ...]) -> list[int]:
+        return [(await self._remembered("firewall", name, partial(self._firewall, name))).id for name in names]
+
+    async def ssh_keys(self, names: tuple[str, ...]) -> list[str]:
+        return [str((await self._remembered("SSH key", name, partial(self._ssh_key, name))).id) for name in names]
+
+    async def _remembered(self, kind: str, name: str, ask: Callable[[], Awaitable[Found]]) -> Found:
+        kept = self._kept.get((kind, name))
+        if kept is not None and self._runtime.monotonic() - kept[0] < KEPT_SECONDS:
+            return kept[1]  # type: ignore[return-value]  # kept under the kind that was asked for
+        found = await ask()
+        self._kept[kind, name] = (self._runtime.monotonic(), found)
+        return found
+
+    def forget(self) -> None:
+        """Something was not found that should be there: ask anew."""
+        self._kept.clear()
+
+    # ---------------------------------------------------------------------------------------------------------------- asking
+
+    async def _image(self, launch: Launch, architecture: str) -> Image:
+        query: Query = {"architecture": "arm" if architecture == "arm64" else "x86", "status": "available", "sort": "created:desc", "per_page": _PAGE}
+        if launch.image_selector:
+            query |= {"type": "snapshot", "label_selector": launch.image_selector}
+        else:
+            query |= {"name": launch.image, "include_deprecated": "true"}
+        found = (await self._line.get("/images", Images, Rank.LOOK, query)).images
+        if not found:
+            what = f"no snapshot with labels {launch.image_selector}" if launch.image_selector else f"no image {launch.image}"
+            raise Unusable(f"there is {what} for {architecture}")
+        return max(found, key=lambda image: (image.created, image.id))
+
+    async def _network(self, name: str) -> Named:
+        return _one("network", name, (await self._line.get("/networks", Networks, Rank.LOOK, _query(name))).networks)
+
+    async def _firewall(self, name: str) -> Named:
+        return _one("firewall", name, (await self._line.get("/firewalls", Firewalls, Rank.LOOK, _query(name))).firewalls)
+
+    async def _ssh_key(self, name: str) -> Named:
+        return _one("SSH key", name, (await self._line.get("/ssh_keys", SshKeys, Rank.LOOK, _query(name))).ssh_keys)
+
+
+def _query(name: str) -> Query:
+    """An id cannot be asked for by name: then all are listed."""
+    return {"per_page": _PAGE} if name.isdecimal() else {"name": name, "per_page": _PAGE}
+
+
+def _one(kind: str, name: str, found: tuple[Named, ...]) -> Named:
+    for each in found:
+        if name in (each.name, str(each.id)):
+            return each
+    raise Unusable(f"there is no {kind} {name} in this project")

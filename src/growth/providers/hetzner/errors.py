@@ -1,0 +1,104 @@
+"""What does Hetzner's answer mean for growth? Asked by the provider for every call that did not simply succeed.
+
+| Hetzner says | launch | delete | read |
+| --- | --- | --- | --- |
+| resource_unavailable, placement_error | NoCapacity: the next type or location | | |
+| resource_limit_exceeded, forbidden, unauthorized, token_readonly | Refused, and nothing more is ordered for a while | Refused | ProviderError |
+| invalid_input, protected, any other 4xx | Refused | Refused | ProviderError |
+| uniqueness_error | adopted if it is ours, else Refused | | |
+| conflict, locked, maintenance | TryLater | TryLater | ProviderError |
+| rate_limit_exceeded | TryLater, at its reset; no call before | the same | ProviderError |
+| not_found | Refused: something the order names is gone | Accepted: gone already | Gone, after a control read |
+| 5xx, timeout, an answer that cannot be read | Unknown | Unknown | ProviderError |
+| the connection could not be made | TryLater | TryLater | ProviderError |
+
+Texts pass the redaction before anybody sees them: Hetzner's own may quote a token.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from growth.model.outcome import NoCapacity, Outcome, Refused, TryLater, Unknown
+from growth.providers.contract import ProviderError
+from growth.providers.redaction import redacted
+
+NO_CAPACITY: Final = ("resource_unavailable", "placement_error")
+LATER: Final = ("conflict", "locked", "maintenance")
+OF_THE_PROJECT: Final = ("resource_limit_exceeded", "forbidden", "unauthorized", "token_readonly")  # true for every order, not for one type
+WITHOUT_RESULT: Final = ("server_error", "service_error", "unavailable", "timeout", "bad_gateway")
+NAME_TAKEN: Final = "uniqueness_error"
+LIMITED: Final = "rate_limit_exceeded"
+NOT_FOUND: Final = "not_found"
+
+_LATER_SECONDS: Final = 5.0
+_LONGEST_TEXT: Final = 500
+
+_ADVICE: Final = {
+    "unauthorized": "the token is not valid (any more): check the token file",
+    "forbidden": "the token may not do this: it must have read and write rights",
+    "token_readonly": "the token may only read: make one with read and write rights",
+    "resource_limit_exceeded": "the project's limit is reached: ask Hetzner to raise it, or lower the pools' max",
+    "protected": "delete protection is on: take it off if the server may go",
+}
+
+
+class CallError(ProviderError):
+    """A call without the wished result. Its text is fit for events."""
+
+
+class Answered(CallError):  # noqa: N818  (says what happened)
+    """Hetzner said no, in its own word."""
+
+    def __init__(self, code: str, message: str, status: int = 0) -> None:
+        words = redacted(message)[:_LONGEST_TEXT]
+        super().__init__(f"{code}: {words}" + (f" ({_ADVICE[code]})" if code in _ADVICE else ""))
+        self.code = code
+        self.status = status
+
+
+class NoAnswer(CallError):  # noqa: N818  (says what happened)
+    """Nothing that can be believed came back; it may have happened."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(redacted(message)[:_LONGEST_TEXT])
+
+
+class NeverSent(CallError):  # noqa: N818  (says what happened)
+    """No connection: it surely did not happen."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(redacted(message)[:_LONGEST_TEXT])
+
+
+class Limited(CallError):  # noqa: N818  (says what happened)
+    """We do not call now: Hetzner's limit of requests, or our own share of it, is used up."""
+
+    def __init__(self, seconds: float, why: str) -> None:
+        super().__init__(f"{why}; again in {seconds:.0f} s")
+        self.seconds = seconds
+
+
+class Unusable(Exception):  # noqa: N818  (says what it is)
+    """An order that cannot be placed as the settings stand; the text says what to change."""
+
+
+def outcome_of(error: CallError) -> Outcome:
+    """For a call that buys or gives back."""
+    text = str(error)
+    if isinstance(error, Limited):
+        return TryLater(text, error.seconds)
+    if isinstance(error, NeverSent):
+        return TryLater(text, _LATER_SECONDS)
+    if not isinstance(error, Answered) or error.code in WITHOUT_RESULT or error.status >= 500:
+        return Unknown(text)
+    if error.code in NO_CAPACITY:
+        return NoCapacity(text)
+    return TryLater(text, _LATER_SECONDS) if error.code in LATER else Refused(text)
+
+
+def outcome_before(error: CallError) -> Outcome:
+    """For a question asked on the way to an order: nothing was bought, whatever happened."""
+    if isinstance(error, Answered) and error.code in OF_THE_PROJECT:
+        return Refused(str(error))
+    return TryLater(str(error), error.seconds if isinstance(error, Limited) else _LATER_SECONDS)

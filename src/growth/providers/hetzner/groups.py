@@ -1,0 +1,90 @@
+"""Which placement group has room for one more server? Groups of kind spread hold ten, one server on each host; made on demand, used again when empty.
+
+Asked by launch. A place is taken the moment it is given out, and given back when the launch surely failed; the API's own count comes in with
+every new look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from growth.model.node import POOL_LABEL
+from growth.model.offering import CLUSTER_LABEL
+from growth.providers.contract import Order
+from growth.providers.hetzner.errors import NAME_TAKEN, Answered
+from growth.providers.hetzner.labels import label_value, selector
+from growth.providers.hetzner.line import Line, Query
+from growth.providers.hetzner.quota import Rank
+from growth.providers.hetzner.wire import OnePlacementGroup, PlacementGroup, PlacementGroups
+from growth.runtime import Runtime
+
+PLACES: Final = 10
+LOCATION_LABEL: Final = "growth.dev/location"
+_LOOK_SECONDS: Final = 60.0
+_PAGE: Final = 50
+
+
+class Groups:
+    """Our placement groups and the places in them."""
+
+    def __init__(self, line: Line, runtime: Runtime) -> None:
+        self._line = line
+        self._runtime = runtime
+        self._looked_at: float | None = None
+        self._groups: dict[int, PlacementGroup] = {}
+        self._given: dict[int, dict[str, float]] = {}  # places given out since, by server name, and when
+        self._one_at_a_time = asyncio.Lock()
+
+    async def place_for(self, order: Order) -> int:
+        """The id of a group with room."""
+        async with self._one_at_a_time:
+            if self._looked_at is None or self._runtime.monotonic() - self._looked_at > _LOOK_SECONDS:
+                await self._look(order.cluster)
+            wanted = _labels_of(order)
+            for group in self._groups.values():
+                given = self._given.setdefault(group.id, {})
+                if wanted.items() <= group.labels.items() and len(group.servers) + len(given) < PLACES:
+                    given[order.name] = self._runtime.monotonic()
+                    return group.id
+            group = await self._make(order, wanted)
+            self._given[group.id] = {order.name: self._runtime.monotonic()}
+            return group.id
+
+    def give_back(self, name: str) -> None:
+        """The server was surely not made."""
+        for given in self._given.values():
+            given.pop(name, None)
+
+    async def _look(self, cluster: str) -> None:
+        began = self._runtime.monotonic()
+        found: dict[int, PlacementGroup] = {}
+        page: int | None = 1
+        while page is not None:
+            query: Query = {"label_selector": selector(CLUSTER_LABEL, cluster), "type": "spread", "page": page, "per_page": _PAGE, "sort": "id:asc"}
+            answer = await self._line.get("/placement_groups", PlacementGroups, Rank.CREATE, query)
+            found |= {group.id: group for group in answer.placement_groups}
+            page = answer.meta.pagination.next_page
+        self._groups, self._looked_at = found, began
+        late = began - _LOOK_SECONDS  # what was given out so long ago is in the API's count, or never happened
+        self._given = {group: {name: at for name, at in given.items() if at > late} for group, given in self._given.items() if group in found}
+
+    async def _make(self, order: Order, labels: Mapping[str, str]) -> PlacementGroup:
+        number = len(self._groups) + 1
+        while True:
+            name = f"growth-{label_value(order.cluster)[-12:]}-{order.pool}-{order.location}-{number}"
+            try:
+                body = {"name": name, "type": "spread", "labels": dict(labels)}
+                made = (await self._line.post("/placement_groups", body, OnePlacementGroup, Rank.CREATE)).placement_group
+            except Answered as error:
+                if error.code != NAME_TAKEN:
+                    raise
+                number += 1  # a lost answer, or a group whose labels somebody changed
+                continue
+            self._groups[made.id] = made
+            return made
+
+
+def _labels_of(order: Order) -> dict[str, str]:
+    return {CLUSTER_LABEL: label_value(order.cluster), POOL_LABEL: label_value(order.pool), LOCATION_LABEL: order.location}

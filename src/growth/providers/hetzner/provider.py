@@ -1,0 +1,240 @@
+"""Machines from Hetzner Cloud: the provider contract over its API. Asked by the controllers; what Hetzner's answers mean stands in `errors.py`.
+
+The server's name is the NodeRequest's, which is also its idempotency key: Hetzner keeps names unique in a project, so a lost answer cannot buy
+twice, and a name that is taken is adopted only if cluster id and request UID match. A server that is powered off is present. One that carries
+delete protection is not deleted. One without our label is never touched.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+from msgspec import Struct
+
+from growth.model.instant import InstantError, parse_instant
+from growth.model.labels import Labels
+from growth.model.node import POOL_LABEL
+from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL, Machine, Offering
+from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
+from growth.providers.contract import Gone, Order, ProviderError
+from growth.providers.hetzner.catalogue import PROVIDER, HetznerCatalogue
+from growth.providers.hetzner.directory import Directory
+from growth.providers.hetzner.errors import NAME_TAKEN, NO_CAPACITY, NOT_FOUND, OF_THE_PROJECT, Answered, CallError, Unusable, outcome_before, outcome_of
+from growth.providers.hetzner.following import Following
+from growth.providers.hetzner.groups import Groups
+from growth.providers.hetzner.labels import label_value
+from growth.providers.hetzner.launching import Body, Preparing, labels_of
+from growth.providers.hetzner.line import Line
+from growth.providers.hetzner.listing import Listing
+from growth.providers.hetzner.quota import Rank
+from growth.providers.hetzner.settings import HetznerSettings
+from growth.providers.hetzner.wire import CreatedServer, OneAction, Server, Servers
+from growth.providers.redaction import redacted
+from growth.runtime import Runtime
+
+FOLLOWED_SECONDS: Final = 20.0  # how long a launch waits to hear that its server is made
+STOPPED_SECONDS: Final = 120.0
+_CONTROL_SECONDS: Final = 60.0
+_LIVE_SECONDS: Final = 15.0
+_SOON_SECONDS: Final = 10.0
+
+_STATES: Final = {"initializing": "creating", "starting": "creating", "off": "stopped", "stopping": "stopped", "deleting": "deleting"}
+
+log = structlog.get_logger(__name__)
+
+
+class Stop(Struct, frozen=True):
+    """Nothing is ordered until then: the reason holds for every order."""
+
+    until: float
+    reason: str
+
+
+class HetznerProvider:
+    """The provider contract on one Hetzner project."""
+
+    def __init__(self, settings: HetznerSettings, runtime: Runtime, line: Line | None = None) -> None:
+        self.name = PROVIDER
+        self.line = line or Line(settings, runtime)
+        self.catalogue = HetznerCatalogue(self.line, settings, runtime)
+        self.directory = Directory(self.line, runtime)
+        self.listing = Listing(self.line, runtime)
+        self.line.witness = self.listing.witness
+        self._runtime = runtime
+        self._groups = Groups(self.line, runtime)
+        self._following = Following(self.line, runtime)
+        self._preparing = Preparing(settings, self.catalogue, self.directory, self._groups)
+        self._seen: dict[int, tuple[float, Server]] = {}  # read by id a moment ago
+        self._clusters: dict[str, str] = {}  # the ids behind label values that had to be shortened
+        self._cluster = ""
+        self._stop = Stop(0.0, "")
+
+    async def offerings(self) -> tuple[Offering, ...]:
+        return await self.catalogue.offerings()
+
+    async def list(self, cluster: str) -> tuple[Machine, ...]:
+        self._know(cluster)
+        return tuple(self._machine(server) for server in await self.listing.servers(cluster))
+
+    async def describe(self, machine_id: str) -> Machine | Gone:
+        """Live, by id. A machine that lost our label is shown without it, so that the gate refuses to touch it."""
+        server_id = _server_id(machine_id)
+        server = await self.listing.look(server_id)
+        if server is None:
+            await self._control_read()
+            return Gone()
+        self._seen[server_id] = (self._runtime.monotonic(), server)
+        return self._machine(server)
+
+    async def _control_read(self) -> None:
+        """Not found counts only while Hetzner otherwise answers about our servers."""
+        answered_at = self.listing.answered_at
+        if answered_at is None or self._runtime.monotonic() - answered_at > _CONTROL_SECONDS:
+            await self.listing.count(self._cluster)
+
+    # ---------------------------------------------------------------------------------------------------------------- launch
+
+    async def launch(self, order: Order) -> Outcome:
+        self._know(order.cluster)
+        if self._runtime.monotonic() < self._stop.until:
+            return Refused(self._stop.reason)
+        try:
+            body = await self._preparing.request_for(order)
+        except Unusable as error:
+            self.directory.forget()
+            return Refused(redacted(str(error)))
+        except CallError as error:
+            return self._noted(error, outcome_before(error))
+        outcome = await self._order(order, body)
+        if not isinstance(outcome, Accepted | Unknown):
+            self._groups.give_back(order.name)
+        return outcome
+
+    async def _order(self, order: Order, body: Body) -> Outcome:
+        with self.listing.writing():
+            try:
+                made = await self.line.post("/servers", body, CreatedServer, Rank.CREATE)
+            except Answered as error:
+                if error.code == NAME_TAKEN:
+                    return await self._adopt(order)
+                if error.code == NOT_FOUND:
+                    self.directory.forget()
+                return self._noted(error, outcome_of(error))
+            except CallError as error:
+                return outcome_of(error)
+        self.listing.created(made.server)
+        log.debug("a server was ordered", server=made.server.id, name=order.name)
+        return await self._followed(made)
+
+    async def _followed(self, made: CreatedServer) -> Outcome:
+        """Some orders are accepted and then fail for want of a host; those leave no server behind."""
+        action = await self._following.wait_for(made.action, FOLLOWED_SECONDS)
+        accepted = Accepted(str(made.server.id))
+        if action is None or action.status != "error" or action.error is None:
+            return accepted
+        try:
+            if await self.listing.look(made.server.id) is not None:
+                return accepted  # it is there: whether a node comes of it is waited for, and it goes the usual way if not
+        except CallError as error:
+            return Unknown(str(error))
+        self.listing.deleted(made.server.id)
+        reason = redacted(f"{action.error.code}: {action.error.message}")
+        return NoCapacity(reason) if action.error.code in NO_CAPACITY else TryLater(reason, _SOON_SECONDS)
+
+    async def _adopt(self, order: Order) -> Outcome:
+        """The name is taken: by an earlier launch of the same request, or by a stranger."""
+        try:
+            found = (await self.line.get("/servers", Servers, Rank.LOOK, {"name": order.name})).servers
+        except CallError as error:
+            return Unknown(f"the name {order.name} is taken, and by whom is unknown: {error}")
+        server = next((each for each in found if each.name == order.name), None)
+        if server is None or server.status == "deleting":
+            return TryLater(f"the name {order.name} was taken and is about to be free", _SOON_SECONDS)
+        ours = labels_of(order)
+        if any(server.labels.get(key) != ours[key] for key in (CLUSTER_LABEL, REQUEST_UID_LABEL)):
+            return Refused(f"the name {order.name} is taken by a server of another owner or request")
+        self.listing.created(server)
+        return Accepted(str(server.id))
+
+    def _noted(self, error: CallError, outcome: Outcome) -> Outcome:
+        """What holds for the whole project stops further orders for a while, instead of being asked for each type in turn."""
+        if isinstance(error, Answered) and error.code in OF_THE_PROJECT:
+            self._stop = Stop(self._runtime.monotonic() + STOPPED_SECONDS, str(error))
+        return outcome
+
+    # ---------------------------------------------------------------------------------------------------------------- delete
+
+    async def delete(self, machine_id: str) -> Outcome:
+        """Only a server of ours, as it was seen a moment ago."""
+        server_id = _server_id(machine_id)
+        try:
+            server = await self._live(server_id)
+        except CallError as error:
+            return outcome_before(error)
+        if server is None:
+            return Accepted(machine_id)
+        why_not = self._why_not_delete(server)
+        return Refused(why_not) if why_not else await self._delete(server_id)
+
+    async def _live(self, server_id: int) -> Server | None:
+        seen_at, server = self._seen.pop(server_id, (0.0, None))
+        if server is not None and self._runtime.monotonic() - seen_at <= _LIVE_SECONDS:
+            return server
+        return await self.listing.look(server_id)
+
+    def _why_not_delete(self, server: Server) -> str:
+        owner = server.labels.get(CLUSTER_LABEL, "")
+        if not owner or (self._cluster and owner != label_value(self._cluster)):
+            return f"server {server.id} is not ours"
+        return f"server {server.id} has delete protection: take it off if the server may go" if server.protection.delete else ""
+
+    async def _delete(self, server_id: int) -> Outcome:
+        with self.listing.writing():
+            try:
+                await self.line.delete(f"/servers/{server_id}", OneAction, Rank.DELETE)
+            except Answered as error:
+                if error.status != 404:
+                    return outcome_of(error)
+            except CallError as error:
+                return outcome_of(error)
+        self.listing.deleted(server_id)
+        if self._stop.reason.startswith("resource_limit_exceeded"):
+            self._stop = Stop(0.0, "")  # a place is free again
+        return Accepted(str(server_id))
+
+    # --------------------------------------------------------------------------------------------------------------- machines
+
+    def _know(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._clusters[label_value(cluster)] = cluster
+        if len(self._seen) > 1000:
+            self._seen.clear()
+
+    def _machine(self, server: Server) -> Machine:
+        kept = {key: server.labels[key] for key in (CLUSTER_LABEL, REQUEST_UID_LABEL, POOL_LABEL) if server.labels.get(key)}
+        if CLUSTER_LABEL in kept:
+            kept[CLUSTER_LABEL] = self._clusters.get(kept[CLUSTER_LABEL], kept[CLUSTER_LABEL])
+        return Machine(
+            machine_id=str(server.id),
+            name=server.name,
+            offering=f"{PROVIDER}-{server.server_type.name.lower()}",
+            location=server.location.name,
+            labels=Labels(kept),
+            state=_STATES.get(server.status, "running"),
+            created_at=_created_at(server),
+            provider_id=f"hcloud://{server.id}",
+        )
+
+
+def _server_id(machine_id: str) -> int:
+    if not machine_id.isdecimal():
+        raise ProviderError(f"{machine_id!r} is no id of a Hetzner server")
+    return int(machine_id)
+
+
+def _created_at(server: Server) -> float:
+    try:
+        return parse_instant(server.created)
+    except InstantError:
+        return 0.0

@@ -1,0 +1,106 @@
+"""What does a new machine read when it boots? The user's template with the facts of one order filled in. Asked by launch and by `growth hetzner check`.
+
+Only `{{ growth.NAME }}` is replaced; everything else in the template stays as it is.
+
+| name | is |
+| --- | --- |
+| name, pool, cluster, offering, server_type, location, architecture | of this machine; the name is also the node's |
+| labels, taints | as kubelets take them: `a=b,c=d` and `a=b:NoSchedule` |
+| labels_json, taints_json | a map, and a list of key, value and effect: JSON, which is YAML too |
+| label_list_json, taint_list_json | lists of `a=b` and of `a=b:NoSchedule` |
+| provider_id | a shell expression: the machine asks Hetzner's metadata service who it is |
+| join_token | the content of the join token file |
+| values.NAME | of the settings |
+
+A kubelet may not give itself every label; those it may not are left out here, and growth writes them when the node has joined.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from growth.model.labels import ARCHITECTURE, HOSTNAME, INSTANCE_TYPE, OPERATING_SYSTEM, REGION, ZONE
+from growth.providers.contract import Order
+from growth.providers.hetzner.errors import Unusable
+from growth.providers.hetzner.settings import LARGEST_USER_DATA_BYTES, Launch
+from growth.providers.redaction import SECRETS
+
+PROVIDER_ID: Final = "hcloud://$(curl -fsS --retry 10 --retry-connrefused http://169.254.169.254/hetzner/v1/metadata/instance-id)"
+
+_PLACEHOLDER: Final = re.compile(r"\{\{\s*growth\.([A-Za-z0-9_.-]+)\s*\}\}")
+_OWN_LABELS: Final = frozenset((HOSTNAME, INSTANCE_TYPE, ZONE, REGION, ARCHITECTURE, OPERATING_SYSTEM))
+_OWN_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+
+
+def user_data_for(order: Order, launch: Launch, architecture: str) -> str:
+    """The rendered template; raises Unusable in words that never quote it."""
+    if not launch.user_data_file:
+        return ""
+    template = _read("user data file", launch.user_data_file)
+    token = _read("join token file", launch.join_token_file).strip() if launch.join_token_file else None
+    if token:
+        SECRETS.add_token(token)
+    rendered = render(template, facts_of(order, launch, architecture, token))
+    SECRETS.add_text(rendered)
+    size = len(rendered.encode())
+    if size > LARGEST_USER_DATA_BYTES:
+        raise Unusable(f"the user data is {size} bytes when filled in, Hetzner takes at most {LARGEST_USER_DATA_BYTES}: shorten {launch.user_data_file}")
+    return rendered
+
+
+def facts_of(order: Order, launch: Launch, architecture: str, join_token: str | None) -> Mapping[str, str]:
+    """What the template may ask for."""
+    labels = {key: value for key, value in order.labels.items() if kubelet_may_set(key)}
+    taints = [f"{taint.key}={taint.value}:{taint.effect}" for taint in order.taints]
+    facts = {
+        "name": order.name,
+        "pool": order.pool,
+        "cluster": order.cluster,
+        "offering": order.offering,
+        "server_type": order.offering.partition("-")[2],
+        "location": order.location,
+        "architecture": architecture,
+        "labels": ",".join(f"{key}={value}" for key, value in labels.items()),
+        "taints": ",".join(taints),
+        "labels_json": json.dumps(labels),
+        "taints_json": json.dumps([{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in order.taints]),
+        "label_list_json": json.dumps([f"{key}={value}" for key, value in labels.items()]),
+        "taint_list_json": json.dumps(taints),
+        "provider_id": PROVIDER_ID,
+        **{f"values.{name}": value for name, value in launch.values.items()},
+    }
+    return facts if join_token is None else {**facts, "join_token": join_token}
+
+
+def render(template: str, facts: Mapping[str, str]) -> str:
+    def fill(found: re.Match[str]) -> str:
+        if found[1] not in facts:
+            hint = "; set joinTokenFile" if found[1] == "join_token" else ""
+            raise Unusable(f"the user data asks for growth.{found[1]}, which there is not{hint} (there is: {', '.join(sorted(facts))})")
+        return facts[found[1]]
+
+    return _PLACEHOLDER.sub(fill, template)
+
+
+def kubelet_may_set(key: str) -> bool:
+    """As kubelets themselves decide: in Kubernetes' own domains only what is meant for them."""
+    domain = key.partition("/")[0] if "/" in key else ""
+    if not (_within(domain, "kubernetes.io") or _within(domain, "k8s.io")):
+        return True
+    return key in _OWN_LABELS or any(_within(domain, own) for own in _OWN_DOMAINS)
+
+
+def _within(domain: str, parent: str) -> bool:
+    return domain == parent or domain.endswith(f".{parent}")
+
+
+def _read(what: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise Unusable(f"{what} {path}: {reason}") from None

@@ -1,0 +1,89 @@
+"""Which words must nobody ever read? Secrets are made known here once; whatever is shown passes through `redacted`.
+
+Asked by providers for every text that came from outside (a provider's own error may quote part of a token), and by the logs for every line.
+A part of a secret is a secret too: any run of `SHORTEST_PART` characters of a token, or of `SHORTEST_QUOTE` of a longer text, is struck out.
+Secrets that were replaced stay secret.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+SHORTEST_PART: Final = 8
+SHORTEST_QUOTE: Final = 24  # of user data: short runs of it are ordinary words
+STRUCK_OUT: Final = "[redacted]"
+_LATEST_TEXTS: Final = 8
+
+
+class Secrets:
+    """What is secret in this process."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, int] = {}  # run of characters → its length, for tokens
+        self._quotes: dict[int, frozenset[str]] = {}  # by hash of the text, the latest few
+
+    def add_token(self, secret: str) -> None:
+        """Every part of it is secret."""
+        for start in range(max(1, len(secret) - SHORTEST_PART + 1)):
+            part = secret[start : start + SHORTEST_PART]
+            if part:
+                self._parts[part] = len(part)
+
+    def add_text(self, text: str) -> None:
+        """A longer text, such as user data: only longer quotes of it are struck out, and only the latest texts are kept."""
+        key = hash(text)
+        self._quotes.pop(key, None)
+        lines = (line.strip() for line in text.splitlines())
+        self._quotes[key] = frozenset(line[start : start + SHORTEST_QUOTE] for line in lines for start in range(len(line) - SHORTEST_QUOTE + 1))
+        while len(self._quotes) > _LATEST_TEXTS:
+            del self._quotes[next(iter(self._quotes))]
+
+    def redacted(self, text: str) -> str:
+        covered = [False] * len(text)
+        for length in sorted({*self._parts.values()}):
+            self._cover(text, covered, length, self._parts)
+        for quotes in self._quotes.values():
+            self._cover(text, covered, SHORTEST_QUOTE, quotes)
+        return _struck_out(text, covered) if any(covered) else text
+
+    def redacted_value(self, value: Any) -> Any:
+        """The same for whatever a log line carries."""
+        if isinstance(value, str):
+            return self.redacted(value)
+        if isinstance(value, dict):
+            return {self.redacted_value(key): self.redacted_value(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.redacted_value(each) for each in value]
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        shown = repr(value)
+        clean = self.redacted(shown)
+        return value if clean == shown else clean
+
+    @staticmethod
+    def _cover(text: str, covered: list[bool], length: int, runs: dict[str, int] | frozenset[str]) -> None:
+        for start in range(len(text) - length + 1):
+            if text[start : start + length] in runs:
+                covered[start : start + length] = [True] * length
+
+
+def _struck_out(text: str, covered: list[bool]) -> str:
+    """Each covered run becomes one mark."""
+    pieces, place = [], 0
+    while place < len(text):
+        if not covered[place]:
+            pieces.append(text[place])
+            place += 1
+            continue
+        while place < len(text) and covered[place]:
+            place += 1
+        pieces.append(STRUCK_OUT)
+    return "".join(pieces)
+
+
+SECRETS: Final = Secrets()
+
+
+def redacted(text: str) -> str:
+    """The text without anything that was made known as secret."""
+    return SECRETS.redacted(text)
