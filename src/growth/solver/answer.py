@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from growth.solver.bins import Bins
-from growth.solver.layout import IntArray, Layout
-from growth.solver.problem import Placement, PlacementSolution, PlannedNode, Stage, Unplaced
+from growth.solver.layout import FloatArray, IntArray, Layout
+from growth.solver.problem import Placement, PlacementSolution, PlannedNode, Proof, Stage, Unplaced
 from growth.solver.unplaced import why_unplaced
 
 
-def write_answer(bins: Bins, left_over: IntArray, lower_bound: float, stages: tuple[Stage, ...]) -> PlacementSolution:
+def write_answer(bins: Bins, left_over: IntArray, proof: Proof, lower_bound: float, stages: tuple[Stage, ...]) -> PlacementSolution:
     """The solution of what stands in the bins; `left_over` pods of each class found no place."""
     layout = bins.layout
-    if not layout.problem.demands or not layout.count.sum():
-        return PlacementSolution("NoDemands", stages=stages)
     dealer = _Dealer(layout)
     placements = []
     for room in range(bins.rooms):
@@ -33,7 +31,17 @@ def write_answer(bins: Bins, left_over: IntArray, lower_bound: float, stages: tu
         price_per_hour=price_of(bins),
         lower_bound=lower_bound,
         stages=stages,
+        proof=proof,
     )
+
+
+def write_proof(layout: Layout, values: FloatArray, limit_prices: FloatArray) -> Proof:
+    """The values of classes as those of the demand classes they were made of."""
+    of_demand = [0.0] * len(layout.problem.demands)
+    for index, members in enumerate(layout.members):
+        for demand in members:
+            of_demand[demand] = float(values[index])
+    return Proof(tuple(of_demand), tuple(float(price) for price in limit_prices))
 
 
 def planned(bins: Bins) -> list[int]:

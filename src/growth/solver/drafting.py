@@ -59,6 +59,7 @@ class _Drafting:
         members = tuple(tuple(order[position] for position in group) for group in groups)
         shapes = tuple(raw_shapes[position] for position in first)
         rules = tuple(book.rules[self.shape_id[shape]] for shape in shapes)
+        spreads = self._spread_views(shapes, rules)
         domains, room_domain, choice_domain = self._domains()
         limit_use, limit_bound, limit_name = self._limits()
         return Layout(
@@ -70,7 +71,8 @@ class _Drafting:
             need=self._needs(shapes),
             is_virtual=np.array([problem.demands[group[0]].is_virtual for group in members], dtype=np.bool_),
             rules=rules,
-            spreads=self._spread_views(shapes, rules),
+            spreads=spreads,
+            implied=_implied(rules, spreads),
             choice_index=np.array(self.choice_order, dtype=np.int64),
             room_index=np.array(self.room_order, dtype=np.int64),
             offer=self._offers(),
@@ -271,6 +273,16 @@ def _choice_key(choice: Choice) -> tuple[object, ...]:
 def _levels(choices: Sequence[Choice]) -> IntArray:
     ranks = sorted({(-choice.pool_priority, -choice.type_priority) for choice in choices})
     return np.array([ranks.index((-choice.pool_priority, -choice.type_priority)) for choice in choices], dtype=np.int64)
+
+
+def _implied(rules: Sequence[ShapeRules], spreads: Sequence[Sequence[SpreadView]]) -> tuple[tuple[SpreadView, ...], ...]:
+    strictest: dict[int, SpreadView] = {}
+    for view in (view for views in spreads for view in views):
+        known = strictest.get(view.rule.tally)
+        if known is None or view.rule.max_skew < known.rule.max_skew:
+            strictest[view.rule.tally] = SpreadView(replace(view.rule, counts_itself=True), view.rooms, view.choices)
+    own = [{view.rule.tally for view in views} for views in spreads]
+    return tuple(tuple(strictest[tally] for tally in rule.adds if tally in strictest and tally not in mine) for rule, mine in zip(rules, own, strict=True))
 
 
 def _shape_seen_by(spread: Spread, shape: PodShape) -> PodShape:

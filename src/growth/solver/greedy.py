@@ -11,6 +11,7 @@ import numpy as np
 from growth.solver.bins import Bins
 from growth.solver.layout import MANY, FloatArray, IntArray, Layout
 from growth.solver.standing import BoolArray
+from growth.solver.together import place_together, sticks_together
 
 _LOOKAHEAD = 60  # classes that are thought of when a node is chosen
 
@@ -19,13 +20,24 @@ def place_all(bins: Bins, remaining: IntArray) -> IntArray:
     """Put `remaining` pods of each class somewhere; returns how many of each found no place."""
     layout = bins.layout
     unit = unit_prices(layout)
-    remaining = remaining.copy()
+    remaining = place_together(bins, remaining)
     for index in placing_order(layout, unit):
         if remaining[index]:
             place_class(bins, index, remaining, unit)
     for waiting in np.flatnonzero(remaining):  # an affinity may have waited for a class that came later
         place_class(bins, int(waiting), remaining, unit)
+    if remaining.any():
+        _squeeze_in(bins, remaining)
     return remaining
+
+
+def _squeeze_in(bins: Bins, remaining: IntArray) -> None:
+    """The last resort: no more nodes are coming, so rules are read as they stand, and not one bit stricter."""
+    bins.is_strict = False
+    for waiting in np.flatnonzero(remaining):
+        while remaining[waiting] and _into_bins(bins, int(waiting), remaining):
+            pass
+    bins.is_strict = True
 
 
 def unit_prices(layout: Layout) -> FloatArray:
@@ -64,7 +76,7 @@ def _into_bins(bins: Bins, index: int, remaining: IntArray) -> bool:
     if not len(takers):
         return False
     layout = bins.layout
-    order = takers[np.lexsort((takers, _slack(bins, index, takers), _kind_rank(bins, takers)))]
+    order = takers[np.lexsort((takers, slack(bins, index, takers), kind_rank(bins, takers)))]
     if _shares_a_budget(layout, index):
         number = int(order[0])
         taken = min(int(space[number]), int(remaining[index]), _fair_share(bins, index, len(order), int(remaining[index])))
@@ -94,13 +106,13 @@ def _shares_a_budget(layout: Layout, index: int) -> bool:
     return any(layout.tally_key[tally] >= 0 for tally in (*rules.adds, *(bound.tally for bound in rules.anti)))
 
 
-def _kind_rank(bins: Bins, numbers: IntArray) -> IntArray:
+def kind_rank(bins: Bins, numbers: IntArray) -> IntArray:
     """Nodes that are there, then those on their way and those planned, and marked ones last so that they may go."""
     kinds = np.append(bins.layout.room_kind, 1)
     return kinds[np.minimum(numbers, bins.rooms)]
 
 
-def _slack(bins: Bins, index: int, numbers: IntArray) -> FloatArray:
+def slack(bins: Bins, index: int, numbers: IntArray) -> FloatArray:
     """How empty a bin is beside this class: the fullest first."""
     need = bins.layout.need[index]
     left = bins.left[numbers][:, need > 0]
@@ -145,15 +157,9 @@ def _new_space(bins: Bins, index: int) -> IntArray:
     for view in layout.spreads[index]:
         if layout.tally_key[view.rule.tally] < 0 and view.rule.counts_itself:
             np.minimum(space, view.rule.max_skew, out=space)
-    if any(layout.tally_key[tally] < 0 for tally in rules.affinity):
-        space[:] = np.where(_may_begin_here(bins, index), space, 0)
+    if sticks_together(layout, index):
+        space[:] = 0  # `place_together` has done what can be done
     return np.where(_daemons_allow(layout, index), space, 0)
-
-
-def _may_begin_here(bins: Bins, index: int) -> bool:
-    """A class that must stand beside others on one node opens a node only for the first of its group."""
-    rules = bins.layout.rules[index]
-    return rules.is_first_of_its_kind and not any(bins.tally[: bins.size, tally].any() for tally in rules.affinity)
 
 
 def _daemons_allow(layout: Layout, index: int) -> BoolArray:

@@ -23,7 +23,7 @@ FloatArray = NDArray[np.float64]
 MANY: Final = 1 << 40  # stands for "no bound" in counts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SpreadView:
     """A spread rule of a class, with the nodes among which it counts and compares."""
 
@@ -45,6 +45,7 @@ class Layout:
     is_virtual: BoolArray
     rules: tuple[ShapeRules, ...]
     spreads: tuple[tuple[SpreadView, ...], ...]
+    implied: tuple[tuple[SpreadView, ...], ...]  # spread rules of other classes that it counts for, the strictest of each tally
     choice_index: IntArray  # K: where it stands in the problem
     room_index: IntArray  # M: where it stands in the problem
     offer: IntArray  # K × R: what daemons leave

@@ -61,6 +61,15 @@ class Limit(Struct, frozen=True):
     price_per_hour: float | None = None
 
 
+class Pattern(Struct, frozen=True, gc=False):
+    """A mix of pods that made good use of a node."""
+
+    pool: str
+    offering: str
+    location: str
+    contents: tuple[tuple[PodShape, int], ...]
+
+
 class Budget(Struct, frozen=True):
     """How much work may be spent, in units that do not depend on the machine."""
 
@@ -79,6 +88,7 @@ class PlacementProblem(Struct, frozen=True):
     preferences: Literal["Respect", "Ignore"] = "Respect"
     node_price_per_hour: float = 0.0  # what a node costs beside its machine
     budget: Budget = Budget()
+    patterns: tuple[Pattern, ...] = ()  # of an earlier solution: a head start, nothing more
 
 
 class Placement(Struct, frozen=True, gc=False):
@@ -112,6 +122,16 @@ class Stage(Struct, frozen=True, gc=False):
     detail: str = ""
 
 
+class Proof(Struct, frozen=True, gc=False):
+    """Why nothing can be cheaper: no node holds more of these values than it costs, so their sum bounds every plan.
+
+    Limit prices stand in the order of the limits, each with its nodes, its resources by name and its price, as far as it has them.
+    """
+
+    values: tuple[float, ...] = ()  # of one pod of each demand class
+    limit_prices: tuple[float, ...] = ()
+
+
 class PlacementSolution(Struct, frozen=True):
     """AllPlaced, NoDemands or IncompletePlacement, with its proof."""
 
@@ -119,9 +139,11 @@ class PlacementSolution(Struct, frozen=True):
     placements: tuple[Placement, ...] = ()
     nodes: tuple[PlannedNode, ...] = ()
     unplaced: tuple[Unplaced, ...] = ()
-    price_per_hour: float = 0.0  # of the planned nodes
+    price_per_hour: float = 0.0  # of the planned nodes, what each costs beside its machine included
     lower_bound: float = 0.0  # no placement of the same pods can cost less
     stages: tuple[Stage, ...] = ()
+    proof: Proof = Proof()
+    patterns: tuple[Pattern, ...] = ()  # for the next problem
 
     @property
     def gap(self) -> float:

@@ -1,19 +1,171 @@
-"""Where does every pod go, and what is bought for it, as cheaply as can be? Asked by scale-up, what-if, consolidation and `growth plan`."""
+"""Where does every pod go, and what is bought for it, as cheaply as can be? Asked by scale-up, what-if, consolidation and `growth plan`.
+
+| stage | does |
+| --- | --- |
+| layout | classes that no rule can tell apart; choices and rooms as arrays |
+| bound | the fluid program: a lower bound, and first values of pods |
+| areas | which class goes to which zone, where rules look at zones |
+| rooms | what stands there, is on its way or is marked takes pods first |
+| patterns | column generation, exact pricing where it is cheap, rounding |
+| rest | the greedy, for what is left; every node then becomes the cheapest that holds its content |
+| proof | the lower bound again, with the values of the pattern program |
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from growth.solver.answer import price_of, write_answer
+from growth.solver.answer import planned, price_of, write_answer, write_proof
+from growth.solver.areas import Part, split_by_areas
 from growth.solver.bins import Bins
 from growth.solver.drafting import lay_out
-from growth.solver.greedy import place_all
+from growth.solver.greedy import place_all, unit_prices
+from growth.solver.layout import FloatArray, IntArray, Layout
+from growth.solver.level import take_back_excess
+from growth.solver.packing import pack
 from growth.solver.problem import PlacementProblem, PlacementSolution, Stage
+from growth.solver.proving import Packing, prove_bound
+from growth.solver.realise import counts_of, into_bins, open_nodes
+from growth.solver.rows import rows_of
+from growth.solver.selection import select
+from growth.solver.standing import BoolArray
+from growth.solver.together import place_together, sticks_together
+
+_DEAR = 1_000.0  # how many times its price a pod is worth: nothing but a limit leaves it out
+_GOOD_ENOUGH = 0.03  # above the bound: nearer than that, the greedy need not be asked for comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One way to place everything: what stands where, and what is left over."""
+
+    bins: Bins
+    left_over: IntArray
+    stages: tuple[Stage, ...]
+    packings: tuple[Packing, ...] = ()
+
+    def rank(self) -> tuple[object, ...]:
+        """The less important a pod, the sooner it may be left over; then what the least preferred nodes cost, and so on up to the most preferred."""
+        layout = self.bins.layout
+        kinds = _kinds(layout)
+        missing = [int(self.left_over[kinds == kind].sum()) for kind in range(int(kinds.max(initial=0)) + 1)]
+        spent = [0.0] * (int(layout.level.max(initial=0)) + 1)
+        for number in planned(self.bins):
+            spent[int(layout.level[self.bins.choice[number]])] += float(layout.price[self.bins.choice[number]])
+        return (*missing, *(round(price, 9) for price in reversed(spent)))
 
 
 def solve(problem: PlacementProblem) -> PlacementSolution:
     """The cheapest placement found within the problem's budget, with its proof."""
     layout = lay_out(problem)
+    if not layout.count.sum():
+        return PlacementSolution("NoDemands")
+    unit = unit_prices(layout)
+    best = _by_patterns(layout, unit, is_staged=False)
+    proof, values = prove_bound(best.bins, layout.count - best.left_over, best.packings, unit, _DEAR)
+    if best.left_over.any() or price_of(best.bins) > proof.lower_bound * (1 + _GOOD_ENOUGH):
+        others = [_by_greedy(layout)]
+        if best.left_over.any() and _kinds(layout).max():
+            others.append(_by_patterns(layout, unit, is_staged=True))
+        better = min(others, key=Attempt.rank)
+        if better.rank() < best.rank():
+            best = Attempt(better.bins, better.left_over, best.stages + better.stages, best.packings + better.packings)
+            proof, values = prove_bound(best.bins, layout.count - best.left_over, best.packings, unit, _DEAR)
+    return write_answer(best.bins, best.left_over, write_proof(layout, values, proof.limit_prices), proof.lower_bound, best.stages)
+
+
+def _kinds(layout: Layout) -> IntArray:
+    """How important each class is: 0 comes first, virtual pods after all others."""
+    keys = [(bool(virtual), -shape.priority) for virtual, shape in zip(layout.is_virtual, layout.shapes, strict=True)]
+    order = {key: number for number, key in enumerate(sorted(set(keys)))}
+    return np.array([order[key] for key in keys], dtype=np.int64)
+
+
+def _by_patterns(layout: Layout, unit: FloatArray, is_staged: bool) -> Attempt:
+    """All stages of the table above; if staged, for the most important pods first, and then for the others in what is left."""
     bins = Bins(layout)
-    left_over = place_all(bins, np.asarray(layout.count))
-    return write_answer(bins, left_over, 0.0, (Stage("greedy", price_of(bins)),))
+    kinds = _kinds(layout) if is_staged else np.zeros(len(layout.count), dtype=np.int64)
+    stages: list[Stage] = []
+    packings: list[Packing] = []
+    left_over = np.zeros(len(layout.count), dtype=np.int64)
+    for kind in range(int(kinds.max()) + 1):
+        wanted = np.where(kinds == kind, layout.count, 0)
+        remaining = place_together(bins, wanted)
+        remaining[[index for index in np.flatnonzero(remaining) if sticks_together(layout, int(index))]] = 0
+        parts = into_bins(bins, split_by_areas(bins, remaining, unit))
+        stages.append(Stage("rooms", price_of(bins), f"{int((wanted - counts_of(parts, len(wanted))).sum())} of {int(wanted.sum())} pods"))
+        packings += _pack_levels(bins, parts, unit, stages)
+        missing = wanted - np.where(kinds == kind, placed_in(bins), 0)
+        left_over += _place_rest(bins, missing)
+        stages.append(Stage("rest", price_of(bins), f"{int(missing.sum())} pods"))
+    return Attempt(bins, left_over, tuple(stages), tuple(packings))
+
+
+def _pack_levels(bins: Bins, parts: list[Part], unit: FloatArray, stages: list[Stage]) -> list[Packing]:
+    """Nodes for parts, level by level. Who can only use a low level comes first: what its nodes have left is there for the others."""
+    layout = bins.layout
+    levels = int(layout.level.max(initial=0)) + 1
+    packings: list[Packing] = []
+
+    def pack_on(level: int, chosen: list[Part]) -> list[Part]:
+        left = into_bins(bins, chosen) if bins.size > bins.rooms else chosen
+        found = _pack_parts(bins, left, layout.level == level, unit) if left else None
+        if found is None:
+            return left
+        packings.append(found)
+        stages.append(Stage("patterns", found.packed.price, found.packed.detail))
+        return _as_before(open_nodes(bins, found.rows, found.packed), left)
+
+    best = [_best_level(layout, part) for part in parts]
+    left = [part for level in reversed(range(levels)) for part in pack_on(level, [part for part, own in zip(parts, best, strict=True) if own == level])]
+    for level in range(1, levels):  # limits may have used up the better levels
+        left = pack_on(level, left)
+    return packings
+
+
+def _best_level(layout: Layout, part: Part) -> int:
+    usable = part.choices & (layout.need[part.index] <= layout.offer).all(axis=1)
+    return int(layout.level[usable].min()) if usable.any() else 0
+
+
+def _as_before(left: list[Part], parts: list[Part]) -> list[Part]:
+    """Parts that are left, with every choice they may use again."""
+    choices = {(part.index, part.rooms.tobytes(), part.is_settled): part.choices for part in parts}
+    return [Part(part.index, part.count, choices[part.index, part.rooms.tobytes(), part.is_settled], part.rooms, part.is_settled) for part in left]
+
+
+def _place_rest(bins: Bins, missing: IntArray) -> IntArray:
+    """The greedy for all that is missing; what turns out to break a rule in the end is taken back and gets one more chance."""
+    left_over = place_all(bins, missing)
+    taken_back = take_back_excess(bins)
+    if taken_back.any():
+        left_over = place_all(bins, left_over + taken_back)
+        left_over = left_over + take_back_excess(bins)
+    return left_over
+
+
+def _by_greedy(layout: Layout) -> Attempt:
+    bins = Bins(layout)
+    left_over = _place_rest(bins, np.asarray(layout.count))
+    return Attempt(bins, left_over, (Stage("greedy", price_of(bins)),))
+
+
+def _pack_parts(bins: Bins, parts: list[Part], allowed: BoolArray, unit: FloatArray) -> Packing | None:
+    """Nodes of allowed choices for these parts."""
+    parts = [Part(part.index, part.count, part.choices & allowed, part.rooms, part.is_settled) for part in parts]
+    rows = rows_of(bins.layout, parts, bins.limit_left)
+    selected = select(rows.stock, unit[[group[0].index for group in rows.parts]] * _DEAR)
+    if not len(selected.choices):
+        return None
+    known = np.zeros((0, len(rows.stock.count))), np.zeros(0, dtype=np.int64)
+    return Packing(rows, selected, pack(rows.stock, selected, known, bins.layout.problem.budget))
+
+
+def placed_in(bins: Bins) -> IntArray:
+    counts = np.zeros(len(bins.layout.count), dtype=np.int64)
+    for content in bins.contents:
+        for index, count in content.items():
+            counts[index] += count
+    return counts

@@ -1,0 +1,105 @@
+"""How is the rest packed, when little is left, and is every node the cheapest for what it holds? Asked by `solver/packing` after rounding.
+
+Node by node, always the one whose content is worth most for its price. Before each node the alternative is looked at: to end here, with nodes
+that take all that is left. The best ending stands. At last every node becomes the cheapest choice that holds its content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from growth.solver.carving import Carving
+from growth.solver.layout import FloatArray, IntArray
+from growth.solver.pricing import fill_nodes
+from growth.solver.stock import Stock
+
+_SHARPNESS = (1.0, 1.1, 1.25)  # how much more a dear row counts than a cheap one of the same size
+
+
+class Finisher:
+    """Finishes carvings of one stock, all its choices at hand; only `tried` ones are filled node by node."""
+
+    def __init__(self, stock: Stock, most: FloatArray, tried: IntArray) -> None:
+        self.stock, self.most, self.tried = stock, most, tried
+
+    def finish(self, carving: Carving, values: FloatArray, sharpness: Sequence[float] = _SHARPNESS) -> Carving:
+        """Place all that the limits let in, as cheaply as this can."""
+        worth = np.maximum(values, 1e-9 * max(1e-9, float(values.max(initial=0.0))))
+        best: Carving | None = None
+        while carving.left.any():
+            ended = self._covered(carving.copy())
+            if ended is not None and (best is None or ended.price < best.price - 1e-12):
+                best = ended
+            if (best is not None and best.price <= carving.price) or not self._one_more(carving, worth, sharpness):
+                break
+        if best is None or (not carving.left.any() and carving.price < best.price):
+            return carving
+        return best
+
+    def _one_more(self, carving: Carving, worth: FloatArray, sharpness: Sequence[float]) -> bool:
+        stock = self.stock
+        waiting = carving.left > 0
+        openable = carving.openable()
+        choices = self.tried[(openable[self.tried] >= 1) & (self.most[np.ix_(self.tried, waiting)] > 0).any(axis=1)]
+        if not len(choices):
+            choices = np.flatnonzero((openable >= 1) & (self.most[:, waiting] > 0).any(axis=1))
+            if not len(choices):
+                return False
+        tried = np.tile(choices, len(sharpness))
+        powers = np.repeat([worth**power for power in sharpness], len(choices), axis=0)
+        found = fill_nodes(stock, tried, powers, np.minimum(self.most[tried], carving.left))
+        best = int(((found @ worth) / np.maximum(stock.price[tried], 1e-12)).argmax())
+        pattern, choice = found[best], int(tried[best])
+        inside = pattern > 0
+        if not inside.any():
+            return False
+        times = int(min(np.floor(carving.left[inside] / pattern[inside]).min(), carving.how_often(choice)))
+        carving.take(pattern, choice, max(1, times // 2))
+        return True
+
+    def _covered(self, carving: Carving) -> Carving | None:
+        """The carving ended by nodes that each take all they may of what is left; None if there are no such nodes."""
+        for _ in range(8):
+            if not carving.left.any():
+                return carving
+            row = int(np.flatnonzero(carving.left)[0])
+            content = np.where(self.stock.fits, carving.left, 0.0)
+            able = np.flatnonzero(self.stock.fits[:, row] & (content @ self.stock.need <= self.stock.offer).all(axis=1) & (carving.openable() >= 1))
+            able = able[(content[able] <= self.most[able]).all(axis=1)]
+            able = np.array([choice for choice in able if keeps_tallies(self.stock, content[choice], int(choice))], dtype=np.int64)
+            if not len(able):
+                return None
+            best = int(able[np.lexsort((able, -content[able].sum(axis=1), self.stock.price[able]))[0]])
+            carving.take(content[best], best, 1)
+        return carving if not carving.left.any() else None
+
+    def shrink(self, carving: Carving) -> None:
+        """Every node becomes the cheapest choice that holds its content."""
+        for number in range(len(carving.times)):
+            times = carving.times[number]
+            if times:
+                pattern, choice = carving.patterns[number], carving.choices[number]
+                carving.give_back(number, times)
+                carving.take(pattern, self.cheapest(carving, pattern, choice, times), times)
+
+    def cheapest(self, carving: Carving, pattern: FloatArray, choice: int, times: int) -> int:
+        stock = self.stock
+        inside = pattern > 0
+        able = (pattern @ stock.need <= stock.offer).all(axis=1) & stock.fits[:, inside].all(axis=1) & (stock.price < stock.price[choice] - 1e-12)
+        able &= carving.openable() >= times
+        for candidate in sorted(np.flatnonzero(able), key=lambda able: (stock.price[able], able)):
+            if (pattern <= self.most[candidate]).all() and keeps_tallies(stock, pattern, int(candidate)):
+                return int(candidate)
+        return choice
+
+
+def keeps_tallies(stock: Stock, pattern: FloatArray, choice: int) -> bool:
+    """Do the rows of a node agree with each other and with the daemons of the choice?"""
+    if not stock.adds.shape[1]:
+        return True
+    inside = np.flatnonzero(pattern)
+    tally = stock.start_tally[choice] + pattern @ stock.adds
+    bound = np.minimum(stock.start_bound[choice], stock.bound[inside].min(axis=0)) if len(inside) else stock.start_bound[choice]
+    return bool((tally <= bound).all())

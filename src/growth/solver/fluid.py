@@ -1,0 +1,160 @@
+"""What would it cost if pods and nodes could be cut at will? A bound for every placement, and the first values of pods. Asked by `bound`, `generate`.
+
+minimise   Σ price_k y_k
+where      Σ_k x_ik >= count_i                      every pod is somewhere
+           Σ_i need_ir x_ik <= offer_kr y_k         within what the nodes have
+           x_ik <= cap_i y_k                        rows of which a node takes few
+           Σ_{i in tally} x_ik <= bound y_k         rows that share such a bound
+           limits on y
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from growth.solver.layout import FloatArray, IntArray
+from growth.solver.stock import BOUNDLESS, Stock
+
+
+@dataclass(frozen=True, slots=True)
+class Fluid:
+    """The optimum of the relaxation and its prices."""
+
+    price: float
+    values: FloatArray  # C: what one more pod of a row costs
+    limit_prices: FloatArray  # L: what one more unit of a limit saves
+    resource_prices: FloatArray  # K × R
+    nodes: FloatArray  # K
+    missing: FloatArray  # C: pods that no limit lets in
+
+
+def solve_fluid(stock: Stock, dear: FloatArray, free: FloatArray | None = None) -> Fluid:
+    """`dear` is what a pod costs that cannot be placed: far above any real value, so that only limits cause it.
+
+    With `free` (R), pods may also go into the rooms, taken as one node that costs nothing and can be cut.
+    """
+    has_rooms = free is not None and bool((free > 0).any())
+    if free is not None and has_rooms:
+        stock = _with_rooms(stock, free)
+    model = _Model(stock, dear, has_rooms)
+    solver = quiet_solver()
+    solver.passModel(model.linear_program())
+    solver.run()
+    solution = solver.getSolution()
+    columns, duals = np.array(solution.col_value), np.array(solution.row_dual)
+    rows, choices, resources, limits = len(stock.count), len(stock.price), stock.need.shape[1], len(stock.limit_bound)
+    first_limit = rows + choices * resources
+    fluid = Fluid(
+        price=float(solver.getInfo().objective_function_value),
+        values=np.maximum(duals[:rows], 0.0),
+        limit_prices=np.maximum(-duals[first_limit : first_limit + limits], 0.0) / model.limit_scale,
+        resource_prices=np.maximum(-duals[rows:first_limit].reshape(choices, resources), 0.0) / model.scale,
+        nodes=columns[:choices],
+        missing=columns[choices : choices + rows],
+    )
+    return _without_rooms(fluid) if has_rooms else fluid
+
+
+def _with_rooms(stock: Stock, free: FloatArray) -> Stock:
+    """The rooms as one more choice, of which there is one."""
+    tallies = stock.adds.shape[1]
+    use = np.pad(stock.limit_use, ((0, 1), (0, 1)))
+    use[-1, -1] = 1.0
+    return Stock(
+        stock.need, stock.count, stock.cap, np.vstack([stock.offer, np.maximum(free, 0.0)]), np.append(stock.price, 0.0),
+        np.vstack([stock.fits, np.ones((1, len(stock.count)), dtype=np.bool_)]), use, np.append(stock.limit_bound, 1.0), stock.adds, stock.bound,
+        np.vstack([stock.start_tally, np.zeros((1, tallies))]), np.vstack([stock.start_bound, np.full((1, tallies), BOUNDLESS)]),
+    )  # fmt: skip
+
+
+def _without_rooms(fluid: Fluid) -> Fluid:
+    return Fluid(fluid.price, fluid.values, fluid.limit_prices[:-1], fluid.resource_prices[:-1], fluid.nodes[:-1], fluid.missing)
+
+
+def no_fluid(stock: Stock) -> Fluid:
+    """When there is nothing to buy."""
+    rows, resources = stock.need.shape
+    return Fluid(0.0, np.zeros(rows), np.zeros(len(stock.limit_bound)), np.zeros((0, resources)), np.zeros(0), stock.count)
+
+
+def quiet_solver() -> highspy.Highs:
+    """One thread, one seed, no words: the same question gets the same answer."""
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy says nothing about it
+    for name, value in (("output_flag", False), ("threads", 1), ("random_seed", 0), ("presolve", "off"), ("parallel", "off")):
+        solver.setOptionValue(name, value)
+    return solver
+
+
+class _Model:
+    """Rows: pods, resources of each choice, limits, caps of each choice. Columns: nodes, missing pods, pods on choices."""
+
+    def __init__(self, stock: Stock, dear: FloatArray, has_rooms: bool) -> None:
+        self.stock, self.dear, self.has_rooms = stock, dear, has_rooms
+        self.scale = np.maximum(stock.offer.max(axis=0), 1.0)
+        self.limit_scale = np.maximum(stock.limit_use.max(axis=1), 1e-9) if len(stock.limit_bound) else np.ones(0)
+        self.choice_of, self.row_of = np.nonzero(stock.fits)
+        self.capped = self._bounds()
+
+    def _bounds(self) -> list[tuple[IntArray, float]]:
+        """Sets of rows of which a node takes at most so many together."""
+        stock = self.stock
+        bounds = [(np.array([row]), float(stock.cap[row])) for row in np.flatnonzero(stock.cap < np.minimum(stock.count, BOUNDLESS))]
+        for tally in range(stock.adds.shape[1]):
+            members = np.flatnonzero(stock.adds[:, tally] & (stock.bound[:, tally] < BOUNDLESS))
+            if len(members):
+                bounds.append((members, float(stock.bound[members, tally].max())))
+        return bounds
+
+    def linear_program(self) -> highspy.HighsLp:
+        stock = self.stock
+        rows, choices, resources, limits = len(stock.count), len(stock.price), stock.need.shape[1], len(stock.limit_bound)
+        first_limit, first_cap = rows + choices * resources, rows + choices * resources + limits
+        total_rows = first_cap + len(self.capped) * choices
+        program = highspy.HighsLp()
+        program.num_col_ = choices + rows + len(self.row_of)
+        program.num_row_ = total_rows
+        program.col_cost_ = np.concatenate([stock.price, self.dear, np.zeros(len(self.row_of))])
+        program.col_lower_ = np.zeros(program.num_col_)
+        program.col_upper_ = np.full(program.num_col_, highspy.kHighsInf)
+        program.row_lower_ = np.concatenate([stock.count, np.full(total_rows - rows, -highspy.kHighsInf)])
+        upper = np.zeros(total_rows)
+        upper[:rows] = highspy.kHighsInf
+        upper[first_limit:first_cap] = stock.limit_bound / self.limit_scale
+        program.row_upper_ = upper
+        columns, indices, values = self._entries(first_limit, first_cap)
+        order = np.lexsort((indices, columns))
+        program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        program.a_matrix_.start_ = np.searchsorted(columns[order], np.arange(program.num_col_ + 1)).astype(np.int32)
+        program.a_matrix_.index_ = indices[order].astype(np.int32)
+        program.a_matrix_.value_ = values[order]
+        return program
+
+    def _entries(self, first_limit: int, first_cap: int) -> tuple[IntArray, IntArray, FloatArray]:
+        stock = self.stock
+        rows, choices, resources = len(stock.count), len(stock.price), stock.need.shape[1]
+        pairs = choices + rows + np.arange(len(self.row_of))
+        parts = [
+            (choices + np.arange(rows), np.arange(rows), np.ones(rows)),
+            (pairs, self.row_of, np.ones(len(pairs))),
+        ]
+        for resource in range(resources):
+            scaled = stock.need[:, resource] / self.scale[resource]
+            asked = scaled[self.row_of] > 0
+            parts.append((pairs[asked], rows + self.choice_of[asked] * resources + resource, scaled[self.row_of[asked]]))
+            parts.append((np.arange(choices), rows + np.arange(choices) * resources + resource, -stock.offer[:, resource] / self.scale[resource]))
+        limit, choice = np.nonzero(stock.limit_use)
+        parts.append((choice, first_limit + limit, stock.limit_use[limit, choice] / self.limit_scale[limit]))
+        for number, (members, bound) in enumerate(self.capped):
+            first = first_cap + number * choices
+            inside = np.isin(self.row_of, members)
+            parts.append((pairs[inside], first + self.choice_of[inside], np.ones(int(inside.sum()))))
+            bounds = np.full(choices, -bound)
+            if self.has_rooms:
+                bounds[-1] = -float(stock.count[members].sum())  # rooms are many nodes: they bound nothing together
+            parts.append((np.arange(choices), first + np.arange(choices), bounds))
+        columns, indices, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        kept = values != 0
+        return columns[kept], indices[kept], values[kept]

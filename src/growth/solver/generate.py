@@ -1,0 +1,93 @@
+"""Which patterns are worth buying? Column generation: price patterns at the values of pods, solve the program over them, take its values, repeat.
+
+Asked by `solver/packing`. Rounds are counted, never timed; it stops early when the program is near the bound or nothing new is found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from growth.solver.fluid import Fluid
+from growth.solver.layout import FloatArray, IntArray
+from growth.solver.master import Master
+from growth.solver.pricing import fill_nodes
+from growth.solver.stock import Stock
+
+_NEAR = 0.004  # of the bound: rounding costs more than what is left to gain
+_BOX = 0.15  # how far above its first value a row may be priced while patterns are few
+_SMOOTHING = 0.3  # share of the first values in those that patterns are priced at
+_NODES_AT_ONCE = 24_000  # nodes × rows that one pricing round works on
+_NOISE = (0.03, 0.06, 0.12, 0.24, 0.5)  # in the logarithm of values: little for the best mixes, much for others
+_PATIENCE = 8  # rounds without progress
+_TRACE = 1e-6
+_HIGHEST = 30.0  # times its first value: beyond that, limits leave the row uncovered, and no price helps
+_EXTRA_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The program over all patterns found, and how it came about."""
+
+    master: Master
+    most: FloatArray  # K × C
+    rounds: int
+    price: float
+
+
+def generate(stock: Stock, fluid: Fluid, known: tuple[FloatArray, IntArray], rounds: int, iterations: int, seed: int) -> Generated:
+    """Patterns for `stock`, beginning with those `known` (patterns and their choices) and the values of `fluid`."""
+    most = np.minimum(stock.most_on_node(), stock.count)
+    master = Master(stock, fluid.values * (1 + _BOX) + 1e-9)
+    master.add(*known)
+    pricing = _Pricing(stock, most, seed)
+    price = master.solve(after_new_patterns=False)
+    smoothing, stale, done = _SMOOTHING, 0, 0
+    while done < rounds and master.iterations <= iterations and stale <= _PATIENCE:
+        done += 1
+        values = smoothing * fluid.values + (1 - smoothing) * master.values
+        found = master.add(*pricing.patterns(values, master.values, master.full_prices()))
+        uncovered = np.flatnonzero((master.missing > _TRACE) & (master.penalties < _HIGHEST * (fluid.values + 1e-9)))
+        is_raised = len(uncovered) and (found < 5 or done % 10 == 0)
+        if is_raised:
+            master.raise_penalties(uncovered, 1.3)
+        if not found and not is_raised:
+            smoothing, stale = smoothing * 0.6, stale + 2
+            continue
+        before, price = price, master.solve(after_new_patterns=True)
+        stale = 0 if before > price * 1.0002 or is_raised else stale + 1
+        if price <= fluid.price * (1 + _NEAR) and not (master.missing > _TRACE).any():
+            break
+    return Generated(master, most, done, price)
+
+
+class _Pricing:
+    """Draws patterns for all choices at once, each choice in several variants."""
+
+    def __init__(self, stock: Stock, most: FloatArray, seed: int) -> None:
+        self.stock, self.most = stock, most
+        self.random = np.random.default_rng(seed)
+        usable = np.flatnonzero(most.any(axis=1))
+        self.variants = int(np.clip(_NODES_AT_ONCE // max(1, len(usable) * len(stock.count)), 2, 40))
+        self.choices = np.tile(usable, self.variants)
+        self.round = 0
+
+    def patterns(self, values: FloatArray, at: FloatArray, full_prices: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Patterns priced at `values` that pay at the values `at`."""
+        strengths = np.array([0.0] + [_NOISE[(self.round + number) % len(_NOISE)] for number in range(self.variants - 1)])
+        self.round += self.variants - 1
+        noise = np.repeat(strengths, len(self.choices) // max(1, self.variants))[:, None] * self.random.standard_normal((len(self.choices), len(values)))
+        found = fill_nodes(self.stock, self.choices, values * np.exp(noise), self.most[self.choices])
+        pays = found @ at > full_prices[self.choices] * (1 + 1e-6)
+        return found[pays], self.choices[pays]
+
+
+def extend(generated: Generated, seed: int) -> None:
+    """A few more greedy rounds after patterns were added from elsewhere."""
+    master = generated.master
+    pricing = _Pricing(master.stock, generated.most, seed)
+    for _ in range(_EXTRA_ROUNDS):
+        if not master.add(*pricing.patterns(master.values, master.values, master.full_prices())):
+            break
+        master.solve(after_new_patterns=True)

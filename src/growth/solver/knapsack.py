@@ -1,0 +1,138 @@
+"""What is the most that one node can hold, in value? Upper bounds, from quick to exact. Asked by `bound`, and by `generate` for what greedy misses.
+
+| bound | how | cost |
+| --- | --- | --- |
+| priced | any resource prices w: w·offer + Σ most_i (value_i - w·need_i)+ | all choices at once |
+| fractional | the linear program of one node | under a millisecond for each choice |
+| exact | the integer program, after rows that cannot matter are struck out | milliseconds for some dozens of rows, far more for hundreds |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from growth.solver.fluid import quiet_solver
+from growth.solver.layout import FloatArray, IntArray
+from growth.solver.standing import BoolArray
+from growth.solver.stock import BOUNDLESS, Stock
+
+_MIP_GAP = 5e-4
+_MIP_NODES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fractional:
+    """The most of one node if pods could be cut, and the prices of its resources there."""
+
+    value: float
+    resource_prices: FloatArray  # R
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """A pattern, and a value that no pattern of the node exceeds."""
+
+    upper: float
+    pattern: FloatArray
+
+
+def priced_uppers(stock: Stock, values: FloatArray, most: FloatArray, resource_prices: FloatArray) -> FloatArray:
+    """K: the least of the bounds that the given resource prices (n × R) yield."""
+    slack = np.maximum(values - resource_prices @ stock.need.T, 0.0)  # n × C
+    slack[slack < 1e-12 * max(1e-300, float(values.max(initial=0.0)))] = 0.0
+    uppers = stock.offer @ resource_prices.T  # K × n
+    alone = np.ones(len(values), dtype=np.bool_)
+    for members, bound in shared_bounds(stock):
+        alone[members] = False
+        uppers = uppers + bound * (slack[:, members][None] * stock.fits[:, None, members]).max(axis=2)
+    return np.asarray((uppers + most[:, alone] @ slack[:, alone].T).min(axis=1))
+
+
+def shared_bounds(stock: Stock) -> list[tuple[IntArray, float]]:
+    """Disjoint sets of rows of which one node takes at most so many together."""
+    found: list[tuple[IntArray, float]] = []
+    free = np.ones(len(stock.count), dtype=np.bool_)
+    for tally in range(stock.adds.shape[1]):
+        members = np.flatnonzero(stock.adds[:, tally] & (stock.bound[:, tally] < BOUNDLESS) & free)
+        if len(members) > 1:
+            free[members] = False
+            found.append((members, float(stock.bound[members, tally].max())))
+    return found
+
+
+def fractional(stock: Stock, choice: int, values: FloatArray, most: FloatArray) -> Fractional:
+    """The linear program of one node."""
+    rows = np.flatnonzero((most[choice] > 0) & (values > 0))
+    if not len(rows):
+        return Fractional(0.0, np.zeros(stock.need.shape[1]))
+    solver = quiet_solver()
+    solver.passModel(_program(stock, choice, values, most[choice], rows))
+    solver.run()
+    scale = np.maximum(stock.offer[choice], 1.0)
+    duals = np.array(solver.getSolution().row_dual)[: stock.need.shape[1]]
+    return Fractional(-float(solver.getInfo().objective_function_value), np.maximum(-duals, 0.0) / scale)
+
+
+def exact(stock: Stock, choice: int, values: FloatArray, most: FloatArray, enough: float) -> Exact:
+    """The best pattern of one node, as far as it is worth more than `enough`."""
+    relaxed = fractional(stock, choice, values, most)
+    nothing = np.zeros(len(values))
+    if relaxed.value <= enough:
+        return Exact(enough, nothing)
+    slack = np.maximum(relaxed.resource_prices @ stock.need.T - values, 0.0)
+    gain = relaxed.value - enough
+    allowed = np.floor(gain / np.maximum(slack, gain * 1e-15) + 1e-9)  # more of the row costs more than there is to gain
+    allowed = np.where(in_shared_bound(stock), BOUNDLESS, allowed)
+    usable = np.minimum(most[choice], allowed)
+    rows = np.flatnonzero((usable > 0) & (values > 0))
+    if not len(rows):
+        return Exact(enough, nothing)
+    solver = quiet_solver()
+    for name, value in (("mip_rel_gap", _MIP_GAP), ("mip_heuristic_effort", 0.0), ("mip_max_nodes", _MIP_NODES)):
+        solver.setOptionValue(name, value)
+    program = _program(stock, choice, values, usable, rows)
+    program.integrality_ = [highspy.HighsVarType.kInteger] * len(rows)
+    solver.passModel(program)
+    solver.run()
+    told = solver.getInfo()
+    pattern = nothing
+    columns = np.array(solver.getSolution().col_value)
+    if len(columns) == len(rows) and told.primal_solution_status == _FEASIBLE:
+        pattern[rows] = np.round(columns)
+    upper = min(-float(told.mip_dual_bound), relaxed.value) if np.isfinite(told.mip_dual_bound) else relaxed.value
+    return Exact(max(enough, upper), pattern)
+
+
+_FEASIBLE = 2
+
+
+def in_shared_bound(stock: Stock) -> BoolArray:
+    inside = np.zeros(len(stock.count), dtype=np.bool_)
+    for members, _ in shared_bounds(stock):
+        inside[members] = True
+    return inside
+
+
+def _program(stock: Stock, choice: int, values: FloatArray, most: FloatArray, rows: IntArray) -> highspy.HighsLp:
+    shared = [(np.flatnonzero(np.isin(rows, members)), bound) for members, bound in shared_bounds(stock)]
+    shared = [(members, bound) for members, bound in shared if len(members)]
+    scale = np.maximum(stock.offer[choice], 1.0)
+    table = np.zeros((stock.need.shape[1] + len(shared), len(rows)))
+    table[: stock.need.shape[1]] = (stock.need[rows] / scale).T
+    for number, (members, _) in enumerate(shared):
+        table[stock.need.shape[1] + number, members] = 1.0
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = len(rows), len(table)
+    program.col_cost_, program.col_lower_ = -values[rows], np.zeros(len(rows))
+    program.col_upper_ = np.minimum(most[rows], stock.count[rows])
+    program.row_lower_ = np.full(len(table), -highspy.kHighsInf)
+    program.row_upper_ = np.concatenate([stock.offer[choice] / scale, [bound for _, bound in shared]])
+    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    filled = table != 0
+    program.a_matrix_.start_ = np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int32)
+    program.a_matrix_.index_ = np.nonzero(filled)[1].astype(np.int32)
+    program.a_matrix_.value_ = table[filled]
+    return program

@@ -1,0 +1,86 @@
+"""Does every spread and affinity hold in the end? Asked by `solver/solve` after all pods that can be placed are placed.
+
+Zones are promised before nodes are found. Where a zone then took fewer pods than promised (a limit, a rule within its nodes), the others hold more
+than their spread allows. Those pods are taken back, whatever order a scheduler would see them in.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from growth.solver.bins import Bins
+from growth.solver.layout import IntArray, SpreadView
+from growth.solver.standing import BoolArray
+
+
+def take_back_excess(bins: Bins) -> IntArray:
+    """Take pods out where they break a spread or lost those they must be near; returns how many of each class."""
+    layout = bins.layout
+    taken = np.zeros(len(layout.count), dtype=np.int64)
+    concerned = [index for index in range(len(layout.count)) if layout.spreads[index] or layout.rules[index].affinity]
+    changed = bool(concerned)
+    while changed:
+        before = int(taken.sum())
+        for index in reversed(concerned):
+            for view in layout.spreads[index]:
+                taken[index] += _take_back(bins, index, view)
+            taken[index] += _take_lonely(bins, index)
+        changed = int(taken.sum()) > before
+    return taken
+
+
+def _take_back(bins: Bins, index: int, view: SpreadView) -> int:
+    """Pods of a class that stand where its spread does not let them."""
+    layout, tally = bins.layout, view.rule.tally
+    domain, counts, emptiest = _counts(bins, view)
+    counts_here = tally in layout.rules[index].adds
+    removed = 0
+    for number in reversed(range(bins.size)):
+        held = bins.contents[number].get(index, 0)
+        if held and domain[number] >= 0:
+            excess = int(counts[domain[number]] - emptiest[number]) - view.rule.max_skew
+            amount = min(held, excess) if view.rule.counts_itself and counts_here else held
+            if excess > 0:
+                bins.take_out(index, number, amount)
+                removed += amount
+                counts[domain[number]] -= amount if counts_here else 0
+    return removed
+
+
+def _counts(bins: Bins, view: SpreadView) -> tuple[IntArray, IntArray, IntArray]:
+    """The domain of each bin, matching pods in each domain, and for each bin the count of the emptiest domain it is compared with."""
+    layout, tally, size = bins.layout, view.rule.tally, bins.size
+    key = int(layout.tally_key[tally])
+    counted = bins.counted(view) & _is_bought(bins)
+    if key < 0:
+        counts = bins.tally[:size, tally].copy()
+        emptiest = np.full(size, _fewest(counts[counted], view), dtype=np.int64)
+        emptiest[: bins.rooms] = _fewest(counts[: bins.rooms][counted[: bins.rooms]], view)  # rooms are filled before new nodes come
+        return np.arange(size), counts, emptiest
+    counts = bins.area_count(tally, counted)
+    exists = np.zeros(len(counts), dtype=np.bool_)
+    exists[bins.domain[key, :size][counted]] = True
+    return bins.domain[key, :size], counts, np.full(size, _fewest(counts[exists], view), dtype=np.int64)
+
+
+def _is_bought(bins: Bins) -> BoolArray:
+    return np.array([number < bins.rooms or bool(bins.contents[number]) for number in range(bins.size)], dtype=np.bool_)
+
+
+def _fewest(counts: IntArray, view: SpreadView) -> int:
+    return int(counts.min()) if len(counts) and len(counts) >= view.rule.min_domains else 0
+
+
+def _take_lonely(bins: Bins, index: int) -> int:
+    """Pods of a class that must be near others, where no others are."""
+    layout, removed = bins.layout, 0
+    for tally in layout.rules[index].affinity:
+        key = int(layout.tally_key[tally])
+        for number in range(bins.size):
+            held = bins.contents[number].get(index, 0)
+            if held:
+                near = bins.tally[number, tally] if key < 0 else bins.area_count(tally)[bins.domain[key, number]]
+                if near <= 0:
+                    bins.take_out(index, number, held)
+                    removed += held
+    return removed

@@ -1,0 +1,120 @@
+"""Which mixes of pods make the most of a node, at given values of pods? Asked by column generation and by rounding, for many nodes at once.
+
+A greedy knapsack, all nodes side by side: a row is measured by the largest share it takes of what is *left* on the node, so that a node fills
+evenly in all its resources. A little noise in the values gives other good mixes of the same node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from growth.solver.layout import FloatArray, IntArray
+from growth.solver.stock import BOUNDLESS, Stock
+
+_CHUNK = 0.5  # of what would fit is taken at once, so that large counts take few steps
+
+
+def fill_nodes(stock: Stock, choices: IntArray, values: FloatArray, most: FloatArray, held: FloatArray | None = None) -> FloatArray:
+    """Nodes × rows: what the nodes of these choices hold in the end, beside what they hold already.
+
+    `values` and `most` (how many of a row may be added) are nodes × rows.
+    """
+    filling = _Filling(stock, choices, values, most, held)
+    while filling.step():
+        pass
+    return filling.added
+
+
+class _Filling:
+    """Nodes that still take something stand at the front of all arrays; those that are full are dropped."""
+
+    def __init__(self, stock: Stock, choices: IntArray, values: FloatArray, most: FloatArray, held: FloatArray | None) -> None:
+        self.stock = stock
+        rows = np.flatnonzero((most > 0).any(axis=0) & (values > 0).any(axis=0))
+        self.rows = rows
+        self.need = stock.need[rows]
+        self.columns = [np.ascontiguousarray(self.need[:, resource]) for resource in range(self.need.shape[1])]
+        self.added = np.zeros((len(choices), len(stock.count)))
+        self.alive = np.arange(len(choices))
+        self.left = stock.offer[choices] - (0.0 if held is None else held @ stock.need)
+        self.values = values[:, rows]
+        self.most = most[:, rows].copy()
+        self.tallies = _Tallies(stock, choices, rows, held) if stock.adds.shape[1] else None
+        if self.tallies is not None:
+            self.tallies.restrict(self.most)
+
+    def step(self) -> bool:
+        """Add the best row to every node that takes one; False when none does."""
+        if not len(self.rows) or not len(self.alive):
+            return False
+        share = self._largest_share()
+        score = np.where((share <= 1.0) & (self.most > 0), self.values / np.maximum(share, 1e-30), 0.0)
+        best = score.argmax(axis=1)
+        nodes = np.arange(len(best))
+        takes = score[nodes, best] > 0
+        if not takes.all():
+            if not takes.any():
+                return False
+            best, share = best[takes], share[takes]
+            self._keep(takes)
+            nodes = np.arange(len(best))
+        self._add(nodes, best, share[nodes, best])
+        return True
+
+    def _largest_share(self) -> FloatArray:
+        left = np.maximum(self.left, 1e-9)  # amounts are whole, so nothing fits there
+        share = self.columns[0] / left[:, :1]
+        for resource in range(1, len(self.columns)):
+            np.maximum(share, self.columns[resource] / left[:, resource : resource + 1], out=share)
+        return share
+
+    def _keep(self, takes: FloatArray) -> None:
+        self.alive, self.left, self.values, self.most = self.alive[takes], self.left[takes], self.values[takes], self.most[takes]
+        if self.tallies is not None:
+            self.tallies.keep(takes)
+
+    def _add(self, nodes: IntArray, best: IntArray, share: FloatArray) -> None:
+        fitting = np.floor(1.0 / np.maximum(share, 1.0 / BOUNDLESS) + 1e-9)
+        need = self.need[best]
+        fitting -= (fitting[:, None] * need > self.left).any(axis=1)  # the quotient may have been rounded up
+        count = np.minimum(np.maximum(np.floor(fitting * _CHUNK), 1.0), self.most[nodes, best])
+        self.added[self.alive, self.rows[best]] += count
+        self.most[nodes, best] -= count
+        self.left -= count[:, None] * need
+        if self.tallies is not None:
+            self.tallies.count(nodes, best, count)
+            self.tallies.restrict(self.most)
+
+
+class _Tallies:
+    """Shared tallies of the nodes being filled: how many more each lets in."""
+
+    def __init__(self, stock: Stock, choices: IntArray, rows: IntArray, held: FloatArray | None) -> None:
+        self.adds = stock.adds[rows]
+        self.own = stock.bound[rows]
+        self.tally = stock.start_tally[choices].copy()
+        self.bound = stock.start_bound[choices].copy()
+        if held is not None:
+            self.tally += held @ stock.adds
+            for node, content in enumerate(held):
+                present = np.flatnonzero(content)
+                if len(present):
+                    self.bound[node] = np.minimum(self.bound[node], stock.bound[present].min(axis=0))
+        self.members = [np.flatnonzero(self.adds[:, tally]) for tally in range(self.adds.shape[1])]
+        self.owners = [np.flatnonzero((self.own[:, tally] < BOUNDLESS) & ~self.adds[:, tally]) for tally in range(self.adds.shape[1])]
+
+    def keep(self, takes: FloatArray) -> None:
+        self.tally, self.bound = self.tally[takes], self.bound[takes]
+
+    def count(self, nodes: IntArray, best: IntArray, count: FloatArray) -> None:
+        self.tally[nodes] += self.adds[best] * count[:, None]
+        self.bound[nodes] = np.minimum(self.bound[nodes], self.own[best])
+
+    def restrict(self, most: FloatArray) -> None:
+        for tally, (members, owners) in enumerate(zip(self.members, self.owners, strict=True)):
+            tallied = self.tally[:, tally, None]
+            if len(members):
+                room = np.minimum(self.bound[:, tally, None], self.own[members, tally]) - tallied
+                most[:, members] = np.minimum(most[:, members], np.maximum(room, 0))
+            if len(owners):
+                most[:, owners] = np.where(tallied > self.own[owners, tally], 0, most[:, owners])

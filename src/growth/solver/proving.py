@@ -1,0 +1,111 @@
+"""How near to the optimum is the answer? Asked by `solver/solve` at the end, for the pods that were placed, whatever stage placed them.
+
+The bound forgets zones, and the order in which anything was done: rows are classes with everything they may stand on. Two sets of values are
+tried, those of the fluid program and those of the pattern program; the better proof stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from growth.solver.areas import everything
+from growth.solver.bins import Bins
+from growth.solver.bound import Proof, no_proof, prove, sharpen
+from growth.solver.knapsack import priced_uppers
+from growth.solver.layout import FloatArray, IntArray
+from growth.solver.packing import Packed
+from growth.solver.rows import Rows, rows_of
+from growth.solver.selection import Selected, select
+from growth.solver.stock import Stock
+
+_EXACT_ROWS = 64
+_PRICINGS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """One pass of the pattern stages: what was packed, and how."""
+
+    rows: Rows
+    selected: Selected
+    packed: Packed
+
+
+def prove_bound(bins: Bins, placed: IntArray, packings: Sequence[Packing], unit: FloatArray, dear: float) -> tuple[Proof, FloatArray]:
+    """The proof, and the values of classes in it."""
+    layout = bins.layout
+    parts = everything(layout, placed)
+    rows = rows_of(layout, parts, layout.limit_bound, with_spreads=False)
+    stock = rows.stock
+    free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)
+    same = next((packing for packing in packings if _is_same(packing.rows.stock, stock)), None)
+    selected = same.selected if same is not None else select(stock, unit[[group[0].index for group in rows.parts]] * dear, free)
+    if not len(selected.choices):
+        return no_proof(stock), np.zeros(len(layout.count))
+    values = _within_reason(stock, selected.fluid.values, selected.fluid.limit_prices)
+    proof = prove(stock, free, _uppers(stock, selected, values, selected.fluid.limit_prices, None), values, selected.fluid.limit_prices)
+    for packing in packings:
+        values = packing.packed.values if packing is same else _values_for(rows, packing.rows, packing.packed.values, selected.fluid.values, len(layout.count))
+        values = _within_reason(stock, values, packing.packed.limit_prices)
+        uppers = _uppers(stock, selected, values, packing.packed.limit_prices, packing.packed.uppers if packing is same else None)
+        found = prove(stock, free, uppers, values, packing.packed.limit_prices)
+        proof = found if found.lower_bound > proof.lower_bound else proof
+    of_class = np.zeros(len(layout.count))
+    for row, group in enumerate(rows.parts):
+        for part in group:
+            of_class[part.index] = proof.values[row]
+    return proof, of_class
+
+
+def _is_same(one: Stock, other: Stock) -> bool:
+    return one.need.shape == other.need.shape and all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("need", "count", "cap", "fits", "limit_bound", "adds", "bound")
+    )
+
+
+def _values_for(rows: Rows, packed_rows: Rows, values: FloatArray, otherwise: FloatArray, classes: int) -> FloatArray:
+    """Each row's value as the mean over its pods in the packed rows; pods that were packed nowhere count by the fluid program's value."""
+    worth, count = np.zeros(classes), np.zeros(classes)
+    for row, group in enumerate(packed_rows.parts):
+        for part in group:
+            worth[part.index] += values[row] * part.count
+            count[part.index] += part.count
+    found = otherwise.copy()
+    for row, group in enumerate(rows.parts):
+        packed = sum(count[part.index] for part in group)
+        if packed:
+            found[row] = sum(worth[part.index] for part in group) / packed
+    return found
+
+
+def _within_reason(stock: Stock, values: FloatArray, limit_prices: FloatArray) -> FloatArray:
+    """No pod is worth more than the cheapest node it could have for itself; one that cannot have any is worth nothing here."""
+    full = stock.price + limit_prices @ stock.limit_use
+    alone = np.where(stock.fits, full[:, None], np.inf).min(axis=0, initial=np.inf)
+    return np.where(np.isfinite(alone), np.minimum(values, alone), 0.0)
+
+
+def _uppers(stock: Stock, selected: Selected, values: FloatArray, limit_prices: FloatArray, known: FloatArray | None) -> FloatArray:
+    uppers = priced_uppers(stock, values, np.minimum(selected.most, stock.count), selected.fluid.resource_prices)
+    if known is not None:
+        uppers[selected.choices] = np.minimum(uppers[selected.choices], known)
+    pricings = _PRICINGS if len(stock.count) <= _EXACT_ROWS else 0
+    return _spread_over_twins(stock, selected, values, uppers, limit_prices, pricings)
+
+
+def _spread_over_twins(stock: Stock, selected: Selected, values: FloatArray, uppers: FloatArray, limit_prices: FloatArray, pricings: int) -> FloatArray:
+    """Sharpen one choice of each kind, and hold its equals to the same."""
+    kinds: dict[bytes, list[int]] = {}
+    for choice in range(len(stock.price)):
+        kinds.setdefault(stock.offer[choice].tobytes() + np.packbits(stock.fits[choice]).tobytes(), []).append(choice)
+    firsts = np.array([min(kind, key=lambda choice: (stock.price[choice], choice)) for kind in kinds.values()], dtype=np.int64)
+    small = stock.with_choices(firsts)
+    least = np.array([min(float(uppers[choice]) for choice in kind) for kind in kinds.values()])
+    sharp = sharpen(small, values, selected.most[firsts], limit_prices, least, pricings).uppers
+    result = uppers.copy()
+    for kind, upper in zip(kinds.values(), sharp, strict=True):
+        result[kind] = np.minimum(result[kind], upper)
+    return result
