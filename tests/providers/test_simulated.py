@@ -67,6 +67,18 @@ def test_an_answer_lost_after_the_effect_is_unknown_and_the_next_launch_adopts()
     at_the_cloud(test)
 
 
+def test_a_taken_name_that_the_cloud_does_not_show_is_unknown() -> None:
+    async def test(cloud: Cloud, provider: SimulatedProvider) -> None:
+        await provider.launch(order())
+        cloud.trouble = Trouble(empty_lists=1.0)
+        assert isinstance(await provider.launch(order()), Unknown)
+        cloud.trouble = Trouble(failed_lists=1.0)
+        assert isinstance(await provider.launch(order()), Unknown)
+        assert len(cloud.servers) == 1
+
+    at_the_cloud(test)
+
+
 def test_stock_and_quota_are_no_capacity() -> None:
     async def test(cloud: Cloud, provider: SimulatedProvider) -> None:
         cloud.sold_out["sim-cx33", "fsn1"] = None

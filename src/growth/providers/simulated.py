@@ -6,7 +6,7 @@ what those mean for growth is decided here:
 | the cloud says | launch | delete |
 | --- | --- | --- |
 | a server / yes | Accepted | Accepted |
-| uniqueness_error | Accepted if the taken name carries our cluster and request, else Refused | |
+| uniqueness_error | Accepted if the taken name carries our cluster and request, Refused if it carries others, Unknown if it is not shown | |
 | resource_unavailable, resource_limit_exceeded | NoCapacity | |
 | rate_limit_exceeded, conflict, locked | TryLater | TryLater |
 | not_found | | Accepted: it is gone already |
@@ -80,6 +80,9 @@ class CloudApi(Protocol):
 
     async def list_servers(self, label: str, value: str) -> tuple[Server, ...]: ...
 
+    async def find_servers(self, name: str) -> tuple[Server, ...]:
+        """By name, whoever they belong to: one or none."""
+
     async def delete_server(self, server_id: str) -> None: ...
 
 
@@ -127,15 +130,15 @@ class SimulatedProvider:
         return Accepted(machine_id)
 
     async def _adopt(self, order: Order) -> Outcome:
-        """The name is taken: by an earlier launch of the same request, or by a stranger."""
+        """The name is taken: by an earlier launch of the same request, or by a stranger. A cloud that does not show by whom says nothing."""
         try:
-            machines = await self.list(order.cluster)
+            found = await self._read(self._cloud.find_servers(order.name))
         except ProviderError as error:
             return Unknown(f"the name {order.name} is taken, and by whom is unknown: {error}")
-        for machine in machines:
-            if machine.name == order.name and machine.request_uid == order.request_uid:
-                return Accepted(machine.machine_id)
-        return Refused(f"the name {order.name} is taken by a machine of another request")
+        for machine in map(self._machine, found):
+            is_same = (machine.cluster, machine.request_uid) == (order.cluster, order.request_uid)
+            return Accepted(machine.machine_id) if is_same else Refused(f"the name {order.name} is taken by a machine of another request")
+        return Unknown(f"the name {order.name} is taken, and the cloud does not show by whom")
 
     async def _read(self, call: Awaitable[Result]) -> Result:
         try:

@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from growth.kube.crds import definitions
+from growth.kube.crds_buffer import buffer_definition
 from growth.kube.transport import Request, Response
 from growth.runtime import Runtime
 from growth.sim import patches, subresources
@@ -35,7 +36,7 @@ class ApiServer:
 
     def __init__(self, runtime: Runtime, seed: str = "0", schemas: Schemas | None = None, history_length: int = 20_000) -> None:
         self.store = Store(KINDS, history_length)
-        self.verbs = Verbs(self.store, Admission(self.store, schemas or Schemas.from_crds(definitions())), runtime.now, seed)
+        self.verbs = Verbs(self.store, Admission(self.store, schemas or Schemas.from_crds([*definitions(), buffer_definition()])), runtime.now, seed)
         self.pages = Pages(self.store)
         self.watches: dict[Watch, None] = {}
         self.writes_asked = 0  # requests that could write, Leases apart
@@ -173,12 +174,23 @@ def _about_the_server(parts: list[str]) -> Answer:
         return _encoded(200, KUBERNETES_VERSION)
     if parts and parts[0] in ("healthz", "livez", "readyz"):
         return Answer(200, b"ok", {"content-type": "text/plain"})
+    if len(parts) == 2 and parts[0] == "apis":
+        return _about_a_group(parts[1])
     served = [kind for (group, _), kind in BY_PLURAL.items() if [*(["apis", group] if group else ["api"]), kind.resource.version] == parts]
     if not served:
         raise unknown_path()
     verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
     resources = [{"name": kind.resource.plural, "kind": kind.name, "namespaced": kind.resource.namespaced, "verbs": verbs} for kind in served]
+    resources += [{**one, "name": f"{one['name']}/scale"} for one, kind in zip(resources, served, strict=True) if kind.has_scale]
     return _encoded(200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "/".join(parts[1:]), "resources": resources})
+
+
+def _about_a_group(group: str) -> Answer:
+    versions = sorted({kind.resource.version for (name, _), kind in BY_PLURAL.items() if name == group}, reverse=True)
+    if not versions:
+        raise unknown_path()
+    told = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return _encoded(200, {"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": told, "preferredVersion": told[0]})
 
 
 def _writable(route: Route) -> str:

@@ -109,6 +109,12 @@ class Cloud:
         return self.servers[server_id]
 
     async def list_servers(self, label: str, value: str) -> tuple[Server, ...]:
+        return tuple(server for server in await self._listed() if server.labels.get(label) == value)
+
+    async def find_servers(self, name: str) -> tuple[Server, ...]:
+        return tuple(server for server in await self._listed() if server.name == name)
+
+    async def _listed(self) -> tuple[Server, ...]:
         await self._travel()
         self._maybe_fail()
         if self._happens(self.trouble.failed_lists):
@@ -117,7 +123,7 @@ class Cloud:
             return ()
         servers = self._earlier if self._happens(self.trouble.stale_lists) else tuple(self.servers.values())
         self._earlier = tuple(self.servers.values())
-        return tuple(server for server in servers if server.labels.get(label) == value)
+        return servers
 
     async def delete_server(self, server_id: str) -> None:
         await self._travel()

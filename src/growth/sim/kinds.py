@@ -60,6 +60,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     _plain(known.PERSISTENT_VOLUME_CLAIMS, has_status=True),
     _plain(known.PERSISTENT_VOLUMES, has_status=True),
     _plain(known.REPLICATION_CONTROLLERS, has_status=True, counts_generations=True, has_scale=True),
+    _plain(known.LIMIT_RANGES),
     _plain(known.RESOURCE_QUOTAS, has_status=True),
     _workload(known.DEPLOYMENTS, has_scale=True),
     _workload(known.REPLICA_SETS, has_scale=True),

@@ -170,7 +170,7 @@ def only_ours(witness: Witness, server: Server) -> Complaint:
 
 def removal_is_written_first(witness: Witness, server: Server) -> Complaint:
     """S14: a removal has an open NodeRemovalRequest for that machine, in Deprovisioning before the provider is asked."""
-    removal = witness.removal_of(server.server_id)
+    removal = witness.removal_of(server)
     if removal is None:
         return f"machine {server.name} is deleted without a NodeRemovalRequest"
     phase = (removal.get("status") or {}).get("phase")

@@ -70,6 +70,9 @@ class CloudDoor:
     async def list_servers(self, label: str, value: str) -> tuple[Server, ...]:
         return await self._cloud.list_servers(label, value)
 
+    async def find_servers(self, name: str) -> tuple[Server, ...]:
+        return await self._cloud.find_servers(name)
+
     async def create_server(self, name: str, offering: str, location: str, labels: Labels, template: NodeTemplate) -> Server:
         return await send_off(self._cloud.create_server(name, offering, location, labels, template), self._runtime)
 

@@ -143,5 +143,7 @@ class Witness:
         stored = self.cluster.store.get(NODE, name)
         return None if stored is None else self._codec.decode_node(stored.data)
 
-    def removal_of(self, machine_id: str) -> Json | None:
-        return next((one for one in self.cluster.store.read_all(REMOVAL) if one["spec"].get("machineID") == machine_id), None)
+    def removal_of(self, server: Server) -> Json | None:
+        """The removal that records this machine, by id or, where the id was not known yet, by name."""
+        removal = self.cluster.store.read(REMOVAL, server.name)
+        return removal if removal is not None and removal["spec"].get("machineID", "") in ("", server.server_id) else None
