@@ -41,7 +41,7 @@ class Placements:
         self.repellers: list[Repeller] = []
         self._repeller_of: dict[Term, Repeller] = {}
         self._contents: list[dict[Entry, int]] = [{} for _ in self.table.nodes]
-        self._nodes_of: list[dict[int, int]] = []  # for each class, how many on which node that is here
+        self._nodes_of: list[dict[int, int]] = []  # for each class, how many on which node, also on those that are out
         self._watchers: list[list[tuple[DomainCounter, int]]] = []
         self._vectors: list[Vector] = []
         self._counters: dict[Hashable, DomainCounter] = {}
@@ -115,9 +115,8 @@ class Placements:
         for pod_class in self.classes.all:
             self._open(pod_class)
         for index, contents in enumerate(self._contents):
-            if self.table.is_here[index]:
-                for entry, count in contents.items():
-                    self._count(self.classes.of(entry), index, count)
+            for entry, count in contents.items():
+                self._count(self.classes.of(entry), index, count)
 
     def is_watched(self, pod_class: PodClass) -> bool:
         """Does where such a pod stands matter to any question asked so far, beyond amounts?"""
@@ -139,6 +138,11 @@ class Placements:
     def remove_pod(self, pod: Pod) -> bool:
         return self._place_pod(pod, -1)
 
+    def count_in(self, pod_class: PodClass, index: int, count: int) -> None:
+        """For a moment, in amounts and counters only: quicker than `add`, and the asker takes it back itself before anything else changes."""
+        self._vectors[pod_class.number].take(self.table, index, count)
+        self._tell(pod_class, index, count)
+
     def _place_pod(self, pod: Pod, count: int) -> bool:
         index = self.table.index.get(pod.node_name)
         if index is None or pod.is_finished:
@@ -155,8 +159,7 @@ class Placements:
         if not total:
             del contents[entry]
         self._vectors[pod_class.number].take(self.table, index, count)
-        if self.table.is_here[index]:
-            self._count(pod_class, index, count)
+        self._count(pod_class, index, count)
         if self._log is not None:
             self._log.append(lambda: self._place(entry, index, -count))
 
@@ -166,7 +169,8 @@ class Placements:
         held[index] = total
         if not total:
             del held[index]
-        self._tell(pod_class, index, count)
+        if self.table.is_here[index]:
+            self._tell(pod_class, index, count)
 
     def _tell(self, pod_class: PodClass, index: int, count: int) -> None:
         for counter, weight in self._watchers[pod_class.number]:
@@ -213,8 +217,11 @@ class Placements:
         self.table.is_here[index] = sign > 0
         for counter in self._counters_of_nodes:
             counter.add_node(index, sign)
-        for pod_class, count in self.contents(index):
-            self._count(pod_class, index, sign * count)
+        class_of, watchers = self.classes.of, self._watchers
+        for entry, count in self._contents[index].items():
+            pod_class = class_of(entry)
+            if watchers[pod_class.number] or pod_class.attaches:  # most classes matter to nobody: pass over them quickly
+                self._tell(pod_class, index, sign * count)
 
     def change_node(self, node: Node) -> None:
         """The node of that name has changed; its pods stay."""
@@ -255,7 +262,8 @@ class Placements:
             if weight:
                 self._watchers[pod_class.number].append((made, weight))
                 for index, count in self._nodes_of[pod_class.number].items():
-                    made.add(index, weight * count)
+                    if self.table.is_here[index]:
+                        made.add(index, weight * count)
         return made
 
     # ---------------------------------------------------------------------------------------------------------- trials

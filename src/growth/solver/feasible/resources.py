@@ -97,11 +97,12 @@ class NodeResourcesFit(NodeRule):
             np.minimum(counts, self._table.free[row, span] // amount, out=counts)
         return np.maximum(counts, 0)
 
-    def shortages(self, numbers: NDArray[np.int64]) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """For each of these nodes, the resources it lacks."""
-        lacks = {name: (self._table.free[row, numbers] < amount).tolist() for name, row, amount in self._asked}
-        for position, number in enumerate(numbers.tolist()):
-            yield number, tuple(name for name, flags in lacks.items() if flags[position])
+    def shortages(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For each of these nodes, which of the resources asked for it lacks, as bits: equal numbers lack the same."""
+        lacks = np.zeros(len(numbers), np.int64)
+        for position, (_, row, amount) in enumerate(self._asked[:60]):
+            lacks |= (self._table.free[row, numbers] < amount).astype(np.int64) << position
+        return lacks
 
     def explain(self, index: int) -> Reason:
         short = [(name, amount, int(self._table.free[row, index])) for name, row, amount in self._asked if self._table.free[row, index] < amount]
