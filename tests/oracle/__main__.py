@@ -69,7 +69,8 @@ def _report(batches: list[Batch], seconds: float, binary: Path) -> int:
     decisive: Counter[str] = sum((batch.decisive for batch in batches), Counter())
     failures = [failure for batch in batches for failure in batch.failures]
     wanted = min(300, int(cases * DECISIVE_SHARE))
-    print(f"{cases:,} cases in {seconds:.0f} s: {cases / seconds:,.0f} cases per second")
+    alone = cases / sum(batch.oracle_seconds for batch in batches)
+    print(f"{cases:,} cases in {seconds:.0f} s: {cases / seconds:,.0f} cases per second (one oracle by itself: {alone:,.0f})")
     print(f"  {sum(batch.fitting for batch in batches):,} with a node that fits, {sum(batch.invalid for batch in batches):,} that no API server would take")
     print("  decisive (the only rule to refuse some node) in so many cases:")
     for rule in RULES:

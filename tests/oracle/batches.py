@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -27,13 +28,15 @@ class Batch(Struct):
     fitting: int
     invalid: int
     given_up: int
+    oracle_seconds: float
     failures: list[tuple[str, str]]
 
 
 def run_batch(binary: Path, seed: str, size: int) -> Batch:
     lines = [msgspec.json.encode(case) for case in make_cases(seed, size)]
-    truths, codec = ask_all(binary, lines), Codec()
-    batch = Batch(size, Counter(), 0, 0, 0, [])
+    started = time.perf_counter()
+    truths = ask_all(binary, lines)
+    batch, codec = Batch(size, Counter(), 0, 0, 0, time.perf_counter() - started, []), Codec()
     for line, truth in zip(lines, truths, strict=True):
         batch.decisive.update(truth.decisive)
         batch.fitting += bool(truth.fits)
