@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from growth.controllers import ways
+from growth.controllers import bufferways, ways
 from growth.controllers.rights import Right
 from growth.controllers.ways import Hands
 from growth.kube import errors
-from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
+from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, POD_TEMPLATES, PODS
 from growth.model import action as act
 from growth.model.action import Action
 from growth.model.outcome import Conflict, Outcome, Refused, TryLater, Unknown
@@ -58,6 +58,8 @@ WAYS: Final[Mapping[type[Any], Way]] = {
     act.CancelRemoval: Way(ways.cancel_removal, (Right(NODE_REMOVAL_REQUESTS, ("get", "delete", "patch")),), subject="removal"),
     act.WriteNodePoolStatus: Way(ways.write_node_pool_status, (Right(NODE_POOLS, ("patch",), "status"),), subject="pool"),
     act.HoldNodePool: Way(ways.hold_node_pool, (Right(NODE_POOLS, ("get", "patch")),), subject="pool"),
+    act.WriteBufferStatus: Way(bufferways.write_buffer_status, (Right(CAPACITY_BUFFERS, ("patch",), "status"),), subject="buffer"),
+    act.WritePodTemplate: Way(bufferways.write_pod_template, (Right(POD_TEMPLATES, ("create", "get", "update")),), subject="buffer"),
 }
 
 

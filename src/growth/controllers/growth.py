@@ -26,6 +26,7 @@ from growth.kube.events import Recorder
 from growth.kube.exchange import ClientSettings
 from growth.kube.transport import Transport
 from growth.model.settings import Settings
+from growth.plan.keeping import keep
 from growth.providers.contract import Provider
 from growth.runtime import Runtime, Spawned
 
@@ -42,6 +43,7 @@ class Installation(Struct, frozen=True):
     settings: Settings = Settings()
     client: ClientSettings = ClientSettings(requests_per_second=200.0, burst=400)
     only_observes: bool = False
+    serves_buffers: bool = True
 
 
 class Growth:
@@ -77,6 +79,7 @@ class Growth:
         self.metrics.leads.set(self.leads())
         if self.observer is not None:
             self.observer.refresh_metrics()
+            self.metrics.count_buffers(keep(self.observer.snapshot(), self.installation.settings))
 
     async def run(self) -> None:
         """Until cancelled. Caches fill while another process leads; decisions begin with leadership."""
@@ -90,7 +93,7 @@ class Growth:
         cluster = await self._cluster_id()
         log.info("growth starts", cluster=cluster, provider=self.provider.name, observes=self.installation.only_observes)
         supply = Supply(self.provider, cluster, self.runtime, self.metrics)
-        self.observer = Observer(self.client, self.runtime, supply, self.metrics)
+        self.observer = Observer(self.client, self.runtime, supply, self.metrics, serves_buffers=self.installation.serves_buffers)
         self._tasks.append(self.runtime.spawn("supply", supply.run()))
         self._tasks.extend(self.observer.start(self.journal))
         while True:

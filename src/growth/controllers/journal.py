@@ -13,13 +13,14 @@ import structlog
 
 from growth.controllers.metrics import Metrics
 from growth.kube.events import Recorder, Regarding
-from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
+from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
 from growth.model.note import About, Note
+from growth.plan.scaledown import NEEDED_BY_BUFFER
 
 _OBJECTS_KEPT: Final = 50_000
 _REASONS_KEPT: Final = 20  # for each object, the latest
 
-_API_VERSIONS: Final = {resource.kind: resource.api_version for resource in (PODS, NODES, NODE_POOLS, NODE_REQUESTS, NODE_REMOVAL_REQUESTS)}
+_API_VERSIONS: Final = {resource.kind: resource.api_version for resource in (PODS, NODES, NODE_POOLS, NODE_REQUESTS, NODE_REMOVAL_REQUESTS, CAPACITY_BUFFERS)}
 
 log = structlog.get_logger("growth")
 
@@ -59,6 +60,8 @@ class Journal:
 
     def _tell(self, note: Note) -> None:
         self._metrics.notes.labels(note.reason, note.severity).inc()
+        if note.reason == NEEDED_BY_BUFFER:
+            self._metrics.buffer_blocked.inc()
         level = log.warning if note.severity == "Warning" else log.info
         level(note.message, about=str(note.about), reason=note.reason, **dict(note.fields))
         about = note.about

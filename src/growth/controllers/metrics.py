@@ -14,6 +14,8 @@ from growth.model.labels import ZONE
 from growth.model.node import OFFERING_LABEL, Node
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.outcome import Outcome
+from growth.model.resources import CPU, MEMORY
+from growth.plan.keeping import Kept
 from growth.runtime import Runtime
 
 _SECONDS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -45,6 +47,13 @@ class Metrics:
         self.orphans = Gauge("growth_orphaned_machines", "Machines of ours that no object speaks of.", registry=scope)
         self.ready_seconds = Histogram("growth_node_ready_duration_seconds", "From request to a Ready node.", ["offering"], buckets=_MINUTES, registry=scope)
         self.cache_age = Gauge("growth_cache_age_seconds", "Time since a cache was last proved up to date.", ["resource"], registry=scope)
+        one = ["namespace", "buffer"]
+        self.buffers = Gauge("growth_buffers", "CapacityBuffers by state.", ["state"], registry=scope)
+        self.buffer_pods = Gauge("growth_buffer_virtual_pods", "Virtual pods of a CapacityBuffer.", one, registry=scope)
+        self.buffer_cpu = Gauge("growth_buffer_capacity_cpu_cores", "What the virtual pods that have room ask for.", one, registry=scope)
+        self.buffer_memory = Gauge("growth_buffer_capacity_memory_bytes", "What the virtual pods that have room ask for.", one, registry=scope)
+        self.buffer_nodes = Gauge("growth_buffer_nodes", "Nodes on which a CapacityBuffer has room.", one, registry=scope)
+        self.buffer_blocked = Counter("growth_buffer_consolidation_blocked_total", "Idle nodes that stayed because a buffer needs them.", registry=scope)
         self.leads = Gauge("growth_leader", "1 while this process leads.", registry=scope)
 
     @contextmanager
@@ -92,5 +101,25 @@ class Metrics:
         for removal in removals:
             self.removals.labels(removal.phase).inc()
 
+    def count_buffers(self, kept: Kept) -> None:
+        """Set the gauges of buffers; those that are gone disappear."""
+        for gauge in (self.buffers, self.buffer_pods, self.buffer_cpu, self.buffer_memory, self.buffer_nodes):
+            gauge.clear()
+        for spare in kept.spares:
+            place, standing = (spare.buffer.namespace, spare.buffer.name), kept.standing(spare.key)
+            self.buffers.labels(_buffer_state(spare.sized.reason, spare.count, standing)).inc()
+            self.buffer_pods.labels(*place).set(spare.count)
+            self.buffer_cpu.labels(*place).set(standing * spare.shape.requests[CPU] / 1000)
+            self.buffer_memory.labels(*place).set(standing * spare.shape.requests[MEMORY])
+            self.buffer_nodes.labels(*place).set(sum(spare.key in counts for counts in kept.by_node.values()))
+
     def provider_call(self, call: str, outcome: object) -> None:
         self.provider_calls.labels(call, type(outcome).__name__).inc()
+
+
+def _buffer_state(reason: str, count: int, standing: int) -> str:
+    if reason == "BufferEmpty":
+        return "Empty"
+    if reason != "AttributesSetSuccessfully":
+        return "Failed"
+    return "Provisioned" if standing == count else "Waiting"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from growth.controllers.bufferwatch import BufferWatch
 from growth.controllers.journal import Journal
 from growth.controllers.metrics import Metrics
 from growth.controllers.supply import Supply
@@ -17,6 +18,7 @@ from growth.kube.cache_pods import PodCache
 from growth.kube.client import Client
 from growth.kube.codec import Codec
 from growth.kube.resources import (
+    CAPACITY_BUFFERS,
     CSI_NODES,
     DAEMON_SETS,
     NAMESPACES,
@@ -59,8 +61,11 @@ WATCHED: Final[tuple[Resource, ...]] = (
 class Observer:
     """The caches, the reflectors that fill them, and the provider's word."""
 
-    def __init__(self, client: Client, runtime: Runtime, supply: Supply, metrics: Metrics, watching: WatchSettings | None = None) -> None:
+    def __init__(
+        self, client: Client, runtime: Runtime, supply: Supply, metrics: Metrics, watching: WatchSettings | None = None, *, serves_buffers: bool = True
+    ) -> None:
         self.supply = supply
+        self._serves_buffers = serves_buffers
         self.codec = Codec()
         self._runtime = runtime
         self._metrics = metrics
@@ -79,18 +84,25 @@ class Observer:
         self._caches: dict[Resource, Cache[Any]] = {cache.resource: cache for cache in vars(self).values() if isinstance(cache, Cache)}
         self._reflectors = [Reflector(client, runtime, resource, self._caches[resource], watching, report=self._report) for resource in WATCHED]
         self._journal: Journal | None = None
+        self.buffers = BufferWatch(client, runtime, self.codec, watching, self._report, self._tell)
 
     # ------------------------------------------------------------------------------------------------------------------ running
 
     def start(self, journal: Journal) -> list[Spawned]:
         """Begin to follow every kind; trouble with one is told in the journal."""
         self._journal = journal
-        return [self._runtime.spawn(f"watch {reflector.resource}", reflector.run()) for reflector in self._reflectors]
+        followed = [self._runtime.spawn(f"watch {reflector.resource}", reflector.run()) for reflector in self._reflectors]
+        return [*followed, self._runtime.spawn("watch buffers", self.buffers.run())] if self._serves_buffers else followed
 
     def on_change(self, callback: Callable[[], None]) -> None:
         for cache in self._caches.values():
             cache.subscribe(callback)
         self.supply.on_change(callback)
+        self.buffers.on_change(callback)
+
+    def _tell(self, note: Note) -> None:
+        if self._journal is not None:
+            self._journal.record([note])
 
     def _report(self, trouble: Trouble) -> None:
         if self._journal is not None:
@@ -107,7 +119,7 @@ class Observer:
     @property
     def version(self) -> tuple[int, ...]:
         """Moves whenever something a decision could see has changed."""
-        return (self.supply.version, *(cache.version for cache in self._caches.values()))
+        return (self.supply.version, self.buffers.version, *(cache.version for cache in self._caches.values()))
 
     def snapshot(self) -> Snapshot:
         """This moment. Parts that did not change are the very same objects as in the last snapshot."""
@@ -126,11 +138,12 @@ class Observer:
             offerings=self.supply.offerings,
             machines=self.supply.machines,
             machines_at=self.supply.machines_at,
+            buffers=self.buffers.world(),
         )
 
     def complaints(self) -> tuple[Note, ...]:
         """Every object that could not be read, or not wholly, told on that object; the others are not affected."""
-        found = [each for cache in self._caches.values() for each in cache.malformed.values()]
+        found = [each for cache in self._caches.values() for each in cache.malformed.values()] + list(self.buffers.malformed())
         notes = [_complaint(About(each.kind, each.name, each.namespace, each.uid), each.why) for each in found]
         notes += [_complaint(About("Node", node.name, uid=node.uid), node.malformed) for node in self.nodes.damaged.values()]
         notes += [_complaint(About("Pod", pod.name, pod.namespace, pod.uid), pod.shape.malformed) for pod in self.pods.damaged.values()]
@@ -163,7 +176,13 @@ class Observer:
     # ---------------------------------------------------------------------------------------------------------------- our writes
 
     def learned(self, resource: Resource, body: bytes) -> None:
-        self._caches[resource].learned(body)
+        cache = self._caches.get(resource) or self.buffers.cache(resource)
+        if cache is not None:
+            cache.learned(body)
+
+    def served(self, resource: Resource) -> Resource:
+        """The same kind, in the version that is served here."""
+        return self.buffers.resource if resource == CAPACITY_BUFFERS else resource
 
     def forgot(self, resource: Resource, name: str, namespace: str = "") -> None:
         self._caches[resource].forgot(name, namespace)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from growth.controllers.apply import WAYS
+from growth.controllers.bufferwatch import BUFFER_KINDS
 from growth.controllers.observe import WATCHED
 from growth.controllers.rights import Right
 from growth.kube.resources import EVENTS, LEASES, NAMESPACES, NODES
@@ -20,7 +21,7 @@ _PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
 
 def rights(provider: str) -> tuple[Right, ...]:
     """All that a running growth uses outside its own namespace."""
-    watched = tuple(Right(resource, ("list", "watch")) for resource in WATCHED)
+    watched = tuple(Right(resource, ("list", "watch")) for resource in (*WATCHED, *BUFFER_KINDS))
     acted = tuple(right for way in WAYS.values() for right in way.rights)
     return (
         *watched,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from growth.plan import orphans, poolstatus, provisioning, realising, removal, scaledown, scaleup
+from growth.plan import buffers, orphans, poolstatus, provisioning, realising, removal, scaledown, scaleup
 
 Plan = Callable[..., Any]
 
@@ -33,4 +33,5 @@ ROWS: Final = (
     Row("removal", removal.plan, removal.settle, removal.Ledger),
     Row("orphans", orphans.plan, orphans.settle, orphans.Ledger),
     Row("pool status", poolstatus.plan, poolstatus.settle, poolstatus.Ledger),
+    Row("buffers", buffers.plan, buffers.settle, buffers.Ledger),
 )

@@ -40,6 +40,8 @@ class Caches(Protocol):
 
     def bound(self, pod: str, uid: str, node: str) -> None: ...
 
+    def served(self, resource: Resource) -> Resource: ...
+
 
 class Hands(msgspec.Struct):
     """What the ways work with."""
@@ -70,7 +72,7 @@ async def create_node_request(hands: Hands, action: act.CreateNodeRequest) -> Ou
 
 
 async def write_node_request_status(hands: Hands, action: act.WriteNodeRequestStatus) -> Outcome:
-    return await _write_status(hands, NODE_REQUESTS, action.request, action.status)
+    return await write_status(hands, NODE_REQUESTS, action.request, action.status)
 
 
 async def release_node_request(hands: Hands, action: act.ReleaseNodeRequest) -> Outcome:
@@ -161,7 +163,7 @@ async def create_node_removal_request(hands: Hands, action: act.CreateNodeRemova
 
 
 async def write_node_removal_status(hands: Hands, action: act.WriteNodeRemovalStatus) -> Outcome:
-    return await _write_status(hands, NODE_REMOVAL_REQUESTS, action.removal, action.status)
+    return await write_status(hands, NODE_REMOVAL_REQUESTS, action.removal, action.status)
 
 
 async def delete_machine(hands: Hands, action: act.DeleteMachine) -> Outcome:
@@ -198,7 +200,7 @@ async def cancel_removal(hands: Hands, action: act.CancelRemoval) -> Outcome:
 
 
 async def write_node_pool_status(hands: Hands, action: act.WriteNodePoolStatus) -> Outcome:
-    return await _write_status(hands, NODE_POOLS, action.pool, action.status)
+    return await write_status(hands, NODE_POOLS, action.pool, action.status)
 
 
 async def hold_node_pool(hands: Hands, action: act.HoldNodePool) -> Outcome:
@@ -239,9 +241,9 @@ async def _create_surely(hands: Hands, resource: Resource, metadata: Mapping[str
     raise AssertionError("unreachable")
 
 
-async def _write_status(hands: Hands, resource: Resource, seen: Seen, status: msgspec.Struct) -> Outcome:
+async def write_status(hands: Hands, resource: Resource, seen: Seen, status: msgspec.Struct) -> Outcome:
     patch = {"metadata": _only_if(seen), "status": _whole(status)}
-    hands.caches.learned(resource, await hands.client.merge_patch(resource, seen.name, patch, subresource="status"))
+    hands.caches.learned(resource, await hands.client.merge_patch(resource, seen.name, patch, seen.namespace, "status"))
     return Accepted()
 
 

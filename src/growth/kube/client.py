@@ -64,6 +64,15 @@ class _ResourceList(Struct):
     resources: list[ServedResource] | None = None
 
 
+class _GroupVersion(Struct):
+    version: str
+
+
+class _Group(Struct):
+    versions: list[_GroupVersion]
+    preferredVersion: _GroupVersion  # noqa: N815 - the name on the wire
+
+
 class _Version(Struct):
     gitVersion: str  # noqa: N815 - the name on the wire
 
@@ -142,6 +151,12 @@ class Client:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         return _decoded(_decode_resources, await self._read(path)).resources or []
 
+    async def versions(self, group: str) -> Sequence[str]:
+        """The versions of a named group, the preferred one first; raises NotFound where the server does not have it."""
+        found = _decoded(_decode_group, await self._read(f"/apis/{group}"))
+        preferred = found.preferredVersion.version
+        return [preferred, *(each.version for each in found.versions if each.version != preferred)]
+
     async def may(self, verb: str, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> bool:
         """Whether these credentials are allowed this (a SelfSubjectAccessReview)."""
         attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.plural}
@@ -219,6 +234,7 @@ class Client:
 
 _decode_list = msgspec.json.Decoder(_List).decode
 _decode_version = msgspec.json.Decoder(_Version).decode
+_decode_group = msgspec.json.Decoder(_Group).decode
 _decode_resources = msgspec.json.Decoder(_ResourceList).decode
 _decode_review = msgspec.json.Decoder(_Review).decode
 

@@ -9,17 +9,30 @@ Nothing that the API server (or a file) can contain makes this raise. Shapes, la
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
+from growth.kube.codec_buffer import (
+    WORKLOADS,
+    TemplateText,
+    Workload,
+    read_capacity_buffer,
+    read_limit_range,
+    read_pod_template,
+    read_resource_quota,
+    read_workload,
+)
 from growth.kube.codec_cluster import read_budget, read_daemon_set, read_namespace, read_priority_class
 from growth.kube.codec_node import NodeDecoder
 from growth.kube.codec_own import read_node_pool, read_node_removal_request, read_node_request
 from growth.kube.codec_pod import PodDecoder
+from growth.kube.codec_template import ContainerRange
 from growth.kube.codec_text import BROKEN, UnreadableError, salvage, salvage_text
 from growth.kube.codec_volumes import read_claim, read_storage_class, read_volume, read_volume_node
+from growth.model.capacitybuffer import CapacityBuffer, ResourceQuota
 from growth.model.disruption import PodDisruptionBudget, PriorityClass
 from growth.model.labels import Labels
 from growth.model.malformed import Malformed
@@ -44,6 +57,11 @@ Noun: TypeAlias = (
     | NodePool
     | NodeRequest
     | NodeRemovalRequest
+    | CapacityBuffer
+    | Workload
+    | TemplateText
+    | ContainerRange
+    | ResourceQuota
     | Malformed
 )
 
@@ -88,6 +106,11 @@ class Codec:
             "NodePool": read_node_pool,
             "NodeRequest": read_node_request,
             "NodeRemovalRequest": read_node_removal_request,
+            "CapacityBuffer": read_capacity_buffer,
+            "PodTemplate": read_pod_template,
+            "LimitRange": read_limit_range,
+            "ResourceQuota": read_resource_quota,
+            **{resource.kind: partial(read_workload, resource=resource) for resource in WORKLOADS},
         }
 
     @property

@@ -46,6 +46,7 @@ POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate")
 PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from growth.model.capacitybuffer import CapacityBufferStatus
 from growth.model.node import Taint
 from growth.model.nodepool import NodePoolStatus
 from growth.model.noderequest import NodeRemovalRequestSpec, NodeRemovalRequestStatus, NodeRequestSpec, NodeRequestStatus
@@ -146,6 +147,20 @@ class HoldNodePool(Struct, frozen=True, tag=True):
     holds: bool = True
 
 
+class WriteBufferStatus(Struct, frozen=True, tag=True):
+    buffer: Seen
+    status: CapacityBufferStatus
+
+
+class WritePodTemplate(Struct, frozen=True, tag=True):
+    """The template of a buffer's chunks as a PodTemplate that the buffer owns; one of somebody else's is never touched."""
+
+    buffer: Seen
+    name: str
+    text: str  # JSON of the template
+    digest: str
+
+
 Action = (
     CreateNodeRequest
     | WriteNodeRequestStatus
@@ -165,5 +180,6 @@ Action = (
     | CancelRemoval
     | WriteNodePoolStatus
     | HoldNodePool
+    | WriteBufferStatus
+    | WritePodTemplate
 )
-

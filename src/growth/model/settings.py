@@ -5,7 +5,7 @@ Asked by all plans; filled by the command line. Seconds everywhere.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -42,5 +42,9 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     priority_cutoff: Annotated[int, Meta(description="No machine is bought for pods of a lower priority than this.")] = -10
     is_paused: Annotated[bool, Meta(description="While true, nothing is bought and nothing is deleted, in any pool.")] = False
     solve_budget_seconds: Annotated[float, Meta(gt=0, le=60, description="How long the solver may look for a cheaper plan.")] = 1.0
+    buffer_sizing: Annotated[
+        Literal["capped", "upstream"],
+        Meta(description="How CapacityBuffers are sized: `capped` rounds a percentage down and lets replicas cap it; `upstream` rounds up and takes the larger."),
+    ] = "capped"
     node_price_per_hour: Annotated[float, Meta(ge=0, description="What a node costs beside its machine: licences, addresses.")] = 0.0
     limits: Annotated[PoolLimits, Meta(description="Never exceeded by all pools together: `nodes`, `cpu`, `memory`, `pricePerHour`.")] = PoolLimits()

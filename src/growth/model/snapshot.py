@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from growth.model.capacitybuffer import NO_BUFFERS, BufferWorld
 from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.nodepool import NodePool
@@ -73,3 +74,4 @@ class Snapshot(Struct, frozen=True):
     offerings: tuple[Offering, ...] = ()
     machines: Mapping[str, Machine] = EMPTY  # by name; as of machines_at
     machines_at: float | None = None  # None: the provider has not answered yet, so nothing is known
+    buffers: BufferWorld = NO_BUFFERS  # spare capacity that was declared, and what it refers to

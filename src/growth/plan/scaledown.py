@@ -3,6 +3,7 @@
 | node of a pool | then |
 | --- | --- |
 | idle, not below `min`, nobody waits for it | MarkScaleDown: taint now, go later; of several the dearest first |
+| idle, but a CapacityBuffer's virtual pods need it | nothing, and a note says whose |
 | marked, pods have come, or it must stay | UnmarkScaleDown: mark and taint off, other taints untouched |
 | marked, the mark is damaged | MarkScaleDown again, with a new time |
 | marked, its time has come, still idle | CreateNodeRemovalRequest |
@@ -32,8 +33,11 @@ from growth.plan import handover
 from growth.plan.arrival import is_ours
 from growth.plan.budgets import disruptions_left
 from growth.plan.idleness import blocking_pods, is_protected_node, waiting_shapes, why_not_idle, would_take
+from growth.plan.keeping import keep
 from growth.plan.pools import choice_of_type
 from growth.plan.records import about_node, instant_of, seen, sooner
+
+NEEDED_BY_BUFFER: Final = "NeededByBuffer"
 
 _RETRY_SECONDS: Final = 5.0
 _HOUR_SECONDS: Final = 3600.0
@@ -45,6 +49,8 @@ class Ledger(Struct, frozen=True):
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    if not snapshot.buffers.is_known:
+        return Decision(ledger, again_at=snapshot.now + _RETRY_SECONDS)  # which nodes are spare is not known yet
     turn = _Turn(snapshot, ledger, settings)
     ours = [node for node in snapshot.nodes.values() if _is_worth_a_look(node, snapshot)]
     for node in sorted((each for each in ours if each.is_marked), key=lambda each: each.name):
@@ -110,6 +116,8 @@ class _Turn:
             return "it must not be disrupted"
         if pool.spec.consolidation == "Off":
             return f"NodePool {pool.name} keeps its empty nodes"
+        if self._spares_on(node):
+            return f"CapacityBuffer {self._spares_on(node)} needs its room"
         kind, ready = _kind(node), self._staying
         if ready.get(kind, 0) < _minimum(node, pool):
             ready[kind] = ready.get(kind, 0) + 1
@@ -163,7 +171,14 @@ class _Turn:
         if pool.spec.consolidation == "Off" or is_protected_node(node) or why_not_idle(node, self.snapshot, self._delay(pool)):
             self._wake_when_arrived(node, pool)
             return False
+        if self._spares_on(node):
+            self.notes.append(Note(about_node(node), NEEDED_BY_BUFFER, f"kept although idle: CapacityBuffer {self._spares_on(node)} needs its room"))
+            return False
         return self._staying.get(_kind(node), 0) - int(node.is_ready and not node.is_starting) >= _minimum(node, pool)
+
+    def _spares_on(self, node: Node) -> str:
+        """The buffers whose virtual pods would lose their room with this node."""
+        return ", ".join(keep(self.snapshot, self.settings).holders_of(node.name)[:3])
 
     def _wake_when_arrived(self, node: Node, pool: NodePool) -> None:
         """Pods that were planned for a node and never come do not hold it for ever."""

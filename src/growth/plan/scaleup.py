@@ -35,6 +35,7 @@ from growth.plan.explaining import notes_of
 from growth.plan.offers import limits_for, order
 from growth.plan.patience import Wait, after_lodging, after_miss
 from growth.plan.records import seen, sooner
+from growth.plan.sparing import SpareQuestion, after_buying, buy, spare_question
 from growth.plan.survey import Ledger, Survey, identity, survey
 from growth.solver.problem import Budget, Choice, DemandClass, PlacementProblem, PlacementSolution
 
@@ -53,12 +54,14 @@ class Question(Struct, frozen=True):
     survey: Survey
 
 
-def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question | None:
+def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question | SpareQuestion | None:
     """None: nobody needs a place now, or more are about to arrive, or something must be settled first."""
     if snapshot.now < ledger.hold_until:
         return None
     found = survey(snapshot, ledger, settings)
-    if found.minimum or not found.eligible or (found.closes_at is not None and snapshot.now < found.closes_at):
+    if not (found.minimum or found.eligible):
+        return spare_question(found.wanting, snapshot, settings)
+    if found.minimum or (found.closes_at is not None and snapshot.now < found.closes_at):
         return None
     classes: dict[tuple[PodShape, tuple[str, ...]], list[Demand]] = {}
     for demand in sorted(found.eligible, key=lambda each: (each.pod.created_at, each.pod.key)):
@@ -85,10 +88,12 @@ def _volumes(snapshot: Snapshot, shapes: Iterable[tuple[PodShape, tuple[str, ...
 
 
 def plan(
-    snapshot: Snapshot, ledger: Ledger, settings: Settings, question: Question | None = None, solution: PlacementSolution | None = None
+    snapshot: Snapshot, ledger: Ledger, settings: Settings, question: Question | SpareQuestion | None = None, solution: PlacementSolution | None = None
 ) -> Decision[Ledger]:
     if question is None or solution is None:
         return _without_solver(snapshot, ledger, settings)
+    if isinstance(question, SpareQuestion):
+        return _for_spares(snapshot, ledger, settings, question, solution)
     found = question.survey
     dealt = deal(question.problem, question.classes, solution, found.allowances, found.promised)
     waits = _waits_after(dealt, question, snapshot, settings)
@@ -110,6 +115,15 @@ def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> D
     after, notes = _told(found, _tidied(found.ledger, snapshot))
     actions = tuple(_create(choice, (), "Minimum", snapshot) for choice in found.minimum)
     return Decision(after, actions, notes, sooner(found.again_at, found.closes_at))
+
+
+def _for_spares(snapshot: Snapshot, ledger: Ledger, settings: Settings, question: SpareQuestion, solution: PlacementSolution) -> Decision[Ledger]:
+    """Room for virtual pods: what is left is told on the buffer, and has its turn again later."""
+    decision = _without_solver(snapshot, ledger, settings)
+    bought = buy(question, solution, snapshot)
+    spare = after_buying(question, bought, snapshot, settings)
+    again = [wait.until for wait in spare.waits.values() if not wait.is_backed_off]
+    return Decision(replace(decision.ledger, spare=spare), bought.actions, decision.notes + bought.notes, sooner(decision.again_at, *again))
 
 
 def _tidied(ledger: Ledger, snapshot: Snapshot) -> Ledger:

@@ -26,6 +26,7 @@ from growth.plan.patience import Wait, is_over, with_prospects
 from growth.plan.records import sooner
 from growth.plan.rooms import holders, may_hold, rooms
 from growth.plan.runaway import InVain, Verdict, judge, observe
+from growth.plan.sparing import SpareLedger, Wanting, look_at_spares
 from growth.solver.problem import Choice, Room
 
 
@@ -50,6 +51,7 @@ class Ledger(Struct, frozen=True):
     hold_until: float = 0.0  # an order's fate is not known yet
     closed: Mapping[str, float] = {}  # pools for which the API server refuses orders
     looked_at: float = 0.0  # when the nodes were last searched for those who wait
+    spare: SpareLedger = SpareLedger()
 
 
 class Survey(Struct, frozen=True):
@@ -66,6 +68,7 @@ class Survey(Struct, frozen=True):
     problems: tuple[Problem, ...]
     closes_at: float | None  # of the batch window; None: nothing new has arrived
     again_at: float | None  # when time alone changes this
+    wanting: Wanting = Wanting()  # buffers, looked at only when no pod is tried
 
     def all_rooms(self, snapshot: Snapshot) -> tuple[Room, ...]:
         return rooms(snapshot, self.expected, self.lodged)
@@ -85,8 +88,19 @@ def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
     learned = learn(snapshot, ledger.learned, snapshot.nodes.values() if someone_waits else young)
     ledger = replace(ledger, learned=learned, struck_at=struck_since(snapshot, ledger.struck_at, settings))
     if someone_waits or lacks_minimum(snapshot):
-        return _whole_survey(snapshot, ledger, settings)
-    return Survey(replace(ledger, in_vain={}, batch=None), {}, (), {}, (), Market((), {}, None), (), (), (), None, None)
+        found = _whole_survey(snapshot, ledger, settings)
+    else:
+        found = Survey(replace(ledger, in_vain={}, batch=None), {}, (), {}, (), Market((), {}, None), (), (), (), None, None)
+    return found if found.eligible or found.minimum or not snapshot.buffers.buffers else _with_spares(found, snapshot, settings)
+
+
+def _with_spares(found: Survey, snapshot: Snapshot, settings: Settings) -> Survey:
+    """Nobody real is tried now: buffers have their turn."""
+    ledger = found.ledger
+    offerings = corrected(snapshot.offerings, ledger.learned)
+    closed = [name for name, at in ledger.closed.items() if at > snapshot.now]
+    spares = look_at_spares(snapshot, ledger.spare, lambda pools: open_market(snapshot, pools, offerings, ledger.struck_at, settings), closed, settings)
+    return replace(found, ledger=replace(ledger, spare=spares.ledger), wanting=spares, again_at=sooner(found.again_at, spares.again_at))
 
 
 def _whole_survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
