@@ -8,41 +8,20 @@ import pytest
 from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRemovalRequest, LaunchMachine, ReleaseNodeRequest, WriteNodeRequestStatus
-from growth.model.decision import Decision, Settled
+from growth.model.decision import Settled
 from growth.model.instant import format_instant, parse_instant
 from growth.model.labels import HOSTNAME
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Taint
 from growth.model.nodepool import PoolTaint
-from growth.model.noderequest import EVENTS_KEPT, NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequest, RequestPhase
+from growth.model.noderequest import EVENTS_KEPT, NodeRemovalRequestSpec
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
-from growth.model.snapshot import Snapshot
 from growth.plan import provisioning
 from growth.plan.records import life_event, seen
 from tests.plan.builders import NOW, bound, daemon_pod, limited, machine, node, notes_by_reason, offering, pod, pool, request, world
+from tests.plan.oneorder import NAME, SETTINGS, SMALL, one, plan, removal, settle_launch, with_one
 
-SMALL = offering("small", 2, 4096, 0.01, location="fsn1")
 GPU = offering("gpu", 8, 16384, 0.5, devices={"example.com/gpu": 1})
-NAME = "default-pool-1"
-SETTINGS = Settings()
-
-
-def plan(snapshot: Snapshot, ledger: provisioning.Ledger | None = None, settings: Settings = SETTINGS) -> Decision[provisioning.Ledger]:
-    return provisioning.plan(snapshot, ledger or provisioning.Ledger(), settings)
-
-
-def one(phase: RequestPhase = "Pending", **fields: Any) -> NodeRequest:
-    return request(NAME, SMALL, phase, **fields)
-
-
-def removal(name: str = NAME) -> NodeRemovalRequest:
-    return NodeRemovalRequest(name, NodeRemovalRequestSpec(name, "default", "sim-small", f"id-{name}"))
-
-
-def with_one(of_request: NodeRequest, **fields: Any) -> Snapshot:
-    fields.setdefault("pools", [pool()])
-    fields.setdefault("machines", [])
-    return world(offerings=[SMALL], requests=[of_request], **fields)
 
 
 # ------------------------------------------------------------------------------------------------------------------------- Pending
@@ -63,12 +42,6 @@ def test_a_pending_request_is_launched_with_the_node_it_becomes() -> None:
     }  # fmt: skip
     assert REQUEST_LABEL not in labels  # written by growth itself, so that it says who registered the node
     assert action.taints == (STARTUP_TAINT, Taint("team", "a"), Taint("net/down", "", "NoExecute"))
-
-
-def settle_launch(snapshot: Snapshot, outcome: Outcome, ledger: provisioning.Ledger | None = None) -> Decision[provisioning.Ledger]:
-    decision = plan(snapshot, ledger)
-    (action,) = decision.actions
-    return provisioning.settle(Settled(action, outcome), snapshot, decision.ledger, SETTINGS)
 
 
 def test_ruling_1_an_accepted_launch_is_provisioning_with_its_machine() -> None:
@@ -244,6 +217,17 @@ def test_ruling_8_deprovisioning_becomes_a_removal_request_and_only_then_the_rec
     assert plan(with_one(giving_back, removals=[removal()])).actions == (ReleaseNodeRequest(seen(giving_back)),)
 
 
+def test_law_s7_a_machine_whose_id_is_late_is_waited_for_before_it_is_handed_over() -> None:
+    late = one("Deprovisioning", changed_at=NOW - 5)
+    waiting = plan(with_one(late, machines=[machine("default-pool-2", SMALL)]))
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 15)
+    (create,) = plan(with_one(late, machines=[machine(NAME, SMALL)])).actions
+    assert isinstance(create, CreateNodeRemovalRequest)
+    assert create.spec.machine_id == f"id-{NAME}"
+    never = replace(late, changed_at=NOW - 60)
+    assert plan(with_one(never, machines=[machine("default-pool-2", SMALL)])).actions == (ReleaseNodeRequest(seen(never)),)
+
+
 def failed_ledger(times: int) -> provisioning.Ledger:
     ledger = provisioning.Ledger()
     for _ in range(times):
@@ -289,94 +273,6 @@ def test_ruling_8_the_machine_behind_an_unmet_failure_is_handed_to_removal_befor
     assert (handed.status.phase, handed.status.machine_id) == ("Unmet", "")  # so that it is handed over only once
     waiting = plan(with_one(replace(unmet, status=handed.status)))
     assert (waiting.actions, waiting.again_at) == ((), NOW + 60)
-
-
-# ---------------------------------------------------------------------------------------------------------------- Unmet and the end
-
-
-def test_the_time_of_unmet_doubles_while_it_repeats_and_begins_anew_after_a_success() -> None:
-    snapshot, ledger, waits = with_one(one()), provisioning.Ledger(), []
-    for _ in range(5):
-        decision = settle_launch(snapshot, NoCapacity("sold out"), ledger)
-        (action,) = decision.actions
-        assert isinstance(action, WriteNodeRequestStatus)
-        assert action.status.expires_at is not None
-        until = parse_instant(action.status.expires_at)
-        waits.append(until - snapshot.now)
-        snapshot, ledger = replace(snapshot, now=until), replace(decision.ledger, asked={})  # another request of the same offering
-    assert waits == [120, 240, 480, 600, 600]
-    ledger = replace(settle_launch(snapshot, Accepted("m"), ledger).ledger, asked={})
-    (action,) = settle_launch(snapshot, NoCapacity("sold out"), ledger).actions
-    assert isinstance(action, WriteNodeRequestStatus)
-    assert action.status.expires_at == format_instant(snapshot.now + 120)
-
-
-def test_several_refusals_of_one_strike_are_one() -> None:
-    first = settle_launch(with_one(one()), NoCapacity("sold out"))
-    later = replace(with_one(one()), now=NOW + 30)
-    (action,) = settle_launch(later, NoCapacity("sold out"), replace(first.ledger, asked={})).actions
-    assert isinstance(action, WriteNodeRequestStatus)
-    assert action.status.expires_at == format_instant(NOW + 120)
-
-
-def test_an_unmet_record_goes_when_its_time_is_over() -> None:
-    unmet = one("Unmet", expires_at=format_instant(NOW + 60))
-    waiting = plan(with_one(unmet))
-    assert (waiting.actions, waiting.again_at) == ((), NOW + 60)
-    assert plan(replace(with_one(unmet), now=NOW + 60)).actions == (ReleaseNodeRequest(seen(unmet)),)
-
-
-def test_ruling_16_after_its_time_a_ready_record_goes_and_the_machine_stays() -> None:
-    ready = one("Ready", changed_at=NOW - 599, machine_id="m")
-    waiting = plan(with_one(ready, nodes=[node(NAME, of=SMALL)]))
-    assert (waiting.actions, waiting.again_at) == ((), NOW + 1)
-    old = replace(ready, changed_at=NOW - 600)
-    assert plan(with_one(old, nodes=[node(NAME, of=SMALL)])).actions == (ReleaseNodeRequest(seen(old)),)
-
-
-# --------------------------------------------------------------------------------------------------------------- deletion by hand
-
-
-def test_ruling_16_a_pending_request_deleted_by_hand_goes_once_it_surely_has_no_machine() -> None:
-    going = one(deleted_at=NOW - 20)
-    assert plan(with_one(going)).actions == (ReleaseNodeRequest(seen(going)),)
-    assert plan(with_one(going, machines_at=NOW - 15)).actions == ()  # the list is too old to say
-    assert plan(with_one(going, machines=None)).actions == ()
-    asked = provisioning.Ledger(asked={NAME: NOW - 30})
-    assert plan(with_one(going), asked).actions == ()  # an order is under way
-
-
-def test_ruling_16_a_pending_request_deleted_by_hand_whose_machine_exists_is_handed_to_removal() -> None:
-    going = one(deleted_at=NOW - 20)
-    (create,) = plan(with_one(going, machines=[machine(NAME, SMALL)])).actions
-    assert isinstance(create, CreateNodeRemovalRequest)
-    assert (create.spec.machine_id, create.spec.reason) == (f"id-{NAME}", "Deleted")
-
-
-def test_ruling_16_a_provisioning_request_deleted_by_hand_has_its_machine_removed() -> None:
-    going = one("Provisioning", deleted_at=NOW, machine_id="m-17")
-    (create,) = plan(with_one(going)).actions
-    assert isinstance(create, CreateNodeRemovalRequest)
-    assert create.spec.machine_id == "m-17"
-    assert plan(with_one(going, removals=[removal()])).actions == (ReleaseNodeRequest(seen(going)),)
-
-
-def test_ruling_16_a_ready_request_deleted_by_hand_loses_only_its_record() -> None:
-    going = one("Ready", deleted_at=NOW, machine_id="m")
-    assert plan(with_one(going, nodes=[node(NAME, of=SMALL)], machines=[machine(NAME, SMALL)])).actions == (ReleaseNodeRequest(seen(going)),)
-
-
-def test_ruling_16_the_requests_of_a_pool_that_goes_are_removed_with_their_machines() -> None:
-    of_pool = pool("default", deleted_at=NOW - 60)
-    requests = [request("default-pool-1", SMALL), request("default-pool-2", SMALL, "Provisioning", machine_id="m-2"), request("default-pool-3", SMALL, "Ready")]
-    requests = [replace(each, created_at=NOW - 100) for each in requests]
-    actions = plan(world(pools=[of_pool], offerings=[SMALL], requests=requests, machines=[])).actions
-    assert [type(action).__name__ for action in actions] == ["ReleaseNodeRequest", "CreateNodeRemovalRequest"]
-
-
-def test_a_pool_that_is_not_seen_is_not_a_pool_that_goes() -> None:
-    requests = [request("default-pool-1", SMALL), request("default-pool-2", SMALL, "Provisioning", machine_id="m-2")]
-    assert plan(world(pools=[], offerings=[SMALL], requests=requests, machines=[])).actions == ()
 
 
 def test_ruling_1_events_are_bounded_and_the_newest_kept() -> None:

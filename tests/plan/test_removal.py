@@ -109,12 +109,9 @@ def test_paused_no_step_is_begun(switch: str) -> None:
         assert plan(there(one, pools=[of_pool]), settings=Settings(is_paused=switch == "all")).actions == ()
 
 
-def test_law_s7_the_id_comes_from_the_record_or_from_the_providers_list_by_name() -> None:
-    snapshot = there(going(machine_id=""))
-    (action,) = plan(snapshot).actions
-    (delete,) = settle(action, Accepted(), snapshot).actions
-    assert isinstance(delete, DeleteMachine)
-    assert (delete.machine_id, delete.request_uid) == (f"id-{NAME}", f"uid-{NAME}")
+def test_law_s7_only_a_recorded_machine_is_deleted_a_removal_without_one_is_written_anew() -> None:
+    early = going(machine_id="")
+    assert plan(there(early)).actions == (CancelRemoval(seen(early)),)
 
 
 def test_law_s7_another_machine_of_the_same_name_is_not_deleted() -> None:
@@ -126,7 +123,15 @@ def test_law_s7_another_machine_of_the_same_name_is_not_deleted() -> None:
 
 def test_without_any_id_a_machine_is_waited_for() -> None:
     decision = plan(there(going(machine_id=""), machines=None))
-    assert status_of(decision).waiting_for == "the provider does not show a machine of this name yet"
+    assert status_of(decision).waiting_for == "no machine is recorded, and the provider has not said yet that there is none"
+    assert decision.again_at == NOW + 15  # a newer list wakes nobody by itself
+
+
+def test_a_stamp_from_the_future_is_past_for_a_clock_may_have_gone_back() -> None:
+    ahead = going("Deprovisioning", 1, NOW + 3000)
+    assert status_of(plan(there(ahead))).removal_attempt == 2
+    gone = plan(there(ahead, machines=[machine("default-pool-2", SMALL)]))
+    assert [type(action) for action in gone.actions] == [FinishRemoval]
 
 
 # ------------------------------------------------------------------------------------------------------------------ Deprovisioning

@@ -13,6 +13,7 @@ from growth.model.instant import format_instant
 from growth.model.node import POOL_LABEL, REQUEST_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node, Taint
 from growth.model.nodepool import DisruptionBudget
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
+from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, TryLater
 from growth.model.pod import Pod
 from growth.model.settings import Settings
@@ -94,6 +95,22 @@ def test_a_marked_node_waits_for_its_time_and_is_then_handed_to_removal() -> Non
     assert notes_by_reason(decision) == {"Removing": [f"Node {NAME}: the node is given back: Empty"]}
 
 
+def test_law_s7_a_removal_names_its_machine_so_it_waits_until_the_provider_shows_it_or_surely_has_none() -> None:
+    lists: tuple[list[Machine] | None, ...] = (None, [])  # no list, and a list that is empty while nodes of ours are Ready
+    for unknown in lists:
+        waiting = plan(with_nodes(marked(), idle("default-pool-2"), pods=[bound(pod("a"), "default-pool-2")], machines=unknown))
+        assert (waiting.actions, waiting.again_at) == ((), NOW + 15)
+    gone = plan(with_nodes(marked(), machines=[machine("default-pool-2", SMALL)]))
+    (action,) = gone.actions
+    assert isinstance(action, CreateNodeRemovalRequest)
+    assert action.spec.machine_id == ""
+
+
+def test_a_mark_made_before_a_clock_went_back_is_written_anew() -> None:
+    of_node = marked(due=NOW + 3600)
+    assert names(plan(with_nodes(of_node)), MarkScaleDown) == [NAME]
+
+
 def test_a_pod_that_arrives_through_a_toleration_takes_mark_and_taint_off_and_leaves_other_taints() -> None:
     of_node = marked(taints=(OTHER,))
     decision = plan(with_nodes(of_node, pods=[bound(pod("a"), NAME)]))
@@ -126,7 +143,7 @@ def test_ruling_9_nodes_that_are_marked_already_count_as_going() -> None:
 
 def test_ruling_9_a_min_that_was_raised_takes_marks_off_again() -> None:
     nodes = [marked(f"default-pool-{number}") for number in range(3)]
-    decision = plan(with_nodes(*nodes, pools=[pool("default", limited("small", 9, 2))]))
+    decision = plan(with_nodes(*nodes, pools=[pool("default", limited("small", 9, 2))], machines=[machine(each.name, SMALL) for each in nodes]))
     assert (len(names(decision, UnmarkScaleDown)), len(names(decision, CreateNodeRemovalRequest))) == (2, 1)
 
 
@@ -231,7 +248,7 @@ def test_an_expired_node_goes_at_once_when_idle() -> None:
     (action,) = plan(with_nodes(idle(created_at=NOW - 1000), pools=[of_pool])).actions
     assert isinstance(action, MarkScaleDown)
     assert action.scale_down_at == NOW
-    (handed,) = plan(with_nodes(marked(created_at=NOW - 1000), pools=[of_pool])).actions
+    (handed,) = plan(with_nodes(marked(created_at=NOW - 1000), pools=[of_pool], machines=[machine(NAME, SMALL)])).actions
     assert isinstance(handed, CreateNodeRemovalRequest)
     assert handed.spec.reason == "Expired"
 
@@ -260,7 +277,7 @@ def test_ruling_16_the_nodes_of_a_pool_that_goes_are_drained_within_the_budgets_
     empty = idle("default-pool-99")
     decision = plan(replace(snapshot, nodes={**snapshot.nodes, empty.name: empty}))
     assert names(decision, MarkScaleDown) == ["default-pool-00", "default-pool-99"]
-    (action,) = plan(with_nodes(marked(), pods=[bound(pod("a"), NAME)], pools=[going])).actions
+    (action,) = plan(with_nodes(marked(), pods=[bound(pod("a"), NAME)], pools=[going], machines=[machine(NAME, SMALL)])).actions
     assert isinstance(action, CreateNodeRemovalRequest)
     assert action.spec.reason == "PoolDeleted"
 

@@ -22,6 +22,7 @@ Learned = Mapping[str, Resources]  # by offering: what its real nodes lack
 Place = tuple[str, str]  # an offering's name and its location
 
 BELIEF_SECONDS: Final = 300.0
+_CLOCKS_DIFFER_SECONDS: Final = 60.0
 
 
 def by_place(offerings: Iterable[Offering]) -> dict[Place, Offering]:
@@ -66,13 +67,15 @@ def struck_out(requests: Iterable[NodeRequest], now: float, otherwise_seconds: f
     """Offerings that are Unmet, for every pool, and until when."""
     struck: dict[Place, float] = {}
     for request in requests:
-        ends_at = unmet_until(request, otherwise_seconds)
+        ends_at = unmet_until(request, now, otherwise_seconds)
         if request.phase == UNMET and ends_at > now:
             place = (request.spec.target_offering, request.spec.location)
             struck[place] = max(struck.get(place, 0.0), ends_at)
     return struck
 
 
-def unmet_until(request: NodeRequest, otherwise_seconds: float) -> float:
-    """As its status says; a record without a readable time counts from its last change."""
+def unmet_until(request: NodeRequest, now: float, otherwise_seconds: float) -> float:
+    """As its status says; a record without a readable time counts from its last change. One changed in the future is over: a clock went back."""
+    if request.changed_at > now + _CLOCKS_DIFFER_SECONDS:
+        return 0.0
     return instant_of(request.status.expires_at) or request.changed_at + otherwise_seconds

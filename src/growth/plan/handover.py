@@ -20,6 +20,7 @@ from growth.model.noderequest import NodeRemovalRequestSpec, NodeRequest
 from growth.model.offering import Machine
 from growth.model.snapshot import Snapshot
 from growth.plan.limits import pool_of_machine
+from growth.plan.listing import is_surely_absent
 from growth.plan.records import seen
 
 EMPTY: Final = "Empty"
@@ -32,18 +33,23 @@ ORPHANED: Final = "Orphaned"
 DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED)
 
 
-def removal_of_request(request: NodeRequest, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest:
-    """Of a machine whose node never served; the node may not even exist."""
+def removal_of_request(request: NodeRequest, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
+    """Of a machine whose node never served; the node may not even exist. None: which machine it is, nobody knows yet."""
     node = snapshot.nodes.get(request.name)
     where = Seen(request.name) if node is None else seen(node)
     spec = request.spec
     machine_id = request.status.machine_id or recorded_id(request.name, request.uid, snapshot)
+    if not machine_id and not is_surely_absent(request.name, request.changed_at, snapshot):
+        return None
     return CreateNodeRemovalRequest(where, NodeRemovalRequestSpec(request.name, spec.pool, spec.target_offering, machine_id, reason))
 
 
-def removal_of_node(node: Node, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest:
+def removal_of_node(node: Node, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
+    """None: which machine it is, nobody knows yet. A node whose machine is surely gone is removed without one."""
     request = snapshot.requests.get(node.name)
     machine_id = recorded_id(node.name, "" if request is None else request.uid, snapshot) or ("" if request is None else request.status.machine_id)
+    if not machine_id and not is_surely_absent(node.name, node.created_at, snapshot):
+        return None
     return CreateNodeRemovalRequest(seen(node), NodeRemovalRequestSpec(node.name, node.pool, node.labels.get(OFFERING_LABEL, ""), machine_id, reason))
 
 

@@ -40,6 +40,7 @@ from growth.plan import handover
 from growth.plan.arrival import is_initialised, is_serving, working_pods
 from growth.plan.catalogue import Place, by_place, unmet_until
 from growth.plan.limits import Allowance, Member, allowances, members, why_not_one_more, with_member
+from growth.plan.listing import LOOK_AGAIN_SECONDS, is_surely_absent
 from growth.plan.pools import why_not_buying
 from growth.plan.records import about_request, life_event, seen, sooner, with_request_phase
 from growth.plan.strikes import Strikes, strikes_out, struck_until, with_acceptance, with_failure, with_strike, with_success
@@ -47,7 +48,6 @@ from growth.plan.templates import boot_taints, node_labels
 
 _RETRY_FIRST_SECONDS: Final = 2.0
 _RETRY_LONGEST_SECONDS: Final = 60.0
-_LIST_LAG_SECONDS: Final = 10.0  # a list this much younger than an event shows what the event did
 
 NOT_READY_EVENT: Final = "nodeNotReady"
 
@@ -149,11 +149,13 @@ class _Turn:
             self.actions.append(ReleaseNodeRequest(seen(request)))
 
     def _surely_no_machine(self, request: NodeRequest, since: float) -> bool:
-        """Only a list that is younger than everything we asked for can say so. The list is asked for again and again: no timer is needed."""
-        if request.name in self.asked or self.snapshot.machines_at is None or request.name in self.snapshot.machines:
-            return False
+        """Only a list that is younger than everything we asked for can say so."""
         retry = self.ledger.retries.get(request.name)
-        return self.snapshot.machines_at >= max(since, 0.0 if retry is None else retry.asked_at) + _LIST_LAG_SECONDS
+        asked_at = max(since, 0.0 if retry is None else retry.asked_at)
+        if request.name not in self.asked and is_surely_absent(request.name, asked_at, self.snapshot):
+            return True
+        self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
+        return False
 
     # ----------------------------------------------------------------------------------------------------------- Provisioning
 
@@ -166,7 +168,8 @@ class _Turn:
             return
         given = self.settings.readiness_wait_seconds if pool is None or pool.spec.readiness_wait_seconds is None else float(pool.spec.readiness_wait_seconds)
         is_nearly_there = node is not None and is_initialised(node, request, pool)
-        deadline = request.changed_at + given * (2 if is_nearly_there else 1)  # its pods are being bound
+        since = next((at for at in (request.changed_at, request.created_at) if at <= now), now)  # a stamp from the future: a clock went back
+        deadline = since + given * (2 if is_nearly_there else 1)  # its pods are being bound
         if working_pods(self.snapshot, request.name) or self._is_paused(pool):
             return
         if now >= deadline:
@@ -201,22 +204,33 @@ class _Turn:
 
     def _unmet(self, request: NodeRequest) -> None:
         """A machine behind it is handed to removal first; the record then only says that the offering is struck out."""
-        ends_at = unmet_until(request, self.settings.unmet_seconds)
+        ends_at = unmet_until(request, self.snapshot.now, self.settings.unmet_seconds)
         if request.status.machine_id and request.name in self.snapshot.removals:
             self.actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="")))
         elif request.status.machine_id:
-            self.actions.append(handover.removal_of_request(request, self.snapshot, handover.NOT_READY))
+            self._hand_over(request, handover.NOT_READY)
         elif request.deleted_at is not None or self.snapshot.now >= ends_at:
             self.actions.append(ReleaseNodeRequest(seen(request)))
         else:
             self.again.append(ends_at)
 
     def _give_back(self, request: NodeRequest, reason: str) -> None:
-        """The machine goes by a NodeRemovalRequest; only once that exists does this record go."""
-        if request.name in self.snapshot.removals:
+        """The machine goes by a NodeRemovalRequest; only once that exists, or it is sure that there is no machine, does this record go."""
+        if request.name in self.snapshot.removals or self._never_had_any(request):
             self.actions.append(ReleaseNodeRequest(seen(request)))
         else:
-            self.actions.append(handover.removal_of_request(request, self.snapshot, reason))
+            self._hand_over(request, reason)
+
+    def _never_had_any(self, request: NodeRequest) -> bool:
+        is_recorded = bool(request.status.machine_id) or request.name in self.snapshot.nodes
+        return not is_recorded and self._surely_no_machine(request, request.changed_at)
+
+    def _hand_over(self, request: NodeRequest, reason: str) -> None:
+        action = handover.removal_of_request(request, self.snapshot, reason)
+        if action is None:
+            self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
+        else:
+            self.actions.append(action)
 
     def _tell(self, request: NodeRequest, reason: str, message: str, severity: Literal["Normal", "Warning"] = "Normal") -> None:
         self.notes.append(Note(about_request(request), reason, message, severity))

@@ -3,6 +3,7 @@
 | phase | seen | then |
 | --- | --- | --- |
 | any | the machine is gone by a list younger than the last step | FinishRemoval (which asks the provider once more, by id) |
+| Pending | written without a machine's id, and now the provider shows one | cancel, so that it is written anew with the id |
 | Pending | pods on the node | cancel: the mark comes off; where the reason drains, evict them |
 | Pending | none | write Deprovisioning, attempt 1; then DeleteMachine |
 | Deprovisioning | asked, answer positively no | CouldNotRemove; after the last attempt RemovalFailed |
@@ -37,6 +38,7 @@ from growth.model.node import SCALE_DOWN_TAINT
 from growth.model.noderequest import (
     COULD_NOT_REMOVE,
     DEPROVISIONING,
+    PENDING,
     REMOVAL_FAILED,
     NodeRemovalRequest,
     NodeRemovalRequestStatus,
@@ -48,8 +50,9 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.handover import DRAINING
 from growth.plan.idleness import blocking_pods, is_protected_pod
+from growth.plan.listing import LOOK_AGAIN_SECONDS, past
 from growth.plan.records import about_node, about_removal, life_event, seen, seen_pod, sooner, with_removal_phase
-from growth.plan.undoing import is_irrevocable, is_surely_gone, machine_to_delete, next_attempt
+from growth.plan.undoing import is_irrevocable, is_surely_gone, machine_to_delete, next_attempt, was_recorded_too_early
 
 _RETRY_SECONDS: Final = 5.0
 _NAMED_PODS: Final = 3
@@ -84,8 +87,12 @@ class _Turn:
         self.again: list[float] = []
 
     def look_at(self, removal: NodeRemovalRequest) -> None:
+        if removal.name not in self.snapshot.machines:
+            self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
         if is_surely_gone(removal, self.snapshot):
             self._finish(removal)
+        elif removal.phase == PENDING and was_recorded_too_early(removal, self.snapshot):
+            self.actions.append(CancelRemoval(seen(removal)))
         elif removal.phase == REMOVAL_FAILED:
             self.actions += [CancelRemoval(seen(removal))] if removal.deleted_at is not None else []
         elif self._is_paused(removal):
@@ -144,7 +151,7 @@ class _Turn:
             self.actions.append(WriteNodeRemovalStatus(seen(removal), replace(removal.status, waiting_for=text)))
 
     def _retry_at(self, removal: NodeRemovalRequest) -> float:
-        return (removal.attempted_at or removal.created_at) + self.settings.removal_retry_seconds
+        return past(removal.attempted_at or removal.created_at, self.snapshot.now) + self.settings.removal_retry_seconds
 
     def _attempt(self, removal: NodeRemovalRequest) -> None:
         """Written before the provider is asked: whoever comes after a crash knows that it may have been."""

@@ -34,6 +34,7 @@ from growth.plan.arrival import is_ours
 from growth.plan.budgets import disruptions_left
 from growth.plan.idleness import blocking_pods, is_protected_node, waiting_shapes, why_not_idle, would_take
 from growth.plan.keeping import keep
+from growth.plan.listing import LOOK_AGAIN_SECONDS
 from growth.plan.pools import choice_of_type
 from growth.plan.records import about_node, instant_of, seen, sooner
 
@@ -41,6 +42,7 @@ NEEDED_BY_BUFFER: Final = "NeededByBuffer"
 
 _RETRY_SECONDS: Final = 5.0
 _HOUR_SECONDS: Final = 3600.0
+_CLOCKS_DIFFER_SECONDS: Final = 60.0  # a mark further in the future than anybody writes was made before a clock went back
 _HOUR_MARGIN_SECONDS: Final = 120.0  # for the removal itself
 
 
@@ -99,14 +101,20 @@ class _Turn:
             self._unmark(node, why_stay)
         elif self._is_paused(pool):
             return
-        elif due_at is None or all(taint.key != SCALE_DOWN_TAINT.key for taint in node.taints):
+        elif due_at is None or due_at > now + self._delay(pool) + _CLOCKS_DIFFER_SECONDS or all(taint.key != SCALE_DOWN_TAINT.key for taint in node.taints):
             self._mark(node, self._delay(pool))
         elif now < due_at:
             self.again.append(due_at)
         else:
-            reason = going or handover.EMPTY
-            self.actions.append(handover.removal_of_node(node, self.snapshot, reason))
-            self.notes.append(Note(about_node(node), "Removing", f"the node is given back: {reason}"))
+            self._hand_over(node, going or handover.EMPTY)
+
+    def _hand_over(self, node: Node, reason: str) -> None:
+        action = handover.removal_of_node(node, self.snapshot, reason)
+        if action is None:  # the provider does not show its machine: that must be known first
+            self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
+            return
+        self.actions.append(action)
+        self.notes.append(Note(about_node(node), "Removing", f"the node is given back: {reason}"))
 
     def _why_stay(self, node: Node, pool: NodePool) -> str:
         why_busy = why_not_idle(node, self.snapshot, self._delay(pool))

@@ -1,7 +1,7 @@
 """Which machine stands behind a removal, is it surely gone, and can the removal still be taken back? Asked by removal.
 
-Unknown is not absent. Gone is what a list younger than our last step does not show, while the list is credible; the provider is asked once more
-by id before anything is finished. Ids come from the record or from the provider's list by name, never from a kubelet.
+Gone is what a list younger than our last step does not show; the provider is asked once more by id before anything is finished. Only the
+recorded machine is deleted; the record has its id from the request or from the provider's list by name, never from a kubelet.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from msgspec.structs import replace
 
 from growth.model.api import Condition
 from growth.model.instant import format_instant
-from growth.model.node import REQUEST_LABEL
 from growth.model.noderequest import DEPROVISIONING, NodeRemovalRequest, NodeRemovalRequestStatus
 from growth.model.snapshot import Snapshot
+from growth.plan.listing import LIST_LAG_SECONDS, is_surely_absent, past
 from growth.plan.records import life_event, with_removal_phase
 
 IRREVOCABLE: Final = "Irrevocable"
 _STAMP_SECONDS: Final = 1.0  # stamps in a status are cut to the second
-_LIST_LAG_SECONDS: Final = 10.0
 _NAMELESS_LAG_SECONDS: Final = 60.0  # without an id only the list can tell
 
 
@@ -29,20 +28,11 @@ def is_irrevocable(removal: NodeRemovalRequest) -> bool:
 
 
 def is_surely_gone(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
-    listed_at = snapshot.machines_at
-    if listed_at is None or removal.name in snapshot.machines or not _is_credible(snapshot):
-        return False
-    lag = _LIST_LAG_SECONDS if removal.spec.machine_id else _NAMELESS_LAG_SECONDS
+    lag = LIST_LAG_SECONDS if removal.spec.machine_id else _NAMELESS_LAG_SECONDS
     if removal.phase == DEPROVISIONING and removal.spec.machine_id:
         lag = _STAMP_SECONDS
-    return listed_at > max(removal.created_at, removal.attempted_at or 0.0) + lag
-
-
-def _is_credible(snapshot: Snapshot) -> bool:
-    """An empty list while nodes of ours are Ready is no list."""
-    if snapshot.machines:
-        return True
-    return not any(node.is_ready and REQUEST_LABEL in node.labels and node.name not in snapshot.removals for node in snapshot.nodes.values())
+    since = max(past(removal.created_at, snapshot.now), past(removal.attempted_at or 0.0, snapshot.now))
+    return is_surely_absent(removal.name, since, snapshot, lag)
 
 
 def machine_to_delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[str, str, str]:
@@ -52,9 +42,14 @@ def machine_to_delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[
     recorded = removal.spec.machine_id
     if machine is not None and recorded and machine.machine_id != recorded:
         return "", "", f"the machine of this name is {machine.machine_id}, not the recorded {recorded}"
-    if machine is None and not recorded:
-        return "", "", "the provider does not show a machine of this name yet"
-    return recorded or (machine.machine_id if machine is not None else ""), uid, ""
+    if not recorded:
+        return "", "", "no machine is recorded, and the provider has not said yet that there is none"
+    return recorded, uid, ""
+
+
+def was_recorded_too_early(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
+    """It was written while the provider did not show the machine; now it does. Only a recorded machine is deleted, so it is written anew."""
+    return not removal.spec.machine_id and removal.name in snapshot.machines
 
 
 def next_attempt(removal: NodeRemovalRequest, now: float) -> NodeRemovalRequestStatus:
