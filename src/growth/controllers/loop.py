@@ -33,6 +33,7 @@ _PARALLEL_WRITES: Final = 32
 _FOLLOW_UPS: Final = 4  # a decision, its outcome, the next step …: no walk in one turn is longer
 _COALESCE_SECONDS: Final = 0.05  # events come in bursts
 _LONGEST_SLEEP_SECONDS: Final = 30.0
+_CLOCK_STEP_SECONDS: Final = 5.0  # less is a correction, more is a step
 _FAILED_SECONDS: Final = 10.0  # before a decision that failed by our own mistake is tried again
 
 log = structlog.get_logger(__name__)
@@ -65,6 +66,7 @@ class Loop:
         self.wake = Signal(runtime)
         self.turns = tuple(Turn(row) for row in ROWS)
         self._under_way: set[tuple[str, str]] = set()
+        self._latest = 0.0
 
     async def run(self) -> None:
         """For ever: the caller cancels it."""
@@ -78,10 +80,20 @@ class Loop:
     async def tick(self) -> None:
         """Let every row that has a reason look once."""
         self.journal.record(self.observer.complaints())
+        self._notice_a_clock_that_went_back()
         for turn in self.turns:
             if turn.is_due(self.observer.version, self.runtime.now()):
                 with self.metrics.time_row(turn.row.name):
                     await self._take_safely(turn)
+
+    def _notice_a_clock_that_went_back(self) -> None:
+        """Timers in memory then lie in a future that may not come for an hour. Ledgers may be lost, so they begin anew."""
+        now = self.runtime.now()
+        if now < self._latest - _CLOCK_STEP_SECONDS:
+            log.warning("the clock went back", seconds=round(self._latest - now, 1))
+            for turn in self.turns:
+                turn.ledger, turn.seen_version, turn.again_at = turn.row.first_ledger(), None, None
+        self._latest = now
 
     def _sleep_seconds(self) -> float:
         now = self.runtime.now()
