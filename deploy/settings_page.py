@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from growth.controllers.configuration import Configuration
+from growth.controllers.configuration import SECTIONS, Configuration
 from growth.model.settings import Settings
+from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
 
 INTRODUCTION = """# Settings
 
@@ -37,17 +38,29 @@ OF_PLANS = """
 Under `plans`, in the file only.
 """
 
+OF_HETZNER = """
+## Hetzner
+
+Under `hetzner`, in the file only; [Hetzner in ten minutes](../guides/hetzner.md) shows them at work.
+"""
+
 
 def settings_page() -> str:
     top = _table(("setting", "environment", "default", "bounds", "meaning"), list(_top_rows()))
     plans = _table(("setting", "default", "bounds", "meaning"), list(_rows(Settings)))
-    return f"{INTRODUCTION}\n## growth itself\n\n{top}{OF_PLANS}\n{plans}"
+    return f"{INTRODUCTION}\n## growth itself\n\n{top}{OF_PLANS}\n{plans}{_hetzner()}"
+
+
+def _hetzner() -> str:
+    header = ("setting", "default", "bounds", "meaning")
+    parts = (("hetzner", HetznerSettings), ("hetzner.reserved", Reserved), ("hetzner.launch", Launch))
+    return OF_HETZNER + "".join(f"\n### {name}\n\n{_table(header, list(_rows(settings)))}" for name, settings in parts)
 
 
 def _top_rows() -> Iterator[tuple[str, ...]]:
-    """All but the plans can be set by the environment too."""
+    """All but whole sections can be set by the environment too."""
     for field, row in zip(msgspec.structs.fields(Configuration), _rows(Configuration), strict=True):
-        yield (row[0], "" if field.name == "plans" else f"`GROWTH_{field.name.upper()}`", *row[1:])
+        yield (row[0], "" if field.name in SECTIONS else f"`GROWTH_{field.name.upper()}`", *row[1:])
 
 
 def _rows(settings: type[Struct]) -> Iterator[tuple[str, ...]]:
@@ -55,7 +68,7 @@ def _rows(settings: type[Struct]) -> Iterator[tuple[str, ...]]:
     properties = components[settings.__name__]["properties"]
     for name, schema in properties.items():
         default = schema.get("default")
-        shown = "" if isinstance(default, dict) or default == "" else f"`{json.dumps(default).strip(chr(34))}`"
+        shown = "" if isinstance(default, dict | list) or default == "" else f"`{json.dumps(default).strip(chr(34))}`"
         yield f"`{name}`", shown, _bounds(schema), schema["description"]
 
 

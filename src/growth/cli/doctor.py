@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,10 +15,13 @@ from cyclopts import Parameter
 from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.doctor import Doctor, Finding, Installed
 from growth.controllers.runtime import SystemRuntime
+from growth.kube.client import Client
 from growth.kube.config import load_connection
 from growth.kube.connection import ConfigError
 from growth.kube.http import HttpTransport
+from growth.providers.contract import Provider
 from growth.providers.registry import open_provider
+from growth.runtime import Runtime
 
 
 def doctor(
@@ -44,8 +48,12 @@ async def _examine(configuration: Configuration, kubeconfig: Path | None, contex
         return [Finding("API server", "failed", str(error), "name a kubeconfig with --kubeconfig or KUBECONFIG")]
     installed = Installed(configuration.provider, configuration.installation, configuration.namespace)
     async with HttpTransport(connection) as transport:
-        examiner = Doctor(transport, runtime, lambda client, clock: open_provider(configuration.provider, client, clock, configuration.catalogue), installed)
+        examiner = Doctor(transport, runtime, partial(_open_provider, configuration), installed)
         return await examiner.examine()
+
+
+def _open_provider(configuration: Configuration, client: Client, runtime: Runtime) -> Provider:
+    return open_provider(configuration.provider, client, runtime, configuration.catalogue, configuration.hetzner)
 
 
 def as_text(findings: Sequence[Finding]) -> str:

@@ -45,10 +45,18 @@ def run(  # noqa: PLR0913 - every flag is an argument
     listen_port: Annotated[int | None, Parameter(help="Port of probes and metrics; 0 takes a free one.")] = None,
     observe: Annotated[bool | None, Parameter(help="Watch, plan and explain, but never buy, bind or delete.")] = None,
     leader_election: Annotated[bool | None, Parameter(help="Needed as soon as there may be two of us.")] = None,
+    feature_gates: Annotated[str | None, Parameter(help="CapacityBuffer=false turns buffers off.")] = None,
     print_settings: Annotated[bool, Parameter(negative="", help="Print the settings in force and end.")] = False,
 ) -> None:
     """Run growth against a cluster until it is told to stop."""
-    flags = {"provider": provider, "catalogue": catalogue, "listenPort": listen_port, "observe": observe, "leaderElection": leader_election}
+    flags = {
+        "provider": provider,
+        "catalogue": catalogue,
+        "listenPort": listen_port,
+        "observe": observe,
+        "leaderElection": leader_election,
+        "featureGates": feature_gates,
+    }
     configuration = load_configuration(settings, os.environ, flags)
     if print_settings:
         print(print_configuration(configuration), end="")
@@ -127,9 +135,11 @@ async def _stop_without_lease(thread: ElectionThread, runtime: Runtime, stopping
 
 
 def _provider_for(configuration: Configuration) -> Callable[[Client, Runtime], Provider]:
-    return lambda client, runtime: open_provider(configuration.provider, client, runtime, configuration.catalogue)
+    return lambda client, runtime: open_provider(configuration.provider, client, runtime, configuration.catalogue, configuration.hetzner)
 
 
 def _installation(configuration: Configuration) -> Installation:
     paced = ClientSettings(requests_per_second=configuration.requests_per_second, burst=int(2 * configuration.requests_per_second))
-    return Installation(configuration.installation, configuration.plans, paced, only_observes=configuration.observe)
+    return Installation(
+        configuration.installation, configuration.plans, paced, only_observes=configuration.observe, serves_buffers=configuration.serves_buffers
+    )

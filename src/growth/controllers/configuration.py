@@ -15,8 +15,12 @@ import yaml
 from msgspec import Meta, Struct
 
 from growth.model.settings import Settings
+from growth.providers.hetzner.settings import HetznerSettings
 
 Installed = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+
+
+SECTIONS = ("hetzner", "plans")  # these belong into the file, not into the environment
 
 
 class ConfigurationError(ValueError):
@@ -30,7 +34,7 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
         Installed, Meta(description="Name of this growth. Part of the cluster id that machines are labelled with: never change it while it has machines.")
     ] = "growth"
     namespace: Annotated[str, Meta(description="Where growth runs, and keeps its Lease.")] = "growth-system"
-    provider: Annotated[Literal["kwok"], Meta(description="Where machines come from.")] = "kwok"
+    provider: Annotated[Literal["kwok", "hetzner"], Meta(description="Where machines come from.")] = "kwok"
     catalogue: Annotated[str, Meta(description="File with the machines to offer; empty: the built-in one.")] = ""
     listen_host: Annotated[str, Meta(description="Address of probes and metrics. In a pod: 0.0.0.0.")] = "127.0.0.1"
     listen_port: Annotated[int, Meta(ge=0, le=65535, description="Port of probes and metrics; 0 takes a free one.")] = 8080
@@ -40,7 +44,15 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     requests_per_second: Annotated[
         float, Meta(gt=0, le=10_000, description="How many requests the API server gets from growth at most; bursts may be twice that.")
     ] = 200.0
+    hetzner: Annotated[HetznerSettings, Meta(description="Where `provider` is hetzner: token, image, networks and so on, below.")] = HetznerSettings()
+    feature_gates: Annotated[
+        str, Meta(pattern=r"^(CapacityBuffer=(true|false))?$", description="`CapacityBuffer=false` turns buffers off; everything is on unless turned off.")
+    ] = ""
     plans: Annotated[Settings, Meta(description="The numbers of the plans, below.")] = Settings()
+
+    @property
+    def serves_buffers(self) -> bool:
+        return self.feature_gates != "CapacityBuffer=false"
 
 
 def load_configuration(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Configuration:
@@ -66,8 +78,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """GROWTH_LISTEN_PORT sets listenPort; GROWTH_PLANS_… is not offered: numbers of plans belong into the file."""
-    fields = {field.name: field.encode_name for field in msgspec.structs.fields(Configuration) if field.name != "plans"}
+    """GROWTH_LISTEN_PORT sets listenPort; GROWTH_PLANS_… is not offered: whole sections belong into the file."""
+    fields = {field.name: field.encode_name for field in msgspec.structs.fields(Configuration) if field.name not in SECTIONS}
     named = {f"GROWTH_{name.upper()}": encoded for name, encoded in fields.items()}
     return {encoded: environment[name] for name, encoded in named.items() if name in environment}
 

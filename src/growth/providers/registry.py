@@ -7,13 +7,17 @@ from pathlib import Path
 from growth.kube.client import Client
 from growth.providers.catalogue import built_in_catalogue, read_catalogue
 from growth.providers.contract import Provider
+from growth.providers.hetzner.provider import HetznerProvider
+from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.kwok import KwokProvider
 from growth.runtime import Runtime
 
 
-def open_provider(name: str, client: Client, runtime: Runtime, catalogue: str = "") -> Provider:
-    """The provider of that name, with the catalogue of a file or the built-in one."""
+def open_provider(name: str, client: Client, runtime: Runtime, catalogue: str = "", hetzner: HetznerSettings | None = None) -> Provider:
+    """The provider of that name; where machines are only played, with the catalogue of a file or the built-in one."""
+    if name == "hetzner":
+        return HetznerProvider(hetzner or HetznerSettings(), runtime)
     offerings = read_catalogue(Path(catalogue)) if catalogue else built_in_catalogue()
     if name == "kwok":
         return KwokProvider(client, runtime, offerings)
-    raise ValueError(f"there is no provider {name!r} (there is: kwok)")
+    raise ValueError(f"there is no provider {name!r} (there are: hetzner, kwok)")

@@ -76,8 +76,8 @@ def order(name: str = "default-pool-0123456789ab", uid: str = "8d3a9c52-0f4e-4a6
     return Order(name, uid, **{**facts, **changes})
 
 
-def template_files(folder: Path, template: str = TEMPLATE) -> dict[str, str]:
-    """A template and a join token, as settings of Launch."""
+def launch_with(folder: Path, template: str = TEMPLATE) -> Launch:
+    """With a template and a join token."""
     (folder / "user-data").write_text(template)
     (folder / "join-token").write_text(f"{JOIN_TOKEN}\n")
-    return {"user_data_file": str(folder / "user-data"), "join_token_file": str(folder / "join-token")}
+    return Launch(user_data_file=str(folder / "user-data"), join_token_file=str(folder / "join-token"))

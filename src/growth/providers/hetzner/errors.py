@@ -90,11 +90,13 @@ def outcome_of(error: CallError) -> Outcome:
         return TryLater(text, error.seconds)
     if isinstance(error, NeverSent):
         return TryLater(text, _LATER_SECONDS)
-    if not isinstance(error, Answered) or error.code in WITHOUT_RESULT or error.status >= 500:
+    if not isinstance(error, Answered):
         return Unknown(text)
     if error.code in NO_CAPACITY:
         return NoCapacity(text)
-    return TryLater(text, _LATER_SECONDS) if error.code in LATER else Refused(text)
+    if error.code in LATER:
+        return TryLater(text, _LATER_SECONDS)
+    return Unknown(text) if error.code in WITHOUT_RESULT or error.status >= 500 else Refused(text)
 
 
 def outcome_before(error: CallError) -> Outcome:

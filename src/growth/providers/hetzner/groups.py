@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from math import inf
 from typing import Final
 
 from growth.model.node import POOL_LABEL
@@ -34,7 +35,7 @@ class Groups:
         self._runtime = runtime
         self._looked_at: float | None = None
         self._groups: dict[int, PlacementGroup] = {}
-        self._given: dict[int, dict[str, float]] = {}  # places given out since, by server name, and when
+        self._given: dict[int, dict[str, float]] = {}  # places given out that a look may not show yet: by server name, when the order was answered
         self._one_at_a_time = asyncio.Lock()
 
     async def place_for(self, order: Order) -> int:
@@ -46,16 +47,22 @@ class Groups:
             for group in self._groups.values():
                 given = self._given.setdefault(group.id, {})
                 if wanted.items() <= group.labels.items() and len(group.servers) + len(given) < PLACES:
-                    given[order.name] = self._runtime.monotonic()
+                    given[order.name] = inf
                     return group.id
             group = await self._make(order, wanted)
-            self._given[group.id] = {order.name: self._runtime.monotonic()}
+            self._given[group.id] = {order.name: inf}
             return group.id
 
     def give_back(self, name: str) -> None:
         """The server was surely not made."""
         for given in self._given.values():
             given.pop(name, None)
+
+    def settled(self, name: str) -> None:
+        """The order was answered, or never will be: a later look shows what came of it."""
+        for given in self._given.values():
+            if name in given:
+                given[name] = self._runtime.monotonic()
 
     async def _look(self, cluster: str) -> None:
         began = self._runtime.monotonic()
@@ -67,8 +74,7 @@ class Groups:
             found |= {group.id: group for group in answer.placement_groups}
             page = answer.meta.pagination.next_page
         self._groups, self._looked_at = found, began
-        late = began - _LOOK_SECONDS  # what was given out so long ago is in the API's count, or never happened
-        self._given = {group: {name: at for name, at in given.items() if at > late} for group, given in self._given.items() if group in found}
+        self._given = {group: {name: at for name, at in given.items() if at > began} for group, given in self._given.items() if group in found}
 
     async def _make(self, order: Order, labels: Mapping[str, str]) -> PlacementGroup:
         number = len(self._groups) + 1

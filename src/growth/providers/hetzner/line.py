@@ -96,7 +96,10 @@ class Line:
             payload = await self._calling(lambda: self._call(token, method, path, content, heard))
         except CallError as error:
             failure = error
-        self.quota.heard(heard.headers, heard.status == 429 or (isinstance(failure, Answered) and failure.code == LIMITED))
+        is_limited = isinstance(failure, Answered) and failure.code == LIMITED
+        self.quota.heard(heard.headers, is_limited)
+        if is_limited:
+            self.quota.check_open()
         if failure is not None:
             raise failure
         return payload

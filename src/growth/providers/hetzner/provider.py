@@ -107,7 +107,9 @@ class HetznerProvider:
         except CallError as error:
             return self._noted(error, outcome_before(error))
         outcome = await self._order(order, body)
-        if not isinstance(outcome, Accepted | Unknown):
+        if isinstance(outcome, Accepted | Unknown):
+            self._groups.settled(order.name)
+        else:
             self._groups.give_back(order.name)
         return outcome
 

@@ -45,6 +45,7 @@ class Quota:
 
     def __init__(self, runtime: Runtime, per_hour: int) -> None:
         self.taken = 0
+        self.told: tuple[int | None, int | None] = (None, None)  # the project's limit and what is left of it, as Hetzner last said
         self._runtime = runtime
         self._per_second = per_hour / 3600
         self._share = float(per_hour)
@@ -81,6 +82,8 @@ class Quota:
     def heard(self, headers: Mapping[str, str], is_refused: bool) -> None:
         """What an answer says of the limit."""
         remaining, limit = _number(headers.get("ratelimit-remaining")), _number(headers.get("ratelimit-limit"))
+        if limit is not None and remaining is not None:
+            self.told = (int(limit), int(remaining))
         if limit is not None:
             self._for_others = max(0.0, limit - self._share)
         if remaining is not None:

@@ -130,7 +130,8 @@ class FakeApi:
                 servers = []
             elif project.happens(project.trouble.stale_lists):
                 servers = [server for server in servers if project.now() - server.created_at > 20]
-        return _page("servers", (server_json(server, project) for server in servers), request.query)
+        brief = [{"id": each.id, "name": each.name, "labels": each.labels, "status": each.status, "created": each.created_at} for each in servers]
+        return _page("servers", brief, request.query, lambda item: server_json(project.servers[item["id"]], project))
 
     def _create_server(self, request: Request) -> tuple[Json, int]:
         server = ordered_server(_decoded(request.body), self.project)
@@ -200,8 +201,8 @@ def _decoded(body: bytes) -> Json:
     return decoded
 
 
-def _page(name: str, items: Iterable[Json], query: Query) -> tuple[Json, int]:
-    """The items that the query asks for, in pages."""
+def _page(name: str, items: Iterable[Json], query: Query, shown: Callable[[Json], Json] = lambda item: item) -> tuple[Json, int]:
+    """The items that the query asks for, in pages; only what is on the page is shown in full."""
     wanted = _ordered([item for item in items if _is_wanted(item, query)], query)
     size = min(LARGEST_PAGE, int(_first(query, "per_page", "25")))
     page = int(_first(query, "page", "1"))
@@ -214,7 +215,7 @@ def _page(name: str, items: Iterable[Json], query: Query) -> tuple[Json, int]:
         "last_page": last,
         "total_entries": len(wanted),
     }
-    return {name: wanted[(page - 1) * size : page * size], "meta": {"pagination": pagination}}, 200
+    return {name: [shown(item) for item in wanted[(page - 1) * size : page * size]], "meta": {"pagination": pagination}}, 200
 
 
 def _is_wanted(item: Json, query: Query) -> bool:

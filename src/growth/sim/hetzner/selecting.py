@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 _TERM: Final = re.compile(r"\s*(?:(?P<key>[^\s!=(),]+)\s+(?P<word>in|notin)\s+\((?P<values>[^)]*)\)|(?P<rest>[^,]+))\s*(?:,|$)")
 _EQUATION: Final = re.compile(r"([^\s!=]+)\s*(==|=|!=)\s*(\S*)")
@@ -14,24 +15,39 @@ class SelectorError(ValueError):
     """Not a selector."""
 
 
+class Term(NamedTuple):
+    """The key has (or has not) one of the values; without values: is (or is not) there."""
+
+    key: str
+    values: tuple[str, ...] | None
+    is_wanted: bool
+
+
 def matches(selector: str, labels: Mapping[str, str]) -> bool:
-    place = 0
+    return all(_holds(term, labels) == term.is_wanted for term in _terms(selector))
+
+
+def _holds(term: Term, labels: Mapping[str, str]) -> bool:
+    return term.key in labels if term.values is None else labels.get(term.key) in term.values
+
+
+@lru_cache(maxsize=100)
+def _terms(selector: str) -> tuple[Term, ...]:
+    terms, place = [], 0
     while place < len(selector):
         found = _TERM.match(selector, place)
         if found is None or found.end() == place:
             raise SelectorError(selector)
         place = found.end()
-        if not _holds(found, labels):
-            return False
-    return True
+        terms.append(_term(found))
+    return tuple(terms)
 
 
-def _holds(found: re.Match[str], labels: Mapping[str, str]) -> bool:
+def _term(found: re.Match[str]) -> Term:
     if found["key"]:
-        is_in = labels.get(found["key"]) in [value.strip() for value in found["values"].split(",")]
-        return is_in if found["word"] == "in" else not is_in
-    term = found["rest"].strip()
-    equation = _EQUATION.fullmatch(term)
+        return Term(found["key"], tuple(value.strip() for value in found["values"].split(",")), found["word"] == "in")
+    text = found["rest"].strip()
+    equation = _EQUATION.fullmatch(text)
     if equation is not None:
-        return (labels.get(equation[1]) == equation[3]) != (equation[2] == "!=")
-    return term[1:] not in labels if term.startswith("!") else term in labels
+        return Term(equation[1], (equation[3],), equation[2] != "!=")
+    return Term(text.removeprefix("!"), None, not text.startswith("!"))

@@ -1,0 +1,93 @@
+"""Requests stay below the project's limit, what matters goes first, and between a 429 and its reset nothing is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from growth.model.outcome import Accepted, TryLater
+from growth.providers.contract import ProviderError
+from growth.providers.hetzner.errors import Limited
+from growth.providers.hetzner.quota import Quota, Rank
+from growth.sim.clock import SimRuntime, run_virtual
+from tests.providers.hetzner.worlds import CLUSTER, Bench, at_hetzner, order
+
+
+def test_our_share_is_never_exceeded_and_lists_leave_room_for_orders_and_deletions() -> None:
+    async def test() -> None:
+        runtime = SimRuntime("quota")
+        quota = Quota(runtime, 600)
+        for _ in range(540):
+            await quota.take(Rank.LIST)
+        began = runtime.monotonic()
+        await quota.take(Rank.DELETE)
+        await quota.take(Rank.CREATE)
+        assert runtime.monotonic() == began
+        await quota.take(Rank.LIST)
+        assert runtime.monotonic() > began
+        with pytest.raises(Limited):
+            await quota.take(Rank.CATALOGUE)
+
+    run_virtual(test())
+
+
+def test_what_others_use_of_the_project_counts_too() -> None:
+    async def test() -> None:
+        runtime = SimRuntime("quota")
+        quota = Quota(runtime, 3000)
+        quota.heard({"ratelimit-limit": "3600", "ratelimit-remaining": "900"}, is_refused=False)
+        for _ in range(500):
+            await quota.take(Rank.CREATE)
+        assert runtime.monotonic() == 0
+        with pytest.raises(Limited):
+            await quota.take(Rank.LIST)
+        quota.heard({"ratelimit-limit": "3600", "ratelimit-remaining": "0"}, is_refused=False)
+        began = runtime.monotonic()
+        await quota.take(Rank.DELETE)
+        assert runtime.monotonic() - began >= 1
+
+    run_virtual(test())
+
+
+@pytest.mark.parametrize(("headers", "seconds"), [
+    ({"ratelimit-reset": "1767225690", "date": "Thu, 01 Jan 2026 00:00:00 GMT"}, 90.0),
+    ({"ratelimit-reset": "1767225690"}, 90.0),
+    ({"ratelimit-reset": "never"}, 60.0),
+    ({}, 60.0),
+    ({"ratelimit-reset": "99999999999"}, 3700.0),
+])  # fmt: skip
+def test_a_429_closes_the_line_until_its_reset_by_hetzners_clock(headers: dict[str, str], seconds: float) -> None:
+    async def test() -> None:
+        runtime = SimRuntime("quota")
+        quota = Quota(runtime, 3000)
+        quota.heard(headers, is_refused=True)
+        with pytest.raises(Limited) as caught:
+            await quota.take(Rank.DELETE)
+        assert caught.value.seconds == pytest.approx(seconds)
+        await runtime.sleep(seconds + 0.1)
+        await quota.take(Rank.DELETE)
+
+    run_virtual(test())
+
+
+def test_in_a_storm_of_429_no_call_is_made_before_the_reset_and_orders_say_when_to_come_back() -> None:
+    async def test(bench: Bench) -> None:
+        server = bench.server(await bench.provider.launch(order()))
+        storm_ends = bench.runtime.now() + 500
+        bench.project.trouble.refused_until = storm_ends
+        with pytest.raises(ProviderError):
+            await bench.provider.list(CLUSTER)
+        calls = len(bench.api.log)
+        while bench.runtime.now() < storm_ends:
+            outcome = await bench.provider.launch(order("default-pool-2", "uid-2"))
+            assert isinstance(outcome, TryLater)
+            assert bench.runtime.now() + outcome.retry_after_seconds == pytest.approx(storm_ends, abs=2.5)
+            assert isinstance(await bench.provider.delete(str(server.id)), TryLater)
+            for question in (bench.provider.list(CLUSTER), bench.provider.describe(str(server.id))):
+                with pytest.raises(ProviderError):
+                    await question
+            await bench.runtime.sleep(20)
+        assert len(bench.api.log) == calls
+        await bench.runtime.sleep(3)
+        assert isinstance(await bench.provider.launch(order("default-pool-2", "uid-2")), Accepted)
+
+    at_hetzner(test)
