@@ -296,9 +296,27 @@ def first_order() -> tuple[Snapshot, Decision[scaleup.Ledger], CreateNodeRequest
     return snapshot, decision, action
 
 
-def test_an_accepted_order_needs_nothing_more() -> None:
+def test_an_accepted_order_is_waited_for_until_it_is_seen_so_that_nothing_is_bought_twice() -> None:
     snapshot, decision, action = first_order()
-    assert scaleup.settle(Settled(action, Accepted()), snapshot, decision.ledger, AT_ONCE) == Decision(decision.ledger)
+    settled = scaleup.settle(Settled(action, Accepted()), snapshot, decision.ledger, AT_ONCE)
+    assert (settled.actions, settled.again_at) == ((), None)
+    unseen = scale_up(replace(snapshot, now=NOW + 5), settled.ledger)
+    assert (unseen.actions, unseen.again_at) == ((), NOW + 7)
+    seen_now = applied(snapshot, decision.actions)
+    assert scale_up(seen_now, settled.ledger).again_at is None
+    given_up = scale_up(replace(snapshot, now=NOW + 30), settled.ledger)
+    assert len(orders(given_up.actions)) == 1  # somebody deleted it at once
+
+
+def test_equal_orders_are_counted_when_they_are_waited_for() -> None:
+    snapshot = world((), [pool("default", limited("small", 5, least=2))], [SMALL])
+    decision = scale_up(snapshot)
+    ledger = decision.ledger
+    for action in decision.actions:
+        ledger = scaleup.settle(Settled(action, Accepted()), snapshot, ledger, AT_ONCE).ledger
+    one_seen = applied(snapshot, decision.actions[:1])
+    assert scale_up(one_seen, ledger).actions == ()
+    assert scale_up(applied(snapshot, decision.actions), ledger).again_at is None
 
 
 @pytest.mark.parametrize(("outcome", "seconds"), [(Unknown("lost"), 10.0), (TryLater("busy", 7.0), 7.0), (Conflict("gone"), 2.0)])

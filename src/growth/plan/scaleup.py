@@ -31,6 +31,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.plan.dealing import MOST_PLANNED_PODS, Dealt, Hand, deal
 from growth.plan.demand import Demand
+from growth.plan.expecting import still_awaited, with_order
 from growth.plan.explaining import notes_of
 from growth.plan.offers import limits_for, order
 from growth.plan.patience import Wait, after_lodging, after_miss
@@ -56,7 +57,7 @@ class Question(Struct, frozen=True):
 
 def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question | SpareQuestion | None:
     """None: nobody needs a place now, or more are about to arrive, or something must be settled first."""
-    if snapshot.now < ledger.hold_until:
+    if _holds_until(snapshot, ledger) is not None:
         return None
     found = survey(snapshot, ledger, settings)
     if not (found.minimum or found.eligible):
@@ -77,6 +78,13 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
         budget=Budget(),
     )
     return Question(problem, tuple(tuple(hand) for hand in classes.values()), found)
+
+
+def _holds_until(snapshot: Snapshot, ledger: Ledger) -> float | None:
+    """Nothing is planned before it is known what became of the last orders."""
+    if snapshot.now < ledger.hold_until:
+        return ledger.hold_until
+    return snapshot.now + _RETRY_SECONDS if still_awaited(ledger.awaited, snapshot) else None
 
 
 def _volumes(snapshot: Snapshot, shapes: Iterable[tuple[PodShape, tuple[str, ...]]]) -> VolumeWorld:
@@ -109,9 +117,10 @@ def plan(
 
 
 def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    if snapshot.now < ledger.hold_until:
-        return Decision(ledger, again_at=ledger.hold_until)
-    found = survey(snapshot, ledger, settings)
+    held_until = _holds_until(snapshot, ledger)
+    if held_until is not None:
+        return Decision(ledger, again_at=held_until)
+    found = survey(snapshot, replace(ledger, awaited=()), settings)
     after, notes = _told(found, _tidied(found.ledger, snapshot))
     actions = tuple(_create(choice, (), "Minimum", snapshot) for choice in found.minimum)
     return Decision(after, actions, notes, sooner(found.again_at, found.closes_at))
@@ -193,10 +202,10 @@ def _waits_after(dealt: Dealt, question: Question, snapshot: Snapshot, settings:
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
-    """Accepted: the objects will show it. Anything else is planned again, an order of unknown fate not before it would have shown."""
+    """Accepted: the objects will show it, and are waited for. Anything else is planned again, an order of unknown fate not before it would have shown."""
     action, outcome, now = settled.action, settled.outcome, snapshot.now
     if isinstance(outcome, Accepted):
-        return Decision(ledger)
+        return Decision(replace(ledger, awaited=with_order(ledger.awaited, action.spec, snapshot)) if isinstance(action, CreateNodeRequest) else ledger)
     if not isinstance(action, CreateNodeRequest):
         return Decision(ledger, again_at=now + _RETRY_SECONDS)
     if isinstance(outcome, Refused):

@@ -18,6 +18,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.assignments import Expected, expected_nodes
 from growth.plan.catalogue import Learned, Place, by_place, corrected, learn
 from growth.plan.demand import Demand, Problem, demands
+from growth.plan.expecting import Awaited
 from growth.plan.limits import Allowance, allowances, members
 from growth.plan.minimum import lacks_minimum, missing_minimum
 from growth.plan.offers import Market, open_market, struck_since
@@ -49,6 +50,7 @@ class Ledger(Struct, frozen=True):
     batch: Batch | None = None
     told: Mapping[str, str] = {}  # what was said to pods that have no pool
     hold_until: float = 0.0  # an order's fate is not known yet
+    awaited: tuple[Awaited, ...] = ()  # accepted orders that are not seen yet
     closed: Mapping[str, float] = {}  # pools for which the API server refuses orders
     looked_at: float = 0.0  # when the nodes were last searched for those who wait
     spare: SpareLedger = SpareLedger()
