@@ -28,6 +28,7 @@ from growth.runtime import Runtime
 
 _CREATE_ATTEMPTS = 5
 _ID_DIGITS = 12
+_LIVE_LOOKS = 5  # of the pods of one order
 _POOL_NAME_LENGTH = 40
 
 
@@ -60,6 +61,9 @@ class Hands(msgspec.Struct):
 
 
 async def create_node_request(hands: Hands, action: act.CreateNodeRequest) -> Outcome:
+    """For demand that is real: one of the pods it is for is looked at live, however old the caches are."""
+    if action.spec.planned_pods and not await _someone_waits(hands, action.spec.planned_pods):
+        return Conflict("the pods it would be for wait no longer")
     pool = action.pool
     owner = {"apiVersion": NODE_POOLS.api_version, "kind": NODE_POOLS.kind, "name": pool.name, "uid": pool.uid}
     metadata = {
@@ -69,6 +73,18 @@ async def create_node_request(hands: Hands, action: act.CreateNodeRequest) -> Ou
         "ownerReferences": [owner],
     }
     return await _create_surely(hands, NODE_REQUESTS, metadata, action.spec)
+
+
+async def _someone_waits(hands: Hands, pods: tuple[str, ...]) -> bool:
+    for key in pods[:_LIVE_LOOKS]:
+        namespace, _, name = key.partition("/")
+        try:
+            live = msgspec.json.decode(await hands.client.get(PODS, name, namespace))
+        except NotFound:
+            continue
+        if not live["spec"].get("nodeName") and not live["metadata"].get("deletionTimestamp"):
+            return True
+    return False
 
 
 async def write_node_request_status(hands: Hands, action: act.WriteNodeRequestStatus) -> Outcome:
