@@ -1,0 +1,114 @@
+"""What becomes of a NodeRequest at Hetzner, for every class of error: its phase, its event and when it is tried again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from growth.sim.objects import deployment, node_pool
+from tests.providers.hetzner.embedded import Town, in_town
+from tests.providers.hetzner.test_errors import refuse
+
+UNMET = [(412, "resource_unavailable"), (503, "placement_error"), (403, "resource_limit_exceeded"), (422, "invalid_input"), (403, "forbidden")]
+WAITING = [(409, "conflict"), (423, "locked"), (429, "rate_limit_exceeded"), (500, "server_error")]
+
+
+def allow(town: Town) -> None:
+    """Hetzner is itself again."""
+    del town.cloud.api._route
+
+
+def told(town: Town, reason: str) -> list[str]:
+    return [str(event["note"]) for event in town.cluster.objects("Event") if event["reason"] == reason]
+
+
+def requests(town: Town) -> list[dict[str, Any]]:
+    return town.cluster.objects("NodeRequest")
+
+
+@pytest.mark.parametrize(("status", "code"), UNMET)
+def test_an_order_that_cannot_be_had_is_unmet_told_on_request_and_pool_and_tried_again_later(status: int, code: str) -> None:
+    async def test(town: Town) -> None:
+        refuse(town.cloud.api, "POST", status, code)
+        town.cluster.create(node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi"))
+        await town.wait_for(lambda: "Unmet" in town.phases(), 60)
+        [request] = requests(town)
+        assert [event["name"] for event in request["status"]["events"]] == ["nodeRequestFailed"]
+        assert code in request["status"]["events"][0]["reason"]
+        assert request["status"]["expiresAt"] > request["metadata"]["creationTimestamp"]
+        await town.cluster.runtime.sleep(30)
+        assert len(told(town, "Unmet")) == 2
+        allow(town)
+        await town.wait_for(lambda: town.running() == 1, 400)
+
+    in_town(test)
+
+
+@pytest.mark.parametrize(("status", "code"), WAITING)
+def test_an_order_without_a_no_stays_pending_and_is_tried_again_under_the_same_name(status: int, code: str) -> None:
+    async def test(town: Town) -> None:
+        refuse(town.cloud.api, "POST", status, code)
+        town.cluster.create(node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi"))
+        await town.wait_for(lambda: bool(requests(town)), 60)
+        [request] = requests(town)
+        await town.cluster.runtime.sleep(30)
+        assert town.phases() == {"Pending": 1}
+        allow(town)
+        town.project.trouble.refused_until = 0.0
+        await town.wait_for(lambda: town.running() == 1, 400)
+        assert [server.name for server in town.project.servers.values()] == [request["metadata"]["name"]]
+
+    in_town(test)
+
+
+def test_a_stock_out_falls_over_to_the_next_location_and_then_to_the_next_type() -> None:
+    async def test(town: Town) -> None:
+        town.project.stock = {("cx33", "fsn1"): 1, ("cx33", "nbg1"): 1}
+        town.cluster.create(node_pool("default", "CX33", "CX43", locations=["fsn1", "nbg1"]), deployment("web", 3, cpu="3500m", memory="1Gi"))
+        await town.wait_for(lambda: town.running() == 3, 400)
+        places = sorted((server.kind.name, server.location) for server in town.project.servers.values())
+        assert {name for name, _ in places} <= {"cx33", "cx43"}
+        assert len(set(places)) == len(places)
+
+    in_town(test)
+
+
+def test_an_unknown_type_is_a_condition_and_the_rest_of_the_pool_works() -> None:
+    async def test(town: Town) -> None:
+        town.cluster.create(node_pool("default", "CX31", "GEX44", "CX32", "CX33"), deployment("web", 2, cpu="1", memory="1Gi"))
+        await town.wait_for(lambda: town.running() == 2, 400)
+        [pool] = town.cluster.objects("NodePool")
+        unknown = next(condition for condition in pool["status"]["conditions"] if condition["type"] == "UnknownServerType")
+        assert (unknown["status"], unknown["message"]) == ("True", "not sold here: CX31, GEX44")
+        states = {offering["name"]: offering["state"] for offering in pool["status"]["offerings"]}
+        assert states == {"hetzner-cx32": "Unavailable", "hetzner-cx33": "Available"}
+
+    in_town(test)
+
+
+def test_the_node_carries_the_providers_id_and_the_request_becomes_ready() -> None:
+    async def test(town: Town) -> None:
+        town.cluster.create(node_pool("default", "CX33"), deployment("web", 1, cpu="1", memory="1Gi"))
+        await town.wait_for(lambda: town.running() == 1 and town.phases() == {"Ready": 1}, 200)
+        [node], [server] = town.cluster.objects("Node"), town.project.servers.values()
+        assert node["spec"]["providerID"] == f"hcloud://{server.id}"
+        assert node["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "cx33"
+
+    in_town(test)
+
+
+def test_a_protected_server_is_not_removed_and_people_are_told() -> None:
+    async def test(town: Town) -> None:
+        town.cluster.create(node_pool("default", "CX33"), deployment("web", 1, cpu="1", memory="1Gi"))
+        await town.wait_for(lambda: town.running() == 1, 200)
+        [server] = town.project.servers.values()
+        server.is_protected = True
+        town.cluster.scale("Deployment", "web", 0)
+        await town.wait_for(lambda: bool(told(town, "CouldNotRemove")), 400)
+        assert any("delete protection" in text for text in told(town, "CouldNotRemove"))
+        assert server.status == "running"
+        server.is_protected = False
+        await town.wait_for(town.is_empty, 1200)
+
+    in_town(test)
