@@ -91,11 +91,29 @@ def test_ruling_16_a_ready_request_deleted_by_hand_loses_only_its_record() -> No
 
 
 def test_ruling_16_the_requests_of_a_pool_that_goes_are_removed_with_their_machines() -> None:
-    of_pool = pool("default", deleted_at=NOW - 60)
-    requests = [request("default-pool-1", SMALL), request("default-pool-2", SMALL, "Provisioning", machine_id="m-2"), request("default-pool-3", SMALL, "Ready")]
+    requests = [
+        request("default-pool-1", SMALL),
+        request("default-pool-2", SMALL, "Provisioning", machine_id="m-2"),
+        request("default-pool-3", SMALL, "Ready"),  # its node is still there
+        request("default-pool-4", SMALL, "Ready"),
+        request("default-pool-5", SMALL, "Unmet", expires_at=format_instant(NOW + 60)),
+    ]
     requests = [replace(each, created_at=NOW - 100) for each in requests]
-    actions = plan(world(pools=[of_pool], offerings=[SMALL], requests=requests, machines=[])).actions
-    assert [type(action).__name__ for action in actions] == ["ReleaseNodeRequest", "CreateNodeRemovalRequest"]
+    nodes = [node("default-pool-3", of=SMALL)]
+    going = world(pools=[pool("default", deleted_at=NOW - 60)], offerings=[SMALL], requests=requests, nodes=nodes, machines=[machine("default-pool-3", SMALL)])
+    assert [(type(action).__name__, named(action)) for action in plan(going).actions] == [
+        ("ReleaseNodeRequest", "default-pool-1"),
+        ("CreateNodeRemovalRequest", "default-pool-2"),
+        ("ReleaseNodeRequest", "default-pool-4"),
+        ("ReleaseNodeRequest", "default-pool-5"),
+    ]
+
+
+def named(action: object) -> str:
+    if isinstance(action, CreateNodeRemovalRequest):
+        return action.node.name
+    assert isinstance(action, ReleaseNodeRequest)
+    return action.request.name
 
 
 def test_a_pool_that_is_not_seen_is_not_a_pool_that_goes() -> None:

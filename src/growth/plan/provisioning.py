@@ -92,9 +92,9 @@ class _Turn:
         pool = self.snapshot.pools.get(request.spec.pool)
         is_going = request.deleted_at is not None or (pool is not None and pool.deleted_at is not None)
         if request.phase == READY:
-            self._ready(request)
+            self._ready(request, is_going)
         elif request.phase == UNMET:
-            self._unmet(request)
+            self._unmet(request, is_going)
         elif request.phase == PROVISIONING and request.deleted_at is not None and working_pods(self.snapshot, request.name):
             self.actions.append(ReleaseNodeRequest(seen(request)))  # it serves already: only the record goes
         elif request.phase == DEPROVISIONING or (request.phase == PROVISIONING and is_going):
@@ -195,21 +195,23 @@ class _Turn:
 
     # ------------------------------------------------------------------------------------------------------ Ready, Unmet, the end
 
-    def _ready(self, request: NodeRequest) -> None:
+    def _ready(self, request: NodeRequest, is_going: bool) -> None:
+        """A pool that goes waits for its records only as long as they say something: their nodes are removed by themselves."""
         ends_at = request.changed_at + self.settings.ready_record_seconds
-        if request.deleted_at is not None or self.snapshot.now >= ends_at:
+        says_nothing = is_going and (request.deleted_at is not None or request.name not in self.snapshot.nodes)
+        if says_nothing or self.snapshot.now >= ends_at:
             self.actions.append(ReleaseNodeRequest(seen(request)))
         else:
             self.again.append(ends_at)
 
-    def _unmet(self, request: NodeRequest) -> None:
+    def _unmet(self, request: NodeRequest, is_going: bool) -> None:
         """A machine behind it is handed to removal first; the record then only says that the offering is struck out."""
         ends_at = unmet_until(request, self.snapshot.now, self.settings.unmet_seconds)
         if request.status.machine_id and request.name in self.snapshot.removals:
             self.actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="")))
         elif request.status.machine_id:
             self._hand_over(request, handover.NOT_READY)
-        elif request.deleted_at is not None or self.snapshot.now >= ends_at:
+        elif is_going or self.snapshot.now >= ends_at:
             self.actions.append(ReleaseNodeRequest(seen(request)))
         else:
             self.again.append(ends_at)
