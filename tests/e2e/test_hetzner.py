@@ -1,0 +1,64 @@
+"""The Hetzner provider on a real control plane: the real hcloud client speaks HTTP to a fake Hetzner, kwok plays the kubelets."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from growth.sim.hetzner.embedded import TOKEN
+from growth.sim.hetzner.project import Trouble
+from tests.e2e.controlplane.cluster import ControlPlane
+from tests.e2e.hetzner import growth_at_hetzner, hetzner_beside
+from tests.e2e.manifests import deployment
+from tests.e2e.running import node_pool, refused_calls, wait_for_running
+from tests.fakes.hetzner.openapi import described
+
+PODS = 300
+TROUBLE = Trouble(lost_after_effect=0.03, server_error=0.02, locked=0.02, creation_fails=0.02, never_boots=0.05)
+
+
+@pytest.mark.timeout(1500)
+def test_300_machines_are_bought_and_given_back_under_faults(cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with hetzner_beside(cluster) as fake, growth_at_hetzner(cluster, fake, tmp_path, readinessWaitSeconds=90, scaleDownDelaySeconds=5) as growth:
+        project, violations, description = fake.api.project, list[str](), described()
+        if description is not None:
+            fake.api.look_on = lambda request, answer: violations.extend(description.violations(request, answer))
+        project.stock = {("cx33", "fsn1"): 150, ("cx33", "nbg1"): 120}
+        project.trouble = TROUBLE
+        cluster.apply(node_pool("default", "CX33", "CX31"), deployment("web", PODS, cpu="3", memory="2Gi"))
+        seconds = wait_for_running(cluster, PODS, 700)
+        project.trouble = Trouble()
+        cluster.wait_until(lambda: len(project.meter.running()) == PODS, "the machines that never booted are given back", 300)
+        price, [pool] = project.meter.price_per_hour(), cluster.objects("nodepools")
+        assert project.meter.duplicates() == []
+        requests_bought = len(fake.api.log)
+        project.trouble = TROUBLE
+        began = time.monotonic()
+        cluster.kubectl("scale", "deployment/web", "--replicas=0")
+        cluster.wait_until(lambda: len(project.servers) < PODS // 10, "most machines are given back", 400)
+        project.trouble = Trouble()
+        cluster.wait_until(lambda: not project.servers and not cluster.objects("nodes"), "every machine is given back", 400)
+        gone = time.monotonic() - began
+    assert growth.log_path.read_text().count(TOKEN[:8]) == 0
+    with capsys.disabled():
+        print(f"\n{PODS} pods ran after {seconds:.0f} s, {len(project.meter.bills)} servers bought, {requests_bought} requests; all gone {gone:.0f} s later")
+    assert price == pytest.approx(float(pool["status"]["pricePerHour"]), rel=0.02)
+    assert project.meter.running() == []
+    assert project.meter.duplicates() == []
+    assert violations == []
+    assert refused_calls(cluster) == []
+
+
+def test_growth_killed_while_it_buys_at_hetzner_buys_nothing_twice(cluster: ControlPlane, tmp_path: Path) -> None:
+    with hetzner_beside(cluster) as fake, growth_at_hetzner(cluster, fake, tmp_path) as growth:
+        project = fake.api.project
+        cluster.apply(node_pool("default", "CX33"), deployment("web", 20, cpu="3", memory="2Gi"))
+        for least in (1, 10):
+            cluster.wait_until(lambda least=least: len(project.servers) >= least, f"{least} servers")  # type: ignore[misc]
+            growth.kill()
+            growth.start()
+        wait_for_running(cluster, 20)
+        assert len(project.meter.bills) == 20
+        assert project.meter.duplicates() == []
