@@ -3,6 +3,7 @@
 | file | made from |
 | --- | --- |
 | `deploy/crds/`, `deploy/chart/generated/crds/` | the nouns of `model/`, as `growth crds` prints them |
+| `deploy/crds/optional/`, `deploy/chart/generated/capacitybuffers.yaml` | the standard kind CapacityBuffer, as `growth crds --capacity-buffers` prints it |
 | `deploy/chart/generated/rules-<provider>.yaml` | what growth watches and the table of actions, as `growth role` prints it |
 | `deploy/chart/generated/dashboard.json` | `deploy/dashboard.py` |
 | `deploy/chart/values.schema.json` | `deploy/values_schema.py` and the settings |
@@ -25,6 +26,7 @@ from deploy.values_schema import values_schema
 from growth.controllers.configuration import Configuration
 from growth.controllers.role import lease_rights, rights, rules
 from growth.kube.crds import definitions, file_name, file_text
+from growth.kube.crds_buffer import buffer_definition
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART = Path("deploy/chart")
@@ -35,6 +37,7 @@ def generated() -> Mapping[Path, str]:
     return {
         **{folder / file_name(definition): file_text(definition) for definition in definitions() for folder in (Path("deploy/crds"), CHART / "generated/crds")},
         **{CHART / f"generated/rules-{provider}.yaml": _rules(provider) for provider in providers()},
+        **{path: file_text(buffer_definition()) for path in (Path("deploy/crds/optional/capacitybuffers.yaml"), CHART / "generated/capacitybuffers.yaml")},
         CHART / "generated/dashboard.json": _json(dashboard()),
         CHART / "values.schema.json": _json(values_schema()),
         Path("docs/reference/settings.md"): settings_page(),

@@ -30,7 +30,7 @@ def values_schema() -> Schema:
                 "replicas": {"type": "integer", "minimum": 0, "maximum": 9},
                 "settings": {"$ref": f"{REFERENCE}Configuration"},
                 "catalogue": TEXT,
-                "crds": _closed({"install": SWITCH}),
+                "crds": _closed({"install": SWITCH, "capacityBuffers": SWITCH}),
                 "serviceAccount": _closed({"create": SWITCH, "name": TEXT, "annotations": TEXTS}),
                 "resources": MAP,
                 "podAnnotations": TEXTS,

@@ -35,7 +35,11 @@ _REMOVAL_STATUS: Final = Right(NODE_REMOVAL_REQUESTS, ("patch",), "status")
 _NODE_PATCH: Final = Right(NODES, ("patch",))
 
 WAYS: Final[Mapping[type[Any], Way]] = {
-    act.CreateNodeRequest: Way(ways.create_node_request, (Right(NODE_REQUESTS, ("create", "get")),), subject=""),
+    act.CreateNodeRequest: Way(
+        ways.create_node_request,
+        (Right(NODE_REQUESTS, ("create", "get")), Right(PODS, ("get",)), Right(CAPACITY_BUFFERS, ("get",))),
+        subject="",
+    ),
     act.WriteNodeRequestStatus: Way(ways.write_node_request_status, (_REQUEST_STATUS,)),
     act.ReleaseNodeRequest: Way(ways.release_node_request, (Right(NODE_REQUESTS, ("get", "delete", "patch")),)),
     act.LaunchMachine: Way(ways.launch_machine, (Right(NODE_REQUESTS, ("get",)),), is_slow=True),

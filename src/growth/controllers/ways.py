@@ -15,7 +15,7 @@ from growth.controllers.gate import Gate
 from growth.controllers.metrics import Metrics
 from growth.kube.client import Client
 from growth.kube.errors import AlreadyExists, EffectUnknown, NotFound
-from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
+from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
 from growth.model import action as act
 from growth.model.action import Seen
 from growth.model.api import FINALIZER
@@ -61,7 +61,7 @@ class Hands(msgspec.Struct):
 
 
 async def create_node_request(hands: Hands, action: act.CreateNodeRequest) -> Outcome:
-    """For demand that is real: one of the pods it is for is looked at live, however old the caches are."""
+    """For demand that is real: one of the pods (or buffers) it is for is looked at live, however old the caches are."""
     if action.spec.planned_pods and not await _someone_waits(hands, action.spec.planned_pods):
         return Conflict("the pods it would be for wait no longer")
     pool = action.pool
@@ -78,8 +78,10 @@ async def create_node_request(hands: Hands, action: act.CreateNodeRequest) -> Ou
 async def _someone_waits(hands: Hands, pods: tuple[str, ...]) -> bool:
     for key in pods[:_LIVE_LOOKS]:
         namespace, _, name = key.partition("/")
+        buffer, is_virtual, _ = name.rpartition("*")
         try:
-            live = msgspec.json.decode(await hands.client.get(PODS, name, namespace))
+            resource = hands.caches.served(CAPACITY_BUFFERS) if is_virtual else PODS
+            live = msgspec.json.decode(await hands.client.get(resource, buffer or name, namespace))
         except NotFound:
             continue
         if not live["spec"].get("nodeName") and not live["metadata"].get("deletionTimestamp"):
