@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 import structlog
 from cyclopts import Parameter
 
 from growth.sim.clock import run_virtual
 from growth.sim.story import Story, Summary
+from growth.sim.timeline import Say
 
 
 def demo(
@@ -18,18 +20,26 @@ def demo(
     once: Annotated[bool, Parameter(negative="", help="Tell the story once, as fast as it goes, and end.")] = False,
     speed: Annotated[float, Parameter(help="Virtual seconds in one real second, while it is told again and again.")] = 10.0,
     seed: Annotated[str, Parameter(help="Chooses another run of the same story.")] = "demo",
+    provider: Annotated[Literal["sim", "hetzner-fake"], Parameter(help="The cloud: a simple one, or the Hetzner provider on a fake Hetzner.")] = "sim",
 ) -> int:
     """Watch pending pods become machines, and machines go again."""
+    story = _at_hetzner if provider == "hetzner-fake" else Story
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     telling = 0
     while True:
         telling += 1
-        summary = _tell(seed if telling == 1 else f"{seed}-{telling}", None if once else speed)
+        summary = _tell(story, seed if telling == 1 else f"{seed}-{telling}", None if once else speed)
         if once or not summary.succeeded:
             return 0 if summary.succeeded else 1
 
 
-def _tell(seed: str, speed: float | None) -> Summary:
+def _at_hetzner(say: Say, seed: str) -> Story:
+    from growth.sim.hetzner.stage import HetznerStory
+
+    return HetznerStory(say, seed)
+
+
+def _tell(story: Callable[[Say, str], Story], seed: str, speed: float | None) -> Summary:
     began = time.monotonic()
     last = 0.0
 
@@ -41,7 +51,7 @@ def _tell(seed: str, speed: float | None) -> Summary:
         print(f"{int(at) // 60:3d}:{int(at) % 60:02d}  {who:<7} {what}", flush=True)
 
     async def run() -> Summary:
-        return await Story(say, seed).run()
+        return await story(say, seed).run()
 
     summary = run_virtual(run())
     _print_summary(summary, time.monotonic() - began)

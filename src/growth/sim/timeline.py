@@ -6,8 +6,8 @@ Asked by the demo. Looks at the cluster once a virtual second and says what chan
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -20,6 +20,33 @@ from growth.solver.problem import PlacementSolution
 Say = Callable[[float, str, str], None]  # virtual seconds, who, what
 
 _PAUSE_SECONDS: Final = 5.0
+
+
+class SoldServer(Protocol):
+    """A server as far as it is told of."""
+
+    @property
+    def server_type(self) -> str: ...
+
+    @property
+    def location(self) -> str: ...
+
+    @property
+    def status(self) -> str: ...
+
+
+class Shop(Protocol):
+    """Where machines come from in this story: what was bought, what is there and what it costs."""
+
+    @property
+    def servers(self) -> Mapping[str, SoldServer]: ...
+
+    @property
+    def creates(self) -> Sequence[SoldServer]: ...
+
+    def price_per_hour(self) -> float: ...
+
+    def amount_due(self) -> float: ...
 
 
 class View(Struct, frozen=True):
@@ -40,7 +67,8 @@ class View(Struct, frozen=True):
 class Timeline:
     """Says each change once; `solutions` keeps the solver's answers that planned machines."""
 
-    def __init__(self, cluster: Cluster, say: Say) -> None:
+    def __init__(self, cluster: Cluster, say: Say, shop: Shop | None = None) -> None:
+        self.shop: Shop = shop or cluster.cloud
         self.solutions: list[PlacementSolution] = []
         self._cluster = cluster
         self._say = say
@@ -77,7 +105,7 @@ class Timeline:
     def view(self) -> View:
         cluster = self._cluster
         pods = [pod for pod in cluster.objects("Pod") if not _is_daemons(pod)]
-        nodes, servers = cluster.objects("Node"), list(cluster.cloud.servers.values())
+        nodes, servers = cluster.objects("Node"), list(self.shop.servers.values())
         return View(
             pods=len(pods),
             bound=sum(bool(pod["spec"].get("nodeName")) for pod in pods),
@@ -92,7 +120,7 @@ class Timeline:
         )
 
     def _tell_machines(self, before: View, now: View) -> None:
-        ordered = Counter(f"{server.server_type} in {server.location}" for server in self._cluster.cloud.creates)
+        ordered = Counter(f"{server.server_type} in {server.location}" for server in self.shop.creates)
         fresh = ordered - self._ordered
         self._ordered = ordered
         if fresh:
