@@ -110,7 +110,7 @@ class Gate:
         }
         counted = {**self._ordered, **supply.machines}
         counted.pop(action.request.name, None)  # asked for again: it counts once
-        over = why_over_limit(pool, action.spec, tuple(counted.values()), supply.offerings)
+        over = why_over_limit(pool, action.spec, tuple(counted.values()), supply.offerings, self._settings.limits)
         if over:
             return TryLater(over, _CLOSED_SECONDS)
         self._ordered[action.request.name] = _ordered_machine(action)
