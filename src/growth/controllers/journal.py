@@ -6,7 +6,7 @@ Written by the loop. A note that says nothing new is not told again; what was sa
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import structlog
@@ -15,6 +15,7 @@ from growth.controllers.metrics import Metrics
 from growth.kube.events import Recorder, Regarding
 from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
 from growth.model.note import About, Note
+from growth.plan.consolidation import STAYING
 from growth.plan.scaledown import NEEDED_BY_BUFFER
 
 _OBJECTS_KEPT: Final = 50_000
@@ -35,6 +36,8 @@ class Journal:
 
     def record(self, notes: Iterable[Note]) -> None:
         for note in notes:
+            if note.reason == STAYING:
+                self._count_failure(dict(note.fields))
             if self._is_new(note):
                 self._tell(note)
 
@@ -57,6 +60,11 @@ class Journal:
         if len(self._said) > _OBJECTS_KEPT:
             self._said.popitem(last=False)
         return known is None or known.message != note.message
+
+    def _count_failure(self, fields: Mapping[str, str | int | float]) -> None:
+        """Each time a node was looked at and a check kept it, told or not."""
+        if "checkType" in fields:
+            self._metrics.safety_failures.labels(fields["checkType"], fields.get("nodepool", "")).inc()
 
     def _tell(self, note: Note) -> None:
         self._metrics.notes.labels(note.reason, note.severity).inc()

@@ -40,6 +40,8 @@ class Metrics:
         self.action_seconds = Histogram("growth_action_duration_seconds", "Time one action took.", ["action"], buckets=_SECONDS, registry=scope)
         self.provider_calls = Counter("growth_provider_calls_total", "Calls to the provider, by outcome.", ["call", "outcome"], registry=scope)
         self.notes = Counter("growth_notes_total", "What growth had to say, by reason.", ["reason", "severity"], registry=scope)
+        about = "Nodes that stayed because a check failed, at each look, by the check."
+        self.safety_failures = Counter("growth_safety_check_failures_total", about, ["check_type", "nodepool"], registry=scope)
         self.nodes = Gauge("growth_nodes", "Nodes by pool and offering.", ["pool", "offering"], registry=scope)
         self.price = Gauge("growth_price_per_hour", "What the nodes cost per hour.", ["pool", "offering"], registry=scope)
         self.requests = Gauge("growth_node_requests", "NodeRequests by phase.", ["phase"], registry=scope)

@@ -28,11 +28,13 @@ from growth.kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     STORAGE_CLASSES,
     Resource,
 )
 from growth.kube.watch import Reflector, Trouble, WatchSettings
+from growth.model.disruption import PodDisruptionBudget
 from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.nodepool import NodePool
@@ -55,6 +57,7 @@ WATCHED: Final[tuple[Resource, ...]] = (
     NODE_POOLS,
     NODE_REQUESTS,
     NODE_REMOVAL_REQUESTS,
+    POD_DISRUPTION_BUDGETS,
 )
 
 
@@ -81,6 +84,7 @@ class Observer:
         self.pools: Cache[NodePool] = Cache(NODE_POOLS, self.codec, clock)
         self.requests: Cache[NodeRequest] = Cache(NODE_REQUESTS, self.codec, clock)
         self.removals: Cache[NodeRemovalRequest] = Cache(NODE_REMOVAL_REQUESTS, self.codec, clock)
+        self.disruption_budgets: Cache[PodDisruptionBudget] = Cache(POD_DISRUPTION_BUDGETS, self.codec, clock)
         self._caches: dict[Resource, Cache[Any]] = {cache.resource: cache for cache in vars(self).values() if isinstance(cache, Cache)}
         self._reflectors = [Reflector(client, runtime, resource, self._caches[resource], watching, report=self._report) for resource in WATCHED]
         self._journal: Journal | None = None
@@ -135,6 +139,7 @@ class Observer:
             pools=self.pools.view(),
             requests=self.requests.view(),
             removals=self.removals.view(),
+            disruption_budgets=self.disruption_budgets.view(),
             offerings=self.supply.offerings,
             machines=self.supply.machines,
             machines_at=self.supply.machines_at,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from growth.plan import buffers, orphans, poolstatus, provisioning, realising, removal, scaledown, scaleup
+from growth.plan import buffers, consolidation, orphans, poolstatus, provisioning, realising, removal, scaledown, scaleup
 
 Plan = Callable[..., Any]
 
@@ -30,6 +30,7 @@ ROWS: Final = (
     Row("realising", realising.plan, realising.settle, realising.Ledger),
     Row("scale-up", scaleup.plan, scaleup.settle, scaleup.Ledger, scaleup.question),
     Row("scale-down", scaledown.plan, scaledown.settle, scaledown.Ledger),
+    Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),
     Row("removal", removal.plan, removal.settle, removal.Ledger),
     Row("orphans", orphans.plan, orphans.settle, orphans.Ledger),
     Row("pool status", poolstatus.plan, poolstatus.settle, poolstatus.Ledger),

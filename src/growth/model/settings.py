@@ -33,6 +33,24 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     unmet_longest_seconds: Annotated[Span, Meta(description="The longest time that an offering is left alone.")] = 600.0
     ready_record_seconds: Annotated[Span, Meta(description="How long the record of a node that became Ready is kept.")] = 600.0
     scale_down_delay_seconds: Annotated[Span, Meta(description="How long an idle node stays marked before it is removed. A pool may say otherwise.")] = 60.0
+    scale_down_headroom: Annotated[
+        float, Meta(ge=0, le=10, description="A node with pods goes only if the nodes that stay have room for this share more than its pods ask for.")
+    ] = 0.2
+    consolidation_headroom: Annotated[
+        float, Meta(ge=0, le=10, description="The same once its pods are on the move; with less, the node is kept after all. Also for replacements.")
+    ] = 0.05
+    consolidation_interval_seconds: Annotated[
+        float, Meta(ge=1, le=86_400, description="Nodes with pods are looked at once in this long, in pools with `consolidation: Full`.")
+    ] = 30.0
+    settling_seconds: Annotated[
+        Span, Meta(description="A node is not emptied before it is this old, nor again for this long after an attempt that was taken back.")
+    ] = 600.0
+    disruption_window_seconds: Annotated[
+        Span, Meta(description="Within this time no more nodes with pods are emptied than the budgets allow at once; unknown history counts as full.")
+    ] = 600.0
+    drain_seconds: Annotated[Span, Meta(description="A node that is not empty after this long is kept, if it was to go only to save money.")] = 900.0
+    evictions_at_once: Annotated[int, Meta(ge=1, le=1000, description="How many pods of one node may be leaving at a time.")] = 10
+    moves_local_data: Annotated[bool, Meta(description="Whether pods that keep data on their node (emptyDir, hostPath) may be moved, and lose it.")] = False
     removal_retry_seconds: Annotated[Span, Meta(description="When the provider refuses to delete a machine, it is asked again after this long.")] = 60.0
     removal_attempts: Annotated[int, Meta(ge=1, le=100, description="How often the provider is asked before a removal has failed and a person must look.")] = 5
     machine_collection_grace_seconds: Annotated[

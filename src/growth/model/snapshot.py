@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from growth.model.capacitybuffer import NO_BUFFERS, BufferWorld
+from growth.model.disruption import PodDisruptionBudget
 from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.nodepool import NodePool
@@ -71,6 +72,7 @@ class Snapshot(Struct, frozen=True):
     pools: Mapping[str, NodePool] = EMPTY
     requests: Mapping[str, NodeRequest] = EMPTY
     removals: Mapping[str, NodeRemovalRequest] = EMPTY
+    disruption_budgets: Mapping[str, PodDisruptionBudget] = EMPTY  # by namespace/name
     offerings: tuple[Offering, ...] = ()
     machines: Mapping[str, Machine] = EMPTY  # by name; as of machines_at
     machines_at: float | None = None  # None: the provider has not answered yet, so nothing is known

@@ -7,6 +7,7 @@
 | Deleted | its NodeRequest was deleted by hand before it was Ready | evicted |
 | PoolDeleted | its pool goes | evicted, within the budgets |
 | Expired | older than the pool lets it be | evicted, within the budgets |
+| Consolidated | its pods fit on other nodes | evicted, while they still fit there; else the removal is taken back |
 | Orphaned | a machine that never had a node | – |
 """
 
@@ -29,8 +30,9 @@ DELETED: Final = "Deleted"
 POOL_DELETED: Final = "PoolDeleted"
 EXPIRED: Final = "Expired"
 ORPHANED: Final = "Orphaned"
+CONSOLIDATED: Final = "Consolidated"
 
-DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED)
+DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED, CONSOLIDATED)
 
 
 def removal_of_request(request: NodeRequest, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:

@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | any | the machine is gone by a list younger than the last step | FinishRemoval (which asks the provider once more, by id) |
 | Pending | written without a machine's id, and now the provider shows one | cancel, so that it is written anew with the id |
-| Pending | pods on the node | cancel: the mark comes off; where the reason drains, evict them |
+| Pending | pods on the node | cancel: the mark comes off; where the reason drains, evict them (`plan/draining`), or take it back |
 | Pending | none | write Deprovisioning, attempt 1; then DeleteMachine |
 | Deprovisioning | asked, answer positively no | CouldNotRemove; after the last attempt RemovalFailed |
 | Deprovisioning | it was positively not asked (the gate was closed) | ask again when told; if pods came, CouldNotRemove |
@@ -48,14 +48,14 @@ from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLate
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.handover import DRAINING
-from growth.plan.idleness import blocking_pods, is_protected_pod
+from growth.plan.draining import Draining, evicted
+from growth.plan.handover import CONSOLIDATED, DRAINING
+from growth.plan.idleness import blocking_pods
 from growth.plan.listing import LOOK_AGAIN_SECONDS, past
-from growth.plan.records import about_node, about_removal, life_event, seen, seen_pod, sooner, with_removal_phase
+from growth.plan.records import about_node, about_removal, cut, life_event, seen, seen_pod, sooner, with_removal_phase
 from growth.plan.undoing import is_irrevocable, is_surely_gone, machine_to_delete, next_attempt, was_recorded_too_early
 
 _RETRY_SECONDS: Final = 5.0
-_NAMED_PODS: Final = 3
 
 
 class Ledger(Struct, frozen=True):
@@ -84,7 +84,8 @@ class _Turn:
         self.snapshot, self.ledger, self.settings = snapshot, ledger, settings
         self.actions: list[Action] = []
         self.notes: list[Note] = []
-        self.again: list[float] = []
+        self._draining = Draining(snapshot, settings, ledger.not_before)
+        self.again = self._draining.again
 
     def look_at(self, removal: NodeRemovalRequest) -> None:
         if removal.name not in self.snapshot.machines:
@@ -120,9 +121,13 @@ class _Turn:
 
     def _not_asked_yet(self, removal: NodeRemovalRequest) -> None:
         pods = blocking_pods(removal.spec.node_name, self.snapshot)
-        may_cancel = not is_irrevocable(removal) and removal.spec.reason not in DRAINING
-        if may_cancel and (pods or removal.deleted_at is not None):
-            self._cancel(removal, f"pod {pods[0].key} is on the node" if pods else "the request was deleted")
+        may_cancel = _may_be_taken_back(removal)
+        if may_cancel and removal.deleted_at is not None:
+            self._cancel(removal, "the request was deleted")
+        elif may_cancel and pods and removal.spec.reason not in DRAINING:
+            self._cancel(removal, f"pod {pods[0].key} is on the node")
+        elif may_cancel and (why := self._draining.why_take_back(removal, pods)):
+            self._cancel(removal, why)
         elif pods:
             self._drain(removal, pods)
         elif removal.phase == COULD_NOT_REMOVE and self._retry_at(removal) > self.snapshot.now:
@@ -140,11 +145,8 @@ class _Turn:
 
     def _drain(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> None:
         """Through the Eviction API; a budget or a wish not to be disrupted is waited for, and written down."""
-        for pod in pods:
-            if pod.deleted_at is None and not is_protected_pod(pod) and self._is_time(pod.uid):
-                self.actions.append(EvictPod(seen_pod(pod)))
-        named = ", ".join(sorted(pod.key for pod in pods)[:_NAMED_PODS])
-        self._write_waiting(removal, f"{len(pods)} pods to leave: {named}{', …' if len(pods) > _NAMED_PODS else ''}")
+        self.actions += [EvictPod(seen_pod(pod)) for pod in self._draining.next_batch(pods)]
+        self._write_waiting(removal, cut(self._draining.waits_for(pods)))
 
     def _write_waiting(self, removal: NodeRemovalRequest, text: str) -> None:
         if removal.status.waiting_for != text:
@@ -185,7 +187,7 @@ class _Turn:
 
     def _ask_again(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...], ask_at: float) -> None:
         """Nothing was asked in this attempt, so it goes on, or back, without a new one."""
-        if pods and removal.spec.reason not in DRAINING and not is_irrevocable(removal):
+        if pods and _may_be_taken_back(removal):
             status = with_removal_phase(removal.status, COULD_NOT_REMOVE, life_event(self.snapshot.now, "deletionFailed", f"pod {pods[0].key} came"))
             self.actions.append(WriteNodeRemovalStatus(seen(removal), status))
         elif pods:
@@ -194,6 +196,11 @@ class _Turn:
             self.again.append(ask_at)
         else:
             self.actions += _delete(removal, self.snapshot)
+
+
+def _may_be_taken_back(removal: NodeRemovalRequest) -> bool:
+    """Nothing is lost by keeping the node, and the provider was never asked without a positive no."""
+    return not is_irrevocable(removal) and (removal.spec.reason not in DRAINING or removal.spec.reason == CONSOLIDATED)
 
 
 def _delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[Action, ...]:
@@ -227,6 +234,7 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
         if isinstance(action, WriteNodeRemovalStatus) and action.status.phase == DEPROVISIONING:
             return _after_write(action, snapshot, ledger)
         done = {action.removal.name: now + _RETRY_SECONDS} if isinstance(action, FinishRemoval) else {}  # until it is seen to be gone
+        done |= {evicted(action.pod.uid): now + _RETRY_SECONDS} if isinstance(action, EvictPod) else {}  # until it is seen to leave
         return Decision(replace(ledger, not_before={**ledger.not_before, **done}))
     seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
     name = action.pod.uid if isinstance(action, EvictPod) else action.removal.name if isinstance(action, FinishRemoval) else ""

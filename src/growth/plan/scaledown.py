@@ -9,7 +9,8 @@
 | marked, its time has come, still idle | CreateNodeRemovalRequest |
 | its pool goes, or it is too old | the same at once; with pods on it, within the pool's budgets, and removal evicts them |
 
-Paused: nothing is marked and nothing goes. Nodes of another manager, malformed ones and those in removal are not looked at.
+Paused: nothing is marked and nothing goes. Nodes of another manager, malformed ones, those in removal and those that consolidation
+empties are not looked at.
 A pool may keep an empty machine whose hour is paid until that hour is nearly over.
 """
 
@@ -32,6 +33,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan import handover
 from growth.plan.arrival import is_ours
 from growth.plan.budgets import disruptions_left
+from growth.plan.emptying import is_being_emptied
 from growth.plan.idleness import blocking_pods, is_protected_node, waiting_shapes, why_not_idle, would_take
 from growth.plan.keeping import keep
 from growth.plan.listing import LOOK_AGAIN_SECONDS
@@ -75,7 +77,7 @@ def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
 def _is_left_alone(node: Node, snapshot: Snapshot) -> bool:
     pool = snapshot.pools[node.pool]
     is_orphaned = pool.deleted_at is not None and pool.annotations.get(ORPHAN_NODES) == "true"
-    return is_orphaned or node.name in snapshot.removals or node.deleted_at is not None or bool(node.malformed)
+    return is_orphaned or node.name in snapshot.removals or node.deleted_at is not None or bool(node.malformed) or is_being_emptied(node)
 
 
 class _Turn:

@@ -1,0 +1,96 @@
+"""Could this node be emptied without anybody losing a place? Asked by consolidation before it chooses, and by removal after every batch.
+
+One index of the cluster answers for all nodes. Nodes that are going already (in removal, or marked) are no targets, and their pods are
+given their new places first, in the order of names: so two nodes are never promised the same room. Pods that wait for the scheduler and the virtual
+pods of buffers hold room too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from growth.model.node import SCALE_DOWN_TAINT, Node, Taint
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan.arrival import working_pods
+from growth.plan.evictability import Evictability
+from growth.plan.idleness import is_protected_node
+from growth.plan.keeping import keep
+from growth.solver.blocking import Block
+from growth.solver.whatif import Holding, Verdict, WhatIf
+
+EMPTYING_TAINT = Taint(SCALE_DOWN_TAINT.key, "consolidation")
+_MOST_HELD = 2000  # of one kind; more do not change the answer
+
+
+def is_being_emptied(node: Node) -> bool:
+    """Marked by consolidation, so that its pods shall move: its mark is not scale-down's to take off."""
+    return EMPTYING_TAINT in node.taints
+
+
+class Emptying:
+    """The cluster as it is, and what would become of it."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, headroom: float) -> None:
+        self._snapshot = snapshot
+        self._evictability = Evictability(snapshot, settings)
+        self._going = _going(snapshot)
+        pods = [pod for pods in snapshot.pods_by_node.values() for pod in pods]
+        self._what_if = WhatIf(
+            snapshot.nodes.values(),
+            pods,
+            snapshot.volumes,
+            snapshot.namespaces,
+            holdings=tuple(_holdings(snapshot, settings)),
+            leaving=self._going,
+            headroom=headroom,
+        )
+        self._verdicts: dict[str, Verdict] = {}
+        self._crowded: Block | None = None
+        self._settle_those_going()
+
+    def _settle_those_going(self) -> None:
+        for name in self._going:
+            verdict = self._verdicts[name] = self._what_if.judge([name])
+            if verdict.may_go:
+                self._what_if.keep(verdict)
+            elif self._crowded is None:
+                text = f"node {name} is going, and its pods have no other place yet"
+                self._crowded = Block("capacity", text, constraint_type="capacity", constraint=name)
+
+    def why_stuck(self, name: str, *, waits_for_budgets: bool = False) -> Block | None:
+        """Of a node that is going: why its pods can no longer all move. Wishes of pods are looked at as well."""
+        pods = working_pods(self._snapshot, name)
+        verdict = self._verdicts.get(name)
+        return self._evictability.why_not_all(pods, waits_for_budgets=waits_for_budgets) or (None if verdict is None else verdict.block)
+
+    def why_stays(self, node: Node) -> Block | None:
+        """Of a node that nobody has chosen yet."""
+        if is_protected_node(node):
+            return Block("do_not_disrupt", "the node must not be disrupted (its annotation says so)", constraint_type="do_not_disrupt", constraint="annotation")
+        blocked = self._evictability.why_not_all(working_pods(self._snapshot, node.name)) or self._crowded
+        return blocked or self._judged(node.name).block
+
+    def _judged(self, name: str) -> Verdict:
+        verdict = self._verdicts[name] = self._what_if.judge([name])
+        return verdict
+
+    def choose(self, node: Node) -> None:
+        """It goes: from now on it is no target, and its pods stand elsewhere."""
+        self._what_if.keep(self._judged(node.name))
+
+
+def _going(snapshot: Snapshot) -> tuple[str, ...]:
+    return tuple(sorted(name for name, node in snapshot.nodes.items() if node.is_marked or name in snapshot.removals))
+
+
+def _holdings(snapshot: Snapshot, settings: Settings) -> Iterator[Holding]:
+    waiting: dict[object, Holding] = {}
+    for pod in snapshot.waiting_pods:
+        if pod.deleted_at is None and not pod.is_gated:
+            known = waiting.get(pod.shape)
+            waiting[pod.shape] = Holding(pod.key, pod.shape, 1 if known is None else min(_MOST_HELD, known.count + 1))
+    yield from waiting.values()
+    for spare in keep(snapshot, settings).spares:
+        if spare.count:
+            yield Holding(f"of CapacityBuffer {spare.key}", spare.shape, min(_MOST_HELD, spare.count))
