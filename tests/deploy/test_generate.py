@@ -12,7 +12,9 @@ from deploy import generate
 from deploy.generate import CHART, ROOT, generated, providers, stale
 from growth.controllers.configuration import Configuration
 from growth.controllers.role import lease_rights, rights, rules
-from growth.model.settings import Settings
+from growth.model.settings import Settings, WarmPoolSettings
+from growth.model.warmpool import WarmPoolKind
+from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
 
 
 def test_every_generated_file_is_up_to_date() -> None:
@@ -45,9 +47,9 @@ def test_the_chart_carries_the_very_definitions_of_deploy_crds() -> None:
 
 def test_every_setting_is_on_the_page_with_its_meaning() -> None:
     page = generated()[Path("docs/reference/settings.md")]
-    fields = [*msgspec.structs.fields(Configuration), *msgspec.structs.fields(Settings)]
+    fields = [field for part in (Configuration, Settings, WarmPoolSettings, WarmPoolKind, HetznerSettings, Reserved, Launch) for field in msgspec.structs.fields(part)]
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
-    assert sorted(rows) == sorted(field.encode_name for field in fields)
+    assert sorted(rows) == sorted({field.encode_name for field in fields})
     assert [name for name, row in rows.items() if not row.rstrip("| ").endswith((".", ".`"))] == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
+import structlog
 from cyclopts import Parameter
 
 from growth.controllers.configuration import Configuration, load_configuration
@@ -34,6 +36,7 @@ def doctor(
     output: Annotated[Literal["text", "json"], Parameter(help="Lines for people, or one JSON list.")] = "text",
 ) -> int:
     """Check API server, clock, kinds, rights, provider and pools; end with 1 if anything fails."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # findings say it all
     configuration = load_configuration(settings, os.environ, {"provider": provider, "catalogue": catalogue})
     findings = asyncio.run(_examine(configuration, kubeconfig, context))
     print(msgspec.json.encode(findings).decode() if output == "json" else as_text(findings))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
+import structlog
 import yaml
 from cyclopts import Parameter
 
@@ -38,6 +40,7 @@ def hetzner(
     output: Annotated[Literal["text", "json"], Parameter(help="Lines for people, or one JSON list.")] = "text",
 ) -> int:
     """Check token, limits, images, networks, user data and pools, with the price of each pool; end with 1 if anything fails."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # findings say it all
     configuration = load_configuration(settings, os.environ, {})
     findings = asyncio.run(_check(configuration, pools, kubeconfig, context))
     print(msgspec.json.encode(findings).decode() if output == "json" else as_text(findings))
