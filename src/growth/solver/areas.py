@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from growth.solver.bins import Bins
+from growth.solver.greedy import largest_share
 from growth.solver.layout import FloatArray, IntArray, Layout
 from growth.solver.standing import BoolArray
 
@@ -82,6 +83,18 @@ class _Load:
         self.sent = np.zeros(self.size)
         first = np.array([int(np.flatnonzero(numbers == site)[0]) for site in range(self.size)], dtype=np.int64)
         self.domain: IntArray = domains[:, first]  # T × sites
+        self._prices: dict[bytes, FloatArray] = {}
+
+    def prices_to_buy(self, layout: Layout, index: int, openable: IntArray) -> FloatArray:
+        """The least that the share of a node costs which a pod of the class takes, on each site."""
+        name = layout.need[index].tobytes() + np.packbits(layout.fits[index]).tobytes()
+        if name not in self._prices:
+            prices = np.full(self.size, np.inf)
+            share = largest_share(layout, index)
+            usable = layout.fits[index] & (share <= 1) & (openable > 0)
+            np.minimum.at(prices, self.of_choice[usable], (share * layout.price)[usable])
+            self._prices[name] = prices
+        return self._prices[name]
 
 
 def _split(bins: Bins, index: int, left: IntArray, unit: FloatArray, load: _Load) -> list[Part]:
@@ -110,21 +123,19 @@ def _split(bins: Bins, index: int, left: IntArray, unit: FloatArray, load: _Load
 
 
 def _site_prices(bins: Bins, index: int, unit: FloatArray, load: _Load) -> FloatArray:
-    """What a pod of the class costs on each site: nothing in a room, infinite where it cannot stand."""
+    """What a pod of the class costs on each site in unit prices: nothing in a room, infinite where it cannot stand."""
     layout = bins.layout
-    prices = np.full(load.size, np.inf)
-    need = layout.need[index]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(need > 0, need / np.maximum(layout.offer, 0), 0.0).max(axis=1, initial=0.0)
-    usable = layout.fits[index] & (share <= 1) & (bins.openable() > 0)
-    np.minimum.at(prices, load.of_choice[usable], (share * layout.price)[usable])
-    space = bins.space(index, ignores_areas=True)[: bins.rooms]
-    held = np.bincount(load.of_room[space > 0], weights=space[space > 0], minlength=load.size)
-    missing = np.maximum(0.0, 1.0 - held / max(1.0, float(layout.count[index])))
-    can_buy = np.isfinite(prices)
-    prices[can_buy] *= missing[can_buy]
-    prices[~can_buy & (held > 0)] = 0.0
-    return np.where(np.isfinite(prices), np.round(prices / max(1e-300, float(unit[index])), 6), np.inf)
+    prices = load.prices_to_buy(layout, index, bins.openable()).copy()
+    if bins.rooms:
+        space = bins.space(index, ignores_areas=True)[: bins.rooms]
+        held = np.bincount(load.of_room[space > 0], weights=space[space > 0], minlength=load.size)
+        missing = np.maximum(0.0, 1.0 - held / max(1.0, float(layout.count[index])))
+        can_buy = np.isfinite(prices)
+        prices[can_buy] *= missing[can_buy]
+        prices[~can_buy & (held > 0)] = 0.0
+    finite = np.isfinite(prices)
+    prices[finite] = np.round(prices[finite] / max(1e-12, float(unit[index])), 6)
+    return prices
 
 
 def _amounts(layout: Layout, index: int, space: IntArray, price: FloatArray, sent: FloatArray, left: int) -> IntArray:

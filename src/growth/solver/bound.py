@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from growth.solver.knapsack import exact, fractional, priced_uppers
+from growth.solver.knapsack import MIP_NODES, exact, fractional, priced_uppers
 from growth.solver.layout import FloatArray, IntArray
 from growth.solver.stock import Stock
+from growth.solver.tabling import table_uppers
 
+_WORTH_A_TABLE = 6
 _SAFETY = 1 - 1e-5  # the linear solver's tolerances are never read as proof
 
 
@@ -38,9 +40,7 @@ def prove(stock: Stock, free: FloatArray, uppers: FloatArray, values: FloatArray
     `free` (R) is all that rooms have left.
     """
     own = limit_prices @ stock.limit_use
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(uppers <= own, 0.0, (uppers - own) / stock.price)
-    scale = max(1.0, float(ratios.max(initial=0.0)))
+    scale = max(1.0, float(_ratios(stock, uppers, own).max(initial=0.0)))
     if not np.isfinite(scale):
         return no_proof(stock)
     values, limit_prices = values / scale, limit_prices / scale
@@ -76,28 +76,56 @@ class Sharpened:
     pricings: int
 
 
-def sharpen(stock: Stock, values: FloatArray, most: FloatArray, limit_prices: FloatArray, uppers: FloatArray, pricings: int) -> Sharpened:
-    """Lower the upper bounds that stand in the way, the worst first: by the fraction, then, `pricings` times at most, exactly."""
+def sharpen(
+    stock: Stock, values: FloatArray, most: FloatArray, limit_prices: FloatArray, uppers: FloatArray, pricings: int, nodes: int = MIP_NODES
+) -> Sharpened:
+    """Lower the upper bounds that stand in the way, the worst first: by the fraction, then, `pricings` times at most, exactly.
+
+    Resource prices found for one choice are tried on all: types of one family are much alike.
+    """
     own = limit_prices @ stock.limit_use
     full = stock.price + own
     uppers, most = uppers.copy(), np.minimum(most, stock.count)
-    for choice in np.flatnonzero(uppers > full * (1 + 1e-9)):
-        relaxed = fractional(stock, int(choice), values, most)
-        fine = priced_uppers(stock.with_choices(np.array([choice])), values, most[[choice]], relaxed.resource_prices[None])
-        uppers[choice] = min(uppers[choice], float(fine[0]))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(uppers <= own, 0.0, (uppers - own) / stock.price)
-    patterns, choices, done, proven_worst = [], [], 0, 1.0 + 1e-6
-    while done < pricings and len(ratios):
-        worst = int(ratios.argmax())
-        if ratios[worst] <= proven_worst:
+    uppers = _tabled(stock, values, most, own, full, uppers)
+    is_fractional, is_exact = np.zeros(len(uppers), dtype=np.bool_), np.zeros(len(uppers), dtype=np.bool_)
+    patterns, choices, done = [], [], 0
+    while len(uppers):
+        worst = int(_ratios(stock, uppers, own).argmax())
+        if is_exact[worst] or uppers[worst] <= full[worst] * (1 + 1e-6):
             break
-        found = exact(stock, worst, values, most, float(full[worst]))
-        done += 1
+        if not is_fractional[worst]:
+            is_fractional[worst] = True
+            relaxed = fractional(stock, worst, values, most)
+            uppers = np.minimum(uppers, priced_uppers(stock, values, most, relaxed.resource_prices[None]))
+            continue
+        if done >= pricings:
+            break
+        is_exact[worst] = True
+        found = exact(stock, worst, values, most, float(full[worst]), nodes)
         uppers[worst] = min(uppers[worst], found.upper)
-        proven_worst = max(proven_worst, float((uppers[worst] - own[worst]) / stock.price[worst]))
-        ratios[worst] = 0.0
+        done += 1
         if found.pattern @ values > full[worst] * (1 + 1e-6):
             patterns.append(found.pattern)
             choices.append(worst)
     return Sharpened(uppers, np.array(patterns).reshape(len(patterns), len(values)), np.array(choices, dtype=np.int64), done)
+
+
+def _tabled(stock: Stock, values: FloatArray, most: FloatArray, own: FloatArray, full: FloatArray, uppers: FloatArray) -> FloatArray:
+    """The bounds of a table, where several choices stand in the way: first by fractions, then by what the table says of those that are left."""
+    asked = np.flatnonzero(uppers > full * (1 + 1e-6))
+    if len(asked) < _WORTH_A_TABLE:
+        return uppers
+    uppers = uppers.copy()
+    for worst in asked[np.argsort(-_ratios(stock, uppers, own)[asked], kind="stable")][:_WORTH_A_TABLE]:
+        relaxed = fractional(stock, int(worst), values, most)
+        uppers = np.minimum(uppers, priced_uppers(stock, values, most, relaxed.resource_prices[None]))
+    asked = np.flatnonzero(uppers > full * (1 + 1e-6))
+    if len(asked) >= _WORTH_A_TABLE:
+        uppers[asked] = np.minimum(uppers[asked], table_uppers(stock, values, most, asked))
+    return uppers
+
+
+def _ratios(stock: Stock, uppers: FloatArray, own: FloatArray) -> FloatArray:
+    """By how much values would have to be scaled down for each choice."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(uppers <= own, 0.0, (uppers - own) / stock.price)

@@ -20,14 +20,14 @@ from msgspec.structs import replace
 from growth.model.labels import HOSTNAME
 from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.solver.areas import everything
-from growth.solver.bound import prove
+from growth.solver.bound import prove, sharpen
 from growth.solver.drafting import lay_out
 from growth.solver.feasible import Neighbours
-from growth.solver.knapsack import exact
 from growth.solver.problem import Choice, PlacementProblem, PlacementSolution, Room
 from growth.solver.rows import rows_of
 
 _TOLERANCE = 1e-6
+_NODES = 1_000_000  # of the search for the best pattern: a checker takes its time
 _OWN_TAINTS = (SCALE_DOWN_TAINT.key, STARTUP_TAINT.key)
 
 
@@ -194,15 +194,8 @@ def _proven(problem: PlacementProblem, solution: PlacementSolution) -> float:
     stock = rows.stock
     values = np.array([min(solution.proof.values[layout.members[part.index][0]] for part in group) for group in rows.parts])
     limit_prices = np.maximum(np.array(solution.proof.limit_prices), 0.0)
-    full = stock.price + limit_prices @ stock.limit_use
     most = np.minimum(stock.most_on_node(), stock.count)
-    known: dict[bytes, float] = {}
-    uppers = np.zeros(len(stock.price))
-    for choice in np.argsort(-full, kind="stable"):
-        kind = stock.offer[choice].tobytes() + most[choice].tobytes()
-        if kind not in known or known[kind] > full[choice]:
-            known[kind] = exact(stock, int(choice), values, most, float(full[choice])).upper
-        uppers[choice] = known[kind]
+    uppers = sharpen(stock, values, most, limit_prices, np.full(len(stock.price), np.inf), len(stock.price), _NODES).uppers
     free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)
     return prove(stock, free, uppers, values, limit_prices).lower_bound
 

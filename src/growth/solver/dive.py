@@ -16,7 +16,7 @@ from growth.solver.pricing import fill_nodes
 _BOLDNESS = 0.3  # share of what is left that is fixed in one step beside the whole parts
 _LOSS = 0.05  # of a node's price that may be wasted on a cut pattern while better ones wait
 _TAIL = 0.02  # of the price: what is left then is built node by node
-_NOISE = 0.04
+_NOISE = (0.02, 0.05, 0.1, 0.2, 0.4)
 _VARIANTS = 4
 
 
@@ -25,13 +25,14 @@ def dive(generated: Generated, rounds: int, seed: int) -> Carving:
     master, stock = generated.master, generated.master.stock
     carving = Carving(stock, stock.count.copy(), stock.limit_bound.copy())
     random = np.random.default_rng(seed + 1)
+    whole_price = master.price
     for _ in range(rounds):
         if not carving.left.any() or not _round(generated, carving, random):
             break
         if carving.left.any():
             master.set_counts(carving.left, carving.limit_left)
             master.solve(after_new_patterns=False)
-            if master.price <= _TAIL * generated.price:
+            if master.price <= _TAIL * whole_price:
                 break
             _fresh_patterns(generated, carving, random)
     return carving
@@ -46,7 +47,8 @@ def _fresh_patterns(generated: Generated, carving: Carving, random: np.random.Ge
     variants = int(np.clip(16_000 // max(1, len(open_choices) * len(stock.count)), 2, 8))
     choices = np.tile(open_choices, variants)
     values = np.tile(master.values, (len(choices), 1))
-    values[len(open_choices) :] *= np.exp(_NOISE * random.standard_normal((len(choices) - len(open_choices), len(stock.count))))
+    strength = np.repeat([0.0] + [_NOISE[number % len(_NOISE)] for number in range(variants - 1)], len(open_choices))[:, None]
+    values *= np.exp(strength * random.standard_normal(values.shape))
     found = fill_nodes(stock, choices, values, np.minimum(generated.most[choices], carving.left))
     pays = found @ master.values > master.full_prices()[choices] * (1 + 1e-6)
     if master.add(found[pays], choices[pays]):
@@ -103,7 +105,8 @@ def _anew(generated: Generated, carving: Carving, choice: int, random: np.random
     """A pattern for the choice from what is left, the best of a few."""
     rows = np.flatnonzero(carving.left)
     values = np.zeros((_VARIANTS, len(carving.left)))
-    values[:, rows] = generated.master.values[rows] * np.exp(_NOISE * random.standard_normal((_VARIANTS, len(rows))))
+    strength = np.array(_NOISE[:_VARIANTS])[:, None]
+    values[:, rows] = generated.master.values[rows] * np.exp(strength * random.standard_normal((_VARIANTS, len(rows))))
     found = fill_nodes(carving.stock, np.full(_VARIANTS, choice), values, np.tile(np.minimum(generated.most[choice], carving.left), (_VARIANTS, 1)))
     best: FloatArray = found[int((found @ generated.master.values).argmax())]
     return best

@@ -198,7 +198,7 @@ class _Drafting:
         return tuple(names), numbers[:, len(self.choices) :], numbers[:, : len(self.choices)]
 
     def _spread_views(self, shapes: Sequence[PodShape], rules: Sequence[ShapeRules]) -> tuple[tuple[SpreadView, ...], ...]:
-        known: dict[tuple[object, ...], BoolArray] = {}
+        known: dict[tuple[object, ...], tuple[BoolArray, BoolArray]] = {}
         views = []
         for shape, rule in zip(shapes, rules, strict=True):
             keys = tuple(sorted({self.book.keys[spread.tally] for spread in rule.spreads} - {HOSTNAME}))
@@ -207,9 +207,9 @@ class _Drafting:
                 seen = _shape_seen_by(spread, shape)
                 if (seen, keys) not in known:
                     labelled = np.array([all(key in node.labels for key in keys) for node in self.nodes], dtype=np.bool_)
-                    known[seen, keys] = self.standing.of(seen) & labelled
-                counted = known[seen, keys]
-                found.append(SpreadView(spread, counted[len(self.choices) :], counted[: len(self.choices)]))
+                    counted = self.standing.of(seen) & labelled
+                    known[seen, keys] = counted[len(self.choices) :], counted[: len(self.choices)]
+                found.append(SpreadView(spread, *known[seen, keys]))
             views.append(tuple(found))
         return tuple(views)
 

@@ -22,7 +22,8 @@ _NODES_AT_ONCE = 24_000  # nodes × rows that one pricing round works on
 _NOISE = (0.03, 0.06, 0.12, 0.24, 0.5)  # in the logarithm of values: little for the best mixes, much for others
 _PATIENCE = 8  # rounds without progress
 _TRACE = 1e-6
-_HIGHEST = 30.0  # times its first value: beyond that, limits leave the row uncovered, and no price helps
+_HIGHEST = 30.0  # times the price of a node of its own: beyond that, limits leave the row uncovered, and no penalty helps
+_LAST_ROUNDS = 8
 _EXTRA_ROUNDS = 4
 
 
@@ -32,8 +33,8 @@ class Generated:
 
     master: Master
     most: FloatArray  # K × C
+    highest: FloatArray  # C: penalties beyond that mean that limits leave a row uncovered
     rounds: int
-    price: float
 
 
 def generate(stock: Stock, fluid: Fluid, known: tuple[FloatArray, IntArray], rounds: int, iterations: int, seed: int) -> Generated:
@@ -42,16 +43,17 @@ def generate(stock: Stock, fluid: Fluid, known: tuple[FloatArray, IntArray], rou
     master = Master(stock, fluid.values * (1 + _BOX) + 1e-9)
     master.add(*known)
     pricing = _Pricing(stock, most, seed)
+    highest = _highest(stock, fluid)
     price = master.solve(after_new_patterns=False)
     smoothing, stale, done = _SMOOTHING, 0, 0
     while done < rounds and master.iterations <= iterations and stale <= _PATIENCE:
         done += 1
         values = smoothing * fluid.values + (1 - smoothing) * master.values
         found = master.add(*pricing.patterns(values, master.values, master.full_prices()))
-        uncovered = np.flatnonzero((master.missing > _TRACE) & (master.penalties < _HIGHEST * (fluid.values + 1e-9)))
-        is_raised = len(uncovered) and (found < 5 or done % 10 == 0)
+        uncovered = np.flatnonzero((master.missing > _TRACE) & (master.penalties < highest))
+        is_raised = len(uncovered) and (found < 5 or done % 5 == 0)
         if is_raised:
-            master.raise_penalties(uncovered, 1.3)
+            master.raise_penalties(uncovered, 1.4)
         if not found and not is_raised:
             smoothing, stale = smoothing * 0.6, stale + 2
             continue
@@ -59,7 +61,29 @@ def generate(stock: Stock, fluid: Fluid, known: tuple[FloatArray, IntArray], rou
         stale = 0 if before > price * 1.0002 or is_raised else stale + 1
         if price <= fluid.price * (1 + _NEAR) and not (master.missing > _TRACE).any():
             break
-    return Generated(master, most, done, price)
+    generated = Generated(master, most, highest, done)
+    if (master.missing > _TRACE).any():
+        extend(generated, seed)
+    return generated
+
+
+def _highest(stock: Stock, fluid: Fluid) -> FloatArray:
+    """How far the penalty of each row may be raised."""
+    full = stock.price + fluid.limit_prices @ stock.limit_use
+    alone = np.where(stock.fits, full[:, None], np.inf).min(axis=0, initial=np.inf)
+    return np.where(np.isfinite(alone), _HIGHEST * (alone + fluid.values), 0.0)
+
+
+def solve_covered(master: Master, highest: FloatArray) -> float:
+    """Solve after new patterns; where a row would rather pay its penalty than be covered, the penalty is raised."""
+    price = master.solve(after_new_patterns=True)
+    for _ in range(_LAST_ROUNDS):
+        uncovered = np.flatnonzero((master.missing > _TRACE) & (master.penalties < highest))
+        if not len(uncovered):
+            break
+        master.raise_penalties(uncovered, 2.0)
+        price = master.solve(after_new_patterns=True)
+    return price
 
 
 class _Pricing:
@@ -84,10 +108,11 @@ class _Pricing:
 
 
 def extend(generated: Generated, seed: int) -> None:
-    """A few more greedy rounds after patterns were added from elsewhere."""
+    """A few more greedy rounds, with every row covered, after patterns were added from elsewhere or penalties kept rows from being covered."""
     master = generated.master
     pricing = _Pricing(master.stock, generated.most, seed)
+    solve_covered(master, generated.highest)
     for _ in range(_EXTRA_ROUNDS):
         if not master.add(*pricing.patterns(master.values, master.values, master.full_prices())):
             break
-        master.solve(after_new_patterns=True)
+        solve_covered(master, generated.highest)

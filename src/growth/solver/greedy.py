@@ -44,15 +44,23 @@ def unit_prices(layout: Layout) -> FloatArray:
     """What one pod of each class costs where it is cheapest, by its largest share of a node."""
     if not len(layout.price):
         return np.ones(len(layout.count))
-    offer = np.maximum(layout.offer, 0).astype(np.float64)
-    prices = np.full(len(layout.count), np.inf)
-    for index, need in enumerate(layout.need.astype(np.float64)):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(need > 0, need / offer, 0.0).max(axis=1)
-        usable = layout.fits[index] & (share <= 1)
-        if usable.any():
-            prices[index] = (layout.price * share)[usable].min()
-    return np.where(np.isfinite(prices), np.maximum(prices, 1e-12), 1.0)
+    known: dict[bytes, float] = {}
+    prices = np.ones(len(layout.count))
+    for index in range(len(layout.count)):
+        name = layout.need[index].tobytes() + np.packbits(layout.fits[index]).tobytes()
+        if name not in known:
+            share = largest_share(layout, index)
+            usable = layout.fits[index] & (share <= 1)
+            known[name] = max(1e-12, float((layout.price * share)[usable].min())) if usable.any() else 1.0
+        prices[index] = known[name]
+    return prices
+
+
+def largest_share(layout: Layout, index: int) -> FloatArray:
+    """The largest share of any resource that one pod of the class takes of each choice."""
+    asked = np.flatnonzero(layout.need[index])
+    with np.errstate(divide="ignore"):
+        return np.asarray((layout.need[index, asked] / np.maximum(layout.offer[:, asked], 0)).max(axis=1))
 
 
 def placing_order(layout: Layout, unit: FloatArray) -> list[int]:

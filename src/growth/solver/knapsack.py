@@ -20,7 +20,7 @@ from growth.solver.standing import BoolArray
 from growth.solver.stock import BOUNDLESS, Stock
 
 _MIP_GAP = 5e-4
-_MIP_NODES = 2_000
+MIP_NODES = 2_000  # of the search tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def fractional(stock: Stock, choice: int, values: FloatArray, most: FloatArray) 
     return Fractional(-float(solver.getInfo().objective_function_value), np.maximum(-duals, 0.0) / scale)
 
 
-def exact(stock: Stock, choice: int, values: FloatArray, most: FloatArray, enough: float) -> Exact:
+def exact(stock: Stock, choice: int, values: FloatArray, most: FloatArray, enough: float, nodes: int = MIP_NODES) -> Exact:
     """The best pattern of one node, as far as it is worth more than `enough`."""
     relaxed = fractional(stock, choice, values, most)
     nothing = np.zeros(len(values))
@@ -91,7 +91,7 @@ def exact(stock: Stock, choice: int, values: FloatArray, most: FloatArray, enoug
     if not len(rows):
         return Exact(enough, nothing)
     solver = quiet_solver()
-    for name, value in (("mip_rel_gap", _MIP_GAP), ("mip_heuristic_effort", 0.0), ("mip_max_nodes", _MIP_NODES)):
+    for name, value in (("mip_rel_gap", _MIP_GAP), ("mip_heuristic_effort", 0.0), ("mip_max_nodes", nodes)):
         solver.setOptionValue(name, value)
     program = _program(stock, choice, values, usable, rows)
     program.integrality_ = [highspy.HighsVarType.kInteger] * len(rows)

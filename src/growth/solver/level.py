@@ -6,6 +6,8 @@ than their spread allows. Those pods are taken back, whatever order a scheduler 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from growth.solver.bins import Bins
@@ -21,21 +23,49 @@ def take_back_excess(bins: Bins) -> IntArray:
     changed = bool(concerned)
     while changed:
         before = int(taken.sum())
+        uneven, holders = _Uneven(bins), _holders(bins)
         for index in reversed(concerned):
             for view in layout.spreads[index]:
-                taken[index] += _take_back(bins, index, view)
-            taken[index] += _take_lonely(bins, index)
+                if uneven.may_be(view):
+                    taken[index] += _take_back(bins, index, view, holders.get(index, ()))
+            if layout.rules[index].affinity:
+                taken[index] += _take_lonely(bins, index, holders.get(index, ()))
         changed = int(taken.sum()) > before
     return taken
 
 
-def _take_back(bins: Bins, index: int, view: SpreadView) -> int:
+def _holders(bins: Bins) -> dict[int, list[int]]:
+    """For each class the bins that hold it, the last first."""
+    found: dict[int, list[int]] = {}
+    for number in reversed(range(bins.size)):
+        for index in bins.contents[number]:
+            found.setdefault(index, []).append(number)
+    return found
+
+
+class _Uneven:
+    """Which spreads are worth a look: those whose fullest domain is too far above the emptiest."""
+
+    def __init__(self, bins: Bins) -> None:
+        self._bins = bins
+        self._known: dict[tuple[int, int, int], bool] = {}
+
+    def may_be(self, view: SpreadView) -> bool:
+        key = (view.rule.tally, view.rule.max_skew, id(view.choices))
+        if key not in self._known:
+            domain, counts, emptiest = _counts(self._bins, view)
+            inside = domain >= 0
+            self._known[key] = bool((counts[domain[inside]] - emptiest[inside] > view.rule.max_skew).any())
+        return self._known[key]
+
+
+def _take_back(bins: Bins, index: int, view: SpreadView, holders: Sequence[int]) -> int:
     """Pods of a class that stand where its spread does not let them."""
     layout, tally = bins.layout, view.rule.tally
     domain, counts, emptiest = _counts(bins, view)
     counts_here = tally in layout.rules[index].adds
     removed = 0
-    for number in reversed(range(bins.size)):
+    for number in holders:
         held = bins.contents[number].get(index, 0)
         if held and domain[number] >= 0:
             excess = int(counts[domain[number]] - emptiest[number]) - view.rule.max_skew
@@ -64,22 +94,25 @@ def _counts(bins: Bins, view: SpreadView) -> tuple[IntArray, IntArray, IntArray]
 
 
 def _is_bought(bins: Bins) -> BoolArray:
-    return np.array([number < bins.rooms or bool(bins.contents[number]) for number in range(bins.size)], dtype=np.bool_)
+    bought = np.array([bool(content) for content in bins.contents], dtype=np.bool_)
+    bought[: bins.rooms] = True
+    return bought
 
 
 def _fewest(counts: IntArray, view: SpreadView) -> int:
     return int(counts.min()) if len(counts) and len(counts) >= view.rule.min_domains else 0
 
 
-def _take_lonely(bins: Bins, index: int) -> int:
+def _take_lonely(bins: Bins, index: int, holders: Sequence[int]) -> int:
     """Pods of a class that must be near others, where no others are."""
     layout, removed = bins.layout, 0
     for tally in layout.rules[index].affinity:
         key = int(layout.tally_key[tally])
-        for number in range(bins.size):
+        around = bins.area_count(tally) if key >= 0 else np.zeros(0, dtype=np.int64)
+        for number in holders:
             held = bins.contents[number].get(index, 0)
             if held:
-                near = bins.tally[number, tally] if key < 0 else bins.area_count(tally)[bins.domain[key, number]]
+                near = bins.tally[number, tally] if key < 0 else around[bins.domain[key, number]]
                 if near <= 0:
                     bins.take_out(index, number, held)
                     removed += held

@@ -7,7 +7,6 @@ tried, those of the fluid program and those of the pattern program; the better p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from growth.solver.bins import Bins
 from growth.solver.bound import Proof, no_proof, prove, sharpen
 from growth.solver.knapsack import priced_uppers
 from growth.solver.layout import FloatArray, IntArray
-from growth.solver.packing import Packed
+from growth.solver.packing import Lesson
 from growth.solver.rows import Rows, rows_of
 from growth.solver.selection import Selected, select
 from growth.solver.stock import Stock
@@ -25,33 +24,25 @@ _EXACT_ROWS = 64
 _PRICINGS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """One pass of the pattern stages: what was packed, and how."""
-
-    rows: Rows
-    selected: Selected
-    packed: Packed
-
-
-def prove_bound(bins: Bins, placed: IntArray, packings: Sequence[Packing], unit: FloatArray, dear: float) -> tuple[Proof, FloatArray]:
+def prove_bound(bins: Bins, placed: IntArray, lessons: Sequence[Lesson], unit: FloatArray, dear: float) -> tuple[Proof, FloatArray]:
     """The proof, and the values of classes in it."""
     layout = bins.layout
     parts = everything(layout, placed)
     rows = rows_of(layout, parts, layout.limit_bound, with_spreads=False)
     stock = rows.stock
     free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)
-    same = next((packing for packing in packings if _is_same(packing.rows.stock, stock)), None)
+    same = next((lesson for lesson in lessons if _is_same(lesson.rows.stock, stock)), None)
     selected = same.selected if same is not None else select(stock, unit[[group[0].index for group in rows.parts]] * dear, free)
     if not len(selected.choices):
         return no_proof(stock), np.zeros(len(layout.count))
     values = _within_reason(stock, selected.fluid.values, selected.fluid.limit_prices)
-    proof = prove(stock, free, _uppers(stock, selected, values, selected.fluid.limit_prices, None), values, selected.fluid.limit_prices)
-    for packing in packings:
-        values = packing.packed.values if packing is same else _values_for(rows, packing.rows, packing.packed.values, selected.fluid.values, len(layout.count))
-        values = _within_reason(stock, values, packing.packed.limit_prices)
-        uppers = _uppers(stock, selected, values, packing.packed.limit_prices, packing.packed.uppers if packing is same else None)
-        found = prove(stock, free, uppers, values, packing.packed.limit_prices)
+    proof = prove(stock, free, _uppers(stock, selected, values, selected.fluid.limit_prices, None, 0), values, selected.fluid.limit_prices)
+    for lesson in lessons:
+        values = lesson.values if lesson is same else _values_for(rows, lesson.rows, lesson.values, selected.fluid.values, len(layout.count))
+        values = _within_reason(stock, values, lesson.limit_prices)
+        pricings = _PRICINGS if (same is None or lesson is same) and len(stock.count) <= _EXACT_ROWS else 0
+        uppers = _uppers(stock, selected, values, lesson.limit_prices, lesson.uppers if lesson is same else None, pricings)
+        found = prove(stock, free, uppers, values, lesson.limit_prices)
         proof = found if found.lower_bound > proof.lower_bound else proof
     of_class = np.zeros(len(layout.count))
     for row, group in enumerate(rows.parts):
@@ -88,11 +79,10 @@ def _within_reason(stock: Stock, values: FloatArray, limit_prices: FloatArray) -
     return np.where(np.isfinite(alone), np.minimum(values, alone), 0.0)
 
 
-def _uppers(stock: Stock, selected: Selected, values: FloatArray, limit_prices: FloatArray, known: FloatArray | None) -> FloatArray:
+def _uppers(stock: Stock, selected: Selected, values: FloatArray, limit_prices: FloatArray, known: FloatArray | None, pricings: int) -> FloatArray:
     uppers = priced_uppers(stock, values, np.minimum(selected.most, stock.count), selected.fluid.resource_prices)
     if known is not None:
         uppers[selected.choices] = np.minimum(uppers[selected.choices], known)
-    pricings = _PRICINGS if len(stock.count) <= _EXACT_ROWS else 0
     return _spread_over_twins(stock, selected, values, uppers, limit_prices, pricings)
 
 

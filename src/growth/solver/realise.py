@@ -6,7 +6,7 @@ find no such node are handed back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from growth.solver.packing import Packed
 from growth.solver.rows import Rows
 from growth.solver.rulebook import ShapeRules
 from growth.solver.stock import BOUNDLESS
+
+_MOST_SWAPS_TRIED = 400
 
 
 def into_bins(bins: Bins, parts: Sequence[Part]) -> list[Part]:
@@ -52,23 +54,94 @@ def _into_bins(bins: Bins, part: Part) -> Part:
 def open_nodes(bins: Bins, rows: Rows, packed: Packed) -> list[Part]:
     """Open the packed nodes and put pods onto them; returns the parts that are left."""
     hands = [_Hand(bins.layout, parts) for parts in rows.parts]
+    nodes: list[_Node] = []
     for pattern, choice, times in zip(packed.patterns, packed.choices, packed.times, strict=True):
         content = [(int(row), int(pattern[row])) for row in np.flatnonzero(pattern)]
-        for _ in range(int(times)):
-            _open_node(bins, hands, int(choice), content)
+        is_plain = all(hands[row].is_plain for row, _ in content)
+        nodes.extend(_fill(bins.layout, hands, int(choice), content, is_plain) for _ in range(int(times)))
+    _swap_into_holes(nodes, hands)
+    for node in nodes:
+        if node.held:
+            number = bins.open(node.choice)
+            for index, count in sorted(node.by_class().items()):
+                bins.put(index, number, count)
     return [part for hand in hands for part in hand.left()]
 
 
-def _open_node(bins: Bins, hands: Sequence[_Hand], choice: int, content: list[tuple[int, int]]) -> None:
-    state = _NodeState(bins.layout, choice) if any(not hands[row].is_plain for row, _ in content) else None
-    taken: dict[int, int] = {}
+class _Node:
+    """A node to be opened: how many of which class of which row, and what its rows still miss."""
+
+    __slots__ = ("choice", "held", "holes", "state")
+
+    def __init__(self, choice: int, state: _NodeState | None) -> None:
+        self.choice = choice
+        self.state = state
+        self.held: dict[tuple[int, int], int] = {}
+        self.holes: dict[int, int] = {}
+
+    def put(self, row: int, index: int, count: int) -> None:
+        self.held[row, index] = self.held.get((row, index), 0) + count
+        if self.state is not None:
+            self.state.add(index, count)
+
+    def take_out(self, row: int, index: int) -> None:
+        self.held[row, index] -= 1
+        if not self.held[row, index]:
+            del self.held[row, index]
+        if self.state is not None:
+            self.state = self.state.anew(self.by_class())
+
+    def by_class(self) -> dict[int, int]:
+        counts: dict[int, int] = {}
+        for (_, index), count in self.held.items():
+            counts[index] = counts.get(index, 0) + count
+        return counts
+
+
+def _fill(layout: Layout, hands: Sequence[_Hand], choice: int, content: list[tuple[int, int]], is_plain: bool) -> _Node:
+    node = _Node(choice, None if is_plain else _NodeState(layout, choice))
     for row, count in content:
-        for index, amount in hands[row].deal(count, state):
-            taken[index] = taken.get(index, 0) + amount
-    if taken:
-        number = bins.open(choice)
-        for index, amount in sorted(taken.items()):
-            bins.put(index, number, amount)
+        missing = count
+        for index, amount in hands[row].deal(count, node.state):
+            node.put(row, index, amount)
+            missing -= amount
+        if missing:
+            node.holes[row] = missing
+    return node
+
+
+def _swap_into_holes(nodes: Sequence[_Node], hands: Sequence[_Hand]) -> None:
+    """A pod that agrees with no node that misses one changes places with an equal of its row that does."""
+    holding: dict[int, list[_Node]] = {}
+    wanting = [node for node in nodes if any(hands[row].has_left() for row in node.holes)]
+    if not wanting:
+        return
+    for node in nodes:
+        for row in {row for row, _ in node.held}:
+            holding.setdefault(row, []).append(node)
+    for node in wanting:
+        for row in list(node.holes):
+            while node.holes[row] and hands[row].has_left() and _swap(node, row, hands[row], holding.get(row, [])):
+                node.holes[row] -= 1
+
+
+def _swap(node: _Node, row: int, hand: _Hand, others: Sequence[_Node]) -> bool:
+    tried = 0
+    for waiting in hand.classes_left():
+        for other in others:
+            if other is node or other.state is None or node.state is None:
+                continue
+            tried += 1
+            if tried > _MOST_SWAPS_TRIED:
+                return False
+            for moving in [index for held_row, index in other.held if held_row == row and index != waiting]:
+                if node.state.space(moving) >= 1 and other.state.anew(other.by_class(), without=moving).space(waiting) >= 1:
+                    other.take_out(row, moving)
+                    other.put(row, waiting, 1)
+                    node.put(row, moving, 1)
+                    hand.take(waiting)
+                    return True
+    return False
 
 
 class _Hand:
@@ -99,6 +172,18 @@ class _Hand:
         self._order = [number for number in self._order if self._left[number]]
         return dealt
 
+    def has_left(self) -> bool:
+        return bool(self._order)
+
+    def classes_left(self) -> list[int]:
+        return list(dict.fromkeys(self._parts[number].index for number in self._order))
+
+    def take(self, index: int) -> None:
+        """One pod of the class, put somewhere by others."""
+        number = next(number for number in self._order if self._parts[number].index == index)
+        self._left[number] -= 1
+        self._order = [number for number in self._order if self._left[number]]
+
     def left(self) -> list[Part]:
         remaining = zip(self._parts, self._left, strict=True)
         return [Part(part.index, count, part.choices, part.rooms, part.is_settled) for part, count in remaining if count]
@@ -108,7 +193,7 @@ class _NodeState:
     """Tallies of one node as it is filled. A spread bounds its tally as on a node beside an empty one: that holds whatever comes."""
 
     def __init__(self, layout: Layout, choice: int) -> None:
-        self._layout = layout
+        self._layout, self._choice = layout, choice
         self._tally: dict[int, int] = {}
         self._bound: dict[int, float] = {}
         for rules in layout.daemons[choice]:
@@ -125,6 +210,15 @@ class _NodeState:
             bound = min(self._bound.get(tally, BOUNDLESS), limits.get(tally, BOUNDLESS))
             space = min(space, bound - self._tally.get(tally, 0))
         return int(max(space, 0))
+
+    def anew(self, content: Mapping[int, int], without: int | None = None) -> _NodeState:
+        """The state of a node with this content, less one pod of a class."""
+        state = _NodeState(self._layout, self._choice)
+        for index, count in content.items():
+            kept = count - (index == without)
+            if kept:
+                state.add(index, kept)
+        return state
 
     def add(self, index: int, count: int) -> None:
         self._count(self._layout.rules[index], count, _limits(self._layout, index))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from growth.solver.answer import planned, price_of, write_answer, write_proof
 from growth.solver.areas import Part, split_by_areas
@@ -24,9 +25,10 @@ from growth.solver.drafting import lay_out
 from growth.solver.greedy import place_all, unit_prices
 from growth.solver.layout import FloatArray, IntArray, Layout
 from growth.solver.level import take_back_excess
-from growth.solver.packing import pack
+from growth.solver.lifting import lift, without_areas
+from growth.solver.packing import Lesson, carve, learn, no_patterns
 from growth.solver.problem import PlacementProblem, PlacementSolution, Stage
-from growth.solver.proving import Packing, prove_bound
+from growth.solver.proving import prove_bound
 from growth.solver.realise import counts_of, into_bins, open_nodes
 from growth.solver.rows import rows_of
 from growth.solver.selection import select
@@ -34,6 +36,7 @@ from growth.solver.standing import BoolArray
 from growth.solver.together import place_together, sticks_together
 
 _DEAR = 1_000.0  # how many times its price a pod is worth: nothing but a limit leaves it out
+_FEW_PODS = 500
 _GOOD_ENOUGH = 0.03  # above the bound: nearer than that, the greedy need not be asked for comparison
 
 
@@ -44,7 +47,8 @@ class Attempt:
     bins: Bins
     left_over: IntArray
     stages: tuple[Stage, ...]
-    packings: tuple[Packing, ...] = ()
+    lessons: tuple[Lesson, ...] = ()
+    expected: float = 0.0  # what the programs over patterns cost: about the best there is
 
     def rank(self) -> tuple[object, ...]:
         """The less important a pod, the sooner it may be left over; then what the least preferred nodes cost, and so on up to the most preferred."""
@@ -64,16 +68,22 @@ def solve(problem: PlacementProblem) -> PlacementSolution:
         return PlacementSolution("NoDemands")
     unit = unit_prices(layout)
     best = _by_patterns(layout, unit, is_staged=False)
-    proof, values = prove_bound(best.bins, layout.count - best.left_over, best.packings, unit, _DEAR)
-    if best.left_over.any() or price_of(best.bins) > proof.lower_bound * (1 + _GOOD_ENOUGH):
+    proof, values = prove_bound(best.bins, layout.count - best.left_over, best.lessons, unit, _DEAR)
+    if best.left_over.any() or price_of(best.bins) > _enough(best, proof.lower_bound):
         others = [_by_greedy(layout)]
         if best.left_over.any() and _kinds(layout).max():
             others.append(_by_patterns(layout, unit, is_staged=True))
         better = min(others, key=Attempt.rank)
         if better.rank() < best.rank():
-            best = Attempt(better.bins, better.left_over, best.stages + better.stages, best.packings + better.packings)
-            proof, values = prove_bound(best.bins, layout.count - best.left_over, best.packings, unit, _DEAR)
+            best = Attempt(better.bins, better.left_over, best.stages + better.stages, best.lessons + better.lessons)
+            proof, values = prove_bound(best.bins, layout.count - best.left_over, best.lessons, unit, _DEAR)
     return write_answer(best.bins, best.left_over, write_proof(layout, values, proof.limit_prices), proof.lower_bound, best.stages)
+
+
+def _enough(attempt: Attempt, lower_bound: float) -> float:
+    """A price that the greedy need not be asked to beat. For many pods the programs over patterns say it as well as a bound does."""
+    is_large = attempt.bins.layout.count.sum() > _FEW_PODS
+    return (1 + _GOOD_ENOUGH) * max(lower_bound, attempt.expected if is_large else 0.0)
 
 
 def _kinds(layout: Layout) -> IntArray:
@@ -88,7 +98,8 @@ def _by_patterns(layout: Layout, unit: FloatArray, is_staged: bool) -> Attempt:
     bins = Bins(layout)
     kinds = _kinds(layout) if is_staged else np.zeros(len(layout.count), dtype=np.int64)
     stages: list[Stage] = []
-    packings: list[Packing] = []
+    lessons: list[Lesson] = []
+    expected = 0.0
     left_over = np.zeros(len(layout.count), dtype=np.int64)
     for kind in range(int(kinds.max()) + 1):
         wanted = np.where(kinds == kind, layout.count, 0)
@@ -96,33 +107,42 @@ def _by_patterns(layout: Layout, unit: FloatArray, is_staged: bool) -> Attempt:
         remaining[[index for index in np.flatnonzero(remaining) if sticks_together(layout, int(index))]] = 0
         parts = into_bins(bins, split_by_areas(bins, remaining, unit))
         stages.append(Stage("rooms", price_of(bins), f"{int((wanted - counts_of(parts, len(wanted))).sum())} of {int(wanted.sum())} pods"))
-        packings += _pack_levels(bins, parts, unit, stages)
+        learnt, planned_price = _pack_levels(bins, parts, unit, stages)
+        lessons += learnt
+        expected += planned_price
         missing = wanted - np.where(kinds == kind, placed_in(bins), 0)
         left_over += _place_rest(bins, missing)
         stages.append(Stage("rest", price_of(bins), f"{int(missing.sum())} pods"))
-    return Attempt(bins, left_over, tuple(stages), tuple(packings))
+    return Attempt(bins, left_over, tuple(stages), tuple(lessons), expected)
 
 
-def _pack_levels(bins: Bins, parts: list[Part], unit: FloatArray, stages: list[Stage]) -> list[Packing]:
-    """Nodes for parts, level by level. Who can only use a low level comes first: what its nodes have left is there for the others."""
+def _pack_levels(bins: Bins, parts: list[Part], unit: FloatArray, stages: list[Stage]) -> tuple[list[Lesson], float]:
+    """Nodes for parts, level by level. Who can only use a low level comes first: what its nodes have left is there for the others.
+
+    Returns what was learnt, and what the programs over patterns cost in sum.
+    """
     layout = bins.layout
     levels = int(layout.level.max(initial=0)) + 1
-    packings: list[Packing] = []
+    lessons: list[Lesson] = []
+    expected = 0.0
 
     def pack_on(level: int, chosen: list[Part]) -> list[Part]:
+        nonlocal expected
         left = into_bins(bins, chosen) if bins.size > bins.rooms else chosen
-        found = _pack_parts(bins, left, layout.level == level, unit) if left else None
-        if found is None:
+        learnt = _learn(bins, left, layout.level == level, unit) if left else []
+        if not learnt:
             return left
-        packings.append(found)
-        stages.append(Stage("patterns", found.packed.price, found.packed.detail))
-        return _as_before(open_nodes(bins, found.rows, found.packed), left)
+        lessons.extend(learnt)
+        expected += learnt[-1].price
+        packed = carve(learnt[-1], layout.problem.budget)
+        stages.append(Stage("patterns", packed.price, "; ".join(lesson.detail for lesson in learnt)))
+        return _as_before(open_nodes(bins, learnt[-1].rows, packed), left)
 
     best = [_best_level(layout, part) for part in parts]
     left = [part for level in reversed(range(levels)) for part in pack_on(level, [part for part, own in zip(parts, best, strict=True) if own == level])]
     for level in range(1, levels):  # limits may have used up the better levels
         left = pack_on(level, left)
-    return packings
+    return lessons, expected
 
 
 def _best_level(layout: Layout, part: Part) -> int:
@@ -152,15 +172,22 @@ def _by_greedy(layout: Layout) -> Attempt:
     return Attempt(bins, left_over, (Stage("greedy", price_of(bins)),))
 
 
-def _pack_parts(bins: Bins, parts: list[Part], allowed: BoolArray, unit: FloatArray) -> Packing | None:
-    """Nodes of allowed choices for these parts."""
+def _learn(bins: Bins, parts: list[Part], allowed: BoolArray, unit: FloatArray) -> list[Lesson]:
+    """Lessons about these parts on allowed choices; the last one is about the parts as they are, zones and all."""
+    layout, budget = bins.layout, bins.layout.problem.budget
     parts = [Part(part.index, part.count, part.choices & allowed, part.rooms, part.is_settled) for part in parts]
-    rows = rows_of(bins.layout, parts, bins.limit_left)
+    open_parts = without_areas(layout, parts, allowed)
+    rows = rows_of(layout, open_parts, bins.limit_left)
     selected = select(rows.stock, unit[[group[0].index for group in rows.parts]] * _DEAR)
     if not len(selected.choices):
-        return None
-    known = np.zeros((0, len(rows.stock.count))), np.zeros(0, dtype=np.int64)
-    return Packing(rows, selected, pack(rows.stock, selected, known, bins.layout.problem.budget))
+        return []
+    lesson = learn(rows, selected, no_patterns(rows), budget)
+    if not any(part.is_settled for part in parts):
+        return [lesson]
+    zoned = rows_of(layout, parts, bins.limit_left)
+    lifted, known = lift(lesson, zoned, len(layout.count))
+    few = replace(budget, pricing_rounds=budget.pricing_rounds // 4)  # most is known already
+    return [lesson, learn(zoned, lifted, known, few)] if len(lifted.choices) else []
 
 
 def placed_in(bins: Bins) -> IntArray:
