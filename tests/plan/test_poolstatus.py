@@ -164,3 +164,13 @@ def test_ruling_16_a_pool_that_orphans_its_nodes_goes_without_them_but_not_witho
     going = pool("default", deleted_at=NOW - 60, annotations={"growth.dev/orphan-nodes": "true"})
     assert holds(world(pools=[going], nodes=[node(NAME, of=SMALL)], machines=[machine(NAME, SMALL)])) == [False]
     assert holds(world(pools=[going], nodes=[node(NAME, of=SMALL)], requests=[request(NAME, SMALL, "Provisioning")])) == []
+
+
+def test_a_type_that_is_not_sold_for_long_is_a_condition_that_says_until_when() -> None:
+    ending = replace(SMALL, sold_until=1_800_000_000.0)
+    status = status_of(world(pools=[pool()], offerings=[ending, replace(ending, location="elsewhere", sold_until=1_700_000_000.0)]))
+    assert (told(status, "Deprecated").status, told(status, "Deprecated").message) == (
+        "True",
+        f"sold no longer than: {SMALL.server_type} until 2027-01-15T08:00:00Z",
+    )
+    assert "Deprecated" not in conditions(status_of(world(pools=[pool()], offerings=[SMALL])))

@@ -27,6 +27,7 @@ class Offering(Struct, frozen=True, gc=False):
     labels: Labels = NO_LABELS  # of the node it becomes: instance type, zone, region, arch, os
     is_available: bool = True  # in stock, as far as the provider says
     bills_started_hours: bool = False
+    sold_until: float | None = None  # the provider has announced that it will not be sold after that
 
     @property
     def zone(self) -> str:

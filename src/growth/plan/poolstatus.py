@@ -4,6 +4,7 @@
 | --- | --- |
 | Ready | the pool can buy: something it lists is sold, its limits can be read, it is neither paused nor going |
 | UnknownServerType | a type it lists is not sold here; the rest of the pool works |
+| Deprecated (only then) | a type it lists is not sold for long, or any more: from when on |
 | LimitReached | a limit lets not even the smallest of its offerings be bought |
 | AllUnmet | everything it lists is Unmet or out of stock |
 | Paused | its annotation, or the global switch, stops buying and deleting |
@@ -163,12 +164,24 @@ class _View:
             self._condition("LimitReached", bool(limited), "LimitReached" if limited else "WithinLimits", limited),
             self._condition("AllUnmet", bool(unmet), "AllUnmet" if unmet else "ForSale", unmet),
             self._condition("Paused", bool(paused), "Paused" if paused else "Active", paused),
+            *self._deprecated(),
         )
 
     def _unknown_types(self) -> list[str]:
         """Only a catalogue that has been read can lack something."""
         sold = {each.server_type.lower() for each in self.snapshot.offerings}
         return [choice.name for choice in self.pool.spec.server_types if choice.name.lower() not in sold] if sold else []
+
+    def _deprecated(self) -> tuple[Condition, ...]:
+        """In words that stay the same while time passes: a status is written only when it says something new."""
+        ends: dict[str, float] = {}
+        for each in self.offerings:
+            if each.sold_until is not None:
+                ends[each.server_type] = max(each.sold_until, ends.get(each.server_type, 0.0))
+        if not ends:
+            return ()
+        words = ", ".join(f"{name} until {format_instant(ends[name])}" for name in sorted(ends))
+        return (self._condition("Deprecated", True, "SoldUntil", f"sold no longer than: {words}"),)
 
     def _condition(self, kind: str, holds: bool, reason: str, message: str) -> Condition:
         """Its time changes only when its status does."""

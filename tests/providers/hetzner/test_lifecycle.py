@@ -81,6 +81,8 @@ def test_an_unknown_type_is_a_condition_and_the_rest_of_the_pool_works() -> None
         [pool] = town.cluster.objects("NodePool")
         unknown = next(condition for condition in pool["status"]["conditions"] if condition["type"] == "UnknownServerType")
         assert (unknown["status"], unknown["message"]) == ("True", "not sold here: CX31, GEX44")
+        deprecated = next(condition for condition in pool["status"]["conditions"] if condition["type"] == "Deprecated")
+        assert (deprecated["status"], deprecated["message"]) == ("True", "sold no longer than: CX32 until 2025-12-31T00:00:00Z")
         states = {offering["name"]: offering["state"] for offering in pool["status"]["offerings"]}
         assert states == {"hetzner-cx32": "Unavailable", "hetzner-cx33": "Available"}
 

@@ -29,6 +29,8 @@ PAGE: Final = 50
 _PRICES_SECONDS: Final = 3600.0
 _LATEST_SECONDS: Final = 3600.0  # how long the last catalogue serves while no new one can be had
 
+_FAR_AWAY: Final = 4102444800.0  # 2100: a date that cannot be read ends nothing
+
 _ARCHITECTURES: Final = {"x86": "amd64", "arm": "arm64"}
 # What Hetzner's cloud controller writes as zone; it no longer comes from the API. Other locations are their own zone.
 _ZONES: Final = {"fsn1": "fsn1-dc14", "nbg1": "nbg1-dc3", "hel1": "hel1-dc2", "ash": "ash-dc1", "hil": "hil-dc1", "sin": "sin-dc1"}
@@ -114,6 +116,7 @@ class HetznerCatalogue:
                 labels=self._labels(each, price.location),
                 is_available=_is_available(each, places.get(price.location), now),
                 bills_started_hours=True,
+                sold_until=_sold_until(each, places.get(price.location)),
             )
 
     def _labels(self, each: ServerType, location: str) -> Labels:
@@ -137,17 +140,20 @@ def estimated(each: ServerType, reserved: Reserved) -> Resources:
 
 
 def _is_available(each: ServerType, place: SoldHere | None, now: float) -> bool:
-    if place is not None and not place.available:
-        return False
+    until = _sold_until(each, place)
+    return (place is None or place.available) and (until is None or until > now)
+
+
+def _sold_until(each: ServerType, place: SoldHere | None) -> float | None:
     ends = place.deprecation if place is not None and place.deprecation is not None else each.deprecation
-    return ends is None or _ends_at(ends) > now
+    return None if ends is None else _ends_at(ends)
 
 
 def _ends_at(deprecation: Deprecation) -> float:
     try:
         return parse_instant(deprecation.unavailable_after)
     except InstantError:
-        return float("inf")
+        return _FAR_AWAY
 
 
 def _end_in_words(each: ServerType, now: float) -> str:
