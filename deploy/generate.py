@@ -25,7 +25,7 @@ from deploy.settings_page import settings_page
 from deploy.values_schema import values_schema
 from growth.controllers.configuration import Configuration
 from growth.controllers.role import lease_rights, rights, rules
-from growth.kube.crds import definitions, file_name, file_text
+from growth.kube.crds import file_name, file_text, installed
 from growth.kube.crds_buffer import buffer_definition
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,7 +35,7 @@ CHART = Path("deploy/chart")
 def generated() -> Mapping[Path, str]:
     """The text of each generated file, by its path from the root."""
     return {
-        **{folder / file_name(definition): file_text(definition) for definition in definitions() for folder in (Path("deploy/crds"), CHART / "generated/crds")},
+        **{folder / file_name(definition): file_text(definition) for definition in installed() for folder in (Path("deploy/crds"), CHART / "generated/crds")},
         **{CHART / f"generated/rules-{provider}.yaml": _rules(provider) for provider in providers()},
         **{path: file_text(buffer_definition()) for path in (Path("deploy/crds/optional/capacitybuffers.yaml"), CHART / "generated/capacitybuffers.yaml")},
         CHART / "generated/dashboard.json": _json(dashboard()),

@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from growth.controllers.configuration import SECTIONS, Configuration
-from growth.model.settings import Settings
+from growth.model.settings import Settings, WarmPoolSettings
+from growth.model.warmpool import WarmPoolKind
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
 
 INTRODUCTION = """# Settings
@@ -45,10 +46,23 @@ Under `hetzner`, in the file only; [Hetzner in ten minutes](../guides/hetzner.md
 """
 
 
+OF_WARM_POOLS = """
+## Warm pools
+
+How PoolAutoscalers are served, for all of them; [Keep a pool warm](../guides/warm-pools.md) shows them at work.
+"""
+
+
 def settings_page() -> str:
     top = _table(("setting", "environment", "default", "bounds", "meaning"), list(_top_rows()))
     plans = _table(("setting", "default", "bounds", "meaning"), list(_rows(Settings)))
-    return f"{INTRODUCTION}\n## growth itself\n\n{top}{OF_PLANS}\n{plans}{_hetzner()}"
+    return f"{INTRODUCTION}\n## growth itself\n\n{top}{OF_PLANS}\n{plans}{_warm_pools()}{_hetzner()}"
+
+
+def _warm_pools() -> str:
+    header = ("setting", "default", "bounds", "meaning")
+    parts = (("plans.warmPools", WarmPoolSettings), ("each of plans.warmPools.kinds", WarmPoolKind))
+    return OF_WARM_POOLS + "".join(f"\n### {name}\n\n{_table(header, list(_rows(part)))}" for name, part in parts)
 
 
 def _hetzner() -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from growth.controllers.doctor import Finding
 from growth.kube.client import Client
-from growth.kube.crds import definitions
+from growth.kube.crds import KINDS, definitions
 from growth.providers.contract import Provider, ProviderError
 from growth.providers.registry import open_provider
 from growth.runtime import Runtime
@@ -28,7 +28,7 @@ def refusal(code: int, reason: str) -> tuple[int, Json]:
 
 def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
     findings = examined()
-    assert [finding.state for finding in findings] == ["ok"] * 8
+    assert [finding.state for finding in findings] == ["ok"] * (5 + len(KINDS))
     assert [finding.what for finding in findings if finding.check in ("API server", "provider", "pools")] == [
         "it answers, version v1.36.3",
         "kwok offers 8 server types in 3 locations; 0 machines are ours",
@@ -78,7 +78,7 @@ def test_missing_kinds_are_named_with_the_command_that_installs_them() -> None:
         clinic.answers["/nodepools"] = refusal(404, "NotFound")
 
     findings = examined(remove)
-    assert [finding.state for finding in about("kinds", findings)] == ["failed"] * 3
+    assert [finding.state for finding in about("kinds", findings)] == ["failed"] * len(KINDS)
     assert "nodepools.growth.dev is not served in v1alpha1" in about("kinds", findings)[0].what
     assert "growth crds | kubectl apply" in about("kinds", findings)[0].advice
     assert only("pools", findings).state == "failed"  # it could not be checked, and says so
@@ -110,7 +110,7 @@ def test_under_the_least_role_kinds_are_known_by_discovery_alone() -> None:
             clinic.answers[f"/{definition['metadata']['name']}"] = refusal(403, "Forbidden")
 
     kinds = about("kinds", examined(forbid))
-    assert [finding.state for finding in kinds] == ["ok"] * 3
+    assert [finding.state for finding in kinds] == ["ok"] * len(KINDS)
     assert all("was not compared" in finding.what for finding in kinds)
 
 

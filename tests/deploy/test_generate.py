@@ -47,7 +47,8 @@ def test_the_chart_carries_the_very_definitions_of_deploy_crds() -> None:
 
 def test_every_setting_is_on_the_page_with_its_meaning() -> None:
     page = generated()[Path("docs/reference/settings.md")]
-    fields = [field for part in (Configuration, Settings, WarmPoolSettings, WarmPoolKind, HetznerSettings, Reserved, Launch) for field in msgspec.structs.fields(part)]
+    parts = (Configuration, Settings, WarmPoolSettings, WarmPoolKind, HetznerSettings, Reserved, Launch)
+    fields = [field for part in parts for field in msgspec.structs.fields(part)]
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
     assert sorted(rows) == sorted({field.encode_name for field in fields})
     assert [name for name, row in rows.items() if not row.rstrip("| ").endswith((".", ".`"))] == []

@@ -254,6 +254,18 @@ def node_request(name: str = "web-pool-0123456789ab", version: int | str = 7, ph
     }
 
 
+def pool_autoscaler(name: str = "web", version: int | str = 7) -> Json:
+    spec = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "minReplicas": 1,
+        "maxReplicas": 9,
+        "capacityPolicy": {"targetAvailable": "50%", "tolerance": 1, "scaleDown": {"stabilizationWindowSeconds": 60}, "inUse": {"matchLabels": {"a": "b"}}},
+    }
+    metadata = {"name": name, "namespace": "web", "uid": f"uid-{name}", "resourceVersion": str(version), "generation": 2, "creationTimestamp": CREATED}
+    status = {"currentReplicas": 3, "currentCapacity": {"available": 2}, "lastScaleTime": CREATED}
+    return {"apiVersion": "growth.dev/v1alpha1", "kind": "PoolAutoscaler", "metadata": metadata, "spec": spec, "status": status}
+
+
 def node_removal_request(name: str = "node-1", version: int | str = 7) -> Json:
     return {
         "apiVersion": "growth.dev/v1alpha1",
@@ -282,4 +294,5 @@ SAMPLES: dict[str, Json] = {
     "NodePool": node_pool(),
     "NodeRequest": node_request(),
     "NodeRemovalRequest": node_removal_request(),
+    "PoolAutoscaler": pool_autoscaler(),
 }

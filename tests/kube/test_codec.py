@@ -264,6 +264,7 @@ def test_keys_are_the_names_or_namespace_and_name() -> None:
         "web",
         "web-pool-0123456789ab",
         "node-1",
+        "web/web",
     ]
     assert set(codec.kinds) == set(SAMPLES)
 

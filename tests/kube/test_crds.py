@@ -40,26 +40,35 @@ def schema_at(path: str) -> dict[str, Any]:
 
 def test_the_shipped_files_are_up_to_date() -> None:
     shipped = {path.name: path.read_text(encoding="utf-8") for path in sorted(SHIPPED.glob("*.yaml"))}
-    wanted = {crds.file_name(definition): crds.file_text(definition) for definition in crds.definitions()}
+    wanted = {crds.file_name(definition): crds.file_text(definition) for definition in crds.installed()}
     assert shipped == wanted, "run: growth crds --directory deploy/crds"
 
 
 def test_growth_crds_prints_what_kubectl_can_apply(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["crds"]) == 0
     printed = list(yaml.safe_load_all(capsys.readouterr().out))
-    assert printed == crds.definitions()
-    assert [one["metadata"]["name"] for one in printed] == ["nodepools.growth.dev", "noderequests.growth.dev", "noderemovalrequests.growth.dev"]
+    assert printed == crds.installed()
+    assert [one["metadata"]["name"] for one in printed] == [
+        "nodepools.growth.dev", "noderequests.growth.dev", "noderemovalrequests.growth.dev", "poolautoscalers.growth.dev",
+        "poolautoscalers-target.growth.dev", "poolautoscalers-target.growth.dev",
+    ]  # fmt: skip
 
 
 def test_growth_crds_writes_one_file_for_each_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["crds", "--directory", str(tmp_path / "new")]) == 0
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["nodepools.yaml", "noderemovalrequests.yaml", "noderequests.yaml"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
+        "nodepools.yaml", "noderemovalrequests.yaml", "noderequests.yaml",
+        "poolautoscalers-target-binding.yaml", "poolautoscalers-target-policy.yaml", "poolautoscalers.yaml",
+    ]  # fmt: skip
     assert str(tmp_path) in capsys.readouterr().out
 
 
 def test_every_string_list_and_map_is_bounded() -> None:
     bounds = {"string": "maxLength", "array": "maxItems"}
     for path, schema in schemas():
+        if schema.get("x-kubernetes-int-or-string"):
+            assert {"maximum", "maxLength", "pattern"} <= set(schema), path
+            continue
         assert schema["type"] in ("string", "array", "object", "integer", "boolean"), path
         if "enum" not in schema and schema["type"] in bounds:
             assert bounds[schema["type"]] in schema, path

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from growth.controllers import bufferways, ways
+from growth.controllers import bufferways, warmways, ways
 from growth.controllers.rights import Right
 from growth.controllers.ways import Hands
 from growth.kube import errors
@@ -62,6 +62,8 @@ WAYS: Final[Mapping[type[Any], Way]] = {
     act.CancelRemoval: Way(ways.cancel_removal, (Right(NODE_REMOVAL_REQUESTS, ("get", "delete", "patch")),), subject="removal"),
     act.WriteNodePoolStatus: Way(ways.write_node_pool_status, (Right(NODE_POOLS, ("patch",), "status"),), subject="pool"),
     act.HoldNodePool: Way(ways.hold_node_pool, (Right(NODE_POOLS, ("get", "patch")),), subject="pool"),
+    act.ScaleWarmPool: Way(warmways.scale_warm_pool, warmways.SCALE_RIGHTS, subject="target"),
+    act.WritePoolAutoscalerStatus: Way(warmways.write_pool_autoscaler_status, warmways.STATUS_RIGHTS, subject="autoscaler"),
     act.WriteBufferStatus: Way(bufferways.write_buffer_status, (Right(CAPACITY_BUFFERS, ("patch",), "status"),), subject="buffer"),
     act.WritePodTemplate: Way(bufferways.write_pod_template, (Right(POD_TEMPLATES, ("create", "get", "update")),), subject="buffer"),
 }

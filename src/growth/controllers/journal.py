@@ -13,7 +13,7 @@ import structlog
 
 from growth.controllers.metrics import Metrics
 from growth.kube.events import Recorder, Regarding
-from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
+from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, POOL_AUTOSCALERS
 from growth.model.note import About, Note
 from growth.plan.consolidation import STAYING
 from growth.plan.scaledown import NEEDED_BY_BUFFER
@@ -21,7 +21,8 @@ from growth.plan.scaledown import NEEDED_BY_BUFFER
 _OBJECTS_KEPT: Final = 50_000
 _REASONS_KEPT: Final = 20  # for each object, the latest
 
-_API_VERSIONS: Final = {resource.kind: resource.api_version for resource in (PODS, NODES, NODE_POOLS, NODE_REQUESTS, NODE_REMOVAL_REQUESTS, CAPACITY_BUFFERS)}
+_TOLD_ON: Final = (PODS, NODES, NODE_POOLS, NODE_REQUESTS, NODE_REMOVAL_REQUESTS, CAPACITY_BUFFERS, POOL_AUTOSCALERS)  # kinds that get events
+_API_VERSIONS: Final = {resource.kind: resource.api_version for resource in _TOLD_ON}
 
 log = structlog.get_logger("growth")
 

@@ -114,7 +114,10 @@ class Loop:
         snapshot = self.observer.snapshot()
         outcomes, turn.inbox = turn.inbox, []
         await self._settle(turn, snapshot, outcomes)
+        began_at = self.runtime.monotonic()
         decision = await self._decide(turn, snapshot)
+        if turn.row.measure is not None:
+            turn.row.measure(self.metrics, decision.ledger, self.runtime.monotonic() - began_at)
         turn.again_at = decision.again_at
         await self._settle(turn, snapshot, await self._perform(turn, self._absorb(turn, decision)))
 

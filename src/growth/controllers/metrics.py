@@ -19,6 +19,7 @@ from growth.plan.keeping import Kept
 from growth.runtime import Runtime
 
 _SECONDS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_BLINKS = (0.00001, 0.0001, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0)
 _MINUTES = (5, 15, 30, 60, 120, 300, 600, 1200, 3600)
 
 
@@ -56,6 +57,12 @@ class Metrics:
         self.buffer_memory = Gauge("growth_buffer_capacity_memory_bytes", "What the virtual pods that have room ask for.", one, registry=scope)
         self.buffer_nodes = Gauge("growth_buffer_nodes", "Nodes on which a CapacityBuffer has room.", one, registry=scope)
         self.buffer_blocked = Counter("growth_buffer_consolidation_blocked_total", "Idle nodes that stayed because a buffer needs them.", registry=scope)
+        ends = ["action", "error"]
+        about = "Looks at a PoolAutoscaler, by what came of them."
+        self.reconciliations = Counter("growth_poolautoscaler_reconciliations_total", about, ends, registry=scope)
+        about = "Time one look at a PoolAutoscaler took, its write included."
+        self.reconciliation_seconds = Histogram("growth_poolautoscaler_reconciliation_duration_seconds", about, ends, buckets=_BLINKS, registry=scope)
+        self.observations = Counter("growth_poolautoscaler_observations_total", "Samples taken for capacity policies.", registry=scope)
         self.leads = Gauge("growth_leader", "1 while this process leads.", registry=scope)
 
     @contextmanager
@@ -114,6 +121,20 @@ class Metrics:
             self.buffer_cpu.labels(*place).set(standing * spare.shape.requests[CPU] / 1000)
             self.buffer_memory.labels(*place).set(standing * spare.shape.requests[MEMORY])
             self.buffer_nodes.labels(*place).set(sum(spare.key in counts for counts in kept.by_node.values()))
+
+    def reconciled(self, action: str, error: str, seconds: float, count: int = 1) -> None:
+        """So many looks at PoolAutoscalers ended like this, after so many seconds each."""
+        self.reconciliations.labels(action, error).inc(count)
+        histogram = self.reconciliation_seconds.labels(action, error)
+        for _ in range(count):
+            histogram.observe(seconds)
+
+    def looked_at_warm_pools(self, unchanged: int, failed: int, samples: int, seconds: float) -> None:
+        """What one pass over the PoolAutoscalers did, apart from those it scales."""
+        each = seconds / unchanged if unchanged else 0.0
+        self.reconciled("none", "internal", each, failed)
+        self.reconciled("none", "none", each, unchanged - failed)
+        self.observations.inc(samples)
 
     def provider_call(self, call: str, outcome: object) -> None:
         self.provider_calls.labels(call, type(outcome).__name__).inc()

@@ -13,6 +13,7 @@ from growth.controllers.bufferwatch import BufferWatch
 from growth.controllers.journal import Journal
 from growth.controllers.metrics import Metrics
 from growth.controllers.supply import Supply
+from growth.controllers.warmpoolwatch import WarmPoolWatch
 from growth.kube.cache import Cache
 from growth.kube.cache_pods import PodCache
 from growth.kube.client import Client
@@ -40,8 +41,10 @@ from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.note import About, Note
+from growth.model.settings import WarmPoolSettings
 from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
+from growth.model.warmpool import WarmPoolKind
 from growth.plan.orphans import is_alone
 from growth.runtime import Runtime, Spawned
 
@@ -65,7 +68,15 @@ class Observer:
     """The caches, the reflectors that fill them, and the provider's word."""
 
     def __init__(
-        self, client: Client, runtime: Runtime, supply: Supply, metrics: Metrics, watching: WatchSettings | None = None, *, serves_buffers: bool = True
+        self,
+        client: Client,
+        runtime: Runtime,
+        supply: Supply,
+        metrics: Metrics,
+        watching: WatchSettings | None = None,
+        *,
+        serves_buffers: bool = True,
+        warm_pools: WarmPoolSettings | None = None,
     ) -> None:
         self.supply = supply
         self._serves_buffers = serves_buffers
@@ -89,6 +100,7 @@ class Observer:
         self._reflectors = [Reflector(client, runtime, resource, self._caches[resource], watching, report=self._report) for resource in WATCHED]
         self._journal: Journal | None = None
         self.buffers = BufferWatch(client, runtime, self.codec, watching, self._report, self._tell)
+        self.warm_pools = WarmPoolWatch(client, runtime, self.codec, self.pods, warm_pools or WarmPoolSettings(), watching, self._report)
 
     # ------------------------------------------------------------------------------------------------------------------ running
 
@@ -96,6 +108,7 @@ class Observer:
         """Begin to follow every kind; trouble with one is told in the journal."""
         self._journal = journal
         followed = [self._runtime.spawn(f"watch {reflector.resource}", reflector.run()) for reflector in self._reflectors]
+        followed.append(self._runtime.spawn("watch warm pools", self.warm_pools.run()))
         return [*followed, self._runtime.spawn("watch buffers", self.buffers.run())] if self._serves_buffers else followed
 
     def on_change(self, callback: Callable[[], None]) -> None:
@@ -103,6 +116,7 @@ class Observer:
             cache.subscribe(callback)
         self.supply.on_change(callback)
         self.buffers.on_change(callback)
+        self.warm_pools.on_change(callback)
 
     def _tell(self, note: Note) -> None:
         if self._journal is not None:
@@ -123,7 +137,7 @@ class Observer:
     @property
     def version(self) -> tuple[int, ...]:
         """Moves whenever something a decision could see has changed."""
-        return (self.supply.version, self.buffers.version, *(cache.version for cache in self._caches.values()))
+        return (self.supply.version, self.buffers.version, self.warm_pools.version, *(cache.version for cache in self._caches.values()))
 
     def snapshot(self) -> Snapshot:
         """This moment. Parts that did not change are the very same objects as in the last snapshot."""
@@ -144,11 +158,15 @@ class Observer:
             machines=self.supply.machines,
             machines_at=self.supply.machines_at,
             buffers=self.buffers.world(),
+            autoscalers=self.warm_pools.autoscalers.view(),
+            warm_pools=self.warm_pools.views(),
+            pods_by_owner=self.warm_pools.pods_by_owner(),
         )
 
     def complaints(self) -> tuple[Note, ...]:
         """Every object that could not be read, or not wholly, told on that object; the others are not affected."""
         found = [each for cache in self._caches.values() for each in cache.malformed.values()] + list(self.buffers.malformed())
+        found += self.warm_pools.malformed()
         notes = [_complaint(About(each.kind, each.name, each.namespace, each.uid), each.why) for each in found]
         notes += [_complaint(About("Node", node.name, uid=node.uid), node.malformed) for node in self.nodes.damaged.values()]
         notes += [_complaint(About("Pod", pod.name, pod.namespace, pod.uid), pod.shape.malformed) for pod in self.pods.damaged.values()]
@@ -181,7 +199,8 @@ class Observer:
     # ---------------------------------------------------------------------------------------------------------------- our writes
 
     def learned(self, resource: Resource, body: bytes) -> None:
-        cache = self._caches.get(resource) or self.buffers.cache(resource)
+        candidates = (self._caches.get(resource), self.buffers.cache(resource), self.warm_pools.cache(resource))
+        cache = next((each for each in candidates if each is not None), None)  # an empty cache is false
         if cache is not None:
             cache.learned(body)
 
@@ -191,6 +210,9 @@ class Observer:
 
     def forgot(self, resource: Resource, name: str, namespace: str = "") -> None:
         self._caches[resource].forgot(name, namespace)
+
+    def scaled(self, kind: WarmPoolKind, key: str, uid: str, replicas: int) -> None:
+        self.warm_pools.scaled(kind, key, uid, replicas)
 
     def bound(self, pod: str, uid: str, node: str) -> None:
         self.pods.bound(pod, uid, node)

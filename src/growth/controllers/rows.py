@@ -10,19 +10,25 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from growth.plan import buffers, consolidation, orphans, poolstatus, provisioning, realising, removal, scaledown, scaleup
+from growth.controllers.metrics import Metrics
+from growth.plan import buffers, consolidation, orphans, poolstatus, provisioning, realising, removal, scaledown, scaleup, warmpools
 
 Plan = Callable[..., Any]
 
 
+def measure_warm_pools(metrics: Metrics, ledger: warmpools.Ledger, seconds: float) -> None:
+    metrics.looked_at_warm_pools(ledger.looked.unchanged, ledger.looked.failed, ledger.looked.samples, seconds)
+
+
 class Row(Struct, frozen=True):
-    """One decision. `question` is set where the solver must answer before the plan can."""
+    """One decision. `question` is set where the solver must answer before the plan can, `measure` where a pass has counts of its own."""
 
     name: str
     plan: Plan
     settle: Plan
     first_ledger: Callable[[], Any]
     question: Plan | None = None
+    measure: Callable[[Metrics, Any, float], None] | None = None  # what a pass left in the ledger, and the seconds it took
 
 
 ROWS: Final = (
@@ -35,4 +41,5 @@ ROWS: Final = (
     Row("orphans", orphans.plan, orphans.settle, orphans.Ledger),
     Row("pool status", poolstatus.plan, poolstatus.settle, poolstatus.Ledger),
     Row("buffers", buffers.plan, buffers.settle, buffers.Ledger),
+    Row("warm pools", warmpools.plan, warmpools.settle, warmpools.Ledger, measure=measure_warm_pools),
 )

@@ -23,6 +23,7 @@ from growth.model.instant import format_instant
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, Taint
 from growth.model.outcome import Accepted, Conflict, Outcome, TryLater
+from growth.model.warmpool import WarmPoolKind
 from growth.providers.contract import Gone, Order, Provider, ProviderError
 from growth.runtime import Runtime
 
@@ -40,6 +41,8 @@ class Caches(Protocol):
     def forgot(self, resource: Resource, name: str, namespace: str = "") -> None: ...
 
     def bound(self, pod: str, uid: str, node: str) -> None: ...
+
+    def scaled(self, kind: WarmPoolKind, key: str, uid: str, replicas: int) -> None: ...
 
     def served(self, resource: Resource) -> Resource: ...
 

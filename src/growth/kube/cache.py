@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from msgspec import Raw
 from msgspec.structs import replace
 
 from growth.kube.cache_writes import OwnWrites, as_number
-from growth.kube.codec import Codec, Decoded
+from growth.kube.codec import Decoded
 from growth.kube.resources import Resource
 from growth.kube.sink import ChangeType
 from growth.model.malformed import Malformed
@@ -30,10 +30,16 @@ def _never() -> float:
     return 0.0
 
 
+class Decoder(Protocol):
+    """Bytes to nouns: the codec, or a part of it."""
+
+    def decode(self, kind: str, raw: Raw | bytes) -> Decoded: ...
+
+
 class Cache(Generic[Noun]):
     """One kind. `clock` is monotonic seconds, for `age_seconds`."""
 
-    def __init__(self, resource: Resource, codec: Codec, clock: Callable[[], float] = _never) -> None:
+    def __init__(self, resource: Resource, codec: Decoder, clock: Callable[[], float] = _never) -> None:
         self.resource = resource
         self.version = 0
         self.synced = False  # a whole listing has been taken in

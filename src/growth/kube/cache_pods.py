@@ -30,6 +30,9 @@ class PodCache(Cache[Pod]):
         self._in_order: tuple[Pod, ...] | None = ()
         self._bound_shapes: dict[PodShape, int] = {}
         self._waiting_shapes: dict[PodShape, int] = {}
+        self._owned: dict[str, dict[str, Pod]] | None = None  # by the UID of their controller; None until somebody asks
+        self._owners_touched: dict[str, None] = {}
+        self._by_owner: dict[str, tuple[Pod, ...]] = {}
 
     # ------------------------------------------------------------------------------------------------------------- what is asked
 
@@ -50,6 +53,19 @@ class PodCache(Cache[Pod]):
         if self._in_order is None:
             self._in_order = tuple(sorted(self._waiting.values(), key=_age_order))
         return self._in_order
+
+    def by_owner(self) -> Mapping[str, tuple[Pod, ...]]:
+        """Pods by the UID of their controller, in the order of their keys. Kept from the first time it is asked."""
+        if self._owned is None:
+            self._owned = {}
+            for key, pod in self.view().items():
+                self._put_owned(key, pod)
+        if self._owners_touched:
+            self._by_owner = dict(self._by_owner)
+            for owner in self._owners_touched:
+                self._rebuild_owner(owner, self._owned[owner])
+            self._owners_touched = {}
+        return MappingProxyType(self._by_owner)
 
     def unschedulable(self) -> tuple[Pod, ...]:
         """Those waiting of which the scheduler has said that no node takes them."""
@@ -77,8 +93,24 @@ class PodCache(Cache[Pod]):
     def _replaced(self, key: str, before: Pod | None, after: Pod | None) -> None:
         if before is not None:
             self._take_out(key, before)
+            if self._owned is not None and before.owner is not None:
+                self._owned[before.owner.uid].pop(key, None)
+                self._owners_touched[before.owner.uid] = None
         if after is not None:
             self._put_in(key, after)
+            self._put_owned(key, after)
+
+    def _put_owned(self, key: str, pod: Pod) -> None:
+        if self._owned is not None and pod.owner is not None:
+            self._owned.setdefault(pod.owner.uid, {})[key] = pod
+            self._owners_touched[pod.owner.uid] = None
+
+    def _rebuild_owner(self, owner: str, pods: dict[str, Pod]) -> None:
+        if pods:
+            self._by_owner[owner] = tuple(pods[key] for key in sorted(pods))
+        elif self._owned is not None:
+            del self._owned[owner]
+            self._by_owner.pop(owner, None)
 
     def _put_in(self, key: str, pod: Pod) -> None:
         if pod.node_name:

@@ -29,6 +29,7 @@ from growth.kube.codec_cluster import read_budget, read_daemon_set, read_namespa
 from growth.kube.codec_node import NodeDecoder
 from growth.kube.codec_own import read_node_pool, read_node_removal_request, read_node_request
 from growth.kube.codec_pod import PodDecoder
+from growth.kube.codec_pools import read_pool_autoscaler
 from growth.kube.codec_template import ContainerRange
 from growth.kube.codec_text import BROKEN, UnreadableError, salvage, salvage_text
 from growth.kube.codec_volumes import read_claim, read_storage_class, read_volume, read_volume_node
@@ -40,8 +41,10 @@ from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.pod import Pod, PodShape
+from growth.model.poolautoscaler import PoolAutoscaler
 from growth.model.snapshot import DaemonSet
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
+from growth.model.warmpool import WarmPool
 
 Noun: TypeAlias = (
     Pod
@@ -57,6 +60,8 @@ Noun: TypeAlias = (
     | NodePool
     | NodeRequest
     | NodeRemovalRequest
+    | PoolAutoscaler
+    | WarmPool
     | CapacityBuffer
     | Workload
     | TemplateText
@@ -106,6 +111,7 @@ class Codec:
             "NodePool": read_node_pool,
             "NodeRequest": read_node_request,
             "NodeRemovalRequest": read_node_removal_request,
+            "PoolAutoscaler": read_pool_autoscaler,
             "CapacityBuffer": read_capacity_buffer,
             "PodTemplate": read_pod_template,
             "LimitRange": read_limit_range,
@@ -138,13 +144,17 @@ class Codec:
         return self.pods.decode_template(raw, namespace)
 
     def _decode_other(self, kind: str, raw: Raw | bytes) -> Decoded:
-        reader = self._readers[kind]
-        identity = _identity(raw)
-        key = f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name
-        try:
-            return Decoded(key, identity.resource_version, reader(raw))
-        except UnreadableError as error:
-            return Decoded(key, identity.resource_version, _malformed(kind, identity, str(error)))
+        return decode_with(kind, raw, self._readers[kind])
+
+
+def decode_with(kind: str, raw: Raw | bytes, reader: Callable[[Raw | bytes], Noun]) -> Decoded:
+    """The noun that the reader makes of it, or a Malformed."""
+    identity = _identity(raw)
+    key = f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name
+    try:
+        return Decoded(key, identity.resource_version, reader(raw))
+    except UnreadableError as error:
+        return Decoded(key, identity.resource_version, _malformed(kind, identity, str(error)))
 
 
 def _identity(raw: Raw | bytes) -> _Identity:

@@ -94,6 +94,7 @@ class PodDecoder:
             30 if spec.termination_grace_period_seconds is None else spec.termination_grace_period_seconds,
             has_local_data(volumes) if volumes else False,
             meta.resource_version or "",
+            bool(node_name) and _is_ready(status),
         )
 
     def _shape(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]) -> PodShape:
@@ -135,6 +136,10 @@ class PodDecoder:
                 since = condition.last_transition_time or meta.creation_timestamp
                 return self._instant(since, "status.conditions") if since else 0.0
         return None
+
+
+def _is_ready(status: WirePodStatus) -> bool:
+    return any(condition.type == "Ready" and condition.status == "True" for condition in read(_conditions, status.conditions, "status.conditions") or ())
 
 
 def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]) -> bytes:

@@ -1,4 +1,4 @@
-"""Our kinds as CustomResourceDefinitions: NodePool (np), NodeRequest (nr), NodeRemovalRequest (nrr).
+"""Our kinds as CustomResourceDefinitions: NodePool (np), NodeRequest (nr), NodeRemovalRequest (nrr), PoolAutoscaler (pa).
 
 Printed by `growth crds`, kept in `deploy/crds`, installed into the embedded cluster. Generated from the model, never written by hand.
 """
@@ -12,9 +12,11 @@ import yaml
 from msgspec import Struct
 
 from growth.kube.crds_schema import schema_of
-from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, Resource
+from growth.kube.policies import policies
+from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, POOL_AUTOSCALERS, Resource
 from growth.model.nodepool import NodePoolSpec, NodePoolStatus
 from growth.model.noderequest import NodeRemovalRequestSpec, NodeRemovalRequestStatus, NodeRequestSpec, NodeRequestStatus
+from growth.model.poolautoscaler import PoolAutoscalerSpec, PoolAutoscalerStatus
 
 Definition: TypeAlias = dict[str, Any]
 
@@ -81,6 +83,25 @@ KINDS: Final = (
         ),
         (("self.metadata.name == self.spec.nodeName", "a NodeRemovalRequest is named after its node"),),
     ),
+    Kind(
+        POOL_AUTOSCALERS,
+        "pa",
+        "How many replicas a warm pool shall have: within bounds, by schedule, or by what is available.",
+        PoolAutoscalerSpec,
+        PoolAutoscalerStatus,
+        (
+            ("Kind", "string", ".spec.scaleTargetRef.kind", "The kind of what is scaled."),
+            ("Target", "string", ".spec.scaleTargetRef.name", "What is scaled."),
+            ("Min", "integer", ".spec.minReplicas", "Never fewer."),
+            ("Max", "integer", ".spec.maxReplicas", "Never more."),
+            ("Current", "integer", ".status.currentReplicas", "Replicas there are."),
+            ("Desired", "integer", ".status.desiredReplicas", "Replicas there shall be."),
+            ("Available", "integer", ".status.currentCapacity.available", "Replicas that are ready and not in use."),
+            ("Last scale", "date", ".status.lastScaleTime", "When growth last scaled it."),
+            ("Policy", "string", ".status.activePolicy", "What decided last: bounds, capacity, or a cron policy."),
+            _AGE,
+        ),
+    ),
 )
 
 
@@ -91,7 +112,7 @@ def definitions() -> list[Definition]:
 
 def definitions_yaml() -> str:
     """Ready for `kubectl apply -f -`."""
-    return "".join(f"---\n{as_yaml(definition)}" for definition in definitions())
+    return "".join(f"---\n{as_yaml(definition)}" for definition in installed())
 
 
 def as_yaml(definition: Definition) -> str:
@@ -99,13 +120,21 @@ def as_yaml(definition: Definition) -> str:
 
 
 def write_definitions(directory: Path) -> list[Path]:
-    """One file for each kind, as they stand in `deploy/crds`."""
+    """One file for each kind and policy, as they stand in `deploy/crds`."""
     directory.mkdir(parents=True, exist_ok=True)
-    return [_write(directory / file_name(definition), definition) for definition in definitions()]
+    return [_write(directory / file_name(definition), definition) for definition in installed()]
+
+
+def installed() -> list[Definition]:
+    """All that `growth crds` prints: the kinds, and who may make which of their objects."""
+    return [*definitions(), *policies()]
 
 
 def file_name(definition: Definition) -> str:
-    return f"{definition['spec']['names']['plural']}.yaml"
+    if definition["kind"] == "CustomResourceDefinition":
+        return f"{definition['spec']['names']['plural']}.yaml"
+    part = "binding" if definition["kind"].endswith("Binding") else "policy"
+    return f"{definition['metadata']['name'].partition('.')[0]}-{part}.yaml"
 
 
 def file_text(definition: Definition) -> str:

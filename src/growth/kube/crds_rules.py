@@ -18,10 +18,21 @@ from growth.model.noderequest import (
     NodeRequestStatus,
 )
 
+from growth.model.poolautoscaler import CapacityPolicy, PodExpression, PodSelector, PoolAutoscalerSpec, PoolAutoscalerStatus
+
 Place: TypeAlias = type | tuple[type, str]
 Rule: TypeAlias = tuple[str, str]
 
 _OUR_LABELS: Final = "['growth.dev/pool', 'growth.dev/offering', 'growth.dev/node-request', 'kubernetes.io/hostname']"
+
+_PERCENT: Final = "int(string(self.{0}).replace('%', ''))"
+_TARGET_PERCENT, _TOLERANCE_PERCENT = _PERCENT.format("targetAvailable"), _PERCENT.format("tolerance")
+_TOLERANCE: Final = (  # a count against a count, a share against a share, a share of a count; a count against a share cannot be compared
+    "!has(self.tolerance) || (type(self.targetAvailable) == int ? "
+    "(type(self.tolerance) == int ? int(self.tolerance) < int(self.targetAvailable) : "
+    f"(int(self.targetAvailable) * {_TOLERANCE_PERCENT} + 99) / 100 < int(self.targetAvailable)) : "
+    f"(type(self.tolerance) == int || {_TOLERANCE_PERCENT} < {_TARGET_PERCENT}))"
+)
 
 _ABOUT_OUR_LABELS: Final = "growth itself writes growth.dev/pool, growth.dev/offering, growth.dev/node-request and kubernetes.io/hostname"
 
@@ -55,6 +66,18 @@ RULES: Final[Mapping[Place, tuple[Rule, ...]]] = {
             "a NodeRemovalRequest is about one node: nodeName and pool cannot be changed",
         ),
     ),
+    PoolAutoscalerSpec: (
+        ("!has(self.minReplicas) || self.minReplicas <= self.maxReplicas", "minReplicas must not be larger than maxReplicas"),
+        ("!(has(self.cronPolicies) && size(self.cronPolicies) > 0 && has(self.capacityPolicy))", "cronPolicies and capacityPolicy cannot be used together"),
+    ),
+    CapacityPolicy: ((_TOLERANCE, "tolerance must be smaller than targetAvailable"),),
+    PodExpression: (
+        (
+            "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : !has(self.values) || size(self.values) == 0",
+            "In and NotIn need values, Exists and DoesNotExist take none",
+        ),
+    ),
+    (PodSelector, "match_labels"): (("self.all(key, size(key) <= 317)", "a label key has at most 317 characters"),),
     NodeRemovalRequestStatus: (
         ("self.phase == oldSelf.phase || self.phase != 'Pending'", "a removal that has begun does not go back to Pending"),
         ("self.phase == oldSelf.phase || oldSelf.phase != 'RemovalFailed'", "RemovalFailed is final: delete the NodeRemovalRequest to try again"),
@@ -69,6 +92,9 @@ LIST_KEYS: Final[Mapping[tuple[type[Struct], str], tuple[str, ...]]] = {
     (NodePoolStatus, "offerings"): ("name", "location"),
     (NodeRequestStatus, "conditions"): ("type",),
     (NodeRemovalRequestStatus, "conditions"): ("type",),
+    (PoolAutoscalerSpec, "cron_policies"): ("name",),
+    (PoolAutoscalerStatus, "conditions"): ("type",),
+    (PoolAutoscalerStatus, "applied_cron_policies"): ("name",),
 }
 
 SETS: Final[frozenset[tuple[type[Struct], str]]] = frozenset(

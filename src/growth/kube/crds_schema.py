@@ -67,7 +67,7 @@ def _of_field(owner: type, field: Field) -> Schema:
         schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(LIST_KEYS[place])}
     elif place in SETS:
         schema["x-kubernetes-list-type"] = "set"
-    elif schema["type"] == "array":
+    elif schema.get("type") == "array":
         schema["x-kubernetes-list-type"] = "atomic"
     return schema | _rules(place)
 
@@ -93,9 +93,18 @@ def _of_type(found: Type, where: str) -> Schema:
         schema = _of_type(found.type, where)
         return schema | _plain(found.extra_json_schema)
     if isinstance(found, UnionType):
-        (only,) = [one for one in found.types if not isinstance(one, NoneType)]
-        return _of_type(only, where)
+        kinds = [one for one in found.types if not isinstance(one, NoneType)]
+        return _of_type(kinds[0], where) if len(kinds) == 1 else _of_either(kinds, where)
     return _of_plain(found, where)
+
+
+def _of_either(kinds: list[Type], where: str) -> Schema:
+    """A number or a text, as Kubernetes' IntOrString: each half of the bounds speaks of its own type."""
+    halves = [_of_type(kind, where) for kind in kinds]
+    if sorted(half["type"] for half in halves) != ["integer", "string"]:
+        raise TypeError(f"{where}: only a number or a text can be told apart")
+    bounds = {name: value for half in halves for name, value in half.items() if name not in ("type", "format")}
+    return {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}], **bounds}
 
 
 def _of_plain(found: Type, where: str) -> Schema:

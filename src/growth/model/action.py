@@ -11,6 +11,8 @@ from growth.model.capacitybuffer import CapacityBufferStatus
 from growth.model.node import Taint
 from growth.model.nodepool import NodePoolStatus
 from growth.model.noderequest import NodeRemovalRequestSpec, NodeRemovalRequestStatus, NodeRequestSpec, NodeRequestStatus
+from growth.model.poolautoscaler import PoolAutoscalerStatus
+from growth.model.warmpool import WarmPoolKind
 
 
 class Seen(Struct, frozen=True, gc=False):
@@ -161,6 +163,21 @@ class WritePodTemplate(Struct, frozen=True, tag=True):
     digest: str
 
 
+class ScaleWarmPool(Struct, frozen=True, tag=True):
+    """Set the replicas of an autoscaler's target, through its scale subresource and only on the version that was seen."""
+
+    target: Seen
+    kind: WarmPoolKind
+    autoscaler: str  # namespace/name of the one that asks
+    replicas: int
+    before: int
+
+
+class WritePoolAutoscalerStatus(Struct, frozen=True, tag=True):
+    autoscaler: Seen
+    status: PoolAutoscalerStatus
+
+
 Action = (
     CreateNodeRequest
     | WriteNodeRequestStatus
@@ -180,6 +197,8 @@ Action = (
     | CancelRemoval
     | WriteNodePoolStatus
     | HoldNodePool
+    | ScaleWarmPool
+    | WritePoolAutoscalerStatus
     | WriteBufferStatus
     | WritePodTemplate
 )

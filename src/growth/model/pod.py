@@ -122,6 +122,7 @@ class Pod(Struct, frozen=True, gc=False):
     grace_seconds: int = 30
     has_local_data: bool = False  # emptyDir or hostPath
     resource_version: str = ""
+    is_ready: bool = False  # by its Ready condition
 
     @property
     def namespace(self) -> str:

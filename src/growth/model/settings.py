@@ -10,8 +10,46 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from growth.model.nodepool import PoolLimits
+from growth.model.poolautoscaler import LONGEST_WINDOW_SECONDS, ScaleTarget, ZoneName
+from growth.model.warmpool import KNOWN_KINDS, WarmPoolKind
 
 Span = Annotated[float, Meta(ge=0, le=31_536_000)]
+
+
+class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """How PoolAutoscalers are served."""
+
+    observation_window_seconds: Annotated[
+        float, Meta(ge=30, le=300, description="Available replicas are averaged over this long; none goes before it is full.")
+    ] = 60.0
+    sampling_interval_seconds: Annotated[float, Meta(ge=5, le=30, description="Each target is looked at once in this long.")] = 15.0
+    tolerance_percent: Annotated[int, Meta(ge=0, le=100, description="The tolerance of capacity policies that name none.")] = 10
+    scale_up_window_seconds: Annotated[
+        int, Meta(ge=0, le=LONGEST_WINDOW_SECONDS, description="Stabilization window for scaling up, where the policy names none.")
+    ] = 0
+    scale_down_window_seconds: Annotated[
+        int, Meta(ge=0, le=LONGEST_WINDOW_SECONDS, description="Stabilization window for scaling down, where the policy names none.")
+    ] = 300
+    start_limit_seconds: Annotated[Span, Meta(description="While replicas have been starting for longer than this, no more are added.")] = 300.0
+    time_zone: Annotated[ZoneName, Meta(description="The time zone of schedules that name none. Not in the file: the variable `TZ`, if it names a zone.")] = (
+        "UTC"
+    )
+    targets: Annotated[
+        tuple[Annotated[str, Meta(max_length=317)], ...], Meta(max_length=50, description="Kinds that may be scaled, as Kind.group; nothing else ever is.")
+    ] = tuple(kind.name for kind in KNOWN_KINDS)
+    kinds: Annotated[
+        tuple[WarmPoolKind, ...],
+        Meta(max_length=50, description="Kinds of your own, each allowed by being here; one with a known kind and group replaces it."),
+    ] = ()
+
+    def kind_of(self, target: ScaleTarget) -> WarmPoolKind | None:
+        """How objects of this kind are counted; None if they may not be scaled. Without an apiVersion the kind's name alone counts."""
+        return next((each for each in self.allowed_kinds() if each.kind == target.kind and (not target.api_version or each.group == target.group)), None)
+
+    def allowed_kinds(self) -> tuple[WarmPoolKind, ...]:
+        """Every kind that may be scaled."""
+        own = {each.name for each in self.kinds}
+        return (*(each for each in KNOWN_KINDS if each.name in self.targets and each.name not in own), *self.kinds)
 
 
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -66,3 +104,4 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     ] = "capped"
     node_price_per_hour: Annotated[float, Meta(ge=0, description="What a node costs beside its machine: licences, addresses.")] = 0.0
     limits: Annotated[PoolLimits, Meta(description="Never exceeded by all pools together: `nodes`, `cpu`, `memory`, `pricePerHour`.")] = PoolLimits()
+    warm_pools: Annotated[WarmPoolSettings, Meta(description="How PoolAutoscalers are served: the table below.")] = WarmPoolSettings()

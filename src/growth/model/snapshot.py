@@ -18,7 +18,9 @@ from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.offering import Machine, Offering
 from growth.model.pod import Pod, PodShape
+from growth.model.poolautoscaler import PoolAutoscaler
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
+from growth.model.warmpool import WarmPoolView
 
 
 class _Empty(Mapping[str, Any]):
@@ -76,4 +78,7 @@ class Snapshot(Struct, frozen=True):
     offerings: tuple[Offering, ...] = ()
     machines: Mapping[str, Machine] = EMPTY  # by name; as of machines_at
     machines_at: float | None = None  # None: the provider has not answered yet, so nothing is known
+    autoscalers: Mapping[str, PoolAutoscaler] = EMPTY  # by namespace/name
+    warm_pools: Mapping[str, WarmPoolView] = EMPTY  # by the name of their kind; those kinds that an autoscaler names
+    pods_by_owner: Mapping[str, tuple[Pod, ...]] = EMPTY  # by the UID of their controller; empty while there is no autoscaler
     buffers: BufferWorld = NO_BUFFERS  # spare capacity that was declared, and what it refers to

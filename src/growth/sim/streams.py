@@ -22,6 +22,7 @@ from growth.sim.selecting import Test, object_test
 from growth.sim.store import Change, Shelf, Store, Stored
 
 BOOKMARK_SECONDS: Final = 60.0
+_SHORTEST_WAIT_SECONDS: Final = 1e-6  # less than its resolution lets no time pass on a virtual clock, and the wait would never end
 _LONGEST_WATCH_SECONDS: Final = 3600.0
 _TOKENS_KEPT: Final = 200
 _PIECE: Final = 1 << 20
@@ -182,7 +183,7 @@ class Watch:
 
     async def _wait(self, seconds: float) -> None:
         try:
-            await self._runtime.within(max(0.0, seconds), self._news.wait())
+            await self._runtime.within(max(_SHORTEST_WAIT_SECONDS, seconds), self._news.wait())
         except TimeoutError:
             return
 
