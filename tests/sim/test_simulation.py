@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
+from growth.sim.crashpoints import deaths, die_at, differences, reference
 from growth.sim.faults import FAULTS
 from growth.sim.laws import LAWS
 from growth.sim.mutants import MUTANTS, PLACES, _find, hunt
@@ -72,3 +74,17 @@ def test_names_of_faults_and_scenarios_are_unique_and_mutants_use_existing_ones(
     for mutant in MUTANTS.values():
         assert set(mutant.scenarios) <= set(scenarios)
         assert set(mutant.faults) <= set(faults)
+
+
+def test_it_does_not_matter_where_growth_dies() -> None:
+    wanted = reference()
+    assert wanted.bought == wanted.given_back
+    assert wanted.violations == ()
+    for death in deaths(wanted.writes, every=9):
+        assert differences(wanted, die_at(death)) == [], str(death)
+
+
+def test_another_ending_is_noticed() -> None:
+    wanted = reference()
+    other = msgspec.structs.replace(wanted, bought=(*wanted.bought, "default CX33"), bound=("surprise",))
+    assert differences(wanted, other) == ["bought: too many ['default CX33'], too few []", "bound: too many ['surprise'], too few []"]

@@ -13,13 +13,14 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
+from growth.sim.crashpoints import deaths, die_at, differences, reference
 from growth.sim.mutants import MUTANTS, hunt
 from growth.sim.simulation import CALM, Report, simulate
 
 _LAWS_SHOWN = 5
 
 
-def sim(
+def sim(  # noqa: PLR0913 - every flag is an argument
     *,
     seeds: Annotated[int, Parameter(help="How many seeds to run, from the first one on.")] = 20,
     first: Annotated[int, Parameter(help="The first seed.")] = 0,
@@ -27,12 +28,15 @@ def sim(
     trace: Annotated[bool, Parameter(negative="", help="With --seed: print everything that happens.")] = False,
     calm: Annotated[bool, Parameter(negative="", help="Users only, no faults.")] = False,
     mutants: Annotated[bool, Parameter(negative="", help="Plant bugs, one after the other: each must be caught.")] = False,
+    crash_points: Annotated[bool, Parameter(negative="", help="Kill growth before and after each of its writes, and lose each answer.")] = False,
     jobs: Annotated[int, Parameter(help="Processes; 0: as many as there are processors.")] = 0,
 ) -> int:
     """Run growth in the embedded cluster under random faults and check the laws after every write."""
     _be_quiet()
     if mutants:
         return _hunt_all(jobs)
+    if crash_points:
+        return _die_everywhere(jobs)
     if seed is not None:
         return _run_one(seed, trace, calm)
     return _run_many(range(first, first + seeds), calm, jobs)
@@ -97,3 +101,19 @@ def _hunt_all(jobs: int) -> int:
             print(f"{name:<34} {caught[:150]}", flush=True)
     print(f"{len(MUTANTS)} planted bugs, {missed} not caught")
     return 1 if missed else 0
+
+
+def _die_everywhere(jobs: int) -> int:
+    """However growth dies, the same machines are bought and given back, and the same pods run."""
+    wanted = reference()
+    ways = list(deaths(wanted.writes))
+    print(f"{wanted.writes} writes, {len(wanted.bought)} machines bought, {len(wanted.given_back)} given back, {len(wanted.bound)} pods running")
+    failed = 0
+    with _workers(jobs) as workers:
+        for death, found in zip(ways, workers.map(die_at, ways), strict=True):
+            told = differences(wanted, found)
+            failed += bool(told)
+            for line in told[:_LAWS_SHOWN]:
+                print(f"{death}: {line}", flush=True)
+    print(f"{len(ways)} deaths, {failed} with another ending")
+    return 1 if failed else 0

@@ -55,9 +55,10 @@ class ApiDoor:
 
 
 class CloudDoor:
-    """The process's connection to the cloud."""
+    """The process's connection to the cloud. `on_call` is told of each create and delete, before and after it; it may raise to stop it."""
 
     def __init__(self, cloud: CloudApi, runtime: SimRuntime) -> None:
+        self.on_call: Callable[[str, str], None] = lambda _moment, _call: None
         self._cloud = cloud
         self._runtime = runtime
 
@@ -74,10 +75,15 @@ class CloudDoor:
         return await self._cloud.find_servers(name)
 
     async def create_server(self, name: str, offering: str, location: str, labels: Labels, template: NodeTemplate) -> Server:
-        return await send_off(self._cloud.create_server(name, offering, location, labels, template), self._runtime)
+        self.on_call("before", f"create {name}")
+        server = await send_off(self._cloud.create_server(name, offering, location, labels, template), self._runtime)
+        self.on_call("after", f"create {name}")
+        return server
 
     async def delete_server(self, server_id: str) -> None:
+        self.on_call("before", f"delete {server_id}")
         await send_off(self._cloud.delete_server(server_id), self._runtime)
+        self.on_call("after", f"delete {server_id}")
 
     def servers_of_all(self) -> list[Server]:
         """For planted bugs: what a careless list would show."""
@@ -98,7 +104,7 @@ class GrowthProcess:
     ) -> None:
         self.cluster = cluster
         self.runtime = SimRuntime(f"{cluster.seed}/growth/{life}", solve_seconds=0.05)
-        door = CloudDoor(cloud or cluster.cloud, self.runtime)
+        self.cloud_door = door = CloudDoor(cloud or cluster.cloud, self.runtime)
         name = cluster.world.catalogue.provider
         opens = provider_for or (lambda _client, runtime: SimulatedProvider(door, runtime, name))
         self.door = ApiDoor(transport or cluster.api, self.runtime)

@@ -81,6 +81,12 @@ def scale_to_zero(script: Script) -> None:
         after(gone_at + script.chance.uniform(50, 140), partial(script.replicas, "guest", script.chance.randint(1, 12)))
 
 
+def come_and_go(script: Script) -> None:
+    """Load comes, fills whole machines, and goes for good."""
+    script.cluster.create(deployment("traveller", 6, "1500m", "1Gi"))
+    after(0.5 * script.lasts_seconds, partial(script.replicas, "traveller", 0))
+
+
 def sold_out(script: Script) -> None:
     """The cheapest offering cannot be had at first."""
     for location in ("fsn1", "nbg1", "hel1"):
@@ -268,6 +274,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario("burst", burst),
     Scenario("churn", churn),
     Scenario("scale to zero", scale_to_zero),
+    Scenario("come and go", come_and_go),
     Scenario("sold out", sold_out),
     Scenario("pool too small", pool_too_small),
     Scenario("limited pool", limited_pool),

@@ -17,11 +17,12 @@ from typing import Final
 from msgspec import Struct
 
 from growth.controllers.growth import Installation
-from growth.kube.transport import Request
+from growth.kube.transport import Request, TransportError
+from growth.model.node import POOL_LABEL
 from growth.providers.simulated import Server
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster, World
-from growth.sim.faults import Adversity, turn_off_all, turn_on_some
+from growth.sim.faults import Adversity, Crash, turn_off_all, turn_on_some
 from growth.sim.faultytransport import ApiTrouble, FaultyTransport
 from growth.sim.laws import Judge, Violation
 from growth.sim.process import GrowthProcess
@@ -44,6 +45,7 @@ class Wish(Struct, frozen=True):
     scenarios: tuple[str, ...] = ()
     faults: tuple[str, ...] | None = None
     stops_early: bool = False  # at the first broken law
+    crash: Crash | None = None  # beside the faults
 
 
 CALM: Final = Wish(faults=())
@@ -61,7 +63,10 @@ class Report(Struct, frozen=True):
     virtual_seconds: float
     machines: int
     lives: int
-    writes: int
+    writes: int  # asked of the API server by growth, events apart, and of the cloud
+    bought: tuple[str, ...] = ()  # pool and server type of each machine, sorted: names and times do not count
+    given_back: tuple[str, ...] = ()
+    bound: tuple[str, ...] = ()  # apps of the pods that had a node in the end, sorted
 
     @property
     def succeeded(self) -> bool:
@@ -90,6 +95,7 @@ class Simulation:
         self.lives = 0
         self.process: GrowthProcess | None = None
         self._trace = trace
+        self._writes = 0
         self._recent: list[str] = []  # what growth asked to write
         self._failures: list[tuple[str, BaseException]] = []  # of lives that are over
         self._digest = hashlib.sha256()
@@ -100,6 +106,7 @@ class Simulation:
         clock = self.cluster.runtime
         scenarios = begin_some(self.script, self.seed, self.wish.scenarios)
         faults = turn_on_some(self.adversity, self.seed, self.wish.faults)
+        self.adversity.crashes += [self.wish.crash] if self.wish.crash else []
         self._say(f"scenarios: {', '.join(scenarios)}; faults: {', '.join(faults)}")
         self._start()
         for at, step in self.adversity.clock_steps:
@@ -116,7 +123,10 @@ class Simulation:
             clock.monotonic(),
             len(self.cluster.cloud.creates),
             self.lives,
-            self.cluster.api.writes_asked,
+            self._writes,
+            bought=_kinds(self.cluster.cloud.creates),
+            given_back=_kinds(self.cluster.cloud.deletes),
+            bound=tuple(sorted(pod.shape.labels.get("app", pod.name) for pod in self.witness.pods.values() if pod.node_name and not pod.is_finished)),
         )
 
     # ----------------------------------------------------------------------------------------------------------- the phases
@@ -186,22 +196,40 @@ class Simulation:
         self.process = GrowthProcess(self.cluster, Installation(), self.lives)
         transport = FaultyTransport(self.cluster.api, self.process.runtime, self.trouble, f"{self.seed}/network/{self.lives}")
         transport.on_write, transport.on_read = self._at_write, self.witness.hear_read
+        self.process.cloud_door.on_call = self._at_cloud_call
         self.process.door.transport = transport
         self.process.start()
         self._say(f"growth starts, life {self.lives}")
 
     def _at_write(self, moment: str, request: Request) -> None:
+        path = request.path.partition("?")[0]
         if moment == "before":
-            self._recent.append(f"{request.method} {request.path.partition('?')[0]}")
+            self._recent.append(f"{request.method} {path}")
+        if not path.endswith("/events") and "/events/" not in path:
+            self._at_call(moment, f"{request.method} {path}")
+
+    def _at_cloud_call(self, moment: str, call: str) -> None:
+        try:
+            self._at_call(moment, call)
+        except TransportError:
+            raise ConnectionError("connection reset by peer") from None
+
+    def _at_call(self, moment: str, call: str) -> None:
+        """A write, or a call that changes something at the cloud: here growth may be killed, or its answer lost."""
+        self._writes += moment == "before"
         crash = self.adversity.crashes[0] if self.adversity.crashes else None
-        if crash is None or moment != crash.moment:
+        if crash is None or moment != ("before" if crash.moment == "before" else "after"):
             return
         crash.writes_left -= 1
-        if crash.writes_left <= 0:
-            self.adversity.crashes.pop(0)
-            self._crash(crash.restart_seconds, f"{moment} {request.method} {request.path.partition('?')[0]}")
-            if moment == "before":
-                raise KilledError
+        if crash.writes_left > 0:
+            return
+        self.adversity.crashes.pop(0)
+        if crash.moment == "lost":
+            self._say(f"the answer is lost to {call}")
+            raise TransportError("connection reset by peer")
+        self._crash(crash.restart_seconds, f"{moment} {call}")
+        if moment == "before":
+            raise KilledError
 
     def _crash(self, restart_seconds: float, when: str) -> None:
         self._say(f"growth is killed {when}")
@@ -228,6 +256,11 @@ class Simulation:
         stamped = f"{self.cluster.runtime.monotonic():9.2f}  {line}"
         self._digest.update(stamped.encode())
         self._trace(stamped)
+
+
+def _kinds(servers: list[Server]) -> tuple[str, ...]:
+    ours = [server for server in servers if POOL_LABEL in server.template.labels]
+    return tuple(sorted(f"{server.template.labels[POOL_LABEL]} {server.server_type}" for server in ours))
 
 
 def _gist(write: Write) -> str:
