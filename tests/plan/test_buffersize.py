@@ -63,7 +63,7 @@ def test_limits_hold_as_many_whole_chunks_as_fit(given: dict[str, int], limits: 
 @given(replicas=st.integers(0, 300), percentage=st.integers(0, 300), workload=st.integers(0, 2000), cores=st.integers(0, 50))
 def test_limits_are_never_exceeded_and_modes_are_ordered(replicas: int, percentage: int, workload: int, cores: int) -> None:
     asked = spec(replicas=replicas, percentage=percentage, limits={"cpu": cores})
-    capped, upstream = (chunks(asked, workload, Resources({"cpu": 700}), mode) for mode in ("capped", "upstream"))  # type: ignore[arg-type]
+    capped, upstream = (chunks(asked, workload, Resources({"cpu": 700}), mode) for mode in ("capped", "upstream"))
     assert capped is not None
     assert upstream is not None
     assert capped <= min(replicas, cores * 1000 // 700)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRequest, MarkScaleDown, UnmarkScaleDown
 from growth.model.capacitybuffer import BufferWorld
-from growth.model.labels import HOSTNAME, LabelSelector, Requirement
+from growth.model.labels import HOSTNAME, Labels, LabelSelector, Requirement
 from growth.model.node import SCALE_DOWN_AT, SCALE_DOWN_TAINT
 from growth.model.nodepool import PoolLimits
 from growth.model.pod import PodAffinityTerm
@@ -18,7 +18,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import scaledown, scaleup
 from growth.plan.keeping import keep
-from growth.plan.sparing import SpareQuestion
+from growth.plan.spares import planned_annotation
 from tests.plan.bufferworlds import buffer, buffer_world, template
 from tests.plan.builders import AT_ONCE, NOW, applied, bound, hetzner, limited, node, notes_by_reason, orders, pod, pods, pool, request, scale_up, shape, world
 
@@ -114,7 +114,7 @@ def test_a_buffer_that_found_no_place_is_not_asked_about_at_every_look() -> None
     later = replace(snapshot, now=NOW + 2)
     assert scaleup.question(later, first.ledger, AT_ONCE) is None
     grown = replace(later, pools={"default": replace(pool("default", limited("cx32", 9)), generation=2)})
-    assert isinstance(scaleup.question(grown, first.ledger, AT_ONCE), SpareQuestion)
+    assert isinstance(scaleup.question(grown, first.ledger, AT_ONCE), scaleup.SpareTurn)
 
 
 def test_three_machines_that_hold_none_of_a_buffer_are_enough() -> None:
@@ -200,7 +200,7 @@ def test_whatever_the_buffers_limits_hold_pods_come_first_and_the_second_plan_is
     assert orders(scale_up(now, ledger).actions) == []
     kept = keep(now, AT_ONCE)
     for spare in kept.spares:
-        placed = kept.standing(spare.key) + sum(counts.get(spare.key, 0) for counts in kept.on_their_way.values())
+        placed = kept.standing.get(spare.key, 0) + sum(counts.get(spare.key, 0) for counts in kept.on_their_way.values())
         assert placed + kept.missing.get(spare.key, 0) == spare.count
 
 
@@ -217,3 +217,23 @@ def test_rules_between_pods_hold_for_virtual_pods_too() -> None:
     assert len(orders(scale_up(snapshot).actions)) == 2
     beside = spare_world(buffer(replicas=1), of=lonely, nodes=[node("n1", of=CX32)], pods=[bound(pod("real", labels={"app": "web"}), "n1")])
     assert [type(action) for action in scale_up(beside).actions] == [CreateNodeRequest]
+
+
+def test_a_tight_packing_that_was_bought_counts_when_its_orders_are_long_forgotten() -> None:
+    kinds = [0.9, 1.1, 1.3, 1.7, 2.3, 0.6, 0.35]
+    listed = [buffer(f"b{number}", namespace=f"team-{number}", replicas=7 + number) for number in range(len(kinds))]
+    made = buffer_world(listed)
+    keys = [f"Deployment.apps/team-{number}/web" for number in range(len(kinds))]
+    scalables = {key: replace(made.scalables[key], template=template(cpu, 700)) for key, cpu in zip(keys, kinds, strict=True)}
+    offers = hetzner("cx32", "cx42")
+    snapshot = replace(world((), [pool("default", "cx32", "cx42")], offers), buffers=replace(made, scalables=scalables))
+    bought = applied(snapshot, scale_up(snapshot).actions)
+    nodes = []
+    for name, each in bought.requests.items():
+        of = next(offer for offer in offers if offer.name == each.spec.target_offering)
+        nodes.append(replace(node(name, of=of), annotations=Labels(planned_annotation(each.planned_pods))))
+    later = replace(snapshot, nodes={each.name: each for each in nodes}, now=NOW + 7200)
+    assert scale_up(later).actions == ()
+    assert keep(later, AT_ONCE).missing == {}
+    marked = {action.node.name for action in scale_down(later).actions if isinstance(action, MarkScaleDown)}
+    assert marked == later.nodes.keys() - keep(later, AT_ONCE).by_node.keys()

@@ -77,6 +77,10 @@ def is_provisioned(cluster: Cluster, name: str = "spare") -> Callable[[], bool]:
     return lambda: reasons(cluster, name).get("Provisioning") == "CapacityProvisioned"
 
 
+def has_size(cluster: Cluster, size: int, name: str = "spare") -> Callable[[], bool]:
+    return lambda: status(cluster, name).get("replicas") == size
+
+
 def test_room_is_bought_used_at_once_bought_again_kept_and_given_back() -> None:
     async def test(cluster: Cluster, process: GrowthProcess) -> None:
         cluster.create(deployment("web", 0, cpu="1", memory="1Gi"), buffer(replicas=5))
@@ -109,7 +113,7 @@ def test_a_percentage_follows_the_workload_up_and_down() -> None:
         cluster.create(deployment("web", 4, cpu="500m", memory="256Mi"), buffer(percentage=50))
         for replicas, size in ((4, 2), (10, 5), (3, 1), (0, 0)):
             cluster.scale("Deployment", "web", replicas)
-            await until(cluster, 60, lambda size=size: status(cluster).get("replicas") == size)
+            await until(cluster, 60, has_size(cluster, size))
         assert reasons(cluster)["ReadyForProvisioning"] == "BufferEmpty"
 
     in_cluster(test)
@@ -132,7 +136,7 @@ def test_every_kind_of_reference_and_both_versions_work_and_a_new_template_is_no
             buffer("of-limits", podTemplateRef={"name": "chunk"}, limits={"cpu": 3}),
         )  # fmt: skip
         for name, size in (("of-set", 2), ("of-job", 2), ("of-template", 2), ("of-limits", 3)):
-            await until(cluster, 120, lambda name=name, size=size: status(cluster, name).get("replicas") == size)
+            await until(cluster, 120, has_size(cluster, size, name))
 
         def set_cpu(item: Json) -> None:
             item["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1500m"

@@ -115,7 +115,7 @@ class Metrics:
         for gauge in (self.buffers, self.buffer_pods, self.buffer_cpu, self.buffer_memory, self.buffer_nodes):
             gauge.clear()
         for spare in kept.spares:
-            place, standing = (spare.buffer.namespace, spare.buffer.name), kept.standing(spare.key)
+            place, standing = (spare.buffer.namespace, spare.buffer.name), kept.standing.get(spare.key, 0)
             self.buffers.labels(_buffer_state(spare.sized.reason, spare.count, standing)).inc()
             self.buffer_pods.labels(*place).set(spare.count)
             self.buffer_cpu.labels(*place).set(standing * spare.shape.requests[CPU] / 1000)

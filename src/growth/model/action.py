@@ -149,20 +149,6 @@ class HoldNodePool(Struct, frozen=True, tag=True):
     holds: bool = True
 
 
-class WriteBufferStatus(Struct, frozen=True, tag=True):
-    buffer: Seen
-    status: CapacityBufferStatus
-
-
-class WritePodTemplate(Struct, frozen=True, tag=True):
-    """The template of a buffer's chunks as a PodTemplate that the buffer owns; one of somebody else's is never touched."""
-
-    buffer: Seen
-    name: str
-    text: str  # JSON of the template
-    digest: str
-
-
 class ScaleWarmPool(Struct, frozen=True, tag=True):
     """Set the replicas of an autoscaler's target, through its scale subresource and only on the version that was seen."""
 
@@ -176,6 +162,20 @@ class ScaleWarmPool(Struct, frozen=True, tag=True):
 class WritePoolAutoscalerStatus(Struct, frozen=True, tag=True):
     autoscaler: Seen
     status: PoolAutoscalerStatus
+
+
+class WriteBufferStatus(Struct, frozen=True, tag=True):
+    buffer: Seen
+    status: CapacityBufferStatus
+
+
+class WritePodTemplate(Struct, frozen=True, tag=True):
+    """The template of a buffer's chunks as a PodTemplate that the buffer owns; one of somebody else's is never touched."""
+
+    buffer: Seen
+    name: str
+    text: str  # JSON of the template
+    digest: str
 
 
 Action = (

@@ -100,7 +100,9 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     solve_budget_seconds: Annotated[float, Meta(gt=0, le=60, description="How long the solver may look for a cheaper plan.")] = 1.0
     buffer_sizing: Annotated[
         Literal["capped", "upstream"],
-        Meta(description="How CapacityBuffers are sized: `capped` rounds a percentage down and lets replicas cap it; `upstream` rounds up and takes the larger."),
+        Meta(
+            description="How CapacityBuffers are sized: `capped` rounds a percentage down and lets replicas cap it; `upstream` rounds up and takes the larger."
+        ),
     ] = "capped"
     node_price_per_hour: Annotated[float, Meta(ge=0, description="What a node costs beside its machine: licences, addresses.")] = 0.0
     limits: Annotated[PoolLimits, Meta(description="Never exceeded by all pools together: `nodes`, `cpu`, `memory`, `pricePerHour`.")] = PoolLimits()

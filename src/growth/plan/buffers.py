@@ -45,6 +45,7 @@ _OWN_CONDITIONS: Final = (READY_FOR_PROVISIONING, PROVISIONING, LIMITED_BY_QUOTA
 
 class Ledger(Struct, frozen=True):
     looked_at: float = 0.0
+    told: Kept | None = None  # all that there is to say of this is written
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -56,6 +57,8 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     if ledger.looked_at <= now < next_look_at:
         return Decision(ledger, again_at=next_look_at)
     kept = keep(snapshot, settings)
+    if kept is ledger.told:
+        return Decision(ledger)
     shortfall = Shortfall(snapshot, settings, kept.missing)
     actions: list[Action] = []
     notes: list[Note] = []
@@ -66,7 +69,8 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         if _as_told(status) != _as_told(spare.buffer.status):
             actions.append(WriteBufferStatus(seen_buffer(spare.buffer), status))
             notes += view.notes(status)
-    return Decision(Ledger(now), tuple(actions), tuple(notes))
+    is_told = not actions and not kept.missing  # what is missing may find room with time alone
+    return Decision(Ledger(now, kept if is_told else None), tuple(actions), tuple(notes))
 
 
 def seen_buffer(buffer: CapacityBuffer) -> Seen:
@@ -123,7 +127,7 @@ class _View:
         key, count = self.spare.key, self.spare.count
         if not self.spare.sized.is_ready:
             return self._condition(PROVISIONING, False, "NotReadyForProvisioning", "the buffer has no size yet")
-        standing, missing = self.kept.standing(key), self.kept.missing.get(key, 0)
+        standing, missing = self.kept.standing.get(key, 0), self.kept.missing.get(key, 0)
         if standing == count:
             return self._condition(PROVISIONING, True, "CapacityProvisioned", f"there is room for all {count} chunks on nodes that exist")
         limited_by = self._shortfall.why_not_bought(self.spare) if missing else ""

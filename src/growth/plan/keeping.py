@@ -23,9 +23,9 @@ from growth.plan.assignments import Expected, expected_nodes
 from growth.plan.buffersize import Sizing
 from growth.plan.fitting import charge, free_amounts, stands
 from growth.plan.rooms import nominated, rooms
-from growth.plan.spares import Spare, planned_entries, spares
+from growth.plan.spares import Spare, planned_entries, planned_on, spares
+from growth.solver.lodging import lodge
 from growth.solver.problem import DemandClass, PlacementProblem, Room
-from growth.solver.solve import solve
 
 Counts = Mapping[str, int]  # by buffer
 
@@ -37,14 +37,12 @@ class Kept(Struct, frozen=True):
     by_node: Mapping[str, Counts] = {}  # nodes that exist
     on_their_way: Mapping[str, Counts] = {}  # nodes that were ordered
     missing: Counts = {}
+    standing: Counts = {}  # those that have room on nodes that exist, by buffer
+    rooms: tuple[Room, ...] = ()  # all there are, without virtual pods
 
     def holders_of(self, node: str) -> tuple[str, ...]:
         """The buffers that need this node."""
         return tuple(self.by_node.get(node, ()))
-
-    def standing(self, key: str) -> int:
-        """How many virtual pods of a buffer have room on nodes that exist."""
-        return sum(counts.get(key, 0) for counts in self.by_node.values())
 
 
 NOTHING_KEPT = Kept()
@@ -86,9 +84,11 @@ def _kept(moment: _Moment) -> Kept:
     all_rooms, expected = _rooms(snapshot)
     bought = {each.request.name: planned_entries(each.request.planned_pods) for each in expected}
     best = _packed(snapshot, found, all_rooms, bought)
-    if best.missing:
-        served = {name: planned_entries(request.planned_pods) for name, request in sorted(snapshot.requests.items())}
-        as_bought = _packed(snapshot, found, all_rooms, served)
+    if not best.missing:
+        return best
+    served = {room.node.name: planned_on(room.node) for room in all_rooms if room.node.name not in bought}
+    if any(served.values()):
+        as_bought = _packed(snapshot, found, all_rooms, {**bought, **served})
         best = as_bought if sum(as_bought.missing.values()) < sum(best.missing.values()) else best
     return best
 
@@ -99,11 +99,11 @@ def _rooms(snapshot: Snapshot) -> tuple[tuple[Room, ...], tuple[Expected, ...]]:
     return rooms(snapshot, expected, lodged), expected
 
 
-def occupied_rooms(snapshot: Snapshot, kept: Kept) -> tuple[Room, ...]:
+def occupied_rooms(kept: Kept) -> tuple[Room, ...]:
     """All rooms with the virtual pods in them: for whoever asks what more would fit, or what would fit without some node."""
     shapes = {spare.key: spare.shape for spare in kept.spares}
     places = {**kept.by_node, **kept.on_their_way}
-    return tuple(_with_virtual(room, places[room.node.name], shapes) if room.node.name in places else room for room in _rooms(snapshot)[0])
+    return tuple(_with_virtual(room, places[room.node.name], shapes) if room.node.name in places else room for room in kept.rooms)
 
 
 def _packed(snapshot: Snapshot, found: tuple[Spare, ...], all_rooms: tuple[Room, ...], bought: Mapping[str, Mapping[str, int]]) -> Kept:
@@ -125,12 +125,12 @@ def _packed(snapshot: Snapshot, found: tuple[Spare, ...], all_rooms: tuple[Room,
         missing = _ask(snapshot, asked, open_counts, tuple(taken_rooms), places)
     kinds = {room.node.name: room.kind for room in all_rooms}
     ordered = {name: places[name] for name in sorted(places)}
-    return Kept(
-        found,
-        {name: counts for name, counts in ordered.items() if kinds[name] != "in-flight"},
-        {name: counts for name, counts in ordered.items() if kinds[name] == "in-flight"},
-        missing,
-    )
+    by_node = {name: counts for name, counts in ordered.items() if kinds[name] != "in-flight"}
+    standing: dict[str, int] = {}
+    for counts in by_node.values():
+        for key, count in counts.items():
+            standing[key] = standing.get(key, 0) + count
+    return Kept(found, by_node, {name: counts for name, counts in ordered.items() if name not in by_node}, missing, standing, all_rooms)
 
 
 def _held(room: Room, wanted: Mapping[str, int], shapes: Mapping[str, PodShape], open_counts: Mapping[str, int]) -> dict[str, int]:
@@ -154,7 +154,7 @@ def _with_virtual(room: Room, held: Mapping[str, int], shapes: Mapping[str, PodS
 
 def _ask(snapshot: Snapshot, asked: list[Spare], counts: Mapping[str, int], open_rooms: tuple[Room, ...], places: dict[str, dict[str, int]]) -> dict[str, int]:
     """Put the rest where the solver finds room, note it in `places`, and say how many are left over."""
-    solution = solve(
+    lodged = lodge(
         PlacementProblem(
             demands=virtual_demands(asked, counts),
             rooms=open_rooms,
@@ -162,11 +162,11 @@ def _ask(snapshot: Snapshot, asked: list[Spare], counts: Mapping[str, int], open
             volumes=snapshot.volumes if any(spare.shape.volumes for spare in asked) else VolumeWorld(),
         )
     )
-    for placement in solution.placements:
+    for placement in lodged.placements:
         here = places.setdefault(open_rooms[placement.room].node.name, {})
         key = asked[placement.demand].key
         here[key] = here.get(key, 0) + placement.count
-    return {asked[left.demand].key: left.count for left in solution.unplaced}
+    return {asked[demand].key: count for demand, count in lodged.left}
 
 
 def virtual_demands(found: Iterable[Spare], counts: Mapping[str, int]) -> tuple[DemandClass, ...]:

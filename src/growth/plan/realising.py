@@ -27,6 +27,7 @@ from growth.model.action import Action, BindPod, NominatePod, ReadyNode, Registe
 from growth.model.decision import Decision, Settled
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node
 from growth.model.nodepool import NodePool
+from growth.model.noderequest import NodeRequest
 from growth.model.note import Note
 from growth.model.offering import Offering
 from growth.model.outcome import Accepted, Conflict, Refused, TryLater
@@ -39,6 +40,7 @@ from growth.plan.catalogue import Place, by_place
 from growth.plan.records import about_pod, seen, seen_pod, sooner
 from growth.plan.rooms import nominated
 from growth.plan.rulecheck import PlacementRules
+from growth.plan.spares import planned_annotation
 from growth.plan.templates import boot_taints, node_labels
 
 _RETRY_SECONDS: Final = 2.0
@@ -91,7 +93,7 @@ class _Turn:
         request = expected.request
         node, pool = self.snapshot.nodes[request.name], self.snapshot.pools[request.spec.pool]
         if not is_registered(node):
-            self.actions.append(_register(node, pool, (request.spec.target_offering, request.spec.location), self._sold))
+            self.actions.append(_register(node, pool, request, self._sold))
         elif node.is_starting and is_initialised(node, request, pool):
             outstanding = [pod for pod in expected.planned if (pod.uid, node.name) not in self.ledger.done]
             for pod in outstanding:
@@ -151,15 +153,17 @@ def _is_bound(pod: Pod, claim: str, snapshot: Snapshot) -> bool:
     return found is not None and found.is_bound and not found.is_lost and found.deleted_at is None
 
 
-def _register(node: Node, pool: NodePool, place: Place, sold: Mapping[Place, Offering]) -> RegisterNode:
+def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[Place, Offering]) -> RegisterNode:
     """What the node says of itself stays; only growth's own labels are written over. Taints it began with are not put back."""
+    place = (request.spec.target_offering, request.spec.location)
     offering = sold.get(place) or Offering(place[0], "", place[1], 0.0)
     wanted = node_labels(pool, offering, node.name)
     labels = tuple((key, value) for key, value in wanted.items() if key in _OUR_LABELS or key not in node.labels)
     begins_with_ours = node.is_starting  # then the kubelet brought all of them, and start-up taints that are missing were taken off
     wanted_taints = boot_taints(pool)[: 1 + len(pool.spec.taints)] if begins_with_ours else boot_taints(pool)
     missing = tuple(taint for taint in wanted_taints if all((taint.key, taint.effect) != (each.key, each.effect) for each in node.taints))
-    return RegisterNode(seen(node), labels, tuple(sorted(pool.spec.annotations.items())), node.taints + missing)
+    annotations = {**pool.spec.annotations, **planned_annotation(request.spec.planned_pods)}
+    return RegisterNode(seen(node), labels, tuple(sorted(annotations.items())), node.taints + missing)
 
 
 # ---------------------------------------------------------------------------------------------------------------------- outcomes

@@ -35,7 +35,7 @@ from growth.plan.arrival import is_ours
 from growth.plan.budgets import disruptions_left
 from growth.plan.emptying import is_being_emptied
 from growth.plan.idleness import blocking_pods, is_protected_node, waiting_shapes, why_not_idle, would_take
-from growth.plan.keeping import keep
+from growth.plan.keeping import Kept, keep
 from growth.plan.listing import LOOK_AGAIN_SECONDS
 from growth.plan.pools import choice_of_type
 from growth.plan.records import about_node, instant_of, seen, sooner
@@ -50,6 +50,7 @@ _HOUR_MARGIN_SECONDS: Final = 120.0  # for the removal itself
 
 class Ledger(Struct, frozen=True):
     wanted_since: Mapping[str, float] = {}  # idle nodes that somebody who waits would fit on
+    spare: frozenset[str] = frozenset()  # idle nodes that a buffer needs, and of which that was said
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -61,7 +62,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         turn.look_at_marked(node)
     for node in sorted((each for each in ours if not each.is_marked), key=lambda each: (-turn.price(each), each.name)):
         turn.look_at_unmarked(node)
-    return Decision(Ledger(turn.wanted_since), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
+    return Decision(Ledger(turn.wanted_since, frozenset(turn.spare)), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
 
 
 def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
@@ -87,6 +88,8 @@ class _Turn:
         self.notes: list[Note] = []
         self.again: list[float] = []
         self.wanted_since: dict[str, float] = {}
+        self.spare: set[str] = set()
+        self._kept: Kept | None = None
         self._staying = _staying(snapshot)
         self._disruptions = {name: disruptions_left(pool, snapshot) for name, pool in snapshot.pools.items()}
         self._prices = {(each.name, each.location): each for each in snapshot.offerings}
@@ -127,7 +130,7 @@ class _Turn:
         if pool.spec.consolidation == "Off":
             return f"NodePool {pool.name} keeps its empty nodes"
         if self._spares_on(node):
-            return f"CapacityBuffer {self._spares_on(node)} needs its room"
+            return f"CapacityBuffer {', '.join(self._spares_on(node)[:3])} needs its room"
         kind, ready = _kind(node), self._staying
         if ready.get(kind, 0) < _minimum(node, pool):
             ready[kind] = ready.get(kind, 0) + 1
@@ -182,13 +185,21 @@ class _Turn:
             self._wake_when_arrived(node, pool)
             return False
         if self._spares_on(node):
-            self.notes.append(Note(about_node(node), NEEDED_BY_BUFFER, f"kept although idle: CapacityBuffer {self._spares_on(node)} needs its room"))
+            self._keep_for_buffer(node)
             return False
         return self._staying.get(_kind(node), 0) - int(node.is_ready and not node.is_starting) >= _minimum(node, pool)
 
-    def _spares_on(self, node: Node) -> str:
+    def _keep_for_buffer(self, node: Node) -> None:
+        self.spare.add(node.name)
+        if node.name not in self.ledger.spare:
+            message = f"kept although idle: CapacityBuffer {', '.join(self._spares_on(node)[:3])} needs its room"
+            self.notes.append(Note(about_node(node), NEEDED_BY_BUFFER, message))
+
+    def _spares_on(self, node: Node) -> tuple[str, ...]:
         """The buffers whose virtual pods would lose their room with this node."""
-        return ", ".join(keep(self.snapshot, self.settings).holders_of(node.name)[:3])
+        if self._kept is None:
+            self._kept = keep(self.snapshot, self.settings)
+        return self._kept.holders_of(node.name)
 
     def _wake_when_arrived(self, node: Node, pool: NodePool) -> None:
         """Pods that were planned for a node and never come do not hold it for ever."""

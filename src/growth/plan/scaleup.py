@@ -55,13 +55,22 @@ class Question(Struct, frozen=True):
     survey: Survey
 
 
-def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question | SpareQuestion | None:
+class SpareTurn(Struct, frozen=True):
+    """The same for buffers, which have their turn when no pod is tried."""
+
+    problem: PlacementProblem
+    asked: SpareQuestion
+    survey: Survey
+
+
+def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question | SpareTurn | None:
     """None: nobody needs a place now, or more are about to arrive, or something must be settled first."""
     if _holds_until(snapshot, ledger) is not None:
         return None
     found = survey(snapshot, ledger, settings)
     if not (found.minimum or found.eligible):
-        return spare_question(found.wanting, snapshot, settings)
+        asked = spare_question(found.wanting, snapshot, settings)
+        return None if asked is None else SpareTurn(asked.problem, asked, found)
     if found.minimum or (found.closes_at is not None and snapshot.now < found.closes_at):
         return None
     classes: dict[tuple[PodShape, tuple[str, ...]], list[Demand]] = {}
@@ -96,12 +105,12 @@ def _volumes(snapshot: Snapshot, shapes: Iterable[tuple[PodShape, tuple[str, ...
 
 
 def plan(
-    snapshot: Snapshot, ledger: Ledger, settings: Settings, question: Question | SpareQuestion | None = None, solution: PlacementSolution | None = None
+    snapshot: Snapshot, ledger: Ledger, settings: Settings, question: Question | SpareTurn | None = None, solution: PlacementSolution | None = None
 ) -> Decision[Ledger]:
     if question is None or solution is None:
         return _without_solver(snapshot, ledger, settings)
-    if isinstance(question, SpareQuestion):
-        return _for_spares(snapshot, ledger, settings, question, solution)
+    if isinstance(question, SpareTurn):
+        return _for_spares(snapshot, settings, question, solution)
     found = question.survey
     dealt = deal(question.problem, question.classes, solution, found.allowances, found.promised)
     waits = _waits_after(dealt, question, snapshot, settings)
@@ -126,13 +135,13 @@ def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> D
     return Decision(after, actions, notes, sooner(found.again_at, found.closes_at))
 
 
-def _for_spares(snapshot: Snapshot, ledger: Ledger, settings: Settings, question: SpareQuestion, solution: PlacementSolution) -> Decision[Ledger]:
+def _for_spares(snapshot: Snapshot, settings: Settings, turn: SpareTurn, solution: PlacementSolution) -> Decision[Ledger]:
     """Room for virtual pods: what is left is told on the buffer, and has its turn again later."""
-    decision = _without_solver(snapshot, ledger, settings)
-    bought = buy(question, solution, snapshot)
-    spare = after_buying(question, bought, snapshot, settings)
+    found, bought = turn.survey, buy(turn.asked, solution, snapshot)
+    spare = after_buying(turn.asked, bought, snapshot, settings)
+    after, notes = _told(found, _tidied(replace(found.ledger, spare=spare), snapshot))
     again = [wait.until for wait in spare.waits.values() if not wait.is_backed_off]
-    return Decision(replace(decision.ledger, spare=spare), bought.actions, decision.notes + bought.notes, sooner(decision.again_at, *again))
+    return Decision(after, bought.actions, notes + bought.notes, sooner(found.again_at, found.closes_at, *again))
 
 
 def _tidied(ledger: Ledger, snapshot: Snapshot) -> Ledger:

@@ -22,12 +22,15 @@ from growth.model.capacitybuffer import (
     CapacityBuffer,
 )
 from growth.model.labels import Labels
+from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
 from growth.plan.buffersize import Sized, Sizing, sized
 from growth.plan.pools import architectures_of, pools_for, with_pool_rules
 from growth.plan.quotas import Granted, Quotas
+
+PLANNED_BUFFERS: Final = "growth.dev/planned-buffers"
 
 _LONGEST_LABEL: Final = 63
 
@@ -103,3 +106,14 @@ def planned_entries(planned: tuple[str, ...]) -> dict[str, int]:
         if star and count.isdecimal():
             found[key] = int(count)
     return found
+
+
+def planned_annotation(planned: tuple[str, ...]) -> dict[str, str]:
+    """The same on the node itself, which outlives its order."""
+    entries = [planned_entry(key, count) for key, count in planned_entries(planned).items()]
+    return {PLANNED_BUFFERS: " ".join(entries)} if entries else {}
+
+
+def planned_on(node: Node) -> dict[str, int]:
+    """The virtual pods that a node was bought for."""
+    return planned_entries(tuple(node.annotations.get(PLANNED_BUFFERS, "").split()))

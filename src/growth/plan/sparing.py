@@ -141,7 +141,7 @@ def spare_question(found: Wanting, snapshot: Snapshot, settings: Settings) -> Sp
     promised = by_place(snapshot.offerings)
     problem = PlacementProblem(
         demands=virtual_demands(found.spares, found.kept.missing),
-        rooms=occupied_rooms(snapshot, found.kept),
+        rooms=occupied_rooms(found.kept),
         choices=found.market.choices,
         limits=limits_for(found.market, found.allowances, promised),
         namespaces=dict(snapshot.namespaces),
