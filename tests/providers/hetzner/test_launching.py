@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from growth.model.labels import Labels
 from growth.model.node import Taint
-from growth.model.outcome import Accepted, Refused
+from growth.model.outcome import Accepted, Refused, TryLater
 from growth.providers.hetzner.errors import Unusable
 from growth.providers.hetzner.labels import label_value
 from growth.providers.hetzner.settings import Launch
 from growth.providers.hetzner.userdata import kubelet_may_set, render, user_data_for
+from growth.sim.hetzner import inprocess
 from tests.providers.hetzner.worlds import CLUSTER, JOIN_TOKEN, Bench, at_hetzner, launch_with, order
 
 EVERYTHING = Launch(networks=("kube",), firewalls=("38",), ssh_keys=("ops",), public_ipv4=False, labels={"team": "infra"})
@@ -113,6 +114,16 @@ def test_a_place_in_a_group_is_given_back_when_the_order_fails() -> None:
         assert len(bench.project.groups) == 1
 
     at_hetzner(test, Launch(spread=True))
+
+
+def test_an_order_that_took_long_to_prepare_is_not_sent_but_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(bench: Bench) -> None:
+        monkeypatch.setattr(inprocess, "CALL_SECONDS", (3.0, 3.0))
+        assert isinstance(await bench.provider.launch(order()), TryLater)
+        assert bench.requests("POST") == 0
+        assert isinstance(await bench.provider.launch(order()), Accepted)
+
+    at_hetzner(test)
 
 
 # --------------------------------------------------------------------------------------------------------------------- user data

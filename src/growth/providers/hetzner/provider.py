@@ -35,6 +35,7 @@ from growth.runtime import Runtime
 
 FOLLOWED_SECONDS: Final = 20.0  # how long a launch waits to hear that its server is made
 STOPPED_SECONDS: Final = 120.0
+PREPARED_SECONDS: Final = 5.0  # an order that took longer to prepare is made anew: whoever was asked at the gate may think otherwise by now
 _CONTROL_SECONDS: Final = 60.0
 _LIVE_SECONDS: Final = 15.0
 _SOON_SECONDS: Final = 10.0
@@ -99,6 +100,7 @@ class HetznerProvider:
         self._know(order.cluster)
         if self._runtime.monotonic() < self._stop.until:
             return Refused(self._stop.reason)
+        began = self._runtime.monotonic()
         try:
             body = await self._preparing.request_for(order)
         except Unusable as error:
@@ -106,7 +108,8 @@ class HetznerProvider:
             return Refused(redacted(str(error)))
         except CallError as error:
             return self._noted(error, outcome_before(error))
-        outcome = await self._order(order, body)
+        is_stale = self._runtime.monotonic() - began > PREPARED_SECONDS
+        outcome = TryLater("Hetzner answers slowly; the next attempt knows what this one asked") if is_stale else await self._order(order, body)
         if isinstance(outcome, Accepted | Unknown):
             self._groups.settled(order.name)
         else:
