@@ -206,6 +206,16 @@ def test_a_node_with_working_pods_is_never_given_back_for_being_late() -> None:
     assert len(plan(with_one(late, nodes=[starting], pods=[daemon_pod("d", NAME)])).actions) == 1
 
 
+def test_law_s3_a_dead_node_whose_pods_are_overdue_is_given_back_and_its_hour_is_known() -> None:
+    late = one("Provisioning", changed_at=NOW - 9000, machine_id="m")
+    leaving = replace(bound(pod("a"), NAME), deleted_at=NOW - 60)
+    dying = node(NAME, of=SMALL, taints=(STARTUP_TAINT,), is_ready=False, ready_changed_at=NOW - 200)
+    waiting = plan(with_one(late, nodes=[dying], pods=[leaving]))
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 101)
+    dead = replace(dying, ready_changed_at=NOW - 301)
+    assert len(plan(with_one(late, nodes=[dead], pods=[leaving])).actions) == 1
+
+
 def test_ruling_8_deprovisioning_becomes_a_removal_request_and_only_then_the_record_goes() -> None:
     giving_back = one("Deprovisioning", machine_id="m-17")
     (create,) = plan(with_one(giving_back)).actions

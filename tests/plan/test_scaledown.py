@@ -81,7 +81,8 @@ def test_ruling_11_idle_means_no_pods_but_daemons_mirrors_and_finished_ones(resi
 
 def test_law_s3_a_dead_node_with_nothing_but_overdue_pods_is_idle() -> None:
     overdue = replace(bound(pod("lost"), NAME), deleted_at=NOW - 60)
-    assert plan(with_nodes(idle(is_ready=False, ready_changed_at=NOW - 200), pods=[overdue])).actions == ()
+    dying = plan(with_nodes(idle(is_ready=False, ready_changed_at=NOW - 200), pods=[overdue]))
+    assert (dying.actions, dying.again_at) == ((), NOW + 101)
     assert names(plan(with_nodes(idle(is_ready=False, ready_changed_at=NOW - 400), pods=[overdue])), MarkScaleDown) == [NAME]
 
 

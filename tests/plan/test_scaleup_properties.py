@@ -103,7 +103,7 @@ def test_every_pod_that_needs_a_place_is_planned_or_told_why_not(seed: int) -> N
     spoken_of = {f"{note.about.namespace}/{note.about.name}" for note in decision.notes}
     lodged = {pod.key for pod in snapshot.waiting_pods if (wait := decision.ledger.waits.get(identity(pod))) is not None and wait.lodged_on}
     asked = scaleup.question(snapshot, scaleup.Ledger(batch=None), AT_ONCE)
-    for hand in asked.classes if asked is not None else ():
+    for hand in asked.classes if isinstance(asked, scaleup.Question) else ():
         for demand in hand:
             assert demand.pod.key in planned | spoken_of | lodged
 

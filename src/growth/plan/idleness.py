@@ -64,6 +64,15 @@ def blocking_pods(node_name: str, snapshot: Snapshot) -> tuple[Pod, ...]:
     return tuple(pod for pod in working_pods(snapshot, node_name) if not is_lost(pod, node, snapshot.now))
 
 
+def lost_at(node_name: str, snapshot: Snapshot) -> float | None:
+    """When time alone frees a dead node of its last pods; None: only somebody's deed can."""
+    node, pods = snapshot.nodes.get(node_name), working_pods(snapshot, node_name)
+    if node is None or node.is_ready or not pods or any(pod.deleted_at is None for pod in pods):
+        return None
+    at = max(node.ready_changed_at + UNREACHABLE_SECONDS, *((pod.deleted_at or 0.0) + pod.grace_seconds for pod in pods)) + 1.0
+    return at if at > snapshot.now else None
+
+
 def is_lost(pod: Pod, node: Node | None, now: float) -> bool:
     """On a node that has been unreachable for long, a pod whose deletion is overdue no longer counts: nobody there can end it."""
     if node is None or node.is_ready or now - node.ready_changed_at <= UNREACHABLE_SECONDS:

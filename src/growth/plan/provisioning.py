@@ -39,6 +39,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan import handover
 from growth.plan.arrival import is_initialised, is_serving, working_pods
 from growth.plan.catalogue import Place, by_place, unmet_until
+from growth.plan.idleness import blocking_pods, lost_at
 from growth.plan.limits import Allowance, Member, allowances, members, why_not_one_more, with_member
 from growth.plan.listing import LOOK_AGAIN_SECONDS, is_surely_absent
 from growth.plan.pools import why_not_buying
@@ -170,7 +171,8 @@ class _Turn:
         is_nearly_there = node is not None and is_initialised(node, request, pool)
         since = next((at for at in (request.changed_at, request.created_at) if at <= now), now)  # a stamp from the future: a clock went back
         deadline = since + given * (2 if is_nearly_there else 1)  # its pods are being bound
-        if working_pods(self.snapshot, request.name) or self._is_paused(pool):
+        if blocking_pods(request.name, self.snapshot) or self._is_paused(pool):
+            self.again += [freed_at] if (freed_at := lost_at(request.name, self.snapshot)) is not None else []
             return
         if now >= deadline:
             self._fail(request, given)

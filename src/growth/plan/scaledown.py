@@ -34,7 +34,7 @@ from growth.plan import handover
 from growth.plan.arrival import is_ours
 from growth.plan.budgets import disruptions_left
 from growth.plan.emptying import is_being_emptied
-from growth.plan.idleness import blocking_pods, is_protected_node, waiting_shapes, why_not_idle, would_take
+from growth.plan.idleness import blocking_pods, is_protected_node, lost_at, waiting_shapes, why_not_idle, would_take
 from growth.plan.keeping import Kept, keep
 from growth.plan.listing import LOOK_AGAIN_SECONDS
 from growth.plan.pools import choice_of_type
@@ -203,6 +203,7 @@ class _Turn:
 
     def _wake_when_arrived(self, node: Node, pool: NodePool) -> None:
         """Pods that were planned for a node and never come do not hold it for ever."""
+        self.again += [freed_at] if (freed_at := lost_at(node.name, self.snapshot)) is not None else []
         request = self.snapshot.requests.get(node.name)
         if request is not None and not request.is_in_flight:
             arrived_at = request.changed_at + self._delay(pool)
