@@ -173,7 +173,7 @@ def test_every_scaling_is_told_with_its_reason_and_numbers() -> None:
     warm.sync()
     (note,) = warm.notes
     assert (note.reason, note.severity) == ("ScaledUp", "Normal")
-    assert "1 replicas become 10: 1 available (mean of 0 s) is below [5, 15] around 10 of 1, 0 used" in note.message
+    assert "1 replicas become 10: 1 available is below [5, 15] around 10 of 1, 0 used" in note.message
     status = warm.status()
     assert (status.current_replicas, status.desired_replicas, status.active_policy) == (10, 10, "capacity")
     assert status.last_scale_time is not None

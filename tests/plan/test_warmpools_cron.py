@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -17,7 +19,7 @@ def at(warm: Warm, clock: str, day: str = "2027-03-01") -> int:
     return warm.sync(parse_instant(f"{day}T{clock}Z") - warm.now)
 
 
-def daily(created: str = "06:00:00", **fields: object) -> Warm:
+def daily(created: str = "06:00:00", **fields: Any) -> Warm:
     policies = fields.pop("cron_policies", (MORNING, EVENING))
     made = autoscaler(cron_policies=policies, created_at=parse_instant(f"2027-03-01T{created}Z"), **fields)
     return Warm(made, replicas=40)

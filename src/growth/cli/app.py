@@ -50,6 +50,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("demo", "Watch pending pods become machines, in a cluster that is embedded in this process."),
     Command("sim", "Run growth in the embedded cluster under random faults and check what must never happen."),
     Command("fits", "Say for cases in JSON lines which nodes a pod may go to, and why not to the others."),
+    Command("explain", "Say what growth would make of an object and why: the replicas of a PoolAutoscaler, the size of a buffer."),
     Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),
     Command("role", "Print ServiceAccount, roles and bindings: the least that growth needs."),
     Command("doctor", "Check API server, clock, kinds, rights, provider and pools, and say what to do."),

@@ -17,7 +17,6 @@ from growth.model.noderequest import (
     NodeRequestSpec,
     NodeRequestStatus,
 )
-
 from growth.model.poolautoscaler import CapacityPolicy, PodExpression, PodSelector, PoolAutoscalerSpec, PoolAutoscalerStatus
 
 Place: TypeAlias = type | tuple[type, str]

@@ -126,4 +126,5 @@ def _why(counts: Counts, seen: Observation, marks: Watermarks, window_seconds: f
     available = seen.mean_available
     relation = "below" if available < marks.lower else "above" if available > marks.upper else "within"
     starting = f", {counts.starting} of them starting" if counts.starting else ""
-    return f"{available} available{starting} (mean of {window_seconds:.0f} s) is {relation} {marks} of {seen.mean_replicas}, {counts.used} used"
+    mean = f" (mean of {window_seconds:.0f} s)" if window_seconds else ""
+    return f"{available} available{starting}{mean} is {relation} {marks} of {seen.mean_replicas}, {counts.used} used"

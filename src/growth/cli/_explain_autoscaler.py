@@ -1,0 +1,240 @@
+"""How many replicas would a PoolAutoscaler want, and why? With the very code that sizes pools in a cluster.
+
+From a file it is a calculator: one look, no windows. What is not said to be available or starting is in use; of kinds whose members leave
+when claimed it is starting. From a cluster it reads the autoscaler and its target once, and shows what the status remembers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import yaml
+from msgspec import Struct
+
+from growth.cli._look_at_target import Looked, look
+from growth.controllers.runtime import SystemRuntime
+from growth.kube.client import Client
+from growth.kube.codec import Codec
+from growth.kube.config import load_connection
+from growth.kube.http import HttpTransport
+from growth.model.malformed import Malformed
+from growth.model.poolautoscaler import PoolAutoscaler, Recommendation
+from growth.model.settings import WarmPoolSettings
+from growth.plan.autoscalers import why_not_active
+from growth.plan.counting import Counts
+from growth.plan.sizing import Memory, Sized, by_bounds, by_capacity, by_cron
+from growth.plan.steadying import Observation
+from growth.plan.timetable import Timetable, schedule_of, timetable
+from growth.plan.watermarks import Watermarks, watermarks
+
+_FIRINGS = 3  # of each policy
+_AT_ONCE = {"observation_window_seconds": 0.0, "scale_up_window_seconds": 0, "scale_down_window_seconds": 0}
+
+
+class Given(Struct, frozen=True):
+    """What the person says of the pool."""
+
+    replicas: int | None = None
+    available: int | None = None
+    starting: int | None = None
+    around: int = 3
+
+
+class Place(Struct, frozen=True):
+    """Where the cluster is."""
+
+    kubeconfig: Path | None = None
+    context: str = ""
+
+
+class Firing(Struct, rename="camel"):
+    policy: str
+    at: str
+    local: str
+    replicas: int
+
+
+class Elsewhere(Struct, rename="camel"):
+    """What would happen with another number available."""
+
+    available: int
+    desired_replicas: int
+
+
+class Answer(Struct, rename="camel", omit_defaults=True):
+    """What is said of one autoscaler."""
+
+    autoscaler: str
+    target: str
+    replicas: int
+    available: int
+    used: int
+    starting: int
+    desired_replicas: int
+    policy: str
+    reason: str
+    watermarks: Watermarks | None = None
+    limited: str = ""
+    problem: str = ""
+    next_firings: list[Firing] = []
+    at_other_numbers: list[Elsewhere] = []
+    last_decision: str = ""
+    last_scale_time: str = ""
+    recommendations: tuple[Recommendation, ...] = ()
+
+
+# ------------------------------------------------------------------------------------------------------------------ from a file
+
+
+def explain_file(file: Path, given: Given, settings: WarmPoolSettings, output: str) -> int:
+    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    found = [item for item in yaml.safe_load_all(text) if isinstance(item, dict) and item.get("kind") == "PoolAutoscaler"]
+    if not found:
+        raise ValueError(f"{file}: there is no PoolAutoscaler in it")
+    codec = Codec()
+    return max(_explain_one(_read(codec, item, file), given, settings, output) for item in found)
+
+
+def _read(codec: Codec, item: object, file: Path) -> PoolAutoscaler:
+    noun = codec.decode("PoolAutoscaler", msgspec.json.encode(item)).noun
+    if isinstance(noun, Malformed):
+        raise ValueError(f"{file}: {noun.why}")
+    if not isinstance(noun, PoolAutoscaler):
+        raise TypeError(f"{file}: no PoolAutoscaler")
+    return noun if noun.created_at else msgspec.structs.replace(noun, created_at=time.time())  # new: nothing has fired yet
+
+
+def _explain_one(autoscaler: PoolAutoscaler, given: Given, settings: WarmPoolSettings, output: str) -> int:
+    obstacle = why_not_active(autoscaler, autoscaler.key, settings)
+    if obstacle is not None and obstacle.reason != "Suspended":
+        raise ValueError(f"{autoscaler.name}: {obstacle.message}")
+    if given.replicas is None:
+        raise ValueError("say how many --replicas there are")
+    counts = _counted(autoscaler, given, settings)
+    answer = answer_for(autoscaler, counts, given.around, settings, time.time(), "" if obstacle is None else obstacle.message)
+    return _show(answer, output)
+
+
+def _counted(autoscaler: PoolAutoscaler, given: Given, settings: WarmPoolSettings) -> Counts:
+    replicas = given.replicas or 0
+    available = replicas if given.available is None else given.available
+    rest = replicas - available - (given.starting or 0)
+    if min(replicas, available, given.starting or 0, rest) < 0:
+        raise ValueError(f"{available} available and {given.starting or 0} starting do not fit into {replicas} replicas")
+    kind = settings.kind_of(autoscaler.spec.scale_target_ref)
+    if kind is not None and kind.members == "Leave":
+        return Counts(replicas, available, 0, (given.starting or 0) + rest)
+    return Counts(replicas, available, rest, given.starting or 0)
+
+
+# --------------------------------------------------------------------------------------------------------------- from a cluster
+
+
+def explain_live(name: str, namespace: str, place: Place, around: int, settings: WarmPoolSettings, output: str) -> int:
+    looked = asyncio.run(_look(name, namespace, place, settings))
+    answer = answer_for(looked.autoscaler, looked.counts, around, settings, time.time(), looked.problem)
+    status = looked.autoscaler.status
+    answer.last_decision, answer.last_scale_time, answer.recommendations = status.last_decision, status.last_scale_time or "", status.recommendations
+    return _show(answer, output)
+
+
+async def _look(name: str, namespace: str, place: Place, settings: WarmPoolSettings) -> Looked:
+    runtime = SystemRuntime()
+    try:
+        async with HttpTransport(load_connection(runtime, place.kubeconfig, place.context)) as transport:
+            return await look(Client(transport, runtime), name, namespace, settings, runtime.now())
+    finally:
+        runtime.close()
+
+
+# -------------------------------------------------------------------------------------------------------------------- the answer
+
+
+def answer_for(autoscaler: PoolAutoscaler, counts: Counts, around: int, settings: WarmPoolSettings, now: float, problem: str = "") -> Answer:
+    """One look, without windows: what the policy asks for at these numbers."""
+    policy = autoscaler.spec.capacity_policy
+    times = timetable(autoscaler, settings.time_zone, now) if autoscaler.spec.cron_policies and not problem else None
+    sized = wanted(autoscaler, counts, settings, now, times)
+    marks = None if policy is None else watermarks(policy, counts.replicas, settings.tolerance_percent)
+    return Answer(
+        autoscaler=autoscaler.key.lstrip("/"),
+        target=str(autoscaler.spec.scale_target_ref),
+        replicas=counts.replicas,
+        available=counts.available,
+        used=counts.used,
+        starting=counts.starting,
+        desired_replicas=counts.replicas if problem else sized.replicas,
+        policy=sized.policy or "cron",
+        reason=problem or sized.sentence or f"{counts.replicas} replicas stay until a policy fires",
+        watermarks=marks,
+        limited=sized.limited,
+        problem=problem,
+        next_firings=_firings(autoscaler, settings, now) if times is not None else [],
+        at_other_numbers=[] if policy is None or problem else _elsewhere(autoscaler, counts, around, settings, now),
+    )
+
+
+def wanted(autoscaler: PoolAutoscaler, counts: Counts, settings: WarmPoolSettings, now: float, times: Timetable | None) -> Sized:
+    spec = autoscaler.spec
+    if times is not None:
+        return by_cron(spec, counts.replicas, times)
+    if spec.capacity_policy is None:
+        return by_bounds(spec, counts.replicas)
+    at_once = msgspec.structs.replace(settings, **_AT_ONCE)
+    policy = msgspec.structs.replace(spec.capacity_policy, scale_up=None, scale_down=None)
+    unsteadied = msgspec.structs.replace(autoscaler, spec=msgspec.structs.replace(spec, capacity_policy=policy))
+    return by_capacity(unsteadied, counts, Memory(Observation(now).with_sample(now, counts, 0.0)), now, at_once)[0]
+
+
+def _elsewhere(autoscaler: PoolAutoscaler, counts: Counts, around: int, settings: WarmPoolSettings, now: float) -> list[Elsewhere]:
+    """With more or fewer of the same replicas available: the others in use, or starting."""
+    answers = []
+    for available in range(max(0, counts.available - around), min(counts.replicas, counts.available + around) + 1):
+        moved = available - counts.available
+        used = max(0, counts.used - moved) if counts.used or not counts.starting else counts.used
+        starting = counts.replicas - available - used
+        if available != counts.available and starting >= 0:
+            other = Counts(counts.replicas, available, used, starting)
+            answers.append(Elsewhere(available, wanted(autoscaler, other, settings, now, None).replicas))
+    return answers
+
+
+def _firings(autoscaler: PoolAutoscaler, settings: WarmPoolSettings, now: float) -> list[Firing]:
+    found: list[tuple[float, Firing]] = []
+    for policy in autoscaler.spec.cron_policies:
+        schedule, at = schedule_of(policy, settings.time_zone), now
+        for _ in range(_FIRINGS):
+            at = schedule.next_after(at)
+            moment = datetime.fromtimestamp(at, UTC)
+            local = moment.astimezone(schedule.zone).strftime("%a %Y-%m-%d %H:%M %Z")
+            found.append((at, Firing(policy.name, moment.strftime("%Y-%m-%dT%H:%M:%SZ"), local, policy.target_replicas)))
+    return [firing for _, firing in sorted(found, key=lambda each: each[0])]
+
+
+def _show(answer: Answer, output: str) -> int:
+    print(msgspec.json.encode(answer).decode() if output == "json" else "\n".join(_lines(answer)))
+    return 1 if answer.problem else 0
+
+
+def _lines(answer: Answer) -> list[str]:
+    lines = [
+        f"PoolAutoscaler {answer.autoscaler} of {answer.target}",
+        f"  now        {answer.replicas} replicas: {answer.available} available, {answer.used} used, {answer.starting} starting",
+        f"  wants      {answer.desired_replicas}" + (f" ({answer.policy})" if not answer.problem else ""),
+        f"  because    {answer.reason}",
+    ]
+    if answer.watermarks is not None:
+        marks = answer.watermarks
+        lines.append(f"  watermarks up below {marks.lower}, down above {marks.upper}, to {marks.target} available")
+    if answer.last_decision:
+        scaled = f" (last scaled {answer.last_scale_time})" if answer.last_scale_time else ""
+        lines.append(f"  last said  {answer.last_decision}{scaled}")
+    lines += [f"  since      {each.at}: {each.replicas} recommended" for each in answer.recommendations]
+    lines += [f"  fires      {each.local} ({each.at}): {each.policy}, {each.replicas} replicas" for each in answer.next_firings]
+    lines += [f"  at {each.available:5} available: {each.desired_replicas}" for each in answer.at_other_numbers]
+    return lines

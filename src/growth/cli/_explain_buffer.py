@@ -1,0 +1,128 @@
+"""How large would these CapacityBuffers be, and why? From files alone, with the very code that sizes them in a cluster.
+
+The file holds buffers and, beside them, what they look at: workloads, PodTemplates, LimitRanges, ResourceQuotas, PriorityClasses. What is
+missing is said as the buffer itself would say it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import Struct
+
+from growth.kube.codec import Codec
+from growth.kube.codec_buffer import Referenced, TemplateText, Workload, WorldBuilder
+from growth.kube.codec_template import ContainerRange
+from growth.model.capacitybuffer import ACTIVE_CAPACITY, BufferWorld, CapacityBuffer, ResourceQuota, reference_key
+from growth.model.disruption import PriorityClass
+from growth.model.malformed import Malformed
+from growth.plan.buffersize import Sizing
+from growth.plan.spares import Spare, spares, virtual_pods
+
+_NAMES_SHOWN = 3
+
+
+class BufferAnswer(Struct):
+    """What is said of one buffer."""
+
+    buffer: str
+    size: int
+    sizes: dict[str, int]
+    reason: str
+    message: str
+    chunk: str = ""
+    together: str = ""
+    workload: str = ""
+    quota: str = ""
+    virtual_pods: list[str] = []
+
+
+def explain_buffers(file: Path, sizing: Sizing, output: str) -> int:
+    """Print an answer for each buffer; 1 if one of them has no size, or an object cannot be read."""
+    world, problems = read_world(_text_of(file))
+    answers = [_answer(buffer, world, sizing) for _, buffer in sorted(world.buffers.items())]
+    if not answers:
+        problems.append(f"{file}: there is no CapacityBuffer in it")
+    if output == "json":
+        print(msgspec.json.encode(answers).decode())
+    else:
+        print("\n\n".join(_as_text(answer) for answer in answers))
+    for problem in problems:
+        print(f"growth: {problem}", file=sys.stderr)
+    return 1 if problems or any(answer.reason != "AttributesSetSuccessfully" for answer in answers) else 0
+
+
+def _text_of(file: Path) -> str:
+    return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+
+
+def read_world(text: str) -> tuple[BufferWorld, list[str]]:
+    """All that the file says of buffers, and a sentence for each object that cannot be read."""
+    codec, found, problems = Codec(), list[Any](), list[str]()
+    for item in _objects(text):
+        kind = str(item.get("kind", ""))
+        if kind not in codec.kinds:
+            continue
+        item.setdefault("metadata", {}).setdefault("namespace", "default")
+        noun = codec.decode(kind, msgspec.json.encode(item)).noun
+        if isinstance(noun, Malformed):
+            problems.append(str(noun))
+        found.append(noun)
+    referenced = Referenced(
+        buffers={each.key: each for each in found if isinstance(each, CapacityBuffer)},
+        workloads=[each for each in found if isinstance(each, Workload)],
+        templates=[each for each in found if isinstance(each, TemplateText)],
+        quotas={f"{each.namespace}/{each.name}": each for each in found if isinstance(each, ResourceQuota)},
+        ranges=[each for each in found if isinstance(each, ContainerRange)],
+        priority_classes=[each for each in found if isinstance(each, PriorityClass)],
+    )
+    return WorldBuilder(codec.pods).build(referenced), problems
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Every object of every document; lists are opened."""
+    for document in yaml.safe_load_all(text):
+        if isinstance(document, dict):
+            yield from document.get("items") or [document]
+
+
+def _answer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> BufferAnswer:
+    if buffer.strategy != ACTIVE_CAPACITY:
+        return BufferAnswer(buffer.key, 0, {}, "AttributesSetSuccessfully", f"left alone: growth does not know the strategy {buffer.strategy}")
+    sizes = {mode: _spare(buffer, world, mode) for mode in ("capped", "upstream")}
+    chosen = sizes[sizing]
+    answer = BufferAnswer(buffer.key, chosen.count, {mode: spare.count for mode, spare in sizes.items()}, chosen.sized.reason, chosen.sized.message)
+    reference = buffer.spec.scalable_ref
+    scalable = world.scalables.get(reference_key(buffer.namespace, reference)) if reference is not None else None
+    if reference is not None and scalable is not None:
+        answer.workload = f"{reference.kind} {reference.name}, {scalable.replicas} replicas"
+    if chosen.sized.is_ready:
+        answer.chunk, answer.together = str(chosen.shape.requests), str(chosen.shape.requests.times(chosen.count))
+        answer.virtual_pods = [pod.name for pod in virtual_pods(chosen)]
+    if chosen.granted.limited_by:
+        answer.quota = f"{chosen.granted.limited_by} admits {chosen.granted.count} of {chosen.sized.count} chunks"
+    return answer
+
+
+def _spare(buffer: CapacityBuffer, world: BufferWorld, sizing: Any) -> Spare:
+    return next(spare for spare in spares(world, {}, (), sizing) if spare.key == buffer.key)
+
+
+def _as_text(answer: BufferAnswer) -> str:
+    names = answer.virtual_pods
+    told = ", ".join(names[:_NAMES_SHOWN]) + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")
+    lines = [
+        ("size", f"{answer.size} ({', '.join(f'{count} by {mode}' for mode, count in answer.sizes.items())})" if answer.sizes else str(answer.size)),
+        ("workload", answer.workload),
+        ("one chunk", answer.chunk),
+        ("together", answer.together),
+        ("quota", answer.quota),
+        (answer.reason, answer.message),
+        ("virtual pods", told),
+    ]
+    return "\n".join([f"CapacityBuffer {answer.buffer}", *(f"  {name}: {text}" for name, text in lines if text)])

@@ -1,0 +1,51 @@
+"""`growth explain`: what would growth make of this object, and why? With the code that decides in a cluster; it changes nothing.
+
+| subject | from | answered by |
+| --- | --- | --- |
+| poolautoscaler, pa | a file and the numbers of a pool, or the cluster | `cli/_explain_autoscaler`: how many replicas a PoolAutoscaler wants |
+| buffer | a file | `cli/_explain_buffer`: how large each CapacityBuffer is |
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from growth.cli._explain_autoscaler import Given, Place, explain_file, explain_live
+from growth.cli._explain_buffer import explain_buffers
+from growth.controllers.configuration import load_configuration
+
+
+def explain(  # noqa: PLR0913 - every flag is an argument
+    subject: Annotated[
+        Literal["poolautoscaler", "pa", "autoscaler", "buffer"], Parameter(help="poolautoscaler (pa): one of them; buffer: the CapacityBuffers of a file.")
+    ],
+    name: Annotated[str, Parameter(help="Of an autoscaler in the cluster, where no file is given.")] = "",
+    /,
+    *,
+    file: Annotated[Path | None, Parameter(name=("--file", "-f"), help="Manifests, with what they refer to; - reads standard input.")] = None,
+    namespace: Annotated[str, Parameter(name=("--namespace", "-n"), help="Of the autoscaler in the cluster.")] = "default",
+    replicas: Annotated[int | None, Parameter(help="poolautoscaler, from a file: how many replicas its target has.")] = None,
+    available: Annotated[int | None, Parameter(help="poolautoscaler, from a file: how many of them are available; default: all.")] = None,
+    starting: Annotated[int | None, Parameter(help="poolautoscaler, from a file: how many of them are starting; default: none.")] = None,
+    around: Annotated[int, Parameter(help="poolautoscaler: how many more numbers of available replicas are shown on either side.")] = 3,
+    sizing: Annotated[Literal["capped", "upstream"] | None, Parameter(help="buffer: default: the setting plans.bufferSizing.")] = None,
+    settings: Annotated[Path | None, Parameter(help="The settings file that growth runs with.")] = None,
+    kubeconfig: Annotated[Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")] = None,
+    context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = "",
+    output: Annotated[Literal["text", "json"], Parameter(help="Lines for people, or JSON.")] = "text",
+) -> int:
+    """Say what growth would make of an object, and why; end with 1 if it cannot work as it is."""
+    plans = load_configuration(settings, os.environ, {}).plans
+    if subject == "buffer":
+        if file is None:
+            raise ValueError("say which --file the buffers are in")
+        return explain_buffers(file, sizing or plans.buffer_sizing, output)
+    if file is not None:
+        return explain_file(file, Given(replicas, available, starting, around), plans.warm_pools, output)
+    if not name:
+        raise ValueError("say which autoscaler, or which --file it is in")
+    return explain_live(name, namespace, Place(kubeconfig, context), around, plans.warm_pools, output)
