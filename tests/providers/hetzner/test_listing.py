@@ -151,3 +151,18 @@ def test_pages_that_do_not_add_up_at_the_first_listing_are_no_list() -> None:
         assert calls == 6
 
     at_hetzner(test)
+
+
+def test_after_an_order_or_a_deletion_everything_is_read_anew_even_if_the_count_is_the_same() -> None:
+    async def test(bench: Bench) -> None:
+        first = bench.server(await bench.provider.launch(order()))
+        await bench.runtime.sleep(30)
+        await bench.provider.list(CLUSTER)
+        await bench.provider.delete(str(first.id))
+        bench.project.trouble = Trouble(lost_after_effect=1.0)
+        await bench.provider.launch(order("default-pool-2", "uid-2"))
+        bench.project.trouble = Trouble()
+        await bench.runtime.sleep(30)
+        assert [machine.name for machine in await bench.provider.list(CLUSTER)] == ["default-pool-2"]
+
+    at_hetzner(test)
