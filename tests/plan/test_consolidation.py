@@ -186,9 +186,11 @@ def two_to_one() -> list[Pod]:
 
 def test_the_settling_time_of_a_new_node_is_respected() -> None:
     young = [node("a", of=SMALL, created_at=NOW - 100), node("b", of=SMALL)]
-    decision = plan(cluster(young, two_to_one()))
-    assert why(decision) == f"the node stays for now: it is left alone until {format_instant(NOW + 500)}, so that nothing is undone at once"
+    decision = plan(cluster(young, two_to_one()), settings=replace(SETTINGS, consolidation_interval_seconds=3600.0))
     assert marked_names(decision) == []
+    assert [note for note in decision.notes if note.about.name == "a"] == []
+    assert decision.again_at == NOW + 500
+    assert marked_names(plan(replace(cluster(young, two_to_one()), now=NOW + 500))) == ["a"]
 
 
 def test_min_is_kept() -> None:
@@ -290,7 +292,7 @@ def test_a_removal_that_was_taken_back_is_not_tried_again_for_the_settling_time(
     after = replace(cluster(nodes("a", "b"), two_to_one()), now=NOW + 60)
     back = plan(after, during.ledger)
     assert marked_names(back) == []
-    assert why(back) == f"the node stays for now: it is left alone until {format_instant(NOW + 660)}, so that nothing is undone at once"
+    assert why(back) == f"the node stays for now: it is left alone until {format_instant(NOW + 660)}, after an attempt that was taken back"
     assert marked_names(plan(replace(after, now=NOW + 700), back.ledger)) == ["a"]
 
 
@@ -301,3 +303,15 @@ def test_a_write_that_failed_is_decided_anew() -> None:
     assert consolidation.settle(Settled(action, Accepted()), snapshot, decision.ledger, SETTINGS).ledger == decision.ledger
     failed = consolidation.settle(Settled(action, Conflict("changed")), snapshot, decision.ledger, SETTINGS)
     assert (failed.ledger.emptied, failed.again_at) == ({}, NOW + 5)
+
+
+def test_a_cluster_at_its_optimum_makes_no_move_in_thirty_days() -> None:
+    names = [f"n{number}" for number in range(6)]
+    snapshot = cluster(nodes(*names), [works(f"p{number}", name, 3, mib=100) for number, name in enumerate(names)])
+    ledger, messages = KNOWN, set()
+    for hour in range(30 * 24):
+        decision = plan(replace(snapshot, now=NOW + hour * 3600.0), ledger)
+        assert decision.actions == ()
+        ledger = decision.ledger
+        messages.add(tuple(note.message for note in decision.notes))
+    assert len(messages) == 1  # and nothing new is told

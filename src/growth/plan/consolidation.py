@@ -158,7 +158,15 @@ class _Turn:
             return False
         request = self.snapshot.requests.get(node.name)
         is_arriving = node.is_starting or (request is not None and request.is_in_flight)
-        return node.is_ready and not is_arriving and is_ours(node, self.snapshot) and bool(working_pods(self.snapshot, node.name))
+        if not node.is_ready or is_arriving or not is_ours(node, self.snapshot) or not working_pods(self.snapshot, node.name):
+            return False
+        return self._is_settled(node)
+
+    def _is_settled(self, node: Node) -> bool:
+        """A new node is left alone for a while, so that nothing is undone at once; that is nothing to talk about."""
+        settled_at = min(node.created_at, self.snapshot.now) + self.settings.settling_seconds
+        self.again += [settled_at] if settled_at > self.snapshot.now else []
+        return settled_at <= self.snapshot.now
 
     def _worth(self, node: Node) -> float:
         return self._price(node) / (1 + len(working_pods(self.snapshot, node.name)))
@@ -184,10 +192,10 @@ class _Turn:
         least = _minimum(node, pool)
         if self._staying.get(_kind(node), 0) - 1 < least:
             return f"NodePool {pool.name} keeps at least {least} of {_kind(node)[1]}"
-        ripe_at = max(min(node.created_at, now) + settings.settling_seconds, self._ledger.kept_until.get(node.name, 0.0))
-        if now < ripe_at:
-            self.again.append(ripe_at)
-            return f"it is left alone until {format_instant(ripe_at)}, so that nothing is undone at once"
+        free_at = self._ledger.kept_until.get(node.name, 0.0)
+        if now < free_at:
+            self.again.append(free_at)
+            return f"it is left alone until {format_instant(free_at)}, after an attempt that was taken back"
         known_at = self._ledger.known_since + settings.disruption_window_seconds
         if now < known_at:
             self.again.append(known_at)
