@@ -55,3 +55,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_what_is_printed_can_be_read_again(tmp_path: Path) -> None:
     configuration = load_configuration(None, {}, {"observe": True, "listenPort": 0})
     assert load_configuration(written(tmp_path, print_configuration(configuration)), {}, {}) == configuration
+
+
+def test_buffers_are_on_unless_their_gate_is_closed_and_other_gates_are_refused() -> None:
+    assert load_configuration(None, {}, {}).serves_buffers
+    assert load_configuration(None, {}, {"featureGates": "CapacityBuffer=true"}).serves_buffers
+    assert not load_configuration(None, {"GROWTH_FEATURE_GATES": "CapacityBuffer=false"}, {}).serves_buffers
+    with pytest.raises(ConfigurationError, match="featureGates"):
+        load_configuration(None, {}, {"featureGates": "Everything=true"})

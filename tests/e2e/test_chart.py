@@ -100,6 +100,13 @@ def test_kinds_stay_when_the_release_goes(helm: Helm) -> None:
     assert [item for item in helm.render("crds.install=false") if item["kind"] == "CustomResourceDefinition"] == []
 
 
+def test_the_standard_kind_of_buffers_comes_along_unless_it_is_turned_off(helm: Helm) -> None:
+    def names(*values: str) -> set[str]:
+        return {item["metadata"]["name"] for item in helm.render(*values) if item["kind"] == "CustomResourceDefinition"}
+
+    assert names() - names("crds.capacityBuffers=false") == {"capacitybuffers.autoscaling.x-k8s.io"}
+
+
 def test_two_releases_share_no_name_and_no_selector(helm: Helm) -> None:
     apart = ("crds.install=false",)
     both = [helm.render(*apart, release=release, namespace="shared") for release in ("growth", "second")]
