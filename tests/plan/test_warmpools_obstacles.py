@@ -181,4 +181,5 @@ def test_a_pass_without_a_reason_touches_nothing() -> None:
     again = warmpools.plan(replace(snapshot, now=snapshot.now + 0.001), first.ledger, Settings(warm_pools=warm.settings))
     assert again.ledger.watches is first.ledger.watches
     assert again.again_at == first.again_at
-    assert first.again_at is not None and first.again_at > snapshot.now
+    assert first.again_at is not None
+    assert first.again_at > snapshot.now

@@ -13,8 +13,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 import yaml
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from growth.model.settings import Settings
+from growth.plan.cron import UnknownTimeZoneError, read_zone
 from growth.providers.hetzner.settings import HetznerSettings
 
 Installed = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
@@ -60,9 +62,22 @@ def load_configuration(path: Path | None, environment: Mapping[str, str], flags:
     content = _read(path) if path else {}
     layers = {**content, **_from_environment(environment), **{key: value for key, value in flags.items() if value is not None}}
     try:
-        return msgspec.convert(layers, Configuration, strict=False)
+        return _with_zone(msgspec.convert(layers, Configuration, strict=False), content, environment)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"{path or 'settings'}: {error}") from None
+
+
+def _with_zone(configuration: Configuration, content: Mapping[str, Any], environment: Mapping[str, str]) -> Configuration:
+    """Schedules that name no zone follow the process's own, unless the file says otherwise."""
+    given, zone = content.get("plans") or {}, environment.get("TZ", "").removeprefix(":")
+    if not zone or "timeZone" in (given.get("warmPools") or {}):
+        return configuration
+    try:
+        read_zone(zone)
+    except UnknownTimeZoneError:
+        return configuration  # a file, or a rule in the form of POSIX: no IANA name
+    plans = configuration.plans
+    return replace(configuration, plans=replace(plans, warm_pools=replace(plans.warm_pools, time_zone=zone)))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -12,20 +12,23 @@ from growth.controllers.apply import WAYS
 from growth.controllers.bufferwatch import BUFFER_KINDS
 from growth.controllers.observe import WATCHED
 from growth.controllers.rights import Right
+from growth.controllers.warmways import scale_rights
 from growth.kube.resources import EVENTS, LEASES, NAMESPACES, NODES
+from growth.model.warmpool import WarmPoolKind
 
 _PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
     "kwok": (Right(NODES, ("create", "delete", "get", "list")),),  # there a machine is a Node object
 }
 
 
-def rights(provider: str) -> tuple[Right, ...]:
-    """All that a running growth uses outside its own namespace."""
+def rights(provider: str, kinds: tuple[WarmPoolKind, ...] = ()) -> tuple[Right, ...]:
+    """All that a running growth uses outside its own namespace; `kinds` are those of the user's own that it may scale."""
     watched = tuple(Right(resource, ("list", "watch")) for resource in (*WATCHED, *BUFFER_KINDS))
     acted = tuple(right for way in WAYS.values() for right in way.rights)
     return (
         *watched,
         *acted,
+        *scale_rights(kinds),
         Right(NAMESPACES, ("get",)),  # kube-system's UID is the cluster's identity
         Right(EVENTS, ("create", "patch")),
         *_PROVIDER_RIGHTS.get(provider, ()),
@@ -37,7 +40,7 @@ def lease_rights(namespace: str) -> tuple[Right, ...]:
     return (Right(LEASES, ("create", "get", "update"), namespace=namespace),)
 
 
-def manifests(provider: str, namespace: str = "growth-system", name: str = "growth") -> list[dict[str, Any]]:
+def manifests(provider: str, namespace: str = "growth-system", name: str = "growth", kinds: tuple[WarmPoolKind, ...] = ()) -> list[dict[str, Any]]:
     """Namespace, ServiceAccount, roles and bindings, ready for `kubectl apply`."""
     cluster_role = {"name": name, "labels": _labels(name)}
     local = {"name": name, "namespace": namespace, "labels": _labels(name)}
@@ -47,7 +50,7 @@ def manifests(provider: str, namespace: str = "growth-system", name: str = "grow
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": local},
-        {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": cluster_role, "rules": rules(rights(provider))},
+        {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": cluster_role, "rules": rules(rights(provider, kinds))},
         {
             "apiVersion": f"{group}/v1",
             "kind": "ClusterRoleBinding",

@@ -1,0 +1,255 @@
+"""Warm pools on a real control plane: a Deployment, a CapacityBuffer and a SandboxSet, scaled by growth's own process under its own role."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from growth.kube.crds_buffer import buffer_definition
+from growth.kube.policies import policies
+from tests.e2e.controlplane.cluster import ControlPlane, KubectlError
+from tests.e2e.manifests import deployment, kwok_node
+from tests.e2e.running import GrowthProcess, install, refused_calls
+
+Json = dict[str, Any]
+QUICK = {"plans": {"warmPools": {"samplingIntervalSeconds": 5, "observationWindowSeconds": 30}}}
+AT_ONCE = {"scaleUp": {"stabilizationWindowSeconds": 0}, "scaleDown": {"stabilizationWindowSeconds": 0}}
+SANDBOX_SET = ("agents.kruise.io/v1alpha1", "SandboxSet")
+
+
+def autoscaler(name: str, target: str, of: tuple[str, str] = ("apps/v1", "Deployment"), **spec: Any) -> Json:
+    reference = {"apiVersion": of[0], "kind": of[1], "name": target}
+    metadata = {"name": name, "namespace": "default"}
+    return {
+        "apiVersion": "growth.dev/v1alpha1",
+        "kind": "PoolAutoscaler",
+        "metadata": metadata,
+        "spec": {"scaleTargetRef": reference, "maxReplicas": 20, **spec},
+    }
+
+
+def sandbox_set_definition() -> Json:
+    """As its makers serve it, as far as scaling cares."""
+    count = {"type": "integer"}
+    status = {"type": "object", "properties": {"replicas": count, "availableReplicas": count, "selector": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"replicas": count}}, "status": status}}
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}, "scale": scale}}
+    names = {"kind": "SandboxSet", "listKind": "SandboxSetList", "plural": "sandboxsets", "singular": "sandboxset"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "sandboxsets.agents.kruise.io"},
+        "spec": {"group": "agents.kruise.io", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def sandbox_set(name: str, replicas: int) -> Json:
+    return {"apiVersion": SANDBOX_SET[0], "kind": "SandboxSet", "metadata": {"name": name, "namespace": "default"}, "spec": {"replicas": replicas}}
+
+
+class Warm:
+    """A cluster with growth in it."""
+
+    def __init__(self, cluster: ControlPlane) -> None:
+        self.cluster = cluster
+
+    def replicas(self, kind: str, name: str) -> int:
+        found = json.loads(self.cluster.kubectl("get", kind, name, "--output=json"))
+        return int(found["spec"].get("replicas", 0))
+
+    def wait_for(self, kind: str, name: str, replicas: int, seconds: float = 60.0) -> None:
+        self.cluster.wait_until(lambda: self.replicas(kind, name) == replicas, f"{kind} {name} has {replicas} replicas", seconds)
+
+    def status(self, name: str) -> Json:
+        status: Json = json.loads(self.cluster.kubectl("get", "pa", name, "--output=json")).get("status", {})
+        return status
+
+    def condition(self, name: str, kind: str) -> tuple[str, str]:
+        return next(((each["status"], each["reason"]) for each in self.status(name).get("conditions", []) if each["type"] == kind), ("", ""))
+
+    def wait_for_condition(self, name: str, kind: str, wanted: tuple[str, str]) -> None:
+        self.cluster.wait_until(lambda: self.condition(name, kind) == wanted, f"{kind} of {name} is {wanted}")
+
+    def events(self, name: str) -> set[str]:
+        events = self.cluster.objects("events.events.k8s.io", "--namespace=default")
+        return {event["reason"] for event in events if event["regarding"]["kind"] == "PoolAutoscaler" and event["regarding"]["name"] == name}
+
+    def claim(self, app: str, count: int) -> None:
+        pods = [pod["metadata"]["name"] for pod in self.cluster.objects("pods", "--namespace=default", f"--selector=app={app}")]
+        for place, pod in enumerate(sorted(pods)):
+            self.cluster.kubectl("label", "pod", pod, "claimed=yes" if place < count else "claimed-", "--overwrite")
+
+
+@pytest.fixture
+def warm(cluster: ControlPlane, tmp_path: Path) -> Iterator[Warm]:
+    install(cluster)
+    cluster.apply(*policies(), sandbox_set_definition(), buffer_definition())
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    cluster.apply(kwok_node("node-1", cpu="64", memory="128Gi", pods=250))
+    growth = GrowthProcess(cluster, tmp_path, QUICK).start()
+    try:
+        yield Warm(cluster)
+        assert growth.is_running
+        assert refused_calls(cluster) == []
+    finally:
+        growth.stop()
+
+
+def test_a_deployment_rises_with_its_claims_and_falls_when_they_end(warm: Warm) -> None:
+    policy = {"targetAvailable": 3, "tolerance": 1, "inUse": {"matchLabels": {"claimed": "yes"}}, **AT_ONCE}
+    warm.cluster.apply(deployment("web", 1), autoscaler("scaler", "web", capacityPolicy=policy))
+    warm.wait_for("deployment", "web", 3)
+    warm.cluster.wait_until(lambda: warm.status("scaler").get("currentCapacity", {}).get("available") == 3, "three are available")
+    warm.claim("web", 3)
+    warm.wait_for("deployment", "web", 6)
+    warm.cluster.wait_until(lambda: warm.status("scaler")["currentCapacity"] == {"available": 3, "used": 3, "starting": 0}, "three of six are used")
+    line = warm.cluster.kubectl("get", "pa", "scaler").splitlines()
+    assert line[0].split() == ["NAME", "KIND", "TARGET", "MIN", "MAX", "CURRENT", "DESIRED", "AVAILABLE", "LAST", "SCALE", "POLICY", "AGE"]
+    assert line[1].split()[:8] == ["scaler", "Deployment", "web", "0", "20", "6", "6", "3"]
+    warm.claim("web", 0)
+    warm.wait_for("deployment", "web", 3, 120)  # after a full observation window
+    warm.cluster.wait_until(lambda: {"ScaledUp", "ScaledDown", "ScaleBlocked"} <= warm.events("scaler"), "it was told")
+    assert warm.condition("scaler", "ScalingActive") == ("True", "CapacityPolicy")
+
+
+def test_a_buffer_is_sized_through_its_scale_and_its_bounds_are_enforced_at_once(warm: Warm) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]}}
+    warm.cluster.apply({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "chunk", "namespace": "default"}, "template": template})
+    spec = {"podTemplateRef": {"name": "chunk"}, "replicas": 1}
+    metadata = {"name": "spare", "namespace": "default"}
+    warm.cluster.apply({"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": metadata, "spec": spec})
+    warm.cluster.apply(autoscaler("scaler", "spare", ("autoscaling.x-k8s.io/v1beta1", "CapacityBuffer"), minReplicas=4))
+    warm.wait_for("capacitybuffer", "spare", 4, 20)
+    warm.cluster.kubectl("scale", "capacitybuffer", "spare", "--replicas=30")
+    warm.wait_for("capacitybuffer", "spare", 20, 20)
+    warm.cluster.wait_until(lambda: warm.status("scaler").get("currentCapacity", {}).get("available") == 20, "all chunks have room")
+
+
+def test_a_sandbox_set_follows_its_schedule_is_suspended_deleted_and_made_again(warm: Warm) -> None:
+    every_minute = [{"name": "often", "schedule": "* * * * *", "targetReplicas": 7}]
+    warm.cluster.apply(sandbox_set("agents", 2), autoscaler("scaler", "agents", SANDBOX_SET, cronPolicies=every_minute))
+    warm.wait_for_condition("scaler", "ScalingActive", ("True", "CronPolicies"))
+    warm.wait_for("sandboxset", "agents", 7, 75)
+    warm.cluster.wait_until(lambda: warm.status("scaler")["activePolicy"] == "cron/often", "the policy is named")
+    assert warm.status("scaler")["appliedCronPolicies"][0]["lastScheduleTime"]
+    warm.cluster.kubectl("patch", "pa", "scaler", "--type=merge", '--patch={"spec": {"suspend": true}}')
+    warm.wait_for_condition("scaler", "ScalingActive", ("False", "Suspended"))
+    warm.cluster.kubectl("scale", "sandboxset", "agents", "--replicas=3")
+    time.sleep(65)
+    assert warm.replicas("sandboxset", "agents") == 3
+    warm.cluster.kubectl("delete", "pa", "scaler")
+    warm.cluster.apply(autoscaler("scaler", "agents", SANDBOX_SET, capacityPolicy={"targetAvailable": 5, "tolerance": 1, **AT_ONCE}))
+    warm.cluster.kubectl("patch", "sandboxset", "agents", "--type=merge", "--subresource=status", '--patch={"status": {"replicas": 3, "availableReplicas": 3}}')
+    warm.wait_for("sandboxset", "agents", 5)
+    warm.cluster.kubectl("delete", "pa", "scaler")
+    time.sleep(6)
+    assert warm.replicas("sandboxset", "agents") == 5
+
+
+def test_of_two_autoscalers_for_one_target_the_older_wins_and_the_other_says_so(warm: Warm) -> None:
+    warm.cluster.apply(deployment("web", 1), autoscaler("first", "web", minReplicas=2))
+    warm.wait_for("deployment", "web", 2)
+    time.sleep(1.1)  # creation times are whole seconds
+    warm.cluster.apply(autoscaler("second", "web", minReplicas=9))
+    warm.wait_for_condition("second", "ScalingActive", ("False", "TargetTaken"))
+    assert warm.replicas("deployment", "web") == 2
+    warm.cluster.kubectl("delete", "pa", "first")
+    warm.wait_for("deployment", "web", 9)
+
+
+def test_what_admission_cannot_see_is_told_on_the_object(warm: Warm) -> None:
+    warm.cluster.apply(deployment("web", 1))
+    bad = {
+        "impossible": (autoscaler("impossible", "web", cronPolicies=[{"name": "a", "schedule": "0 0 31 2 *", "targetReplicas": 3}]), "InvalidSchedule"),
+        "zone": (
+            autoscaler("zone", "api", cronPolicies=[{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 3, "timeZone": "Mars/Phobos"}]),
+            "UnknownTimeZone",
+        ),
+        "missing": (autoscaler("missing", "nowhere"), "FailedGetScale"),
+        "unserved": (autoscaler("unserved", "x", ("extensions.agents.x-k8s.io/v1alpha1", "SandboxWarmPool")), "FailedGetScale"),
+        "other": (autoscaler("other", "x", ("batch/v1", "Job")), "KindNotAllowed"),
+    }
+    warm.cluster.apply(*(manifest for manifest, _ in bad.values()))
+    for name, (_, reason) in bad.items():
+        warm.wait_for_condition(name, "ScalingActive", ("False", reason))
+    warm.cluster.wait_until(lambda: "UnknownTimeZone" in warm.events("zone"), "the zone has its event")
+
+
+BAD: dict[str, tuple[Json, str]] = {
+    "max 0": ({"maxReplicas": 0}, "spec.maxReplicas in body should be greater than or equal to 1"),
+    "min above max": ({"minReplicas": 5, "maxReplicas": 4}, "minReplicas must not be larger than maxReplicas"),
+    "both policies": (
+        {"cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 1}], "capacityPolicy": {"targetAvailable": 1}},
+        "cronPolicies and capacityPolicy cannot be used together",
+    ),
+    "six fields": ({"cronPolicies": [{"name": "a", "schedule": "0 0 8 * * *", "targetReplicas": 1}]}, "schedule in body should match"),
+    "one name twice": ({"cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 1}] * 2}, "Duplicate value"),
+    "21 policies": (
+        {"cronPolicies": [{"name": f"p{number}", "schedule": "0 8 * * *", "targetReplicas": 1} for number in range(21)]},
+        "must have at most 20 items",
+    ),
+    "negative target": ({"capacityPolicy": {"targetAvailable": -1}}, "should be greater than or equal to 0"),
+    "negative cron target": ({"cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": -1}]}, "should be greater than or equal to 0"),
+    "101 percent": ({"capacityPolicy": {"targetAvailable": "101%"}}, "targetAvailable in body should match"),
+    "tolerance as large as the target": ({"capacityPolicy": {"targetAvailable": 5, "tolerance": 5}}, "tolerance must be smaller than targetAvailable"),
+    "tolerance share": ({"capacityPolicy": {"targetAvailable": "10%", "tolerance": "10%"}}, "tolerance must be smaller than targetAvailable"),
+    "tolerance of a count": ({"capacityPolicy": {"targetAvailable": 1, "tolerance": "10%"}}, "tolerance must be smaller than targetAvailable"),
+    "tolerance 0.01 as text": ({"capacityPolicy": {"targetAvailable": 5, "tolerance": "0.01"}}, "tolerance in body should match"),
+    "tolerance 0.01": ({"capacityPolicy": {"targetAvailable": 5, "tolerance": 0.01}}, "must be of type integer"),
+    "a window of over an hour": ({"capacityPolicy": {"targetAvailable": 5, "scaleUp": {"stabilizationWindowSeconds": 3601}}}, "less than or equal to 3600"),
+    "an operator without values": (
+        {"capacityPolicy": {"targetAvailable": 5, "inUse": {"matchExpressions": [{"key": "a", "operator": "In"}]}}},
+        "In and NotIn need values",
+    ),
+}
+
+GOOD: dict[str, Json] = {
+    "bounds": {"minReplicas": 0, "maxReplicas": 1},
+    "counts": {"capacityPolicy": {"targetAvailable": 10, "tolerance": 5}},
+    "shares": {"capacityPolicy": {"targetAvailable": "70%", "tolerance": "10%", **AT_ONCE}},
+    "a share of a count": {"capacityPolicy": {"targetAvailable": 10, "tolerance": "50%"}},
+    "a count beside a share": {"capacityPolicy": {"targetAvailable": "50%", "tolerance": 3}},
+    "schedules": {"cronPolicies": [{"name": "a", "schedule": "*/5 8-18 * * MON-FRI", "targetReplicas": 1, "timeZone": "America/Argentina/Buenos_Aires"}]},
+}
+
+
+def test_bad_objects_are_refused_with_the_reason_and_good_ones_taken(cluster: ControlPlane) -> None:
+    install(cluster)
+    wrong = []
+    for what, (spec, words) in BAD.items():
+        try:
+            cluster.kubectl("create", "--validate=ignore", "--filename=-", input=json.dumps(autoscaler("bad", "web", **spec)))
+            wrong.append(f"{what}: taken")
+        except KubectlError as error:
+            if words not in str(error):
+                wrong.append(f"{what}: {error}")
+    assert not wrong, "\n".join(wrong)
+    cluster.apply(*(autoscaler(f"good-{number}", f"web-{number}", **spec) for number, spec in enumerate(GOOD.values())))
+
+
+def test_whoever_writes_an_autoscaler_must_be_allowed_to_scale_its_target(cluster: ControlPlane) -> None:
+    install(cluster)
+    cluster.apply(*policies())
+    user = cluster.kubeconfig_for("alice")
+    cluster.kubectl("create", "role", "writer", "--verb=create,get,patch,update,delete", "--resource=poolautoscalers.growth.dev")
+    cluster.kubectl("create", "role", "scaler", "--verb=patch", "--resource=deployments.apps/scale", "--resource-name=web")
+    cluster.kubectl("create", "rolebinding", "writer", "--role=writer", "--user=alice")
+    cluster.kubectl("create", "rolebinding", "scaler", "--role=scaler", "--user=alice")
+
+    def create(name: str, target: str) -> str:
+        try:
+            return cluster.kubectl("create", "--filename=-", input=json.dumps(autoscaler(name, target)), kubeconfig=user)
+        except KubectlError as error:
+            return str(error)
+
+    cluster.wait_until(lambda: "right to patch deployments/scale of api" in create("two", "api"), "the policy is in force")
+    cluster.wait_until(lambda: "created" in create("one", "web"), "what she may scale she may autoscale")
+    moved = '{"spec": {"scaleTargetRef": {"name": "api"}}}'
+    with pytest.raises(KubectlError, match="right to patch deployments/scale of api"):
+        cluster.kubectl("patch", "pa", "one", "--type=merge", f"--patch={moved}", kubeconfig=user)
