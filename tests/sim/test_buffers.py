@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from growth.controllers.growth import Installation
 from growth.kube.transport import Request, Response
@@ -190,6 +191,64 @@ def test_a_restart_rebuilds_the_same_state_from_objects_alone() -> None:
     in_cluster(test)
 
 
+@pytest.mark.parametrize("seconds", [0.3, 1.2, 1.6, 2.5, 20.0, 40.0])
+def test_whenever_growth_dies_the_same_machines_are_bought(seconds: float) -> None:
+    async def test(cluster: Cluster, process: GrowthProcess) -> None:
+        cluster.create(deployment("web", 0, cpu="1", memory="1Gi"), buffer(replicas=5))
+        await cluster.runtime.sleep(seconds)
+        process.kill()
+        second = GrowthProcess(cluster, life=2).start()
+        await until(cluster, 180, is_provisioned(cluster))
+        await cluster.runtime.sleep(900)
+        assert (len(cluster.objects("Node")), len(cluster.cloud.servers)) == (2, 2)
+        second.kill()
+        assert second.failures == []
+
+    in_cluster(test)
+
+
+def test_a_pool_autoscaler_sizes_a_buffer_through_its_scale() -> None:
+    async def test(cluster: Cluster, process: GrowthProcess) -> None:
+        target = {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "name": "spare"}
+        bounds = {"scaleTargetRef": target, "minReplicas": 4, "maxReplicas": 6}
+        cluster.create(deployment("web", 0, cpu="1", memory="1Gi"), buffer(replicas=1))
+        await until(cluster, 120, has_size(cluster, 1))
+        metadata = {"name": "spare", "namespace": "default"}
+        cluster.create({"apiVersion": "growth.dev/v1alpha1", "kind": "PoolAutoscaler", "metadata": metadata, "spec": bounds})
+        await until(cluster, 120, has_size(cluster, 4))
+
+    in_cluster(test)
+
+
+class OnlyTheOlderVersion:
+    """An API server with a definition from before v1beta1."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    async def send(self, request: Request) -> Response:
+        if "autoscaling.x-k8s.io/v1beta1" in request.path:
+            return _not_found()
+        if request.path == "/apis/autoscaling.x-k8s.io/v1alpha1":
+            served = [{"name": "capacitybuffers", "kind": "CapacityBuffer", "namespaced": True}]
+            return Answer(200, msgspec.json.encode({"kind": "APIResourceList", "resources": served}))
+        return await self.cluster.api.send(request)
+
+
+def test_a_definition_that_serves_only_the_older_version_without_a_scale_is_good_enough() -> None:
+    async def test(cluster: Cluster, process: GrowthProcess) -> None:
+        cluster.create(deployment("web", 0, cpu="1", memory="1Gi"), buffer(replicas=5, version="v1alpha1"))
+        await until(cluster, 120, is_provisioned(cluster))
+        assert "NoScaleOnBuffers" in {note.reason for note in process.growth.journal.latest(1000)}
+
+    in_cluster(test, transport=OnlyTheOlderVersion)
+
+
+def _not_found() -> Answer:
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"}
+    return Answer(404, msgspec.json.encode(body))
+
+
 class WithoutTheKind:
     """An API server on which CapacityBuffer is not installed until `arrives`."""
 
@@ -201,8 +260,7 @@ class WithoutTheKind:
     async def send(self, request: Request) -> Response:
         if "autoscaling.x-k8s.io" in request.path and not self.is_installed:
             self.asked += 1
-            body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"}
-            return Answer(404, msgspec.json.encode(body))
+            return _not_found()
         return await self.cluster.api.send(request)
 
 

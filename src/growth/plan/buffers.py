@@ -34,7 +34,7 @@ from growth.model.note import About, Note
 from growth.model.outcome import Accepted, Refused, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.keeping import Kept, keep
+from growth.plan.keeping import Kept, keep, look_seconds
 from growth.plan.records import cut
 from growth.plan.shortfall import Shortfall
 from growth.plan.spares import Spare
@@ -53,7 +53,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     world, now = snapshot.buffers, snapshot.now
     if not world.buffers or not world.is_known:
         return Decision(ledger)
-    next_look_at = ledger.looked_at + settings.batch_quiet_seconds
+    next_look_at = ledger.looked_at + look_seconds(snapshot, settings)
     if ledger.looked_at <= now < next_look_at:
         return Decision(ledger, again_at=next_look_at)
     kept = keep(snapshot, settings)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +28,8 @@ from growth.solver.lodging import lodge
 from growth.solver.problem import DemandClass, PlacementProblem, Room
 
 Counts = Mapping[str, int]  # by buffer
+
+_NODES_A_LOOK: Final = 500
 
 
 class Kept(Struct, frozen=True):
@@ -52,6 +54,11 @@ def keep(snapshot: Snapshot, settings: Settings) -> Kept:
     if not snapshot.buffers.buffers:
         return NOTHING_KEPT
     return _kept(_Moment(snapshot, settings.buffer_sizing))
+
+
+def look_seconds(snapshot: Snapshot, settings: Settings) -> float:
+    """How often an answer is worth its price while the cluster keeps changing: a search through all nodes, so less often the more there are."""
+    return settings.batch_quiet_seconds * (1 + len(snapshot.nodes) / _NODES_A_LOOK)
 
 
 class _Moment:

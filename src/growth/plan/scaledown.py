@@ -35,7 +35,7 @@ from growth.plan.arrival import is_ours
 from growth.plan.budgets import disruptions_left
 from growth.plan.emptying import is_being_emptied
 from growth.plan.idleness import blocking_pods, is_protected_node, lost_at, waiting_shapes, why_not_idle, would_take
-from growth.plan.keeping import Kept, keep
+from growth.plan.keeping import Kept, keep, look_seconds
 from growth.plan.listing import LOOK_AGAIN_SECONDS
 from growth.plan.pools import choice_of_type
 from growth.plan.records import about_node, instant_of, seen, sooner
@@ -50,7 +50,8 @@ _HOUR_MARGIN_SECONDS: Final = 120.0  # for the removal itself
 
 class Ledger(Struct, frozen=True):
     wanted_since: Mapping[str, float] = {}  # idle nodes that somebody who waits would fit on
-    spare: frozenset[str] = frozenset()  # idle nodes that a buffer needs, and of which that was said
+    spare: Mapping[str, tuple[str, ...]] = {}  # idle nodes that buffers need, and of which that was said
+    spare_at: float = 0.0  # when that was looked at
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -62,7 +63,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         turn.look_at_marked(node)
     for node in sorted((each for each in ours if not each.is_marked), key=lambda each: (-turn.price(each), each.name)):
         turn.look_at_unmarked(node)
-    return Decision(Ledger(turn.wanted_since, frozenset(turn.spare)), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
+    return Decision(Ledger(turn.wanted_since, turn.spare, turn.spare_at), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
 
 
 def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
@@ -88,7 +89,8 @@ class _Turn:
         self.notes: list[Note] = []
         self.again: list[float] = []
         self.wanted_since: dict[str, float] = {}
-        self.spare: set[str] = set()
+        self.spare: dict[str, tuple[str, ...]] = {}
+        self.spare_at = ledger.spare_at
         self._kept: Kept | None = None
         self._staying = _staying(snapshot)
         self._disruptions = {name: disruptions_left(pool, snapshot) for name, pool in snapshot.pools.items()}
@@ -190,15 +192,19 @@ class _Turn:
         return self._staying.get(_kind(node), 0) - int(node.is_ready and not node.is_starting) >= _minimum(node, pool)
 
     def _keep_for_buffer(self, node: Node) -> None:
-        self.spare.add(node.name)
+        buffers = self.spare[node.name] = self._spares_on(node)
         if node.name not in self.ledger.spare:
-            message = f"kept although idle: CapacityBuffer {', '.join(self._spares_on(node)[:3])} needs its room"
+            message = f"kept although idle: CapacityBuffer {', '.join(buffers[:3])} needs its room"
             self.notes.append(Note(about_node(node), NEEDED_BY_BUFFER, message))
 
     def _spares_on(self, node: Node) -> tuple[str, ...]:
-        """The buffers whose virtual pods would lose their room with this node."""
+        """The buffers whose virtual pods would lose their room with this node; what was found a moment ago still counts."""
+        fresh_until = self.ledger.spare_at + look_seconds(self.snapshot, self.settings)
+        if self._kept is None and node.name in self.ledger.spare and self.ledger.spare_at <= self.snapshot.now < fresh_until and self.snapshot.buffers.buffers:
+            self.again.append(fresh_until)
+            return self.ledger.spare[node.name]
         if self._kept is None:
-            self._kept = keep(self.snapshot, self.settings)
+            self._kept, self.spare_at = keep(self.snapshot, self.settings), self.snapshot.now
         return self._kept.holders_of(node.name)
 
     def _wake_when_arrived(self, node: Node, pool: NodePool) -> None:

@@ -30,7 +30,7 @@ from growth.plan.arrival import working_pods
 from growth.plan.catalogue import Place, by_place
 from growth.plan.demand import Demand
 from growth.plan.fitting import charge, free_amounts, stands
-from growth.plan.keeping import NOTHING_KEPT, Kept, keep, occupied_rooms, virtual_demands
+from growth.plan.keeping import NOTHING_KEPT, Kept, keep, look_seconds, occupied_rooms, virtual_demands
 from growth.plan.limits import Allowance, allowances, members, why_not_one_more, with_member
 from growth.plan.offers import Market, limits_for, member_of, order
 from growth.plan.outlook import Outlook
@@ -69,9 +69,9 @@ class Wanting(Struct, frozen=True):
 def look_at_spares(
     snapshot: Snapshot, before: SpareLedger, market_of: Callable[[Collection[str]], Market], closed: Collection[str], settings: Settings
 ) -> Wanting:
-    """A look costs a search through the nodes, so it is taken no more often than once in a quiet time. `closed`: pools that refuse orders."""
+    """`closed`: pools that refuse orders."""
     now = snapshot.now
-    next_look_at = before.looked_at + settings.batch_quiet_seconds
+    next_look_at = before.looked_at + look_seconds(snapshot, settings)
     if before.looked_at <= now < next_look_at:
         return Wanting(before, again_at=next_look_at)
     kept = keep(snapshot, settings)
