@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from growth.model.node import Taint
+from growth.providers.simulated import Server
+from growth.sim.hetzner import embedded
+from growth.sim.hetzner.embedded import as_seen_by_kubelet
+from growth.sim.hetzner.project import FakeServer
+from growth.sim.kinds import NODE
 from growth.sim.objects import deployment, node_pool
 from tests.providers.hetzner.embedded import Town, in_town
 from tests.providers.hetzner.test_errors import refuse
@@ -113,4 +120,27 @@ def test_a_protected_server_is_not_removed_and_people_are_told() -> None:
         server.is_protected = False
         await town.wait_for(town.is_empty, 1200)
 
+    in_town(test)
+
+
+def test_the_cloud_controllers_taint_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    uninitialized = Taint("node.cloudprovider.kubernetes.io/uninitialized", "true")
+
+    def with_taint(server: FakeServer) -> Server:
+        seen = as_seen_by_kubelet(server)
+        return replace(seen, template=replace(seen.template, taints=(*seen.template.taints, uninitialized)))
+
+    async def test(town: Town) -> None:
+        town.cluster.create(node_pool("default", "CX33"), deployment("web", 1, cpu="1", memory="1Gi"))
+        await town.wait_for(lambda: bool(town.cluster.objects("Node")), 120)
+        await town.cluster.runtime.sleep(60)
+        assert (town.running(), town.phases()) == (0, {"Provisioning": 1})
+        [node] = town.cluster.objects("Node")
+        town.cluster.verbs.modify(NODE, node["metadata"]["name"], "", without_taint, "cloud-controller")
+        await town.wait_for(lambda: town.running() == 1 and town.phases() == {"Ready": 1}, 120)
+
+    def without_taint(item: dict[str, Any]) -> None:
+        item["spec"]["taints"] = [taint for taint in item["spec"]["taints"] if taint["key"] != uninitialized.key]
+
+    monkeypatch.setattr(embedded, "as_seen_by_kubelet", with_taint)
     in_town(test)

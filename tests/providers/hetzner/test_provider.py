@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from msgspec.structs import replace
 
 from growth.model.outcome import Accepted, Refused, TryLater, Unknown
-from growth.providers.contract import Gone
-from growth.sim.hetzner.project import FakeServer, Trouble
+from growth.providers.contract import Gone, ProviderError
+from growth.sim.hetzner.api import Request
+from growth.sim.hetzner.project import FakeServer, Refusal, Trouble
 from tests.providers.hetzner.worlds import CLUSTER, Bench, at_hetzner, order
 
 
@@ -115,5 +119,23 @@ def test_a_machine_that_lost_our_label_is_shown_without_it_so_that_nobody_delete
         assert not isinstance(found, Gone)
         assert found.cluster == ""
         assert isinstance(await bench.provider.delete(str(server.id)), Refused)
+
+    at_hetzner(test)
+
+
+def test_not_found_counts_as_gone_only_while_hetzner_otherwise_answers_about_our_servers() -> None:
+    async def test(bench: Bench) -> None:
+        answered = bench.api._servers
+
+        def failing(_request: Request) -> tuple[dict[str, Any], int]:
+            raise Refusal(500, "server_error", "the list is not available")
+
+        bench.api._servers = failing  # type: ignore[method-assign]
+        with pytest.raises(ProviderError):
+            await bench.provider.describe("4242")
+        bench.api._servers = answered  # type: ignore[method-assign]
+        assert await bench.provider.describe("4242") == Gone()
+        with pytest.raises(ProviderError, match="no id"):
+            await bench.provider.describe("not-a-number")
 
     at_hetzner(test)
