@@ -18,11 +18,11 @@ TROUBLE = Trouble(
     empty_lists=0.02,
     stale_lists=0.05,
 )
-PODS = 40
+PODS = 30
 
 
 async def buy_and_give_back(town: Town, kills: bool) -> None:
-    town.project.stock = {("cx33", "fsn1"): 15, ("cx33", "nbg1"): 15}
+    town.project.stock = {("cx33", "fsn1"): 11, ("cx33", "nbg1"): 11}
     town.project.trouble = TROUBLE
     town.cluster.create(node_pool("default", {"name": "CX33", "priority": 1}, "CX43"), deployment("web", PODS, cpu="3", memory="2Gi"))
     if kills:

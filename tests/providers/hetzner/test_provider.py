@@ -123,17 +123,15 @@ def test_a_machine_that_lost_our_label_is_shown_without_it_so_that_nobody_delete
     at_hetzner(test)
 
 
-def test_not_found_counts_as_gone_only_while_hetzner_otherwise_answers_about_our_servers() -> None:
+def test_not_found_counts_as_gone_only_while_hetzner_otherwise_answers_about_our_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(bench: Bench) -> None:
-        answered = bench.api._servers
-
         def failing(_request: Request) -> tuple[dict[str, Any], int]:
             raise Refusal(500, "server_error", "the list is not available")
 
-        bench.api._servers = failing  # type: ignore[method-assign]
+        monkeypatch.setattr(bench.api, "_servers", failing)
         with pytest.raises(ProviderError):
             await bench.provider.describe("4242")
-        bench.api._servers = answered  # type: ignore[method-assign]
+        monkeypatch.undo()
         assert await bench.provider.describe("4242") == Gone()
         with pytest.raises(ProviderError, match="no id"):
             await bench.provider.describe("not-a-number")
