@@ -50,7 +50,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.draining import Draining, evicted
 from growth.plan.handover import CONSOLIDATED, DRAINING
-from growth.plan.idleness import blocking_pods
+from growth.plan.idleness import blocking_pods, lost_at
 from growth.plan.listing import LOOK_AGAIN_SECONDS, past
 from growth.plan.records import about_node, about_removal, cut, life_event, seen, seen_pod, sooner, with_removal_phase
 from growth.plan.undoing import is_irrevocable, is_surely_gone, machine_to_delete, next_attempt, was_recorded_too_early
@@ -146,6 +146,7 @@ class _Turn:
     def _drain(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> None:
         """Through the Eviction API; a budget or a wish not to be disrupted is waited for, and written down."""
         self.actions += [EvictPod(seen_pod(pod)) for pod in self._draining.next_batch(pods)]
+        self.again += [freed_at] if (freed_at := lost_at(removal.spec.node_name, self.snapshot)) is not None else []
         self._write_waiting(removal, cut(self._draining.waits_for(pods)))
 
     def _write_waiting(self, removal: NodeRemovalRequest, text: str) -> None:
