@@ -33,7 +33,7 @@ unit: $(STAMP)  ## unit tests only
 
 e2e: $(STAMP)  ## against the real control plane, built from source once
 	@$(BIN)/python -m tests.e2e.controlplane.build || test -z "$$CI"  # without it the tests say how to get it, and skip; not under CI
-	$(BIN)/pytest tests/e2e
+	$(BIN)/pytest tests/e2e || { echo "== once more, those that failed: a busy machine may have been too slow for a real control plane"; $(BIN)/pytest tests/e2e --last-failed --last-failed-no-failures=none; }
 
 oracle: $(STAMP)  ## feasibility against the real scheduler's plugins (CASES=20000)
 	$(BIN)/python -m tests.oracle
