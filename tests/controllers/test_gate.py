@@ -73,6 +73,28 @@ def test_nothing_is_bought_for_a_paused_pool() -> None:
     assert asked(story) == TryLater("growth is paused for pool default", 10.0)
 
 
+def test_a_pool_is_asked_live_whether_it_is_paused() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await ordered(house)
+        await house.client.merge_patch(NODE_POOLS, "default", {"metadata": {"annotations": {"growth.dev/paused": "true"}}})
+        return await house.gate.why_not_launch(action)
+
+    assert asked(story) == TryLater("growth is paused for pool default", 10.0)
+
+
+def test_an_order_whose_record_and_node_are_gone_no_longer_counts() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        for name in ("default-pool-1", "default-pool-2"):
+            assert await house.gate.why_not_launch(await ordered(house, name)) is None
+        third = await ordered(house, "default-pool-3")
+        full = await house.gate.why_not_launch(third)
+        assert isinstance(full, TryLater)
+        house.observer.forgot(NODE_REQUESTS, "default-pool-1")  # its machine vanished before any list showed it, and the record is released
+        return await house.gate.why_not_launch(third)
+
+    assert asked(story) is None
+
+
 def test_a_request_that_is_gone_or_another_one_by_now_buys_nothing() -> None:
     async def story(house: Gatehouse) -> Outcome | None:
         action = await ordered(house)

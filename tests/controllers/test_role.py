@@ -20,7 +20,7 @@ def test_secrets_are_never_read() -> None:
 
 
 def test_pods_are_neither_created_nor_deleted_only_bound_evicted_and_nominated() -> None:
-    assert verbs_on("pods") == ["list", "watch"]
+    assert verbs_on("pods") == ["get", "list", "watch"]
     assert verbs_on("pods/binding") == ["create"]
     assert verbs_on("pods/eviction") == ["create"]
     assert verbs_on("pods/status") == ["patch"]

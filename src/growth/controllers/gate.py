@@ -24,11 +24,12 @@ import msgspec
 from growth.controllers.observe import Observer
 from growth.kube.client import Client
 from growth.kube.errors import NotFound
-from growth.kube.resources import NODE_REMOVAL_REQUESTS, NODE_REQUESTS, PODS
+from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, PODS
 from growth.model.action import DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL
+from growth.model.nodepool import PAUSED
 from growth.model.noderequest import DEPROVISIONING, PENDING
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
@@ -64,7 +65,7 @@ class Gate:
             return Conflict(f"NodeRequest {action.request.name} is gone")
         if live.get("status", {}).get("phase", PENDING) != PENDING or FINALIZER not in live["metadata"].get("finalizers", ()):
             return Conflict(f"NodeRequest {action.request.name} no longer waits for a machine")
-        return self._why_over_limit(action) or self._why_not_leader()
+        return await self._why_paused(action.spec.pool) or self._why_over_limit(action) or self._why_not_leader()
 
     def launched(self, name: str, outcome: Outcome) -> None:
         """A launch that surely did not happen frees its place again."""
@@ -80,7 +81,8 @@ class Gate:
         closed = self._why_closed(live["spec"]["pool"]) or self._why_braked()
         if closed:
             return TryLater(closed, _CLOSED_SECONDS)
-        return await self._why_occupied(action.node_name) or await self._why_not_ours(action) or self._why_not_leader()
+        paused = await self._why_paused(live["spec"]["pool"])
+        return paused or await self._why_occupied(action.node_name) or await self._why_not_ours(action) or self._why_not_leader()
 
     # ------------------------------------------------------------------------------------------------------------------ checks
 
@@ -89,6 +91,12 @@ class Gate:
         if self._settings.is_paused or (found is not None and found.is_paused):
             return f"growth is paused{'' if self._settings.is_paused else f' for pool {pool}'}"
         return self._observer.why_stale(OLDEST_CACHE_SECONDS)
+
+    async def _why_paused(self, pool: str) -> Outcome | None:
+        """Read live: who pauses a pool wants it to hold now, not when the watch comes to tell."""
+        live = await self._record(NODE_POOLS, pool)
+        is_paused = live is not None and (live["metadata"].get("annotations") or {}).get(PAUSED) == "true"
+        return TryLater(f"growth is paused for pool {pool}", _CLOSED_SECONDS) if is_paused else None
 
     async def _record(self, resource: Any, name: str) -> Any:
         try:
