@@ -176,12 +176,18 @@ def test_a_kind_of_the_users_own_and_one_known_only_by_its_scale() -> None:
 
 
 def test_scaling_is_one_write_and_rest_is_none() -> None:
-    async def story(pool: Pool) -> tuple[int, int]:
+    async def story(pool: Pool) -> tuple[int, int, list[float | None]]:
         pool.cluster.create(objects.deployment("web", 1, cpu="100m"), autoscaler("scaler", "web", minReplicas=3))
         await pool.passes(1500)  # nodes are bought, records expire
         at_rest = pool.cluster.api.writes_asked
         await pool.passes(300)
         quiet = pool.cluster.api.writes_asked - at_rest
-        return quiet, pool.replicas()
+        return quiet, pool.replicas(), [_reconciliations(pool, action) for action in ("scale_up", "scale_down")]
 
-    assert played(story) == (0, 3)
+    assert played(story) == (0, 3, [1.0, None])
+
+
+def _reconciliations(pool: Pool, action: str) -> float | None:
+    registry = pool.process.growth.metrics.registry
+    assert (registry.get_sample_value("growth_poolautoscaler_reconciliations_total", {"action": "none", "error": "none"}) or 0) > 100
+    return registry.get_sample_value("growth_poolautoscaler_reconciliation_duration_seconds_count", {"action": action, "error": "none"})

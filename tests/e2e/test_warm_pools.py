@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +88,13 @@ class Warm:
             self.cluster.kubectl("label", "pod", pod, "claimed=yes" if place < count else "claimed-", "--overwrite")
 
 
+def explained(name: str, kubeconfig: Path) -> Json:
+    """What the command says of it, asked as a person would."""
+    command = [sys.executable, "-m", "growth", "explain", "poolautoscaler", name, "--kubeconfig", str(kubeconfig), "--output", "json"]
+    answer: Json = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return answer
+
+
 @pytest.fixture
 def warm(cluster: ControlPlane, tmp_path: Path) -> Iterator[Warm]:
     install(cluster)
@@ -112,6 +121,9 @@ def test_a_deployment_rises_with_its_claims_and_falls_when_they_end(warm: Warm) 
     line = warm.cluster.kubectl("get", "pa", "scaler").splitlines()
     assert line[0].split() == ["NAME", "KIND", "TARGET", "MIN", "MAX", "CURRENT", "DESIRED", "AVAILABLE", "LAST", "SCALE", "POLICY", "AGE"]
     assert line[1].split()[:8] == ["scaler", "Deployment", "web", "0", "20", "6", "6", "3"]
+    told = explained("scaler", warm.cluster.kubeconfig)
+    assert (told["desiredReplicas"], told["available"], told["used"], told["watermarks"]) == (6, 3, 3, {"target": 3, "lower": 2, "upper": 4})
+    assert told["recommendations"][-1]["replicas"] == 6
     warm.claim("web", 0)
     warm.wait_for("deployment", "web", 3, 120)  # after a full observation window
     warm.cluster.wait_until(lambda: {"ScaledUp", "ScaledDown", "ScaleBlocked"} <= warm.events("scaler"), "it was told")

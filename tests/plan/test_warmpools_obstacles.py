@@ -104,6 +104,33 @@ def test_a_suspended_autoscaler_does_not_even_enforce_its_bounds() -> None:
     assert (warm.status().suspended, warm.told) == (True, [])
 
 
+def test_a_mistake_about_one_autoscaler_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(scaler: Any, *rest: Any) -> Any:
+        if scaler.name == "broken":
+            raise ZeroDivisionError
+        return counts_of(scaler, *rest)
+
+    monkeypatch.setattr(warmpools, "counts_of", fails)
+    broken, good = autoscaler("broken", target="other", min_replicas=5), autoscaler("good", min_replicas=5)
+    warm = Warm(broken, good)
+    warm.view = WarmPoolView({"team/pool": WarmPool("pool", "team", 1, uid="uid-pool"), "team/other": WarmPool("other", "team", 1)})
+    warm.sync()
+    assert [action.target.name for action in warm.actions if isinstance(action, ScaleWarmPool)] == ["pool"]
+    assert (warm.notes[0].about.name, warm.notes[0].reason) == ("broken", "ScaleBlocked")
+    assert warm.ledger.looked.failed == 1
+
+
+def test_an_autoscaler_that_was_made_again_remembers_nothing() -> None:
+    warm = Warm(autoscaler(capacity_policy=capacity(10, 5)), replicas=30, settings=WarmPoolSettings())
+    for _ in range(70):
+        warm.sync(5)
+    warm.autoscalers["team/scaler"] = replace(warm.autoscalers["team/scaler"], uid="uid-new")
+    assert warm.sync(5) == 30
+    memory = warm.ledger.watches["team/scaler"].memory
+    assert memory is not None
+    assert memory.observation.since_at == warm.now
+
+
 # ------------------------------------------------------------------------------------------------------------------ counting
 
 

@@ -111,16 +111,26 @@ class _Pass:
         watches, due_at = {}, None
         for key, autoscaler in self.snapshot.autoscalers.items():
             if autoscaler.deleted_at is None:
-                watches[key] = watch = self._watched(key, autoscaler)
+                watches[key] = watch = self._watched_safely(key, autoscaler)
                 due_at = watch.next_at if due_at is None or watch.next_at < due_at else due_at
         looked = Looked(self.unchanged, self.failed, self.samples)
         ledger = Ledger(watches, self.snapshot.autoscalers, self.snapshot.warm_pools, self.owners, due_at, looked)
         return Decision(ledger, tuple(self.actions), tuple(self.notes), due_at)
 
+    def _watched_safely(self, key: str, autoscaler: PoolAutoscaler) -> Watch:
+        """A mistake of ours about one autoscaler must not stop the others: it is told on that one, and tried again later."""
+        try:
+            return self._watched(key, autoscaler)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            self.failed += 1
+            self.unchanged += 1
+            self.notes.append(Note(about(autoscaler), "ScaleBlocked", f"growth could not decide: {error!r}", "Warning"))
+            return replace(self._new(autoscaler), next_at=self.now + _REFUSED_SECONDS, sample_at=self.now + _REFUSED_SECONDS)
+
     def _watched(self, key: str, autoscaler: PoolAutoscaler) -> Watch:
         """The memory of one autoscaler after this pass; the same if there was no reason to look."""
         watch = self.before.get(key)
-        if watch is None or watch.autoscaler.spec != autoscaler.spec:
+        if watch is None or watch.autoscaler.uid != autoscaler.uid or watch.autoscaler.spec != autoscaler.spec:
             watch = self._new(autoscaler)
         name, place = watch.target
         view, owner = self.snapshot.warm_pools.get(name), self.owners.get(watch.target, "")
