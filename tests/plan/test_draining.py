@@ -175,3 +175,13 @@ def test_an_empty_node_goes_on_to_the_provider() -> None:
     (write,) = decision.actions
     assert isinstance(write, WriteNodeRemovalStatus)
     assert write.status.phase == "Deprovisioning"
+
+
+def test_an_empty_node_waits_until_the_scheduler_has_looked_at_those_that_came_in_place_of_its_pods() -> None:
+    fresh = replace(pod("new", 3), unschedulable_at=None, created_at=NOW - 2)
+    unclear = plan(cluster([fresh]))
+    assert (unclear.actions, unclear.again_at) == ((), NOW + 1)
+    ignored = replace(fresh, created_at=NOW - 20)
+    assert [type(action) for action in plan(cluster([ignored])).actions] == [WriteNodeRemovalStatus]
+    assert taken_back(plan(cluster([replace(fresh, unschedulable_at=NOW - 1)]))) == "a pod waits that fits there"
+    assert [type(action) for action in plan(cluster([replace(fresh)], [going(reason="Expired")])).actions] == [WriteNodeRemovalStatus]

@@ -6,7 +6,7 @@ refuses now, or a pod that must not be disrupted, is waited for, and written dow
 | a node that goes only to save money | then |
 | --- | --- |
 | the pods that are left no longer all fit on other nodes (asked anew before each batch) | it stays: the taint comes off |
-| a pod waits that would fit on it | it stays: where replaced pods go cannot be steered |
+| a pod waits that would fit on it, even when it is empty | it stays: where replaced pods go cannot be steered |
 | not empty after the drain's time | it stays |
 
 Nodes that go for other reasons are waited for: their pods get new machines where they need them.
@@ -31,6 +31,7 @@ from growth.plan.handover import CONSOLIDATED
 from growth.plan.idleness import is_protected_pod, waiting_shapes, would_take
 
 _NAMED_PODS: Final = 3
+_LOOKED_AT_SECONDS: Final = 10.0  # by then the scheduler has looked at a new pod; one that it passes over holds nothing up for longer
 
 
 class Draining:
@@ -51,18 +52,31 @@ class Draining:
 
     def why_take_back(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> str:
         """Empty: go on."""
-        if removal.spec.reason != CONSOLIDATED or not pods:
+        if removal.spec.reason != CONSOLIDATED:
             return ""
+        if self._is_wanted(removal.spec.node_name):
+            return "a pod waits that fits there"
+        return self._why_not_in_time(removal, pods) if pods else ""
+
+    def _why_not_in_time(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> str:
         ends_at = min(removal.created_at, self._snapshot.now) + self._settings.drain_seconds
         if self._snapshot.now >= ends_at:
             return f"it was not empty after {self._settings.drain_seconds:.0f} s: {self.waits_for(pods)}"
         self.again.append(ends_at)
-        if self._is_wanted(removal.spec.node_name):
-            return "a pod waits that fits there"
         if not self.next_batch(pods):
             return ""
         block = self._emptying.why_stuck(removal.spec.node_name, waits_for_budgets=True)
         return "" if block is None else block.message
+
+    def is_unclear(self, removal: NodeRemovalRequest) -> bool:
+        """The pods have left a moment ago, and the scheduler has not yet said whether those that replace them have a place."""
+        if removal.spec.reason != CONSOLIDATED:
+            return False
+        now = self._snapshot.now
+        fresh = [pod for pod in self._snapshot.waiting_pods if now - _LOOKED_AT_SECONDS < pod.created_at <= now]
+        is_unclear = any(pod.unschedulable_at is None and pod.deleted_at is None and not pod.is_gated for pod in fresh)
+        self.again += [now + 1.0] if is_unclear else []
+        return is_unclear
 
     def _is_wanted(self, name: str) -> bool:
         node = self._snapshot.nodes.get(name)

@@ -132,7 +132,7 @@ class _Turn:
             self._drain(removal, pods)
         elif removal.phase == COULD_NOT_REMOVE and self._retry_at(removal) > self.snapshot.now:
             self.again.append(self._retry_at(removal))
-        else:
+        elif not (may_cancel and self._draining.is_unclear(removal)):
             self._attempt(removal)
 
     def _cancel(self, removal: NodeRemovalRequest, why: str) -> None:
