@@ -30,6 +30,7 @@ from growth.sim.witness import REMOVAL, REQUEST, Witness
 STALENESS_SECONDS: Final = 60.0
 LIVE_SECONDS: Final = 60.0
 CALL_SECONDS: Final = 60.0  # a call at the provider, with the requests before it, takes no longer
+TRIAL_SECONDS: Final = 60.0  # so long the scheduler has for putting a pod onto a node that is Ready
 NOTICE_SECONDS: Final = 15.0  # what growth wrote itself it knows at once; orders that were being written are excepted
 ARRIVAL_SECONDS: Final = 10.0  # a pod bound so shortly before the call cannot be seen by anybody in time
 UNREACHABLE_SECONDS: Final = 300.0
@@ -106,16 +107,15 @@ def _wasted(witness: Witness, offering: str, owner: str) -> list[str]:
         for name, request in witness.requests.items()
         if request["spec"]["targetOffering"] == offering
         and any(witness.owner_of.get(key) == owner and key in witness.pods and not witness.pods[key].node_name for key in _planned_pods(request))
-        and witness.now - witness.ready_since.get(name, witness.now) > 60
+        and witness.now - witness.served_since.get(name, witness.now) > TRIAL_SECONDS
         and owner not in witness.served.get(name, {})
     ]
 
 
 def _was_ordered_early(witness: Witness, request: Json, wasted: list[str]) -> bool:
-    """Written before the third machine had shown itself useless."""
-    created = request["metadata"]["creationTimestamp"]
-    known = sorted(witness.ready_since[name] for name in wasted)
-    return parse_instant(created) - START_OF_TIME <= known[2] + 60
+    """Written before growth knew of the third machine that it was useless."""
+    known = sorted(witness.served_since[name] for name in wasted)
+    return parse_instant(request["metadata"]["creationTimestamp"]) - START_OF_TIME <= known[2] + TRIAL_SECONDS
 
 
 def not_while_paused(witness: Witness, server: Server) -> Complaint:

@@ -16,7 +16,6 @@ from growth.model.pod import Pod
 from growth.providers.simulated import Server
 from growth.sim.cluster import Cluster
 from growth.sim.kinds import BY_NAME, NAMESPACE, NODE, POD, Json
-from growth.sim.kubelet import ready_status
 from growth.sim.routes import Route, split
 from growth.sim.store import Key, Write
 
@@ -39,7 +38,7 @@ class Witness:
         self.requests: dict[str, Json] = {}  # NodeRequests by name, also those that are gone
         self.pools: dict[str, Json] = {}
         self.paused_since: dict[str, float] = {}
-        self.ready_since: dict[str, float] = {}  # nodes, by name: Ready for the first time
+        self.served_since: dict[str, float] = {}  # NodeRequests, by name: when growth wrote that they are Ready
         self.served: dict[str, dict[str, None]] = {}  # node → owners of pods that were bound to it
         self.owner_of: dict[Key, str] = {}  # pods, also those that are gone → UID of their controller
         self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
@@ -63,12 +62,12 @@ class Witness:
             self._see_pod(write)
         elif write.kind is REQUEST:
             self.requests[write.key[1]] = write.item
+            if (write.item.get("status") or {}).get("phase") == "Ready":
+                self.served_since.setdefault(write.key[1], self.now)
         elif write.kind is POOL:
             self._see_pool(write)
         elif write.kind is NODE and write.type == "DELETED" and write.actor == "user":
             self._see_node_deleted(write.key[1])
-        elif write.kind is NODE and ready_status(write.item) == "True":
-            self.ready_since.setdefault(write.key[1], self.now)
 
     def _see_server(self, _what: str, server: Server) -> None:
         offering = self.known_offerings.get((f"{self.cluster.world.catalogue.provider}-{server.server_type.lower()}", server.location))
