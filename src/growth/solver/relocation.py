@@ -96,23 +96,31 @@ class Relocation:
 
     def order(self, movers: Sequence[Mover]) -> list[Mover]:
         """Those with rules between pods first, then the largest."""
-        return sorted(movers, key=lambda mover: self.profile(mover.pod_class).order)
+        order_of = {pod_class: self.profile(pod_class).order for pod_class in {mover.pod_class: None for mover in movers}}
+        return sorted(movers, key=lambda mover: order_of[mover.pod_class])
 
     # ------------------------------------------------------------------------------------------------------------- first fit
 
     def quickly(self, movers: Sequence[Mover]) -> Found:
         """First fit. Leaves nothing placed."""
         taken: dict[int, list[int]] = {}  # what is left on nodes that took plain pods
+        counted: list[tuple[PodClass, int]] = []
         targets: list[int] = []
+        profiles = self._profiles  # all are known: the movers were put in order by them
         for mover in movers:
-            profile = self.profile(mover.pod_class)
-            target = self._plain_target(mover.pod_class, profile.rows, taken) if profile.is_plain else self._first_target(mover.pod_class)
+            pod_class = mover.pod_class
+            profile = profiles[pod_class.number]
+            if profile.is_plain:
+                target = self._plain_target(pod_class, profile.rows, taken)
+            else:
+                target = self._first_target(pod_class)
+                counted.append((pod_class, target))
             if target < 0:
                 break
             targets.append(target)
-        for mover, target in zip(movers, targets, strict=False):
-            if not self.profile(mover.pod_class).is_plain:
-                self._neighbours.count_in(mover.pod_class, target, -1)
+        for pod_class, target in counted:
+            if target >= 0:
+                self._neighbours.count_in(pod_class, target, -1)
         return Found(targets, movers[len(targets)] if len(targets) < len(movers) else None)
 
     def _first_target(self, pod_class: PodClass) -> int:

@@ -111,7 +111,8 @@ class WhatIf:
         index = self._neighbours.table.index
         for pod in pods:
             number = index.get(pod.node_name)
-            if number is None or pod.deleted_at is not None or pod.is_daemon or pod.is_mirror:
+            owner = pod.owner
+            if number is None or pod.deleted_at is not None or pod.is_mirror or (owner is not None and owner.kind == "DaemonSet"):
                 continue
             pod_class = known.get(pod.shape)
             if pod_class is None:
