@@ -276,6 +276,31 @@ def node_removal_request(name: str = "node-1", version: int | str = 7) -> Json:
     }
 
 
+def workload(kind: str, api_version: str, **spec: Any) -> Json:
+    """Anything that makes pods from a template."""
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": full_pod()["spec"]}
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta("web", generation=3), "spec": {"template": template, **spec}}
+
+
+def capacity_buffer() -> Json:
+    spec = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"}, "percentage": 20, "replicas": 5, "limits": {"cpu": "8"}}
+    return {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": meta("web", generation=1), "spec": spec}
+
+
+def limit_range() -> Json:
+    limit = {"type": "Container", "defaultRequest": {"cpu": "100m"}, "default": {"memory": "1Gi"}}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta("web"), "spec": {"limits": [limit]}}
+
+
+def resource_quota() -> Json:
+    amounts = {"requests.cpu": "10", "pods": "20"}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta("web"), "spec": {"hard": amounts}, "status": {"hard": amounts, "used": amounts}}
+
+
+def pod_template() -> Json:
+    return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": meta("web"), "template": {"metadata": {}, "spec": full_pod()["spec"]}}
+
+
 def condition(kind: str) -> Json:
     return {"type": kind, "status": "True", "reason": "Fine", "message": "All is well.", "lastTransitionTime": CREATED}
 
@@ -295,4 +320,13 @@ SAMPLES: dict[str, Json] = {
     "NodeRequest": node_request(),
     "NodeRemovalRequest": node_removal_request(),
     "PoolAutoscaler": pool_autoscaler(),
+    "CapacityBuffer": capacity_buffer(),
+    "PodTemplate": pod_template(),
+    "LimitRange": limit_range(),
+    "ResourceQuota": resource_quota(),
+    "Deployment": workload("Deployment", "apps/v1", replicas=3),
+    "ReplicaSet": workload("ReplicaSet", "apps/v1", replicas=3),
+    "StatefulSet": workload("StatefulSet", "apps/v1", replicas=3),
+    "ReplicationController": workload("ReplicationController", "v1", replicas=3),
+    "Job": workload("Job", "batch/v1", parallelism=2),
 }

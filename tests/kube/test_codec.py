@@ -264,7 +264,7 @@ def test_keys_are_the_names_or_namespace_and_name() -> None:
         "web",
         "web-pool-0123456789ab",
         "node-1",
-        "web/web",
+        *["web/web"] * 10,
     ]
     assert set(codec.kinds) == set(SAMPLES)
 
