@@ -31,7 +31,7 @@ from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import handover
-from growth.plan.arrival import is_ours
+from growth.plan.arrival import is_ours, working_pods
 from growth.plan.budgets import disruptions_left
 from growth.plan.emptying import is_being_emptied
 from growth.plan.idleness import blocking_pods, is_protected_node, lost_at, waiting_shapes, why_not_idle, would_take
@@ -91,6 +91,7 @@ class _Turn:
         self.wanted_since: dict[str, float] = {}
         self.spare: dict[str, tuple[str, ...]] = {}
         self.spare_at = ledger.spare_at
+        self._spare_until = _spare_until(ledger, snapshot, settings)
         self._kept: Kept | None = None
         self._staying = _staying(snapshot)
         self._disruptions = {name: disruptions_left(pool, snapshot) for name, pool in snapshot.pools.items()}
@@ -183,25 +184,28 @@ class _Turn:
         return "" if request is not None and request.is_in_flight else handover.EXPIRED
 
     def _may_be_marked(self, node: Node, pool: NodePool) -> bool:
+        buffers = self._spares_on(node) if pool.spec.consolidation != "Off" else ()
+        if buffers:
+            self._keep_for_buffer(node, buffers)
+            return False
         if pool.spec.consolidation == "Off" or is_protected_node(node) or why_not_idle(node, self.snapshot, self._delay(pool)):
             self._wake_when_arrived(node, pool)
             return False
-        if self._spares_on(node):
-            self._keep_for_buffer(node)
-            return False
         return self._staying.get(_kind(node), 0) - int(node.is_ready and not node.is_starting) >= _minimum(node, pool)
 
-    def _keep_for_buffer(self, node: Node) -> None:
-        buffers = self.spare[node.name] = self._spares_on(node)
-        if node.name not in self.ledger.spare:
+    def _keep_for_buffer(self, node: Node, buffers: tuple[str, ...]) -> None:
+        """Said once of each node, and only of those that would go otherwise."""
+        is_known = node.name in self.ledger.spare
+        if is_known or not working_pods(self.snapshot, node.name):
+            self.spare[node.name] = buffers
+        if not is_known and node.name in self.spare:
             message = f"kept although idle: CapacityBuffer {', '.join(buffers[:3])} needs its room"
             self.notes.append(Note(about_node(node), NEEDED_BY_BUFFER, message))
 
     def _spares_on(self, node: Node) -> tuple[str, ...]:
         """The buffers whose virtual pods would lose their room with this node; what was found a moment ago still counts."""
-        fresh_until = self.ledger.spare_at + look_seconds(self.snapshot, self.settings)
-        if self._kept is None and node.name in self.ledger.spare and self.ledger.spare_at <= self.snapshot.now < fresh_until and self.snapshot.buffers.buffers:
-            self.again.append(fresh_until)
+        if self._kept is None and node.name in self.ledger.spare and self._spare_until > self.snapshot.now:
+            self.again.append(self._spare_until)
             return self.ledger.spare[node.name]
         if self._kept is None:
             self._kept, self.spare_at = keep(self.snapshot, self.settings), self.snapshot.now
@@ -255,6 +259,12 @@ class _Turn:
         began_at = node.created_at if machine is None else machine.created_at
         hours = max(0.0, self.snapshot.now - began_at) // _HOUR_SECONDS
         return began_at + (hours + 1) * _HOUR_SECONDS - self._delay(pool) - _HOUR_MARGIN_SECONDS
+
+
+def _spare_until(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> float:
+    """Until when the last look at buffers counts; not past a clock that went back, nor the last buffer."""
+    is_usable = snapshot.buffers.buffers and ledger.spare_at <= snapshot.now
+    return ledger.spare_at + look_seconds(snapshot, settings) if is_usable else 0.0
 
 
 Kind = tuple[str, str]  # pool, offering
