@@ -60,6 +60,7 @@ PLACES: Final = {
     "gate_owner": "growth.controllers.gate:Gate._why_not_ours",
     "gate_launch": "growth.controllers.gate:Gate.why_not_launch",
     "gate_closed": "growth.controllers.gate:Gate._why_closed",
+    "gate_paused": "growth.controllers.gate:Gate._why_paused",
     "allowances": "growth.plan.survey:allowances",
     "over_limit": "growth.plan.provisioning:_over_limit",
     "expected_nodes": "growth.plan.survey:expected_nodes",
@@ -166,7 +167,11 @@ def spins_on_sold_out() -> Any:
 
 def ignores_pause() -> Any:
     """A paused pool buys on."""
-    return replaced(gate_closed=lambda *_: "", launching=lambda *_: "", buying=lambda *_: "")
+
+    async def not_paused(*_: Any) -> None:
+        return None
+
+    return replaced(gate_closed=lambda *_: "", gate_paused=not_paused, launching=lambda *_: "", buying=lambda *_: "")
 
 
 def unknown_is_absent() -> Any:
