@@ -6,11 +6,13 @@ import numpy as np
 
 from growth.solver.bins import Bins
 from growth.solver.layout import FloatArray, IntArray, Layout
-from growth.solver.problem import Placement, PlacementSolution, PlannedNode, Proof, Stage, Unplaced
+from growth.solver.problem import Pattern, Placement, PlacementSolution, PlannedNode, Proof, Stage, Unplaced
 from growth.solver.unplaced import why_unplaced
 
 
-def write_answer(bins: Bins, left_over: IntArray, proof: Proof, lower_bound: float, stages: tuple[Stage, ...]) -> PlacementSolution:
+def write_answer(
+    bins: Bins, left_over: IntArray, proof: Proof, lower_bound: float, stages: tuple[Stage, ...], patterns: tuple[Pattern, ...]
+) -> PlacementSolution:
     """The solution of what stands in the bins; `left_over` pods of each class found no place."""
     layout = bins.layout
     dealer = _Dealer(layout)
@@ -32,6 +34,7 @@ def write_answer(bins: Bins, left_over: IntArray, proof: Proof, lower_bound: flo
         lower_bound=lower_bound,
         stages=stages,
         proof=proof,
+        patterns=patterns,
     )
 
 

@@ -7,7 +7,7 @@ break the spread of pods placed before it, which a scheduler would not mind: so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -105,6 +105,29 @@ class Bins:
         for rules in self.layout.daemons[choice]:
             self._count(number, rules, 1)
         return number
+
+    def open_alike(self, choice: int, content: Mapping[int, int], times: int) -> None:
+        """So many planned nodes with the same content; the limits have been looked at."""
+        while self.size + times > len(self.left):
+            self._grow()
+        first, last = self.size, self.size + times
+        pattern = self.open(choice)
+        for index, count in content.items():
+            self.put(index, pattern, count)
+        self.size = last
+        for array in (self.choice, self.left, self.tally, self.bound, self.spread_here):
+            array[first + 1 : last] = array[first]
+        self.domain[:, first + 1 : last] = self.domain[:, first : first + 1]
+        self.contents.extend(dict(content) for _ in range(times - 1))
+        self.limit_left = self.limit_left - self.layout.limit_use[:, choice] * (times - 1)
+
+    def exchange(self, number: int, choice: int) -> None:
+        """A planned node becomes one of another choice, with the same content and the same daemons."""
+        before = int(self.choice[number])
+        self.left[number] += self.layout.offer[choice] - self.layout.offer[before]
+        self.limit_left = self.limit_left + self.layout.limit_use[:, before] - self.layout.limit_use[:, choice]
+        self.domain[:, number] = self.layout.choice_domain[:, choice]
+        self.choice[number] = choice
 
     def close_last(self) -> None:
         """The node opened last is not needed after all; nothing may be on it."""

@@ -18,6 +18,7 @@ from growth.solver.stock import Stock
 from growth.solver.tabling import table_uppers
 
 _WORTH_A_TABLE = 6
+_LEAST_WORK = 60  # iterations that setting up an exact pricing is worth
 _SAFETY = 1 - 1e-5  # the linear solver's tolerances are never read as proof
 
 
@@ -45,7 +46,8 @@ def prove(stock: Stock, free: FloatArray, uppers: FloatArray, values: FloatArray
         return no_proof(stock)
     values, limit_prices = values / scale, limit_prices / scale
     proven = _SAFETY * (float(values @ stock.count - limit_prices @ stock.limit_bound) - room_value(stock, free, values))
-    return Proof(max(0.0, proven), values, limit_prices) if proven > 0 else no_proof(stock)
+    is_more_than_rounding = proven > 1e-6 * float(stock.price.max(initial=0.0))
+    return Proof(proven, values, limit_prices) if is_more_than_rounding else no_proof(stock)
 
 
 def room_value(stock: Stock, free: FloatArray, values: FloatArray) -> float:
@@ -74,12 +76,11 @@ class Sharpened:
     patterns: FloatArray
     choices: IntArray
     pricings: int
+    work: int  # simplex iterations spent on exact pricing
 
 
-def sharpen(
-    stock: Stock, values: FloatArray, most: FloatArray, limit_prices: FloatArray, uppers: FloatArray, pricings: int, nodes: int = MIP_NODES
-) -> Sharpened:
-    """Lower the upper bounds that stand in the way, the worst first: by the fraction, then, `pricings` times at most, exactly.
+def sharpen(stock: Stock, values: FloatArray, most: FloatArray, limit_prices: FloatArray, uppers: FloatArray, work: int, nodes: int = MIP_NODES) -> Sharpened:
+    """Lower the upper bounds that stand in the way, the worst first: by the fraction, then, until `work` iterations are spent, exactly.
 
     Resource prices found for one choice are tried on all: types of one family are much alike.
     """
@@ -88,7 +89,7 @@ def sharpen(
     uppers, most = uppers.copy(), np.minimum(most, stock.count)
     uppers = _tabled(stock, values, most, own, full, uppers)
     is_fractional, is_exact = np.zeros(len(uppers), dtype=np.bool_), np.zeros(len(uppers), dtype=np.bool_)
-    patterns, choices, done = [], [], 0
+    patterns, choices, done, spent = [], [], 0, 0
     while len(uppers):
         worst = int(_ratios(stock, uppers, own).argmax())
         if is_exact[worst] or uppers[worst] <= full[worst] * (1 + 1e-6):
@@ -98,16 +99,16 @@ def sharpen(
             relaxed = fractional(stock, worst, values, most)
             uppers = np.minimum(uppers, priced_uppers(stock, values, most, relaxed.resource_prices[None]))
             continue
-        if done >= pricings:
+        if spent >= work:
             break
         is_exact[worst] = True
         found = exact(stock, worst, values, most, float(full[worst]), nodes)
         uppers[worst] = min(uppers[worst], found.upper)
-        done += 1
+        done, spent = done + 1, spent + max(_LEAST_WORK, found.work)
         if found.pattern @ values > full[worst] * (1 + 1e-6):
             patterns.append(found.pattern)
             choices.append(worst)
-    return Sharpened(uppers, np.array(patterns).reshape(len(patterns), len(values)), np.array(choices, dtype=np.int64), done)
+    return Sharpened(uppers, np.array(patterns).reshape(len(patterns), len(values)), np.array(choices, dtype=np.int64), done, spent)
 
 
 def _tabled(stock: Stock, values: FloatArray, most: FloatArray, own: FloatArray, full: FloatArray, uppers: FloatArray) -> FloatArray:

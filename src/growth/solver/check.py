@@ -27,7 +27,7 @@ from growth.solver.problem import Choice, PlacementProblem, PlacementSolution, R
 from growth.solver.rows import rows_of
 
 _TOLERANCE = 1e-6
-_NODES = 1_000_000  # of the search for the best pattern: a checker takes its time
+_WORK, _NODES = 1 << 60, 1_000_000  # of the search for the best pattern: a checker takes its time
 _OWN_TAINTS = (SCALE_DOWN_TAINT.key, STARTUP_TAINT.key)
 
 
@@ -195,7 +195,7 @@ def _proven(problem: PlacementProblem, solution: PlacementSolution) -> float:
     values = np.array([min(solution.proof.values[layout.members[part.index][0]] for part in group) for group in rows.parts])
     limit_prices = np.maximum(np.array(solution.proof.limit_prices), 0.0)
     most = np.minimum(stock.most_on_node(), stock.count)
-    uppers = sharpen(stock, values, most, limit_prices, np.full(len(stock.price), np.inf), len(stock.price), _NODES).uppers
+    uppers = sharpen(stock, values, most, limit_prices, np.full(len(stock.price), np.inf), _WORK, _NODES).uppers
     free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)
     return prove(stock, free, uppers, values, limit_prices).lower_bound
 

@@ -20,11 +20,13 @@ _NOISE = (0.02, 0.05, 0.1, 0.2, 0.4)
 _VARIANTS = 4
 
 
-def dive(generated: Generated, rounds: int, seed: int) -> Carving:
-    """Whole nodes for most pods; a little is left."""
-    master, stock = generated.master, generated.master.stock
-    carving = Carving(stock, stock.count.copy(), stock.limit_bound.copy())
+def dive(generated: Generated, rounds: int, seed: int, carving: Carving) -> Carving:
+    """Whole nodes for most of what the carving has left; a little stays."""
+    master = generated.master
     random = np.random.default_rng(seed + 1)
+    if carving.patterns or (carving.left != master.stock.count).any():
+        master.set_counts(carving.left, carving.limit_left)
+        master.solve(after_new_patterns=False)
     whole_price = master.price
     for _ in range(rounds):
         if not carving.left.any() or not _round(generated, carving, random):

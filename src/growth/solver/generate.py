@@ -11,6 +11,7 @@ import numpy as np
 
 from growth.solver.fluid import Fluid
 from growth.solver.layout import FloatArray, IntArray
+from growth.solver.listing import all_full_patterns
 from growth.solver.master import Master
 from growth.solver.pricing import fill_nodes
 from growth.solver.stock import Stock
@@ -25,6 +26,7 @@ _TRACE = 1e-6
 _HIGHEST = 30.0  # times the price of a node of its own: beyond that, limits leave the row uncovered, and no penalty helps
 _LAST_ROUNDS = 8
 _EXTRA_ROUNDS = 4
+MOST_LISTED = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,21 @@ def generate(stock: Stock, fluid: Fluid, known: tuple[FloatArray, IntArray], rou
     if (master.missing > _TRACE).any():
         extend(generated, seed)
     return generated
+
+
+def listed(stock: Stock, fluid: Fluid) -> tuple[Generated, FloatArray] | None:
+    """The program over all patterns there are, with the most that each choice can hold at its values; None if they are too many to list."""
+    most = np.minimum(stock.most_on_node(), stock.count)
+    patterns = all_full_patterns(stock, most, MOST_LISTED)
+    if patterns is None:
+        return None
+    highest = _highest(stock, fluid)
+    master = Master(stock, highest + 1e-9)
+    master.add(*patterns)
+    master.solve(after_new_patterns=False)
+    uppers = np.zeros(len(stock.price))
+    np.maximum.at(uppers, patterns[1], patterns[0] @ master.values)
+    return Generated(master, most, highest, 0), uppers
 
 
 def _highest(stock: Stock, fluid: Fluid) -> FloatArray:

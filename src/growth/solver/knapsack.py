@@ -16,11 +16,14 @@ import numpy as np
 
 from growth.solver.fluid import quiet_solver
 from growth.solver.layout import FloatArray, IntArray
+from growth.solver.listing import full_patterns
 from growth.solver.standing import BoolArray
 from growth.solver.stock import BOUNDLESS, Stock
 
 _MIP_GAP = 5e-4
-MIP_NODES = 2_000  # of the search tree
+_MOST_LISTED = 200
+_HEURISTICS = ("feasibility_jump", "rins", "rens", "root_reduced_cost", "zi_round", "shifting")
+MIP_NODES = 100  # of the search tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +36,11 @@ class Fractional:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """A pattern, and a value that no pattern of the node exceeds."""
+    """A pattern, a value that no pattern of the node exceeds, and what it took to find out, in simplex iterations."""
 
     upper: float
     pattern: FloatArray
+    work: int = 0
 
 
 def priced_uppers(stock: Stock, values: FloatArray, most: FloatArray, resource_prices: FloatArray) -> FloatArray:
@@ -82,6 +86,10 @@ def exact(stock: Stock, choice: int, values: FloatArray, most: FloatArray, enoug
     nothing = np.zeros(len(values))
     if relaxed.value <= enough:
         return Exact(enough, nothing)
+    listed = full_patterns(stock, choice, most, _MOST_LISTED)
+    if listed is not None and len(listed):
+        best = listed[int((listed @ values).argmax())]
+        return Exact(max(enough, float(best @ values)), best)
     slack = np.maximum(relaxed.resource_prices @ stock.need.T - values, 0.0)
     gain = relaxed.value - enough
     allowed = np.floor(gain / np.maximum(slack, gain * 1e-15) + 1e-9)  # more of the row costs more than there is to gain
@@ -93,6 +101,8 @@ def exact(stock: Stock, choice: int, values: FloatArray, most: FloatArray, enoug
     solver = quiet_solver()
     for name, value in (("mip_rel_gap", _MIP_GAP), ("mip_heuristic_effort", 0.0), ("mip_max_nodes", nodes)):
         solver.setOptionValue(name, value)
+    for name in _HEURISTICS:  # a bound is wanted; good patterns come from greedy pricing
+        solver.setOptionValue(f"mip_heuristic_run_{name}", False)
     program = _program(stock, choice, values, usable, rows)
     program.integrality_ = [highspy.HighsVarType.kInteger] * len(rows)
     solver.passModel(program)
@@ -103,7 +113,7 @@ def exact(stock: Stock, choice: int, values: FloatArray, most: FloatArray, enoug
     if len(columns) == len(rows) and told.primal_solution_status == _FEASIBLE:
         pattern[rows] = np.round(columns)
     upper = min(-float(told.mip_dual_bound), relaxed.value) if np.isfinite(told.mip_dual_bound) else relaxed.value
-    return Exact(max(enough, upper), pattern)
+    return Exact(max(enough, upper), pattern, max(0, int(told.simplex_iteration_count)))
 
 
 _FEASIBLE = 2

@@ -104,16 +104,23 @@ def _fewest(counts: IntArray, view: SpreadView) -> int:
 
 
 def _take_lonely(bins: Bins, index: int, holders: Sequence[int]) -> int:
-    """Pods of a class that must be near others, where no others are."""
+    """Pods of a class that must be near others, where no others are: those of its own kind count only if there are no others anywhere."""
     layout, removed = bins.layout, 0
     for tally in layout.rules[index].affinity:
-        key = int(layout.tally_key[tally])
-        around = bins.area_count(tally) if key >= 0 else np.zeros(0, dtype=np.int64)
+        key, size = int(layout.tally_key[tally]), bins.size
+        others = bins.tally[:size, tally].copy()
+        for number, content in enumerate(bins.contents):
+            others[number] -= sum(count for held, count in content.items() if tally in layout.rules[held].affinity and tally in layout.rules[held].adds)
+        near = others
+        if key >= 0:
+            domain = bins.domain[key, :size]
+            sums = np.bincount(domain[domain >= 0], weights=others[domain >= 0], minlength=len(layout.domains[key]) + 1)
+            near = np.where(domain >= 0, sums[domain], 0).astype(np.int64)
+        if not near.any() and layout.rules[index].is_first_of_its_kind:
+            continue
         for number in holders:
             held = bins.contents[number].get(index, 0)
-            if held:
-                near = bins.tally[number, tally] if key < 0 else around[bins.domain[key, number]]
-                if near <= 0:
-                    bins.take_out(index, number, held)
-                    removed += held
+            if held and near[number] <= 0:
+                bins.take_out(index, number, held)
+                removed += held
     return removed

@@ -47,7 +47,7 @@ def lift(lesson: Lesson, rows: Rows, classes: int) -> tuple[Selected, Patterns]:
         nodes=np.zeros(len(chosen)),
         missing=np.zeros(len(stock.count)),
     )
-    return Selected(chosen, fluid, most, np.zeros(len(stock.price))), _lifted(lesson.pool(), twins, open_row, stock)
+    return Selected(chosen, fluid, most, np.zeros(len(stock.price))), _lifted(lesson.pool, twins, open_row, stock)
 
 
 def _twins(small: Stock, stock: Stock, chosen: IntArray) -> dict[int, IntArray]:

@@ -11,17 +11,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from growth.solver.bound import prove, quick_uppers, sharpen
+from growth.solver.carving import Carving
 from growth.solver.dive import dive
 from growth.solver.finish import Finisher
-from growth.solver.generate import Generated, extend, generate
+from growth.solver.generate import Generated, extend, generate, listed
 from growth.solver.layout import FloatArray, IntArray
+from growth.solver.mend import mend
 from growth.solver.problem import Budget
 from growth.solver.rows import Rows
 from growth.solver.selection import Selected
+from growth.solver.small import carve_exactly
 
 _DIVE_ROUNDS = 40
 _EXACT_ROWS = 64  # beyond that, one exact pricing costs more than a whole round of greedy ones
-_EXACT_PRICINGS = 40
+_DEAR = 10.0  # times any price a pod might be worth: what leaving it out counts as
+_NEARLY_USED = 0.99  # of its price: the value of a pattern that is worth keeping
 _NEAR = 0.003  # of the program's price: a bound nearer than that is near enough
 
 
@@ -44,13 +48,8 @@ class Lesson:
     limit_prices: FloatArray  # L
     uppers: FloatArray | None  # K': what a node of each selected choice can hold at these values, if that was found out
     price: float  # of the program: nodes cut at will, over the patterns found
+    pool: Patterns  # those that the program uses, or nearly uses
     detail: str
-
-    def pool(self) -> Patterns:
-        """Patterns that the program uses, or nearly uses."""
-        master = self.generated.master
-        kept = np.flatnonzero((master.shares > 1e-9) | (master.patterns @ master.values >= 0.995 * master.full_prices()[master.choices]))
-        return Patterns(master.patterns[kept], self.selected.choices[master.choices[kept]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +73,15 @@ def learn(rows: Rows, selected: Selected, known: Patterns, budget: Budget) -> Le
     position = np.full(len(stock.price), -1, dtype=np.int64)
     position[chosen] = np.arange(len(chosen))
     usable = position[known.choices] >= 0
+    small = stock.with_choices(chosen)
+    all_there_are = listed(small, selected.fluid)
+    if all_there_are is not None:
+        generated, uppers = all_there_are
+        master = generated.master
+        detail = f"{len(stock.count)} rows, {len(chosen)} choices, all {len(master.choices)} patterns"
+        return Lesson(rows, selected, generated, master.values, master.limit_prices, uppers, master.price, no_patterns(rows), detail)
     start = known.patterns[usable], position[known.choices[usable]]
-    generated = generate(stock.with_choices(chosen), selected.fluid, start, budget.pricing_rounds, budget.simplex_iterations, budget.seed)
+    generated = generate(small, selected.fluid, start, budget.pricing_rounds, budget.simplex_iterations, budget.seed)
     return _with_exact_pricing(rows, selected, generated, budget)
 
 
@@ -84,21 +90,27 @@ def _with_exact_pricing(rows: Rows, selected: Selected, generated: Generated, bu
     master, stock, fluid = generated.master, generated.master.stock, selected.fluid
     nothing = np.zeros(stock.need.shape[1])
     best: tuple[FloatArray, FloatArray, FloatArray | None] = master.values, master.limit_prices, None
-    proven, pricings = 0.0, 0
-    while len(stock.count) <= _EXACT_ROWS and max(proven, fluid.price) < master.price * (1 - _NEAR) and pricings < _EXACT_PRICINGS:
+    proven, pricings, work = 0.0, 0, 0
+    while len(stock.count) <= _EXACT_ROWS and max(proven, fluid.price) < master.price * (1 - _NEAR) and work < budget.exact_iterations:
         quick = quick_uppers(stock, master.values, generated.most, fluid.resource_prices)
-        found = sharpen(stock, master.values, generated.most, master.limit_prices, quick, _EXACT_PRICINGS - pricings)
+        found = sharpen(stock, master.values, generated.most, master.limit_prices, quick, budget.exact_iterations - work)
         proof = prove(stock, nothing, found.uppers, master.values, master.limit_prices)
         if proof.lower_bound > proven:
             best, proven = (master.values, master.limit_prices, found.uppers), proof.lower_bound
-        pricings += max(1, found.pricings)
+        pricings, work = pricings + found.pricings, work + max(1, found.work)
         if not master.add(found.patterns, found.choices):
             break
         extend(generated, budget.seed + pricings)
     if not proven:
         best = master.values, master.limit_prices, None
     detail = f"{len(stock.count)} rows, {len(stock.price)} choices, {generated.rounds} rounds, {pricings} exact pricings, {len(master.choices)} patterns"
-    return Lesson(rows, selected, generated, *best, master.price, detail)
+    return Lesson(rows, selected, generated, *best, master.price, _pool(generated, selected), detail)
+
+
+def _pool(generated: Generated, selected: Selected) -> Patterns:
+    master = generated.master
+    kept = np.flatnonzero((master.shares > 1e-9) | (master.patterns @ master.values >= _NEARLY_USED * master.full_prices()[master.choices]))
+    return Patterns(master.patterns[kept], selected.choices[master.choices[kept]])
 
 
 def carve(lesson: Lesson, budget: Budget) -> Packed:
@@ -106,6 +118,20 @@ def carve(lesson: Lesson, budget: Budget) -> Packed:
     stock, chosen = lesson.rows.stock, lesson.selected.choices
     values = lesson.generated.master.values.copy()
     finisher = Finisher(stock, lesson.selected.most, chosen)
-    carving = finisher.finish(dive(lesson.generated, _DIVE_ROUNDS, budget.seed).on(stock, chosen), values)
+    small = lesson.generated.master.stock
+    whole = Carving(small, small.count.copy(), small.limit_bound.copy())
+    carving = finisher.finish(dive(lesson.generated, _DIVE_ROUNDS, budget.seed, whole).on(stock, chosen), values)
     finisher.shrink(carving)
+    if not lesson.generated.rounds and _leaves_something(carving, lesson.price):
+        exact = carve_exactly(lesson.generated, _DEAR).on(stock, chosen)
+        if (float(exact.left.sum()), exact.price) < (float(carving.left.sum()), carving.price):
+            carving = exact
+            finisher.shrink(carving)
+    elif carving.times:
+        carving = mend(carving, lesson.generated, finisher, values, lesson.price, budget)
     return Packed(*carving.arrays(), carving.left, carving.price)
+
+
+def _leaves_something(carving: Carving, program_price: float) -> bool:
+    """Is there anything left to gain?"""
+    return bool(carving.left.any()) or carving.price > program_price * (1 + 1e-6)

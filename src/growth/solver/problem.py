@@ -75,6 +75,8 @@ class Budget(Struct, frozen=True):
 
     pricing_rounds: int = 60
     simplex_iterations: int = 200_000
+    exact_iterations: int = 4_000  # of exact pricing, for bounds that are nearer and patterns that greedy pricing misses
+    mending_rounds: int = 10
     seed: int = 0
 
 

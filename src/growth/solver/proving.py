@@ -21,7 +21,6 @@ from growth.solver.selection import Selected, select
 from growth.solver.stock import Stock
 
 _EXACT_ROWS = 64
-_PRICINGS = 16
 
 
 def prove_bound(bins: Bins, placed: IntArray, lessons: Sequence[Lesson], unit: FloatArray, dear: float) -> tuple[Proof, FloatArray]:
@@ -40,8 +39,8 @@ def prove_bound(bins: Bins, placed: IntArray, lessons: Sequence[Lesson], unit: F
     for lesson in lessons:
         values = lesson.values if lesson is same else _values_for(rows, lesson.rows, lesson.values, selected.fluid.values, len(layout.count))
         values = _within_reason(stock, values, lesson.limit_prices)
-        pricings = _PRICINGS if (same is None or lesson is same) and len(stock.count) <= _EXACT_ROWS else 0
-        uppers = _uppers(stock, selected, values, lesson.limit_prices, lesson.uppers if lesson is same else None, pricings)
+        work = layout.problem.budget.exact_iterations // 4 if (same is None or lesson is same) and len(stock.count) <= _EXACT_ROWS else 0
+        uppers = _uppers(stock, selected, values, lesson.limit_prices, lesson.uppers if lesson is same else None, work)
         found = prove(stock, free, uppers, values, lesson.limit_prices)
         proof = found if found.lower_bound > proof.lower_bound else proof
     of_class = np.zeros(len(layout.count))
@@ -79,14 +78,14 @@ def _within_reason(stock: Stock, values: FloatArray, limit_prices: FloatArray) -
     return np.where(np.isfinite(alone), np.minimum(values, alone), 0.0)
 
 
-def _uppers(stock: Stock, selected: Selected, values: FloatArray, limit_prices: FloatArray, known: FloatArray | None, pricings: int) -> FloatArray:
+def _uppers(stock: Stock, selected: Selected, values: FloatArray, limit_prices: FloatArray, known: FloatArray | None, work: int) -> FloatArray:
     uppers = priced_uppers(stock, values, np.minimum(selected.most, stock.count), selected.fluid.resource_prices)
     if known is not None:
         uppers[selected.choices] = np.minimum(uppers[selected.choices], known)
-    return _spread_over_twins(stock, selected, values, uppers, limit_prices, pricings)
+    return _spread_over_twins(stock, selected, values, uppers, limit_prices, work)
 
 
-def _spread_over_twins(stock: Stock, selected: Selected, values: FloatArray, uppers: FloatArray, limit_prices: FloatArray, pricings: int) -> FloatArray:
+def _spread_over_twins(stock: Stock, selected: Selected, values: FloatArray, uppers: FloatArray, limit_prices: FloatArray, work: int) -> FloatArray:
     """Sharpen one choice of each kind, and hold its equals to the same."""
     kinds: dict[bytes, list[int]] = {}
     for choice in range(len(stock.price)):
@@ -94,7 +93,7 @@ def _spread_over_twins(stock: Stock, selected: Selected, values: FloatArray, upp
     firsts = np.array([min(kind, key=lambda choice: (stock.price[choice], choice)) for kind in kinds.values()], dtype=np.int64)
     small = stock.with_choices(firsts)
     least = np.array([min(float(uppers[choice]) for choice in kind) for kind in kinds.values()])
-    sharp = sharpen(small, values, selected.most[firsts], limit_prices, least, pricings).uppers
+    sharp = sharpen(small, values, selected.most[firsts], limit_prices, least, work).uppers
     result = uppers.copy()
     for kind, upper in zip(kinds.values(), sharp, strict=True):
         result[kind] = np.minimum(result[kind], upper)

@@ -53,12 +53,14 @@ def _into_bins(bins: Bins, part: Part) -> Part:
 
 def open_nodes(bins: Bins, rows: Rows, packed: Packed) -> list[Part]:
     """Open the packed nodes and put pods onto them; returns the parts that are left."""
-    hands = [_Hand(bins.layout, parts) for parts in rows.parts]
+    hands = [_Hand(bins.layout, parts, rows.is_exact) for parts in rows.parts]
     nodes: list[_Node] = []
     for pattern, choice, times in zip(packed.patterns, packed.choices, packed.times, strict=True):
         content = [(int(row), int(pattern[row])) for row in np.flatnonzero(pattern)]
-        is_plain = all(hands[row].is_plain for row, _ in content)
-        nodes.extend(_fill(bins.layout, hands, int(choice), content, is_plain) for _ in range(int(times)))
+        if all(hands[row].is_plain for row, _ in content):
+            _open_alike(bins, hands, int(choice), content, int(times))
+        else:
+            nodes.extend(_fill(bins.layout, hands, int(choice), content) for _ in range(int(times)))
     _swap_into_holes(nodes, hands)
     for node in nodes:
         if node.held:
@@ -68,28 +70,44 @@ def open_nodes(bins: Bins, rows: Rows, packed: Packed) -> list[Part]:
     return [part for hand in hands for part in hand.left()]
 
 
+def _open_alike(bins: Bins, hands: Sequence[_Hand], choice: int, content: list[tuple[int, int]], times: int) -> None:
+    """Nodes whose pods agree with each other anyway: as many at a time as are equal."""
+    while times:
+        alike = min([times, *(hands[row].how_often(count) for row, count in content)])
+        dealt: dict[int, int] = {}
+        for row, count in content:
+            for index, amount in hands[row].deal(count * max(1, alike), None):
+                dealt[index] = dealt.get(index, 0) + amount // max(1, alike)
+        if not dealt:
+            return
+        bins.open_alike(choice, dealt, max(1, alike))
+        times -= max(1, alike)
+
+
 class _Node:
     """A node to be opened: how many of which class of which row, and what its rows still miss."""
 
     __slots__ = ("choice", "held", "holes", "state")
 
-    def __init__(self, choice: int, state: _NodeState | None) -> None:
+    def __init__(self, choice: int, state: _NodeState) -> None:
         self.choice = choice
         self.state = state
         self.held: dict[tuple[int, int], int] = {}
         self.holes: dict[int, int] = {}
 
-    def put(self, row: int, index: int, count: int) -> None:
+    def hold(self, row: int, index: int, count: int) -> None:
+        """What the state knows of already."""
         self.held[row, index] = self.held.get((row, index), 0) + count
-        if self.state is not None:
-            self.state.add(index, count)
+
+    def put(self, row: int, index: int, count: int) -> None:
+        self.hold(row, index, count)
+        self.state.add(index, count)
 
     def take_out(self, row: int, index: int) -> None:
         self.held[row, index] -= 1
         if not self.held[row, index]:
             del self.held[row, index]
-        if self.state is not None:
-            self.state = self.state.anew(self.by_class())
+        self.state = self.state.anew(self.by_class())
 
     def by_class(self) -> dict[int, int]:
         counts: dict[int, int] = {}
@@ -98,12 +116,12 @@ class _Node:
         return counts
 
 
-def _fill(layout: Layout, hands: Sequence[_Hand], choice: int, content: list[tuple[int, int]], is_plain: bool) -> _Node:
-    node = _Node(choice, None if is_plain else _NodeState(layout, choice))
+def _fill(layout: Layout, hands: Sequence[_Hand], choice: int, content: list[tuple[int, int]]) -> _Node:
+    node = _Node(choice, _NodeState(layout, choice))
     for row, count in content:
         missing = count
         for index, amount in hands[row].deal(count, node.state):
-            node.put(row, index, amount)
+            node.hold(row, index, amount)
             missing -= amount
         if missing:
             node.holes[row] = missing
@@ -111,7 +129,7 @@ def _fill(layout: Layout, hands: Sequence[_Hand], choice: int, content: list[tup
 
 
 def _swap_into_holes(nodes: Sequence[_Node], hands: Sequence[_Hand]) -> None:
-    """A pod that agrees with no node that misses one changes places with an equal of its row that does."""
+    """A pod that agrees with no node that misses one: it, or who stands in its way there, changes places with an equal elsewhere."""
     holding: dict[int, list[_Node]] = {}
     wanting = [node for node in nodes if any(hands[row].has_left() for row in node.holes)]
     if not wanting:
@@ -121,38 +139,74 @@ def _swap_into_holes(nodes: Sequence[_Node], hands: Sequence[_Hand]) -> None:
             holding.setdefault(row, []).append(node)
     for node in wanting:
         for row in list(node.holes):
-            while node.holes[row] and hands[row].has_left() and _swap(node, row, hands[row], holding.get(row, [])):
+            while node.holes[row] and hands[row].has_left():
+                if not (_swap(node, row, hands[row], holding.get(row, [])) or _make_way(node, row, hands[row], holding)):
+                    break
                 node.holes[row] -= 1
 
 
 def _swap(node: _Node, row: int, hand: _Hand, others: Sequence[_Node]) -> bool:
-    tried = 0
+    """Put a waiting pod onto another node, and one of its row from there here."""
     for waiting in hand.classes_left():
-        for other in others:
-            if other is node or other.state is None or node.state is None:
-                continue
-            tried += 1
-            if tried > _MOST_SWAPS_TRIED:
-                return False
-            for moving in [index for held_row, index in other.held if held_row == row and index != waiting]:
-                if node.state.space(moving) >= 1 and other.state.anew(other.by_class(), without=moving).space(waiting) >= 1:
-                    other.take_out(row, moving)
-                    other.put(row, waiting, 1)
-                    node.put(row, moving, 1)
-                    hand.take(waiting)
-                    return True
+        if node.state.space(waiting) >= 1:
+            node.put(row, waiting, 1)
+            hand.take(waiting)
+            return True
+        found = _exchange(node.state, row, waiting, node, others)
+        if found is not None:
+            other, moving = found
+            other.take_out(row, moving)
+            other.put(row, waiting, 1)
+            node.put(row, moving, 1)
+            hand.take(waiting)
+            return True
     return False
+
+
+def _make_way(node: _Node, row: int, hand: _Hand, holding: Mapping[int, Sequence[_Node]]) -> bool:
+    """Send a pod that stands in the way of a waiting one to another node, and take one of its row from there."""
+    for waiting in hand.classes_left():
+        for held_row, leaving in list(node.held):
+            without = node.state.anew(node.by_class(), without=leaving)
+            if without.space(waiting) < 1:
+                continue
+            without.add(waiting, 1)
+            found = _exchange(without, held_row, leaving, node, holding.get(held_row, ()))
+            if found is not None:
+                other, moving = found
+                node.take_out(held_row, leaving)
+                other.take_out(held_row, moving)
+                other.put(held_row, leaving, 1)
+                node.put(row, waiting, 1)
+                node.put(held_row, moving, 1)
+                hand.take(waiting)
+                return True
+    return False
+
+
+def _exchange(state: _NodeState, row: int, coming: int, node: _Node, others: Sequence[_Node]) -> tuple[_Node, int] | None:
+    """Another node that would take the pod in exchange for one of the row that agrees with this state."""
+    for other in others[:_MOST_SWAPS_TRIED]:
+        if other is not node:
+            for moving in [index for held_row, index in other.held if held_row == row and index != coming]:
+                if state.space(moving) >= 1 and other.state.anew(other.by_class(), without=moving).space(coming) >= 1:
+                    return other, moving
+    return None
 
 
 class _Hand:
     """The pods of a row that are still to be dealt."""
 
-    def __init__(self, layout: Layout, parts: Sequence[Part]) -> None:
+    def __init__(self, layout: Layout, parts: Sequence[Part], is_exact: bool) -> None:
         self._layout = layout
         self._parts = list(parts)
         self._left = [part.count for part in parts]
-        self.is_plain = all(_no_node_rules(layout, part.index) for part in parts)
+        self.is_plain = is_exact or all(_no_node_rules(layout, part.index) for part in parts)
         self._order = sorted(range(len(parts)), key=lambda number: (-len(_limits(layout, parts[number].index)), -parts[number].count, number))
+
+    def how_often(self, count: int) -> int:
+        """How many nodes in a row get so many pods of the class that comes next."""
+        return self._left[self._order[0]] // count if self._order else 0
 
     def deal(self, count: int, state: _NodeState | None) -> list[tuple[int, int]]:
         dealt = []

@@ -30,6 +30,7 @@ class Rows:
 
     stock: Stock
     parts: tuple[tuple[Part, ...], ...]
+    is_exact: bool = True  # no rule within a node was left out
 
     def row_of_class(self, classes: int) -> IntArray:
         """The first row of each class, -1 where it has none."""
@@ -72,7 +73,7 @@ def rows_of(layout: Layout, parts: Sequence[Part], limit_left: FloatArray, with_
         start_tally=start_tally,
         start_bound=start_bound,
     )
-    return Rows(stock, tuple(tuple(group) for group in ordered))
+    return Rows(stock, tuple(tuple(group) for group in ordered), kept is tallies.shared)
 
 
 def _grouped(layout: Layout, parts: Sequence[Part], tallies: _NodeTallies, with_mild: bool) -> dict[tuple[object, ...], list[Part]]:

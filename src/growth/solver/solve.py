@@ -26,13 +26,15 @@ from growth.solver.greedy import place_all, unit_prices
 from growth.solver.layout import FloatArray, IntArray, Layout
 from growth.solver.level import take_back_excess
 from growth.solver.lifting import lift, without_areas
-from growth.solver.packing import Lesson, carve, learn, no_patterns
+from growth.solver.packing import Lesson, carve, learn
 from growth.solver.problem import PlacementProblem, PlacementSolution, Stage
 from growth.solver.proving import prove_bound
 from growth.solver.realise import counts_of, into_bins, open_nodes
+from growth.solver.remembering import recall, remember
 from growth.solver.rows import rows_of
 from growth.solver.selection import select
 from growth.solver.standing import BoolArray
+from growth.solver.thrift import make_cheaper
 from growth.solver.together import place_together, sticks_together
 
 _DEAR = 1_000.0  # how many times its price a pod is worth: nothing but a limit leaves it out
@@ -77,7 +79,8 @@ def solve(problem: PlacementProblem) -> PlacementSolution:
         if better.rank() < best.rank():
             best = Attempt(better.bins, better.left_over, best.stages + better.stages, best.lessons + better.lessons)
             proof, values = prove_bound(best.bins, layout.count - best.left_over, best.lessons, unit, _DEAR)
-    return write_answer(best.bins, best.left_over, write_proof(layout, values, proof.limit_prices), proof.lower_bound, best.stages)
+    told = write_proof(layout, values, proof.limit_prices)
+    return write_answer(best.bins, best.left_over, told, proof.lower_bound, best.stages, remember(layout, best.lessons[:1]))
 
 
 def _enough(attempt: Attempt, lower_bound: float) -> float:
@@ -163,6 +166,7 @@ def _place_rest(bins: Bins, missing: IntArray) -> IntArray:
     if taken_back.any():
         left_over = place_all(bins, left_over + taken_back)
         left_over = left_over + take_back_excess(bins)
+    make_cheaper(bins)
     return left_over
 
 
@@ -181,7 +185,7 @@ def _learn(bins: Bins, parts: list[Part], allowed: BoolArray, unit: FloatArray) 
     selected = select(rows.stock, unit[[group[0].index for group in rows.parts]] * _DEAR)
     if not len(selected.choices):
         return []
-    lesson = learn(rows, selected, no_patterns(rows), budget)
+    lesson = learn(rows, selected, recall(layout, rows), budget)
     if not any(part.is_settled for part in parts):
         return [lesson]
     zoned = rows_of(layout, parts, bins.limit_left)
