@@ -28,7 +28,7 @@ from growth.sim.store import Key, Write
 from growth.sim.witness import REMOVAL, REQUEST, Witness
 
 STALENESS_SECONDS: Final = 60.0
-LIVE_SECONDS: Final = 60.0
+LIVE_SECONDS: Final = 150.0  # a live read, with everything that may hang between it and the call
 CALL_SECONDS: Final = 60.0  # a call at the provider, with the requests before it, takes no longer
 TRIAL_SECONDS: Final = 60.0  # so long the scheduler has for putting a pod onto a node that is Ready
 NOTICE_SECONDS: Final = 15.0  # what growth wrote itself it knows at once; orders that were being written are excepted

@@ -5,13 +5,15 @@ Rows of `sim/laws`; each function gets the witness and one write.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from growth.model.node import POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.sim.kinds import NODE, POD, Json
 from growth.sim.store import Write
 from growth.sim.witness import GROWTH, POOL, Witness
+
+MEDDLING_SECONDS: Final = 30.0
 
 Complaint = str | None
 
@@ -84,10 +86,11 @@ def _pool_manners(before: Json, write: Write) -> Complaint:
 
 
 def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
-    """No bind, of growth or beside growth, gives a node of ours more than it has."""
+    """No bind, of growth or beside growth, gives a node of ours more than it has; while a user takes our taints off, nobody can help it."""
     node_name = write.item["spec"].get("nodeName", "") if write.kind is POD else ""
     was_bound = write.before is not None and bool(write.before.decoded()["spec"].get("nodeName"))
-    if not node_name or write.type != "MODIFIED" or was_bound:
+    is_meddled_with = witness.now - witness.meddled_at.get(node_name, -1e9) < MEDDLING_SECONDS
+    if not node_name or write.type != "MODIFIED" or was_bound or is_meddled_with:
         return None
     node = witness.node(node_name)
     if node is None:

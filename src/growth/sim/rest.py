@@ -20,7 +20,11 @@ OLDEST_CACHE_SECONDS: Final = 150.0
 
 
 def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Iterator[str]:
-    """Every pod that a pool can host is bound, or its reason is written. `expected`: how many pods of an app can be, if not all."""
+    """Every pod that a pool can host is bound, or its reason is written. `expected`: how many pods of an app can be, if not all.
+
+    A machine that could not be removed still counts against its pool's limits, so that fewer may find a place.
+    """
+    failed = sum((one.get("status") or {}).get("phase") == "RemovalFailed" for one in witness.cluster.store.read_all(REMOVAL))
     by_app: dict[str, list[tuple[str, str, bool]]] = {}
     for key, pod in witness.pods.items():
         if not pod.is_finished and pod.deleted_at is None and not pod.is_daemon:
@@ -28,7 +32,7 @@ def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Itera
     told = {(event["regarding"].get("namespace", ""), event["regarding"].get("name")) for event in witness.cluster.store.read_all(EVENT)}
     for app, pods in by_app.items():
         bound = sum(is_bound for _, _, is_bound in pods)
-        wanted = min(expected.get(app, len(pods)), len(pods))
+        wanted = min(expected[app] - failed, len(pods)) if app in expected else len(pods)
         if bound < wanted:
             waiting = [name for _, name, is_bound in pods if not is_bound]
             yield f"{bound} of {len(pods)} pods of {app} are bound, {wanted} could be; waiting: {', '.join(waiting[:3])}"

@@ -41,6 +41,7 @@ class Witness:
         self.served_since: dict[str, float] = {}  # NodeRequests, by name: when growth wrote that they are Ready
         self.served: dict[str, dict[str, None]] = {}  # node → owners of pods that were bound to it
         self.owner_of: dict[Key, str] = {}  # pods, also those that are gone → UID of their controller
+        self.meddled_at: dict[str, float] = {}  # nodes: when a user last changed them
         self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
         self.is_catalogue_wrong = False  # machines are smaller than the catalogue says: what was planned onto one may not fit
         self.is_clock_off = False  # growth's own clock has been stepped
@@ -68,6 +69,8 @@ class Witness:
             self._see_pool(write)
         elif write.kind is NODE and write.type == "DELETED" and write.actor == "user":
             self._see_node_deleted(write.key[1])
+        elif write.kind is NODE and write.actor == "user":
+            self.meddled_at[write.key[1]] = self.now
 
     def _see_server(self, _what: str, server: Server) -> None:
         offering = self.known_offerings.get((f"{self.cluster.world.catalogue.provider}-{server.server_type.lower()}", server.location))
