@@ -31,7 +31,7 @@ STALENESS_SECONDS: Final = 60.0
 LIVE_SECONDS: Final = 150.0  # a live read, with everything that may hang between it and the call
 CALL_SECONDS: Final = 60.0  # a call at the provider, with the requests before it, takes no longer
 TRIAL_SECONDS: Final = 60.0  # so long the scheduler has for putting a pod onto a node that is Ready
-NOTICE_SECONDS: Final = 15.0  # what growth wrote itself it knows at once; orders that were being written are excepted
+NOTICE_SECONDS: Final = 45.0  # what growth wrote itself it knows at once; orders that were being written are excepted
 ARRIVAL_SECONDS: Final = 10.0  # a pod bound so shortly before the call cannot be seen by anybody in time
 UNREACHABLE_SECONDS: Final = 300.0
 
