@@ -253,6 +253,19 @@ def test_machines_may_arrive_in_any_order() -> None:
     assert plan(late_first).actions == (BindPod(seen_pod(asked[1]), "default-pool-b"),)
 
 
+@pytest.mark.parametrize(("cpu", "waits"), [(1, True), (2, False)])
+def test_a_node_with_room_left_lets_pods_of_other_new_nodes_go_first_but_not_for_long(cpu: float, waits: bool) -> None:
+    here, elsewhere = bound(pod("here", 1), NAME), pod("elsewhere", cpu)
+    requests = [request(NAME, SMALL, "Provisioning", planned=["default/here"]), request("default-pool-2", SMALL, "Provisioning", planned=["default/elsewhere"])]
+    snapshot = world([here, elsewhere], [pool()], [SMALL], [starting()], requests)
+    first = plan(snapshot)
+    after_a_moment = plan(replace(snapshot, now=NOW + 1), first.ledger)
+    assert (first.actions, bool(after_a_moment.actions)) == ((), not waits)
+    everybody_bound = world([here, bound(elsewhere, "default-pool-2")], [pool()], [SMALL], [starting()], requests)
+    assert [type(action) for action in plan(replace(everybody_bound, now=NOW + 1), first.ledger).actions] == [ReadyNode]
+    assert [type(action) for action in plan(replace(snapshot, now=NOW + 11), first.ledger).actions] == [ReadyNode]
+
+
 def test_a_node_whose_request_was_deleted_by_hand_is_opened_all_the_same() -> None:
     alone = world([bound(pod("a"), NAME)], [pool()], [SMALL], [starting()])
     first = plan(alone)

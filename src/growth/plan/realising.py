@@ -8,6 +8,7 @@ A tight packing rarely survives a scheduler that spreads. While our taint keeps 
 | registered, not initialised | wait |
 | initialised, planned pods wait | BindPod for those growth may bind, NominatePod for the others, each once |
 | all of them bound or nominated | after a moment ReadyNode: the start-up taint goes, the others stay |
+| the same, with room for pods that are planned onto other new nodes | the same, but they go first, for a few seconds: else the scheduler puts them here |
 | registered and Ready, but its request was deleted | the same |
 
 Growth may bind a pod of the default scheduler, without gates, resource claims and unbound volumes, in a pool that lets it, where every rule
@@ -31,12 +32,13 @@ from growth.model.noderequest import NodeRequest
 from growth.model.note import Note
 from growth.model.offering import Offering
 from growth.model.outcome import Accepted, Conflict, Refused, TryLater
-from growth.model.pod import Pod
+from growth.model.pod import Pod, PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.arrival import is_initialised, is_registered, working_pods
 from growth.plan.assignments import Expected, expected_nodes
 from growth.plan.catalogue import Place, by_place
+from growth.plan.fitting import charge, free_amounts, stands
 from growth.plan.records import about_pod, seen, seen_pod, sooner
 from growth.plan.rooms import nominated
 from growth.plan.rulecheck import PlacementRules
@@ -44,6 +46,7 @@ from growth.plan.spares import planned_annotation
 from growth.plan.templates import boot_taints, node_labels
 
 _RETRY_SECONDS: Final = 2.0
+_OTHERS_FIRST_SECONDS: Final = 10.0  # growth itself still puts pods into the room that is left; only the scheduler waits
 _OUR_LABELS: Final = (POOL_LABEL, OFFERING_LABEL, REQUEST_LABEL)
 _POOL_MARK: Final = "-pool-"
 
@@ -61,6 +64,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     elsewhere = {pod.key for pods in nominated(snapshot).values() for pod in pods}
     on_their_way = expected_nodes(snapshot, snapshot.offerings, elsewhere)
     turn = _Turn(snapshot, ledger, settings, PlacementRules(snapshot, on_their_way))
+    turn.unbound = {pod.shape: None for each in on_their_way for pod in each.planned if (pod.uid, each.node.name) not in ledger.done}
     for expected in on_their_way:
         if expected.is_joined:
             turn.look_at(expected)
@@ -87,6 +91,7 @@ class _Turn:
         self.notes: list[Note] = []
         self.again: list[float] = []
         self.last_at = dict(ledger.last_at)
+        self.unbound: Mapping[PodShape, None] = {}  # of pods that are still to be sent to their new nodes
         self._sold = by_place(snapshot.offerings)
 
     def look_at(self, expected: Expected) -> None:
@@ -99,7 +104,7 @@ class _Turn:
             for pod in outstanding:
                 self._realise(pod, node, pool)
             if not outstanding:
-                self._open(node)
+                self._open(node, others_first=pool.spec.bind_planned_pods and self._has_room_for_others(expected))
 
     def _realise(self, pod: Pod, node: Node, pool: NodePool) -> None:
         not_before = self.ledger.not_before.get(pod.uid, 0.0)
@@ -110,12 +115,18 @@ class _Turn:
         else:
             self.actions.append(NominatePod(seen_pod(pod), node.name))
 
-    def _open(self, node: Node) -> None:
+    def _has_room_for_others(self, expected: Expected) -> bool:
+        node = expected.node
+        free = free_amounts(node.allocatable, expected.residents)
+        return any(charge(shape).fits_in(free) and stands(shape, node.labels, node.taints, node.name) for shape in self.unbound)
+
+    def _open(self, node: Node, *, others_first: bool = False) -> None:
         """At least a moment after the last bind, so that the scheduler has seen it before it sees the room."""
         now = self.snapshot.now
-        if working_pods(self.snapshot, node.name) or any(name == node.name for _, name in self.ledger.done):
+        if others_first or working_pods(self.snapshot, node.name) or any(name == node.name for _, name in self.ledger.done):
             self.last_at.setdefault(node.name, now)
-        opens_at = self.last_at[node.name] + self.settings.bind_settle_seconds if node.name in self.last_at else now
+        moment = self.settings.bind_settle_seconds + (_OTHERS_FIRST_SECONDS if others_first else 0.0)
+        opens_at = self.last_at[node.name] + moment if node.name in self.last_at else now
         if now >= opens_at:
             self.actions.append(ReadyNode(seen(node), tuple(taint for taint in node.taints if taint.key != STARTUP_TAINT.key)))
         else:
