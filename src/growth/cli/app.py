@@ -49,6 +49,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("run", "Run growth against a cluster until it is told to stop."),
     Command("demo", "Watch pending pods become machines, in a cluster that is embedded in this process."),
     Command("sim", "Run growth in the embedded cluster under random faults and check what must never happen."),
+    Command("plan", "Plan offline what to buy for pods, with its price, a proven lower bound and the gap between them."),
     Command("fits", "Say for cases in JSON lines which nodes a pod may go to, and why not to the others."),
     Command("explain", "Say what growth would make of an object and why: the replicas of a PoolAutoscaler, the size of a buffer."),
     Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),

@@ -57,6 +57,7 @@ class Manifest(Struct, frozen=True):
     requests: Mapping[str, NodeRequest] = {}
     removals: Mapping[str, NodeRemovalRequest] = {}
     skipped: Mapping[str, int] = {}  # kinds that growth does not read, and how many
+    problems: tuple[str, ...] = ()  # objects that could not be read, where that was to be borne
 
 
 class _Document(Struct):
@@ -86,7 +87,8 @@ def decode_manifest(path: Path, codec: Codec | None = None) -> Manifest:
         raise ManifestError(f"{path}: {error}") from None
 
 
-def decode_manifest_text(text: str, codec: Codec | None = None) -> Manifest:
+def decode_manifest_text(text: str, codec: Codec | None = None, is_strict: bool = True) -> Manifest:
+    """Unless `is_strict`, what cannot be read is named in `problems` and the rest is read."""
     codec, problems = codec or Codec(), list[str]()
     documents = list(_documents(text, problems))
     priorities = _priorities(documents)
@@ -98,9 +100,9 @@ def decode_manifest_text(text: str, codec: Codec | None = None) -> Manifest:
             nouns += _noun_of(document, codec, priorities, problems)
         else:
             skipped[document.kind] = skipped.get(document.kind, 0) + 1
-    if problems:
+    if problems and (is_strict or not documents):
         raise ManifestError("\n".join(problems))
-    return _grouped(nouns, skipped)
+    return replace(_grouped(nouns, skipped), problems=tuple(problems))
 
 
 def _documents(text: str, problems: list[str]) -> Iterator[_Document]:

@@ -1,0 +1,167 @@
+"""What is put to the solver in its benchmark, and what another planner made of the same input. Asked by `bench.solver`.
+
+Inputs that are too large for the repository lie in the folder that GROWTH_BENCH_DATA names; without it those cases are left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from bench.generated import POOL, generate
+from growth.cli._plan_files import read_files
+from growth.cli.plan import ask
+from growth.model.labels import INSTANCE_TYPE, Labels
+from growth.model.offering import Offering
+from growth.model.pod import PodShape
+from growth.model.resources import Resources
+from growth.model.settings import Settings
+from growth.solver.problem import Choice, DemandClass, PlacementProblem
+from growth.solver.solve import solve
+
+_MIB: Final = 1 << 20
+_PRICE_PER_CORE, _PRICE_PER_GIB, _PRICE_PER_GPU = 0.03, 0.004, 0.60
+_GPU: Final = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Karpenter 1.15 on the same input: nodes, price per hour, CPU seconds of one solve on the same kind of machine."""
+
+    nodes: int
+    price: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One input, what the peer made of it, and what the answer must hold to."""
+
+    name: str
+    problem: Callable[[], PlacementProblem]
+    peer: Peer | None = None
+    most_gap_percent: float | None = None
+    most_cpu_seconds: float | None = None
+    least_saved_percent: float | None = None
+    most_mib: float | None = None
+
+
+PEER: Final = {
+    "fake400": {"generic_1000": Peer(3, 255.9, 0.58), "generic_5000": Peer(12, 1402, 3.8), "generic_10000": Peer(24, 2952, 8.9),
+                "diverse_1000": Peer(200, 342.1, 6.9), "diverse_5000": Peer(1000, 1741, 41), "zonespread_1000": Peer(3, 215.9, 1.4)},
+    "kwok": {"generic_1000": Peer(3, 19.52, 0.13), "generic_5000": Peer(14, 97.72, 1.5), "generic_10000": Peer(28, 195.2, 4.8),
+             "diverse_1000": Peer(200, 29.15, 1.2), "diverse_5000": Peer(1000, 150.7, 12.4)},
+    "hetzner_cx": {"generic_1000": Peer(50, 2.219, 0.50), "generic_5000": Peer(259, 11.46, 14.4), "generic_10000": Peer(517, 22.95, 53.8),
+                   "diverse_1000": Peer(200, 3.865, 0.37), "diverse_5000": Peer(1000, 19.52, 5.7)},
+    "hetzner_like": {"generic_1000": Peer(16, 5.841, 0.20), "generic_5000": Peer(84, 30.66, 4.8), "generic_10000": Peer(168, 61.64, 19.5)},
+}  # fmt: skip
+_SAVED = {"fake400": 27.0, "kwok": 30.0, "hetzner_cx": 44.0}  # percent of the peer's price, for diverse inputs
+_PREFERENCES = {"respect": Peer(1000, 944.2, 10.3), "ignore": Peer(6, 631.4, 0.9)}
+
+
+def data_folder() -> Path | None:
+    """Where the large inputs lie."""
+    named = os.environ.get("GROWTH_BENCH_DATA", "")
+    return Path(named) if named and Path(named, "peer_bench").is_dir() else None
+
+
+def cases() -> list[Case]:
+    """All that can be run here."""
+    data = data_folder()
+    return ([*_peer_cases(data), *_preference_cases(data), _trace_case(data)] if data else []) + _generated_cases()
+
+
+# --------------------------------------------------------------------------------------------------------------- the peer's inputs
+
+
+def _peer_cases(data: Path) -> list[Case]:
+    found = []
+    for catalogue, inputs in PEER.items():
+        for name, peer in inputs.items():
+            mix, _, pods = name.partition("_")
+            is_generic = mix == "generic"
+            found.append(
+                Case(
+                    f"{catalogue}_{name}",
+                    lambda catalogue=catalogue, name=name: _read(data, catalogue, name),  # type: ignore[misc]
+                    peer,
+                    most_gap_percent=(2.0 if pods == "1000" else 1.0) if is_generic else None,
+                    most_cpu_seconds=1.0 if is_generic and pods != "1000" else None,
+                    least_saved_percent=_SAVED[catalogue] if mix == "diverse" else 0.0,
+                )
+            )
+    return found
+
+
+def _preference_cases(data: Path) -> list[Case]:
+    def made(policy: str) -> PlacementProblem:
+        return replace(_read(data, "fake400", "preference_1000"), preferences="Respect" if policy == "respect" else "Ignore")
+
+    return [Case(f"fake400_preference_1000_{policy}", lambda policy=policy: made(policy), peer) for policy, peer in _PREFERENCES.items()]  # type: ignore[misc]
+
+
+def _read(data: Path, catalogue: str, name: str) -> PlacementProblem:
+    folder = data / "peer_bench"
+    described = read_files(folder / "inputs" / f"{name}.json", folder / "catalogs" / f"{catalogue}.json")
+    asked = ask(described.snapshot, Settings())
+    if described.problems or asked is None:
+        raise ValueError(f"{name} cannot be read: {described.problems}")
+    return asked.problem
+
+
+# --------------------------------------------------------------------------------------------------------------- a production trace
+
+
+def _trace_case(data: Path) -> Case:
+    return Case("trace_8152", lambda: read_trace(data), most_gap_percent=2.0)
+
+
+def read_trace(data: Path) -> PlacementProblem:
+    """A production cluster's pods, all at once, on its own machine types; a share of a GPU counts as one."""
+    with (data / "openb_pods.csv").open(newline="") as file:
+        sizes = Counter((int(row["cpu_milli"]), int(row["memory_mib"]), int(row["num_gpu"])) for row in csv.DictReader(file))
+    with (data / "openb_nodes.csv").open(newline="") as file:
+        types = sorted({(int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"]) for row in csv.DictReader(file)})
+    demands = tuple(DemandClass(PodShape(requests=_amounts(*size)), count, (POOL,)) for size, count in sizes.items())
+    return PlacementProblem(demands=demands, choices=tuple(_machine(*one) for one in types))
+
+
+def _amounts(milli: int, mebibytes: int, gpus: int) -> Resources:
+    return Resources({"cpu": milli, "memory": mebibytes * _MIB, _GPU: gpus})
+
+
+def _machine(milli: int, mebibytes: int, gpus: int, model: str) -> Choice:
+    name = f"{milli // 1000}-{mebibytes // 1024}" + (f"-{gpus}-{model.lower()}" if gpus else "")
+    price = _PRICE_PER_CORE * milli / 1000 + _PRICE_PER_GIB * mebibytes / 1024 + _PRICE_PER_GPU * gpus
+    labels = Labels({INSTANCE_TYPE: name})
+    allocatable = Resources({**_amounts(milli, mebibytes, gpus), "pods": 110})
+    return Choice(POOL, Offering(f"trace-{name}", name, "trace", price, allocatable, labels), labels)
+
+
+# ------------------------------------------------------------------------------------------------------------------------ made up
+
+
+def _generated_cases() -> list[Case]:
+    found = [
+        Case(f"pods_100000_classes_{classes}", lambda classes=classes: generate(100_000, classes), None, 1.5, seconds, most_mib=200.0)  # type: ignore[misc]
+        for classes, seconds in ((50, 1.0), (100, 1.0), (300, 5.0))
+    ]
+    cold = Case("pods_10000_classes_300_cold", lambda: generate(10_000, 300, apart=0.1, limited=True), None, 4.0, 1.0)
+    return [*found, cold, Case("pods_10000_classes_300_warm", _warm, None, 2.5, 1.0)]
+
+
+def _warm() -> PlacementProblem:
+    """The next question in a cluster: other counts of the same classes, and what was learnt from the last one."""
+    problem = generate(10_000, 300, apart=0.1, limited=True)
+    known = solve(problem).patterns
+    demands = tuple(
+        replace(demand, count=max(1, round(demand.count * (0.8 + 0.4 * (number * 37 % 100) / 100)))) for number, demand in enumerate(problem.demands)
+    )
+    return replace(problem, demands=demands, patterns=known)
