@@ -51,7 +51,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("sim", "Run growth in the embedded cluster under random faults and check what must never happen."),
     Command("plan", "Plan offline what to buy for pods, with its price, a proven lower bound and the gap between them."),
     Command("fits", "Say for cases in JSON lines which nodes a pod may go to, and why not to the others."),
-    Command("explain", "Say what growth would make of an object and why: the replicas of a PoolAutoscaler, the size of a buffer."),
+    Command("explain", "Say why: where a pod would go, why a node stays, whether a pool can buy, how large a warm pool or a buffer is."),
     Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),
     Command("role", "Print ServiceAccount, roles and bindings: the least that growth needs."),
     Command("doctor", "Check API server, clock, kinds, rights, provider and pools, and say what to do."),

@@ -2,6 +2,7 @@
 
 | subject | from | answered by |
 | --- | --- | --- |
+| pod, node, nodepool (pool) | the cluster | `cli/_explain_cluster`: where a pod would go, why a node stays, whether a pool can buy |
 | poolautoscaler, pa | a file and the numbers of a pool, or the cluster | `cli/_explain_autoscaler`: how many replicas a PoolAutoscaler wants |
 | buffer | a file | `cli/_explain_buffer`: how large each CapacityBuffer is |
 """
@@ -16,18 +17,20 @@ from cyclopts import Parameter
 
 from growth.cli._explain_autoscaler import Given, Place, explain_file, explain_live
 from growth.cli._explain_buffer import explain_buffers
+from growth.cli._explain_cluster import explain_in_cluster
 from growth.controllers.configuration import load_configuration
 
 
 def explain(  # noqa: PLR0913 - every flag is an argument
     subject: Annotated[
-        Literal["poolautoscaler", "pa", "autoscaler", "buffer"], Parameter(help="poolautoscaler (pa): one of them; buffer: the CapacityBuffers of a file.")
+        Literal["pod", "node", "nodepool", "pool", "poolautoscaler", "pa", "autoscaler", "buffer"],
+        Parameter(help="pod, node, nodepool (pool), poolautoscaler (pa): one of them; buffer: the CapacityBuffers of a file."),
     ],
-    name: Annotated[str, Parameter(help="Of an autoscaler in the cluster, where no file is given.")] = "",
+    name: Annotated[str, Parameter(help="Of the object in the cluster, where no file is given.")] = "",
     /,
     *,
     file: Annotated[Path | None, Parameter(name=("--file", "-f"), help="Manifests, with what they refer to; - reads standard input.")] = None,
-    namespace: Annotated[str, Parameter(name=("--namespace", "-n"), help="Of the autoscaler in the cluster.")] = "default",
+    namespace: Annotated[str, Parameter(name=("--namespace", "-n"), help="Of the pod or autoscaler in the cluster.")] = "default",
     replicas: Annotated[int | None, Parameter(help="poolautoscaler, from a file: how many replicas its target has.")] = None,
     available: Annotated[int | None, Parameter(help="poolautoscaler, from a file: how many of them are available; default: all.")] = None,
     starting: Annotated[int | None, Parameter(help="poolautoscaler, from a file: how many of them are starting; default: none.")] = None,
@@ -39,11 +42,17 @@ def explain(  # noqa: PLR0913 - every flag is an argument
     output: Annotated[Literal["text", "json"], Parameter(help="Lines for people, or JSON.")] = "text",
 ) -> int:
     """Say what growth would make of an object, and why; end with 1 if it cannot work as it is."""
-    plans = load_configuration(settings, os.environ, {}).plans
+    configuration = load_configuration(settings, os.environ, {})
+    plans = configuration.plans
     if subject == "buffer":
         if file is None:
             raise ValueError("say which --file the buffers are in")
         return explain_buffers(file, sizing or plans.buffer_sizing, output)
+    if subject in ("pod", "node", "nodepool", "pool"):
+        if not name:
+            raise ValueError(f"say which {subject}")
+        key = f"{namespace}/{name}" if subject == "pod" and "/" not in name else name
+        return explain_in_cluster("nodepool" if subject == "pool" else subject, key, configuration, Place(kubeconfig, context), output)
     if file is not None:
         return explain_file(file, Given(replicas, available, starting, around), plans.warm_pools, output)
     if not name:

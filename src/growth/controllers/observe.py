@@ -104,8 +104,8 @@ class Observer:
 
     # ------------------------------------------------------------------------------------------------------------------ running
 
-    def start(self, journal: Journal) -> list[Spawned]:
-        """Begin to follow every kind; trouble with one is told in the journal."""
+    def start(self, journal: Journal | None = None) -> list[Spawned]:
+        """Begin to follow every kind; trouble with one is told in the journal, if there is one."""
         self._journal = journal
         followed = [self._runtime.spawn(f"watch {reflector.resource}", reflector.run()) for reflector in self._reflectors]
         followed.append(self._runtime.spawn("watch warm pools", self.warm_pools.run()))
@@ -133,6 +133,12 @@ class Observer:
     def is_synced(self) -> bool:
         """Every kind has been listed once and the provider has answered once."""
         return self.supply.machines_at is not None and all(cache.synced for cache in self._caches.values())
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What has not been heard of yet."""
+        kinds = tuple(str(resource) for resource, cache in self._caches.items() if not cache.synced)
+        return kinds if self.supply.machines_at is not None else (*kinds, "machines of the provider")
 
     @property
     def version(self) -> tuple[int, ...]:

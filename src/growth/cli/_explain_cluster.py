@@ -1,0 +1,92 @@
+"""Why is this pod, node or NodePool as it is? One look at the cluster, answered by the plans that decide in it; nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Literal
+
+import msgspec
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
+
+from growth.cli._explain_autoscaler import Place
+from growth.controllers.configuration import Configuration
+from growth.controllers.onelook import look_once
+from growth.controllers.runtime import SystemRuntime
+from growth.kube.client import Client
+from growth.kube.config import load_connection
+from growth.kube.http import HttpTransport
+from growth.model.action import WriteNodePoolStatus
+from growth.model.nodepool import NodePoolStatus
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan import poolstatus
+from growth.plan.whynode import NodeAnswer, why_node
+from growth.plan.whypod import PodAnswer, find_pod, why_pod
+from growth.providers.registry import open_provider
+
+Subject = Literal["pod", "node", "nodepool"]
+
+
+class PoolAnswer(Struct, rename="camel", omit_defaults=True):
+    """What its status says, or would say."""
+
+    pool: str
+    conditions: dict[str, str]
+    offerings: dict[str, str]
+    nodes: int = 0
+    in_flight: int = 0
+    price_per_hour: str = "0"
+
+
+Answer = PodAnswer | NodeAnswer | PoolAnswer
+
+
+def explain_in_cluster(subject: Subject, key: str, configuration: Configuration, place: Place, output: str) -> int:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # the answer says it all
+    snapshot = asyncio.run(_look(configuration, place))
+    answer = answer_for(subject, key, snapshot, configuration.plans)
+    print(msgspec.json.encode(answer).decode() if output == "json" else as_text(answer))
+    return 0
+
+
+async def _look(configuration: Configuration, place: Place) -> Snapshot:
+    runtime = SystemRuntime()
+    async with HttpTransport(load_connection(runtime, place.kubeconfig, place.context)) as transport:
+        client = Client(transport, runtime, may_write=lambda: False)
+        provider = open_provider(configuration.provider, client, runtime, configuration.catalogue, configuration.hetzner)
+        return await look_once(client, runtime, provider, configuration.installation, configuration.plans)
+
+
+def answer_for(subject: Subject, key: str, snapshot: Snapshot, settings: Settings) -> Answer:
+    pod, node = find_pod(key, snapshot) if subject == "pod" else None, snapshot.nodes.get(key)
+    if pod is not None:
+        return why_pod(pod, snapshot, settings)
+    if subject == "node" and node is not None:
+        return why_node(node, snapshot, settings)
+    if subject == "nodepool" and key in snapshot.pools:
+        return _why_pool(key, snapshot, settings)
+    raise ValueError(f"there is no {subject} {key}")
+
+
+def _why_pool(name: str, snapshot: Snapshot, settings: Settings) -> PoolAnswer:
+    """Its status is decided anew: what is written may be old, or of nobody's making."""
+    untold = replace(snapshot.pools[name], status=NodePoolStatus())
+    decision = poolstatus.plan(replace(snapshot, pools={**snapshot.pools, name: untold}), poolstatus.Ledger(), settings)
+    status = next((each.status for each in decision.actions if isinstance(each, WriteNodePoolStatus) and each.pool.name == name), untold.status)
+    conditions = {each.type: f"{each.status}, {each.reason}: {each.message}".rstrip(": ") for each in status.conditions}
+    offerings = {f"{each.name} {each.location}".strip(): f"{each.state}, {each.price_per_hour} per hour, {each.nodes} nodes" for each in status.offerings}
+    return PoolAnswer(name, conditions, offerings, status.nodes, status.in_flight, status.price_per_hour)
+
+
+def as_text(answer: Answer) -> str:
+    """One line for each thing that is known."""
+    lines: list[str] = []
+    for name, value in msgspec.to_builtins(answer).items():
+        if isinstance(value, dict):
+            lines += [f"{name}:", *(f"  {key}: {text}" for key, text in value.items())]
+        else:
+            lines.append(f"{name}: {', '.join(value) if isinstance(value, list | tuple) else value}")
+    return "\n".join(lines)

@@ -1,0 +1,89 @@
+"""Why is this pod where it is, and what would growth do for it now? Asked by `growth explain pod`; nothing is ordered.
+
+The answer is scale-up's own, made from one look with an empty memory and closed batch windows. A pod that the scheduler has not refused
+yet is answered as if it had been.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from growth.model.pod import Pod
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan import scaleup
+from growth.plan.assignments import is_plannable
+from growth.plan.survey import Survey, identity, survey
+from growth.solver.feasible import Neighbours
+from growth.solver.solve import solve
+
+
+class PodAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
+    pod: str
+    state: str
+    plan: str
+    nodes: str = ""  # the sentence that adds up over all nodes
+    pools: tuple[str, ...] = ()  # it may buy from
+
+
+def find_pod(key: str, snapshot: Snapshot) -> Pod | None:
+    bound = (pod for pods in snapshot.pods_by_node.values() for pod in pods)
+    return next((pod for pod in (*snapshot.waiting_pods, *bound) if pod.key == key), None)
+
+
+def why_pod(pod: Pod, snapshot: Snapshot, settings: Settings) -> PodAnswer:
+    if pod.node_name:
+        return PodAnswer(pod.key, f"{pod.phase} on node {pod.node_name}", "nothing: it has its place")
+    state = _state(pod)
+    if not is_plannable(pod) and not pod.shape.malformed:
+        return PodAnswer(pod.key, state, "nothing, as long as this is so")
+    asked = replace(pod, unschedulable_at=pod.unschedulable_at or snapshot.now)
+    world = replace(snapshot, waiting_pods=tuple(asked if each.key == pod.key else each for each in snapshot.waiting_pods))
+    at_once = replace(settings, batch_quiet_seconds=0.0, batch_longest_seconds=0.0)
+    found = survey(world, scaleup.Ledger(), at_once)
+    pools = next((demand.pools for demand in found.eligible if demand.pod.key == pod.key), ())
+    return PodAnswer(pod.key, state, _held(pod, found) or _planned(asked, world, at_once), _sentence(pod, snapshot), pools)
+
+
+def _state(pod: Pod) -> str:
+    if pod.deleted_at is not None:
+        return "being deleted"
+    if pod.is_gated:
+        return "waits for its scheduling gates"
+    if pod.is_daemon or pod.is_mirror:
+        return "belongs to one node (DaemonSet or static pod): it makes no demand"
+    return "the scheduler finds no node for it" if pod.unschedulable_at is not None else "the scheduler has not looked at it yet"
+
+
+def _sentence(pod: Pod, snapshot: Snapshot) -> str:
+    bound = [each for pods in snapshot.pods_by_node.values() for each in pods if not each.is_finished]
+    neighbours = Neighbours(snapshot.nodes.values(), bound, snapshot.volumes, snapshot.namespaces, shapes=[pod.shape])
+    pod_class = neighbours.class_of_pod(pod)
+    fitting = int(neighbours.fits(pod_class).sum())
+    return f"{fitting} of {len(snapshot.nodes)} nodes would take it now" if fitting else neighbours.sentence(pod_class)
+
+
+def _held(pod: Pod, found: Survey) -> str:
+    """A place that it has already."""
+    for each in found.expected:
+        if any(planned.key == pod.key for planned in each.planned):
+            return f"planned onto {each.node.name}, which is on its way ({each.request.phase})"
+    node = next((name for name, pods in found.lodged.items() if any(each.key == pod.key for each in pods)), "")
+    return f"nothing: it is nominated to node {node}, which has room" if node else ""
+
+
+def _planned(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
+    ledger = scaleup.Ledger()
+    question = scaleup.question(snapshot, ledger, settings)
+    solution = None if question is None else solve(question.problem)
+    decision = scaleup.plan(snapshot, ledger, settings, question, solution)
+    told = [f"{note.reason}: {note.message}" for note in decision.notes if note.about.kind == "Pod" and note.about.uid == pod.uid]
+    wait = decision.ledger.waits.get(identity(pod))
+    if told:
+        return "; ".join(told)
+    if wait is not None and wait.lodged_on:
+        return f"nothing: node {wait.lodged_on} has room for it, and the scheduler decides"
+    if pod.shape.priority < settings.priority_cutoff:
+        return f"nothing: its priority {pod.shape.priority} is below the cutoff {settings.priority_cutoff}"
+    return "after the machines that `min` keeps warm have been ordered" if question is None else "nothing"
