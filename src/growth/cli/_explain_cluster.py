@@ -15,6 +15,8 @@ from growth.cli._explain_autoscaler import Place
 from growth.controllers.configuration import Configuration
 from growth.controllers.onelook import look_once
 from growth.controllers.runtime import SystemRuntime
+from growth.controllers.whynode import NodeAnswer, why_node
+from growth.controllers.whypod import PodAnswer, find_pod, why_pod
 from growth.kube.client import Client
 from growth.kube.config import load_connection
 from growth.kube.http import HttpTransport
@@ -23,8 +25,6 @@ from growth.model.nodepool import NodePoolStatus
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import poolstatus
-from growth.plan.whynode import NodeAnswer, why_node
-from growth.plan.whypod import PodAnswer, find_pod, why_pod
 from growth.providers.registry import open_provider
 
 Subject = Literal["pod", "node", "nodepool"]

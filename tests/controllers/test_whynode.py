@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from growth.controllers.whynode import NodeAnswer, why_node
 from growth.model.node import DO_NOT_DISRUPT, SCALE_DOWN_AT, SCALE_DOWN_TAINT, Node
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRemovalRequestStatus
 from growth.model.pod import Owner, Pod
 from growth.model.settings import Settings
-from growth.plan.whynode import NodeAnswer, why_node
 from tests.plan.builders import bound, node, offering, pod, pool, world
 
 SMALL = offering("small", 2, 4096, 0.01)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from growth.controllers.whypod import find_pod, why_pod
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.whypod import find_pod, why_pod
 from tests.plan.builders import bound, daemon_pod, node, offering, pod, pool, request, world
 
 SMALL = offering("small", 2, 4096, 0.01)
