@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from growth.controllers.configuration import SECTIONS, Configuration
+from growth.controllers.jointokens import JoinTokens
 from growth.model.settings import Settings, WarmPoolSettings
 from growth.model.warmpool import WarmPoolKind
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
@@ -46,6 +47,13 @@ Under `hetzner`, in the file only; [Hetzner in ten minutes](../guides/hetzner.md
 """
 
 
+OF_JOIN_TOKENS = """
+## Join tokens
+
+Under `joinTokens`, in the file only; [Hetzner in ten minutes](../guides/hetzner.md#a-join-token-for-each-machine) shows them at work.
+"""
+
+
 OF_WARM_POOLS = """
 ## Warm pools
 
@@ -56,7 +64,7 @@ How PoolAutoscalers are served, for all of them; [Keep a pool warm](../guides/wa
 def settings_page() -> str:
     top = _table(("setting", "environment", "default", "bounds", "meaning"), list(_top_rows()))
     plans = _table(("setting", "default", "bounds", "meaning"), list(_rows(Settings)))
-    return f"{INTRODUCTION}\n## growth itself\n\n{top}{OF_PLANS}\n{plans}{_warm_pools()}{_hetzner()}"
+    return f"{INTRODUCTION}\n## growth itself\n\n{top}{OF_PLANS}\n{plans}{_warm_pools()}{_hetzner()}{_join_tokens()}"
 
 
 def _warm_pools() -> str:
@@ -69,6 +77,10 @@ def _hetzner() -> str:
     header = ("setting", "default", "bounds", "meaning")
     parts = (("hetzner", HetznerSettings), ("hetzner.reserved", Reserved), ("hetzner.launch", Launch))
     return OF_HETZNER + "".join(f"\n### {name}\n\n{_table(header, list(_rows(settings)))}" for name, settings in parts)
+
+
+def _join_tokens() -> str:
+    return f"{OF_JOIN_TOKENS}\n{_table(('setting', 'default', 'bounds', 'meaning'), list(_rows(JoinTokens)))}"
 
 
 def _top_rows() -> Iterator[tuple[str, ...]]:

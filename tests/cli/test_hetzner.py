@@ -52,8 +52,9 @@ def findings(fake: FakeServing, folder: Path, capsys: pytest.CaptureFixture[str]
     (folder / "token").write_text(launch.pop("token", TOKEN))
     (folder / "pools.yaml").write_text(POOLS)
     (folder / "user-data").write_text("#cloud-config\nhostname: {{ growth.name }}\n")
+    tokens = launch.pop("joinTokens", {})
     hetzner = {"tokenFile": str(folder / "token"), "endpoint": fake.endpoint, "launch": {"userDataFile": str(folder / "user-data"), **launch}}
-    (folder / "growth.yaml").write_text(yaml.safe_dump({"provider": "hetzner", "hetzner": hetzner}))
+    (folder / "growth.yaml").write_text(yaml.safe_dump({"provider": "hetzner", "hetzner": hetzner, "joinTokens": tokens}))
     code = main(["hetzner", "check", "--settings", str(folder / "growth.yaml"), "--pools", str(folder / "pools.yaml"), "--output", "json"])
     return code, json.loads(capsys.readouterr().out)
 
@@ -100,3 +101,14 @@ def test_a_template_that_asks_for_too_much_is_told(fake: FakeServing, tmp_path: 
     _, found = findings(fake, tmp_path, capsys, userDataFile=str(tmp_path / "other"))
     [failed] = what(found, "user data", "failed")
     assert "growth.join_token, which there is not; set joinTokenFile" in failed
+
+
+def test_a_token_minted_for_each_machine_needs_no_file_and_is_asked_about(
+    fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    (tmp_path / "other").write_text("token: {{ growth.join_token }}")
+    _, found = findings(fake, tmp_path, capsys, userDataFile=str(tmp_path / "other"), joinTokens={"mint": True})
+    assert what(found, "user data", "ok") == ["launch: 30 bytes when filled in, before a pool's labels and taints"]
+    [unknown] = what(found, "join tokens", "warning")
+    assert unknown.startswith("whether they may be minted is unknown")

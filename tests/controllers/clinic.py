@@ -74,7 +74,12 @@ def pool(name: str = "default", *types: str, **spec: Any) -> Json:
 
 
 def examined(
-    break_it: Callable[[Clinic], None] = lambda _clinic: None, pools: tuple[Json, ...] = (pool(),), provider: ProviderFor = kwok, name: str = "kwok"
+    break_it: Callable[[Clinic], None] = lambda _clinic: None,
+    pools: tuple[Json, ...] = (pool(),),
+    provider: ProviderFor = kwok,
+    name: str = "kwok",
+    *,
+    mints: bool = False,
 ) -> list[Finding]:
     """What the doctor finds on a cluster with our kinds and these pools, after something was broken."""
 
@@ -82,7 +87,7 @@ def examined(
         clinic = Clinic()
         await clinic.install(*pools)
         break_it(clinic)
-        found = await Doctor(clinic, clinic.runtime, provider, Installed(name, "growth", "growth-system")).examine()
+        found = await Doctor(clinic, clinic.runtime, provider, Installed(name, "growth", "growth-system", mints)).examine()
         writes = [path for path in clinic.paths if not path.startswith("GET") and not path.endswith("selfsubjectaccessreviews")]
         assert writes == [], "a doctor changes nothing"
         return found

@@ -133,6 +133,15 @@ def test_rights_that_only_another_provider_needs_are_not_asked_for() -> None:
     assert only("rights", examined(deny, name="hetzner")).state == "ok"
 
 
+def test_the_right_to_mint_join_tokens_is_asked_for_where_they_are_minted() -> None:
+    def deny(clinic: Clinic) -> None:
+        clinic.denied = {("create", "secrets")}
+
+    assert only("rights", examined(deny)).state == "ok"
+    finding = only("rights", examined(deny, mints=True))
+    assert (finding.state, "create secrets in kube-system" in finding.what, "--settings FILE" in finding.advice) == ("failed", True, True)
+
+
 class Silent:
     """A provider that never answers."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from growth.controllers.jointokens import JoinTokens
 from growth.controllers.rights import Right
 from growth.controllers.role import manifests, rights, rules
 from growth.kube.resources import NODES, PODS
@@ -17,6 +18,17 @@ def test_nothing_is_granted_with_a_star() -> None:
 
 def test_secrets_are_never_read() -> None:
     assert verbs_on("secrets") == []
+    assert "secrets" not in str(manifests("hetzner", tokens=JoinTokens()))
+
+
+def test_minting_join_tokens_brings_a_role_in_kube_system_and_the_policy_that_narrows_it() -> None:
+    added = [item for item in manifests("hetzner", "here", tokens=JoinTokens(mint=True)) if item not in manifests("hetzner", "here")]
+    assert [item["kind"] for item in added] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "Role", "RoleBinding"]
+    policy, binding, role, _ = added
+    assert role["metadata"]["namespace"] == "kube-system"
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete"]}]
+    assert policy["spec"]["matchConditions"][0]["expression"] == "request.userInfo.username == 'system:serviceaccount:here:growth'"
+    assert (policy["spec"]["failurePolicy"], binding["spec"]["validationActions"]) == ("Fail", ["Deny"])
 
 
 def test_pods_are_neither_created_nor_deleted_only_bound_evicted_and_nominated() -> None:

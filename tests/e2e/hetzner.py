@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from growth.controllers.jointokens import JoinTokens
 from growth.controllers.role import manifests as role_manifests
 from growth.kube.crds import definitions
 from growth.model.resources import CPU, format_amount
@@ -82,20 +85,23 @@ def hetzner_beside(cluster: ControlPlane) -> Iterator[FakeServing]:
 
 
 @contextmanager
-def growth_at_hetzner(cluster: ControlPlane, fake: FakeServing, folder: Path, **plans: Any) -> Iterator[GrowthProcess]:
+def growth_at_hetzner(
+    cluster: ControlPlane, fake: FakeServing, folder: Path, tokens: JoinTokens | None = None, template: str = TEMPLATE, **plans: Any
+) -> Iterator[GrowthProcess]:
     """growth as a process of its own, under the role generated for this provider."""
     cluster.apply(*definitions())
     cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    cluster.apply(*role_manifests("hetzner", NAMESPACE))
+    cluster.apply(*role_manifests("hetzner", NAMESPACE, tokens=tokens))
     (folder / "token").write_text(TOKEN)
-    (folder / "user-data").write_text(TEMPLATE)
+    (folder / "user-data").write_text(template)
     hetzner = {
         "tokenFile": str(folder / "token"),
         "endpoint": fake.endpoint,
         "callSeconds": 5,
         "launch": {"userDataFile": str(folder / "user-data"), "networks": ["kube"], "firewalls": ["workers"], "sshKeys": ["ops"]},
     }
-    growth = GrowthProcess(cluster, folder, {"provider": "hetzner", "logLevel": "debug", "hetzner": hetzner, "plans": plans}).start()
+    settings = {"provider": "hetzner", "logLevel": "debug", "hetzner": hetzner, "plans": plans, "joinTokens": msgspec.to_builtins(tokens or JoinTokens())}
+    growth = GrowthProcess(cluster, folder, settings).start()
     try:
         yield growth
     finally:

@@ -14,14 +14,15 @@ import pytest
 import yaml
 
 from growth.controllers.configuration import load_configuration
-from growth.controllers.role import lease_rights, rights, rules
+from growth.controllers.jointokens import JoinTokens
+from growth.controllers.role import lease_rights, rights, rules, token_manifests
 from growth.model.api import FINALIZER
 from tests.e2e.chart import CHART, Helm, HelmError, Json, only
 from tests.e2e.controlplane.cluster import ControlPlane, KubectlError
 from tests.e2e.manifests import kwok_node, namespace
 from tests.e2e.running import NAMESPACE, USER, node_pool
 
-EVERYTHING = ("serviceMonitor.enabled=true", "alerts.enabled=true", "dashboard.enabled=true")
+EVERYTHING = ("settings.joinTokens.mint=true", "serviceMonitor.enabled=true", "alerts.enabled=true", "dashboard.enabled=true")
 NEEDS_OPERATOR = ("ServiceMonitor", "PrometheusRule")
 
 
@@ -91,6 +92,19 @@ def test_the_roles_are_the_generated_ones(helm: Helm) -> None:
     assert only("ClusterRole", items)["rules"] == rules(rights("kwok"))
     assert only("Role", items)["rules"] == rules(lease_rights(NAMESPACE))
     assert "*" not in [verb for kind in ("ClusterRole", "Role") for rule in only(kind, items)["rules"] for verb in rule["verbs"]]
+
+
+def test_minting_join_tokens_brings_its_role_and_its_policy_and_only_if_it_is_turned_on(helm: Helm) -> None:
+    def in_kube_system(*values: str) -> list[Json]:
+        items = [item for item in helm.render(*values, release="mine", namespace="here") if "join-tokens" in item["metadata"]["name"]]
+        return sorted(items, key=lambda item: str(item["kind"]))
+
+    group = "system:bootstrappers:k3s:default-node-token"
+    assert in_kube_system() == in_kube_system("settings.joinTokens.mint=false") == []
+    others = ("serviceAccount.name=other", f"settings.joinTokens.group={group}")
+    for account, chosen, values in (("mine-growth", JoinTokens().group, ()), ("other", group, others)):
+        wanted = sorted(token_manifests("mine-growth", account, "here", chosen), key=lambda item: str(item["kind"]))
+        assert in_kube_system("settings.joinTokens.mint=true", *values) == wanted
 
 
 def test_kinds_stay_when_the_release_goes(helm: Helm) -> None:

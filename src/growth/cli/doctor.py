@@ -49,7 +49,7 @@ async def _examine(configuration: Configuration, kubeconfig: Path | None, contex
         connection = load_connection(runtime, kubeconfig, context)
     except ConfigError as error:
         return [Finding("API server", "failed", str(error), "name a kubeconfig with --kubeconfig or KUBECONFIG")]
-    installed = Installed(configuration.provider, configuration.installation, configuration.namespace)
+    installed = Installed(configuration.provider, configuration.installation, configuration.namespace, configuration.join_tokens.mint)
     async with HttpTransport(connection) as transport:
         examiner = Doctor(transport, runtime, partial(_open_provider, configuration), installed)
         return await examiner.examine()

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from growth.cli.doctor import as_text
 from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.doctor import Finding
-from growth.controllers.hetzner_check import HetznerCheck
+from growth.controllers.hetzner_check import HetznerCheck, examine_join_tokens
 from growth.controllers.runtime import SystemRuntime
 from growth.kube.client import Client
 from growth.kube.codec import Codec
@@ -51,8 +51,11 @@ async def _check(configuration: Configuration, pools: Path | None, kubeconfig: P
     runtime = SystemRuntime()
     try:
         found, problems = await _pools(runtime, pools, kubeconfig, context)
+        mints = configuration.join_tokens.mint
+        if mints:
+            problems.append(await _join_tokens(runtime, kubeconfig, context))
         provider = HetznerProvider(configuration.hetzner, runtime)
-        return [*problems, *await HetznerCheck(configuration.hetzner, provider, found).examine()]
+        return [*problems, *await HetznerCheck(configuration.hetzner, provider, found, mints_join_tokens=mints).examine()]
     finally:
         runtime.close()
 
@@ -66,6 +69,14 @@ async def _pools(runtime: SystemRuntime, path: Path | None, kubeconfig: Path | N
     decoded = [Codec().decode(NODE_POOLS.kind, item).noun for item in items]
     bad = [Finding("pools", "failed", str(noun), "correct the NodePool") for noun in decoded if not isinstance(noun, NodePool)]
     return [noun for noun in decoded if isinstance(noun, NodePool)], bad
+
+
+async def _join_tokens(runtime: SystemRuntime, kubeconfig: Path | None, context: str) -> Finding:
+    try:
+        async with HttpTransport(load_connection(runtime, kubeconfig, context)) as transport:
+            return await examine_join_tokens(Client(transport, runtime))
+    except (ConfigError, KubeError) as error:
+        return Finding("join tokens", "warning", f"whether they may be minted is unknown: {error}", "name a kubeconfig")
 
 
 def _from_file(path: Path) -> list[bytes]:

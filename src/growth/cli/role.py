@@ -17,8 +17,9 @@ def role(
     *,
     provider: Annotated[str, Parameter(help="The provider growth will use: some need rights of their own.")] = "kwok",
     namespace: Annotated[str, Parameter(help="Where growth runs.")] = "growth-system",
-    settings: Annotated[Path | None, Parameter(help="The settings file: kinds of warm pools that are named in it need rights too.")] = None,
+    settings: Annotated[Path | None, Parameter(help="The settings file: kinds of warm pools named in it need rights too, and so do join tokens.")] = None,
 ) -> None:
     """Print ServiceAccount, roles and bindings: the least that growth needs."""
-    kinds = load_configuration(settings, {}, {}).plans.warm_pools.kinds
-    yaml.safe_dump_all(manifests(provider, namespace, kinds=kinds), sys.stdout, sort_keys=False)
+    found = load_configuration(settings, {}, {})
+    items = manifests(provider, namespace, kinds=found.plans.warm_pools.kinds, tokens=found.join_tokens)
+    yaml.safe_dump_all(items, sys.stdout, sort_keys=False)

@@ -141,5 +141,10 @@ def _provider_for(configuration: Configuration) -> Callable[[Client, Runtime], P
 def _installation(configuration: Configuration) -> Installation:
     paced = ClientSettings(requests_per_second=configuration.requests_per_second, burst=int(2 * configuration.requests_per_second))
     return Installation(
-        configuration.installation, configuration.plans, paced, only_observes=configuration.observe, serves_buffers=configuration.serves_buffers
+        configuration.installation,
+        configuration.plans,
+        paced,
+        only_observes=configuration.observe,
+        serves_buffers=configuration.serves_buffers,
+        join_tokens=configuration.join_tokens,
     )

@@ -15,6 +15,7 @@ import yaml
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from growth.controllers.jointokens import JoinTokens
 from growth.model.settings import Settings
 from growth.plan.cron import UnknownTimeZoneError, read_zone
 from growth.providers.hetzner.settings import HetznerSettings
@@ -22,7 +23,7 @@ from growth.providers.hetzner.settings import HetznerSettings
 Installed = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 
 
-SECTIONS = ("hetzner", "plans")  # these belong into the file, not into the environment
+SECTIONS = ("hetzner", "join_tokens", "plans")  # these belong into the file, not into the environment
 
 
 class ConfigurationError(ValueError):
@@ -47,6 +48,7 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
         float, Meta(gt=0, le=10_000, description="How many requests the API server gets from growth at most; bursts may be twice that.")
     ] = 200.0
     hetzner: Annotated[HetznerSettings, Meta(description="Where `provider` is hetzner: token, image, networks and so on, below.")] = HetznerSettings()
+    join_tokens: Annotated[JoinTokens, Meta(description="A join token for each machine, in place of one for all, below.")] = JoinTokens()
     feature_gates: Annotated[
         str, Meta(pattern=r"^(CapacityBuffer=(true|false))?$", description="`CapacityBuffer=false` turns buffers off; everything is on unless turned off.")
     ] = ""

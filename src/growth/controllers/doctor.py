@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from growth.controllers.identity import cluster_id
+from growth.controllers.jointokens import RIGHTS as TOKEN_RIGHTS
 from growth.controllers.rights import Right
 from growth.controllers.role import lease_rights, rights
 from growth.kube.client import JSON, Client
@@ -63,6 +64,7 @@ class Installed(Struct, frozen=True):
     provider: str
     name: str
     namespace: str
+    mints_join_tokens: bool = False
 
 
 class Doctor:
@@ -141,10 +143,11 @@ class Doctor:
 
     async def _rights(self) -> AsyncIterator[Finding]:
         installed = self._installed
-        needed = list(_single((*rights(installed.provider), *lease_rights(installed.namespace))))
+        needed = list(_single((*rights(installed.provider), *lease_rights(installed.namespace), *(TOKEN_RIGHTS if installed.mints_join_tokens else ()))))
         denied = [words for words, right in needed if not await self._may(right)]
         if denied:
-            command = f"growth role --provider {installed.provider} --namespace {installed.namespace} | kubectl apply -f -"
+            given = " --settings FILE" if installed.mints_join_tokens else ""
+            command = f"growth role --provider {installed.provider} --namespace {installed.namespace}{given} | kubectl apply -f -"
             yield Finding("rights", "failed", f"these credentials may not: {', '.join(denied)}", f"apply the role: `{command}`, or `helm upgrade`")
         else:
             yield Finding("rights", "ok", f"these credentials have all {len(needed)} rights of the role")

@@ -14,6 +14,7 @@ from msgspec import Struct
 from growth.controllers.apply import Applier
 from growth.controllers.gate import Gate
 from growth.controllers.identity import cluster_id
+from growth.controllers.jointokens import JoinTokens, Mint
 from growth.controllers.journal import Journal
 from growth.controllers.loop import Loop
 from growth.controllers.metrics import Metrics
@@ -44,6 +45,7 @@ class Installation(Struct, frozen=True):
     client: ClientSettings = ClientSettings(requests_per_second=200.0, burst=400)
     only_observes: bool = False
     serves_buffers: bool = True
+    join_tokens: JoinTokens = JoinTokens()
 
 
 class Growth:
@@ -116,7 +118,8 @@ class Growth:
     def _assemble(self, observer: Observer, supply: Supply, cluster: str) -> Loop:
         settings = self.installation.settings
         gate = Gate(self.client, self.provider, observer, settings, cluster, self.leads)
-        hands = Hands(self.client, self.provider, observer, gate, self.runtime, self.metrics, cluster, supply.ask_soon)
+        mint = Mint(self.client, self.runtime, self.installation.join_tokens) if self.installation.join_tokens.mint else None
+        hands = Hands(self.client, self.provider, observer, gate, self.runtime, self.metrics, cluster, supply.ask_soon, mint)
         applier = Applier(hands, only_observes=self.installation.only_observes)
         return Loop(observer, applier, self.journal, self.metrics, self.runtime, settings)
 

@@ -7,6 +7,7 @@
 | catalogue | Hetzner does not say what it sells |
 | image, network, firewall, SSH key | a name in the settings means nothing in this project |
 | user data | a file is missing, a placeholder means nothing, or it is too large when filled in |
+| join tokens | they are to be minted, and the right is missing |
 | pools | a pool can buy nothing; each with its price at min and at max |
 """
 
@@ -15,6 +16,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from growth.controllers.doctor import Finding, why_not_pool
+from growth.controllers.jointokens import RIGHTS as TOKEN_RIGHTS
+from growth.kube.client import Client
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.plan.pools import offerings_of
@@ -27,15 +30,17 @@ from growth.providers.redaction import redacted
 
 HOURS_A_MONTH = 730
 LITTLE_LEFT = 600
+_LIKE_A_TOKEN = "check0.0000000000000000"  # noqa: S105  (opens nothing)
 
 
 class HetznerCheck:
     """Looks at one project with one installation's settings."""
 
-    def __init__(self, settings: HetznerSettings, provider: HetznerProvider, pools: Sequence[NodePool]) -> None:
+    def __init__(self, settings: HetznerSettings, provider: HetznerProvider, pools: Sequence[NodePool], *, mints_join_tokens: bool = False) -> None:
         self._settings = settings
         self._provider = provider
         self._pools = pools
+        self._join_token = _LIKE_A_TOKEN if mints_join_tokens else ""
         self._offerings: tuple[Offering, ...] = ()
 
     async def examine(self) -> list[Finding]:
@@ -92,7 +97,7 @@ class HetznerCheck:
         return Finding(check, "ok", f"{what}" + (f": {answer}" if isinstance(answer, str) else " found" if answer else ""))
 
     def _user_data(self, name: str, launch: Launch) -> Finding:
-        order = Order("check-pool-000000000000", "check", "check", "check", "hetzner-cx33", "fsn1")
+        order = Order("check-pool-000000000000", "check", "check", "check", "hetzner-cx33", "fsn1", join_token=self._join_token)
         try:
             size = len(user_data_for(order, launch, "amd64").encode())
         except Unusable as error:
@@ -126,6 +131,16 @@ class HetznerCheck:
         currency = self._provider.catalogue.sold.currency if self._provider.catalogue.sold else "EUR"
         upper = "without bound at max: set max or limits.pricePerHour" if most is None else f"{_money(most, currency)} at max"
         return f"costs {_money(least, currency)} at min, {upper}"
+
+
+async def examine_join_tokens(client: Client) -> Finding:
+    """Whether these credentials may mint them; raises KubeError."""
+    needed = [(verb, right) for right in TOKEN_RIGHTS for verb in right.verbs]
+    denied = [f"{verb} {right.resource} in {right.namespace}" for verb, right in needed if not await client.may(verb, right.resource, right.namespace)]
+    if denied:
+        advice = "apply the role: `growth role --settings FILE | kubectl apply -f -`, or `helm upgrade`"
+        return Finding("join tokens", "failed", f"these credentials may not: {', '.join(denied)}", advice)
+    return Finding("join tokens", "ok", "one is minted for each machine, and these credentials may do it")
 
 
 def _money(per_hour: float, currency: str) -> str:

@@ -1,6 +1,7 @@
 """Which rights does growth need? Generated from what it watches and from the table of actions, so it is never more than is used.
 
-Asked by `growth role` and the Helm chart. The answer is one ClusterRole for what is cluster-wide, one Role for the Lease.
+Asked by `growth role` and the Helm chart. The answer is one ClusterRole for what is cluster-wide, one Role for the Lease, and where join tokens are
+minted one Role in kube-system, which is only as wide as the admission policy beside it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from typing import Any, Final
 
 from growth.controllers.apply import WAYS
 from growth.controllers.bufferwatch import BUFFER_KINDS
+from growth.controllers.jointokens import RIGHTS as TOKEN_RIGHTS
+from growth.controllers.jointokens import JoinTokens
 from growth.controllers.observe import WATCHED
 from growth.controllers.rights import Right
 from growth.controllers.warmways import scale_rights
 from growth.kube.resources import EVENTS, LEASES, NAMESPACES, NODES
+from growth.kube.token_policy import NAMESPACE as TOKEN_NAMESPACE
+from growth.kube.token_policy import token_policies
 from growth.model.warmpool import WarmPoolKind
 
 _PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
@@ -40,7 +45,9 @@ def lease_rights(namespace: str) -> tuple[Right, ...]:
     return (Right(LEASES, ("create", "get", "update"), namespace=namespace),)
 
 
-def manifests(provider: str, namespace: str = "growth-system", name: str = "growth", kinds: tuple[WarmPoolKind, ...] = ()) -> list[dict[str, Any]]:
+def manifests(
+    provider: str, namespace: str = "growth-system", name: str = "growth", kinds: tuple[WarmPoolKind, ...] = (), tokens: JoinTokens | None = None
+) -> list[dict[str, Any]]:
     """Namespace, ServiceAccount, roles and bindings, ready for `kubectl apply`."""
     cluster_role = {"name": name, "labels": _labels(name)}
     local = {"name": name, "namespace": namespace, "labels": _labels(name)}
@@ -60,6 +67,20 @@ def manifests(provider: str, namespace: str = "growth-system", name: str = "grow
         },
         {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": local, "rules": rules(lease_rights(namespace))},
         {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": local, "roleRef": {**reference, "kind": "Role"}, "subjects": subjects},
+        *(token_manifests(name, name, namespace, tokens.group) if tokens is not None and tokens.mint else ()),
+    ]
+
+
+def token_manifests(name: str, account: str, namespace: str, group: str) -> list[dict[str, Any]]:
+    """What minting join tokens needs: the right to create and delete Secrets in kube-system, and the policy that leaves only such tokens of it."""
+    metadata = {"name": f"{name}-join-tokens", "namespace": TOKEN_NAMESPACE, "labels": _labels(name)}
+    api = "rbac.authorization.k8s.io"
+    role = {"apiGroup": api, "kind": "Role", "name": metadata["name"]}
+    subjects = [{"kind": "ServiceAccount", "name": account, "namespace": namespace}]
+    return [
+        *token_policies(f"{name}-join-tokens.growth.dev", f"system:serviceaccount:{namespace}:{account}", group),
+        {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": metadata, "rules": rules(TOKEN_RIGHTS)},
+        {"apiVersion": f"{api}/v1", "kind": "RoleBinding", "metadata": metadata, "roleRef": role, "subjects": subjects},
     ]
 
 

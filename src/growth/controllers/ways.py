@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import msgspec
 
 from growth.controllers.gate import Gate
+from growth.controllers.jointokens import Mint, why_not_minted
 from growth.controllers.metrics import Metrics
 from growth.kube.client import Client
-from growth.kube.errors import AlreadyExists, EffectUnknown, NotFound
+from growth.kube.errors import AlreadyExists, EffectUnknown, Forbidden, Invalid, NotFound
 from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
 from growth.model import action as act
 from growth.model.action import Seen
@@ -22,7 +23,8 @@ from growth.model.api import FINALIZER
 from growth.model.instant import format_instant
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, Taint
-from growth.model.outcome import Accepted, Conflict, Outcome, TryLater
+from growth.model.noderequest import PENDING, PROVISIONING
+from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater
 from growth.model.warmpool import WarmPoolKind
 from growth.providers.contract import Gone, Order, Provider, ProviderError
 from growth.runtime import Runtime
@@ -58,6 +60,7 @@ class Hands(msgspec.Struct):
     metrics: Metrics
     cluster: str
     machines_changed: Callable[[], None]
+    mint: Mint | None = None  # where machines join with tokens of their own
 
 
 # ------------------------------------------------------------------------------------------------------------------ NodeRequest
@@ -93,14 +96,22 @@ async def _someone_waits(hands: Hands, pods: tuple[str, ...]) -> bool:
 
 
 async def write_node_request_status(hands: Hands, action: act.WriteNodeRequestStatus) -> Outcome:
+    if action.status.phase not in (PENDING, PROVISIONING):
+        await _take_token_back(hands, action.request.name)
     return await write_status(hands, NODE_REQUESTS, action.request, action.status)
 
 
 async def release_node_request(hands: Hands, action: act.ReleaseNodeRequest) -> Outcome:
+    await _take_token_back(hands, action.request.name)
     return await _release(hands, NODE_REQUESTS, action.request)
 
 
 async def launch_machine(hands: Hands, action: act.LaunchMachine) -> Outcome:
+    """The gate comes last: whatever takes time is done before."""
+    try:
+        join_token = await hands.mint.token_for(action.request.name) if hands.mint is not None else ""
+    except (Forbidden, Invalid) as error:
+        return Refused(why_not_minted(error))
     closed = await hands.gate.why_not_launch(action)
     if closed is not None:
         return closed
@@ -115,6 +126,7 @@ async def launch_machine(hands: Hands, action: act.LaunchMachine) -> Outcome:
         annotations=Labels(dict(action.annotations)),
         taints=action.taints,
         settings=action.settings,
+        join_token=join_token,
     )
     outcome = await hands.provider.launch(order)
     hands.gate.launched(order.name, outcome)
@@ -123,10 +135,16 @@ async def launch_machine(hands: Hands, action: act.LaunchMachine) -> Outcome:
     return outcome
 
 
+async def _take_token_back(hands: Hands, request: str) -> None:
+    if hands.mint is not None:
+        await hands.mint.take_back(request)
+
+
 # ------------------------------------------------------------------------------------------------------------------------ nodes
 
 
 async def register_node(hands: Hands, action: act.RegisterNode) -> Outcome:
+    await _take_token_back(hands, action.node.name)  # it has joined
     metadata = {"labels": dict(action.labels), "annotations": dict(action.annotations)}
     return await _patch_node(hands, action.node, metadata, action.taints)
 

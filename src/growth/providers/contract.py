@@ -31,6 +31,7 @@ class Order(Struct, frozen=True):
     taints: tuple[Taint, ...] = ()
     allocatable: Resources = NOTHING
     settings: str = ""  # name of the pool's provider settings
+    join_token: str = ""  # minted for this machine alone; empty: the provider's own settings say how machines join
 
 
 class Gone(Struct, frozen=True):

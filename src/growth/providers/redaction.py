@@ -2,7 +2,7 @@
 
 Asked by providers for every text that came from outside (a provider's own error may quote part of a token), and by the logs for every line.
 A part of a secret is a secret too: any run of `SHORTEST_PART` characters of a token, or of `SHORTEST_QUOTE` of a longer text, is struck out.
-Secrets that were replaced stay secret.
+Secrets that were replaced stay secret; those that are surely worthless can be forgotten.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ class Secrets:
 
     def add_token(self, secret: str) -> None:
         """Every part of it is secret."""
-        for start in range(max(1, len(secret) - SHORTEST_PART + 1)):
-            part = secret[start : start + SHORTEST_PART]
-            if part:
-                self._parts[part] = len(part)
+        self._parts |= {part: len(part) for part in _parts_of(secret)}
+
+    def forget_token(self, secret: str) -> None:
+        """One that is of no use to anybody any more."""
+        for part in _parts_of(secret):
+            self._parts.pop(part, None)
 
     def add_text(self, text: str) -> None:
         """A longer text, such as user data: only longer quotes of it are struck out, and only the latest texts are kept."""
@@ -65,6 +67,11 @@ class Secrets:
         for start in range(len(text) - length + 1):
             if text[start : start + length] in runs:
                 covered[start : start + length] = [True] * length
+
+
+def _parts_of(secret: str) -> list[str]:
+    parts = (secret[start : start + SHORTEST_PART] for start in range(max(1, len(secret) - SHORTEST_PART + 1)))
+    return [part for part in parts if part]
 
 
 def _struck_out(text: str, covered: list[bool]) -> str:

@@ -56,6 +56,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     _plain(known.NODES, has_status=True, keeps_status_at_create=True, selectable_fields=("spec.unschedulable",)),
     _plain(known.NAMESPACES, has_status=True),
     _plain(known.CONFIG_MAPS),
+    _plain(known.SECRETS),
     _plain(known.POD_TEMPLATES, counts_generations=True),
     _plain(known.PERSISTENT_VOLUME_CLAIMS, has_status=True),
     _plain(known.PERSISTENT_VOLUMES, has_status=True),

@@ -184,6 +184,11 @@ class ControlPlane:
         file_name = re.sub(r"[^a-zA-Z0-9.]+", "-", f"{name}-{server or 'direct'}") + ".kubeconfig"
         return kubeconfig.write(self.folder / "kubeconfigs" / file_name, server or self.url, self._authority.certificate, user)
 
+    def kubeconfig_with_token(self, token: str) -> Path:
+        """A kubeconfig for the bearer of a token, whoever that is."""
+        user, file_name = kubeconfig.with_token(token), f"bearer-of-{token.partition('.')[0]}.kubeconfig"
+        return kubeconfig.write(self.folder / "kubeconfigs" / file_name, self.url, self._authority.certificate, user)
+
     def audit_events(self) -> Iterator[AuditEvent]:
         """Every request since the cluster was last cleaned; a line appears shortly after its request was answered, so wait for what you expect."""
         return events_in(self.folder / "audit.log", self._audit_offset)

@@ -98,6 +98,7 @@ def _api_server(layout: Layout) -> list[str]:
         f"--tls-private-key-file={layout.serving.key}",
         f"--client-ca-file={layout.authority.certificate}",
         "--authorization-mode=Node,RBAC",
+        "--enable-bootstrap-token-auth",  # as kubeadm sets it
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={layout.token_signing.certificate}",
         f"--service-account-signing-key-file={layout.token_signing.key}",

@@ -1,4 +1,4 @@
-"""No byte of the token, the join token or the user data is ever shown: logs at debug level, events, status, metrics, errors."""
+"""No byte of the token, of a join token or of the user data is ever shown: logs at debug level, events, status, metrics, errors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 import structlog
 from prometheus_client import generate_latest
 
+from growth.controllers.growth import Installation
+from growth.controllers.jointokens import JoinTokens
 from growth.controllers.logs import set_up_logs
 from growth.sim.hetzner.api import Request
 from growth.sim.hetzner.project import Refusal
@@ -20,7 +22,8 @@ from tests.providers.hetzner.embedded import Town, in_town
 from tests.providers.hetzner.worlds import TOKEN
 
 CANARY = "c4n4ry-Vq7ZkP2mT9xLw5Rb"
-TEMPLATE = '{"labels": {{ growth.labels_json }}, "taints": {{ growth.taints_json }}, "write": "' + CANARY + '-and-more-of-it"}\n'
+FACTS = '"labels": {{ growth.labels_json }}, "taints": {{ growth.taints_json }}, "token": "{{ growth.join_token }}"'
+TEMPLATE = "{" + FACTS + f', "write": "{CANARY}-and-more-of-it"' + "}\n"
 
 
 @pytest.fixture
@@ -70,11 +73,13 @@ def test_secrets_appear_nowhere_even_if_hetzner_quotes_them(log_lines: io.String
         shown.append(generate_latest(town.growth.growth.metrics.registry).decode())
         shown.extend(repr(note) for note in town.growth.growth.journal.latest(1000))
 
-    in_town(test, token=TOKEN, template=TEMPLATE)
+    in_town(test, token=TOKEN, template=TEMPLATE, installation=Installation(join_tokens=JoinTokens(mint=True)))
     shown.append(log_lines.getvalue())
     assert len(rejected) == 4
     assert all(CANARY in text for text in rejected)
     everything = "\n".join(shown)
+    minted = {json.loads(text)["token"].partition(".")[2] for text in rejected}
+    assert all(len(secret) == 16 for secret in minted)
     assert "[redacted]" in everything
     assert "the provider did not answer" in everything
-    assert [part for part in sorted(parts(TOKEN) | parts(CANARY)) if part in everything] == []
+    assert [part for part in sorted(parts(TOKEN).union(parts(CANARY), *map(parts, minted))) if part in everything] == []

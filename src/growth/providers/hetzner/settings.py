@@ -33,7 +33,9 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     public_ipv4: Annotated[bool, Meta(description="Give servers a public IPv4 address, which costs extra.")] = True
     public_ipv6: Annotated[bool, Meta(description="Give servers a public IPv6 network.")] = True
     user_data_file: Annotated[str, Meta(max_length=4096, description="Template of the user data (cloud-init), a mounted file.")] = ""
-    join_token_file: Annotated[str, Meta(max_length=4096, description="What a machine needs to join the cluster, a mounted file: `growth.join_token`.")] = ""
+    join_token_file: Annotated[
+        str, Meta(max_length=4096, description="What machines join the cluster with, a mounted file: `growth.join_token`. Not read where tokens are minted.")
+    ] = ""
     values: Annotated[
         dict[Annotated[str, Meta(max_length=63, pattern="^[a-z][a-z0-9_]*$")], Annotated[str, Meta(max_length=4096)]],
         Meta(max_length=50, description="Values of your own for the template: `growth.values.NAME`. Nothing secret."),

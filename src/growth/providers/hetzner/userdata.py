@@ -9,7 +9,7 @@ Only `{{ growth.NAME }}` is replaced; everything else in the template stays as i
 | labels_json, taints_json | a map, and a list of key, value and effect: JSON, which is YAML too |
 | label_list_json, taint_list_json | lists of `a=b` and of `a=b:NoSchedule` |
 | provider_id | a shell expression: the machine asks Hetzner's metadata service who it is |
-| join_token | the content of the join token file |
+| join_token | the token minted for this machine, or the content of the join token file |
 | values.NAME | of the settings |
 
 A kubelet may not give itself every label; those it may not are left out here, and growth writes them when the node has joined.
@@ -41,15 +41,21 @@ def user_data_for(order: Order, launch: Launch, architecture: str) -> str:
     if not launch.user_data_file:
         return ""
     template = _read("user data file", launch.user_data_file)
-    token = _read("join token file", launch.join_token_file).strip() if launch.join_token_file else None
-    if token:
-        SECRETS.add_token(token)
+    token = order.join_token or _from_file(launch)
     rendered = render(template, facts_of(order, launch, architecture, token))
     SECRETS.add_text(rendered)
     size = len(rendered.encode())
     if size > LARGEST_USER_DATA_BYTES:
         raise Unusable(f"the user data is {size} bytes when filled in, Hetzner takes at most {LARGEST_USER_DATA_BYTES}: shorten {launch.user_data_file}")
     return rendered
+
+
+def _from_file(launch: Launch) -> str | None:
+    if not launch.join_token_file:
+        return None
+    token = _read("join token file", launch.join_token_file).strip()
+    SECRETS.add_token(token)
+    return token
 
 
 def facts_of(order: Order, launch: Launch, architecture: str, join_token: str | None) -> Mapping[str, str]:
@@ -79,7 +85,7 @@ def facts_of(order: Order, launch: Launch, architecture: str, join_token: str | 
 def render(template: str, facts: Mapping[str, str]) -> str:
     def fill(found: re.Match[str]) -> str:
         if found[1] not in facts:
-            hint = "; set joinTokenFile" if found[1] == "join_token" else ""
+            hint = "; set joinTokenFile, or joinTokens.mint" if found[1] == "join_token" else ""
             raise Unusable(f"the user data asks for growth.{found[1]}, which there is not{hint} (there is: {', '.join(sorted(facts))})")
         return facts[found[1]]
 
