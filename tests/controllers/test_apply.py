@@ -36,6 +36,7 @@ def test_only_actions_that_speak_to_the_provider_are_slow() -> None:
         (errors.Conflict(Status(code=409)), Conflict),
         (errors.NotFound(Status(code=404)), Conflict),
         (errors.AlreadyExists(Status(code=409)), Conflict),
+        (errors.Unauthorized(Status(code=401)), TryLater),
         (errors.Forbidden(Status(code=403)), Refused),
         (errors.Invalid(Status(code=422)), Refused),
         (errors.TooManyRequests(Status(code=429), 7.0), TryLater),

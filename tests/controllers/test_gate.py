@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from growth.controllers.gate import Gate
+from growth.kube.client import Client
 from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
+from growth.kube.transport import Request, Response
 from growth.model.action import DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.noderequest import NodeRequestSpec
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.sim.clock import run_virtual
-from tests.controllers.gatehouse import Gatehouse
+from growth.sim.refusal import Refusal
+from growth.sim.streams import Answer
+from tests.controllers.gatehouse import CLUSTER, Gatehouse
 
 SPEC = NodeRequestSpec(pool="default", target_offering="sim-cx33", location="fsn1")
 Story = Callable[[Gatehouse], Awaitable[Outcome | None]]
@@ -143,6 +148,22 @@ def test_s9_without_certain_leadership_nothing_is_bought_or_deleted() -> None:
         return await house.gate.why_not_delete(delete)
 
     assert isinstance(asked(story), TryLater)
+
+
+class Forbidding:
+    """An API server that allows nothing."""
+
+    async def send(self, request: Request) -> Response:
+        return Answer(403, Refusal(403, "Forbidden", f"{request.method} is not allowed").body())
+
+
+def test_what_the_api_server_does_not_let_us_read_says_nothing_about_an_offering() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await ordered(house)
+        gate = Gate(Client(Forbidding(), house.runtime), house.shelf, house.observer, Settings(), CLUSTER, lambda: True)
+        return await gate.why_not_launch(action)
+
+    assert asked(story) == TryLater("Forbidden (403): GET is not allowed", 10.0)
 
 
 # -------------------------------------------------------------------------------------------------------------------- deletes

@@ -84,6 +84,26 @@ def test_it_does_not_matter_where_growth_dies() -> None:
         assert differences(wanted, die_at(death)) == [], str(death)
 
 
+def test_a_process_that_dies_is_followed_by_one_other_however_many_calls_it_left_under_way() -> None:
+    """Seed 196: a call of a dead process came to its end, killed it once more, and two lived on."""
+    started: list[str] = []
+    killed: list[str] = []
+
+    def hear(line: str) -> None:
+        started.extend([line] if "growth starts" in line else [])
+        killed.extend([line] if "growth is killed" in line else [])
+
+    report = simulate("196", hear)
+    assert len(started) == len(killed) + 1 == report.lives
+    assert all(_at(one) < _at(other) for one, other in zip(killed, started[1:], strict=True))
+    assert all(_at(one) < _at(other) for one, other in zip(started, killed, strict=False))
+    assert report.succeeded
+
+
+def _at(line: str) -> float:
+    return float(line.split()[0])
+
+
 def test_another_ending_is_noticed() -> None:
     wanted = reference()
     other = msgspec.structs.replace(wanted, bought=(*wanted.bought, "default CX33"), bound=("surprise",))

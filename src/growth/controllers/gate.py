@@ -16,7 +16,7 @@ Asked by `controllers/ways`, on live data, however sure the plan was. Answers No
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +24,7 @@ import msgspec
 from growth.controllers.observe import Observer
 from growth.kube.client import Client
 from growth.kube.errors import NotFound
+from growth.kube.errors import Refused as ApiRefused
 from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, PODS
 from growth.model.action import DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
@@ -57,6 +58,12 @@ class Gate:
         self._ordered: dict[str, Machine] = {}  # launches the provider's list may not show yet
 
     async def why_not_launch(self, action: LaunchMachine) -> Outcome | None:
+        return await _answered(self._why_not_launch(action))
+
+    async def why_not_delete(self, action: DeleteMachine) -> Outcome | None:
+        return await _answered(self._why_not_delete(action))
+
+    async def _why_not_launch(self, action: LaunchMachine) -> Outcome | None:
         closed = self._why_closed(action.spec.pool)
         if closed:
             return TryLater(closed, _CLOSED_SECONDS)
@@ -72,7 +79,7 @@ class Gate:
         if not isinstance(outcome, Accepted | Unknown):
             self._ordered.pop(name, None)
 
-    async def why_not_delete(self, action: DeleteMachine) -> Outcome | None:
+    async def _why_not_delete(self, action: DeleteMachine) -> Outcome | None:
         live = await self._record(NODE_REMOVAL_REQUESTS, action.removal.name)
         if live is None or live["metadata"]["uid"] != action.removal.uid:
             return Conflict(f"NodeRemovalRequest {action.removal.name} is gone")
@@ -153,6 +160,14 @@ class Gate:
 
     def _why_not_leader(self) -> Outcome | None:
         return None if self._leads() else TryLater("leadership is not certain", 1.0)
+
+
+async def _answered(question: Awaitable[Outcome | None]) -> Outcome | None:
+    """What the API server does not let us read says nothing about the machine: the gate stays closed, and is asked again."""
+    try:
+        return await question
+    except ApiRefused as error:
+        return TryLater(str(error), _CLOSED_SECONDS)
 
 
 def _ordered_machine(action: LaunchMachine) -> Machine:

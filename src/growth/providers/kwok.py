@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from growth.kube.client import Client
-from growth.kube.errors import AlreadyExists, KubeError, NotFound, NotLeader, Refused, TooManyRequests, Unreachable
+from growth.kube.errors import AlreadyExists, KubeError, NotFound, NotLeader, Refused, TooManyRequests, Unauthorized, Unreachable
 from growth.kube.errors import Conflict as ApiConflict
 from growth.kube.resources import NODES
 from growth.model.instant import parse_instant
@@ -199,6 +199,6 @@ def _outcome_of(error: Exception) -> Outcome:
         return Conflict(str(error))
     if isinstance(error, TooManyRequests):
         return TryLater(str(error), error.retry_after_seconds or 1.0)
-    if isinstance(error, NotLeader | Unreachable | ProviderError):
+    if isinstance(error, NotLeader | Unreachable | Unauthorized | ProviderError):
         return TryLater(str(error))
     return RefusedOutcome(str(error)) if isinstance(error, Refused) else Unknown(str(error))

@@ -193,32 +193,35 @@ class Simulation:
 
     def _start(self) -> None:
         self.lives += 1
-        self.process = GrowthProcess(self.cluster, Installation(), self.lives)
-        transport = FaultyTransport(self.cluster.api, self.process.runtime, self.trouble, f"{self.seed}/network/{self.lives}")
-        transport.on_write, transport.on_read = self._at_write, self.witness.hear_read
-        self.process.cloud_door.on_call = self._at_cloud_call
-        self.process.door.transport = transport
-        self.process.start()
+        process = self.process = GrowthProcess(self.cluster, Installation(), self.lives)
+        transport = FaultyTransport(self.cluster.api, process.runtime, self.trouble, f"{self.seed}/network/{self.lives}")
+        transport.on_write, transport.on_read = partial(self._at_write, process), self.witness.hear_read
+        process.cloud_door.on_call = partial(self._at_cloud_call, process)
+        process.door.transport = transport
+        process.start()
         self._say(f"growth starts, life {self.lives}")
 
-    def _at_write(self, moment: str, request: Request) -> None:
+    def _at_write(self, process: GrowthProcess, moment: str, request: Request) -> None:
         path = request.path.partition("?")[0]
         if moment == "before":
             self._recent.append(f"{request.method} {path}")
         if not path.endswith("/events") and "/events/" not in path:
-            self._at_call(moment, f"{request.method} {path}")
+            self._at_call(process, moment, f"{request.method} {path}")
 
-    def _at_cloud_call(self, moment: str, call: str) -> None:
+    def _at_cloud_call(self, process: GrowthProcess, moment: str, call: str) -> None:
         try:
-            self._at_call(moment, call)
+            self._at_call(process, moment, call)
         except TransportError:
             raise ConnectionError("connection reset by peer") from None
 
-    def _at_call(self, moment: str, call: str) -> None:
-        """A write, or a call that changes something at the cloud: here growth may be killed, or its answer lost."""
+    def _at_call(self, process: GrowthProcess, moment: str, call: str) -> None:
+        """A write, or a call that changes something at the cloud: here growth may be killed, or its answer lost.
+
+        What a dead process sent off before it died goes its way, and kills nobody a second time: each life is followed by one other.
+        """
         self._writes += moment == "before"
         crash = self.adversity.crashes[0] if self.adversity.crashes else None
-        if crash is None or moment != ("before" if crash.moment == "before" else "after"):
+        if process.runtime.is_dead or crash is None or moment != ("before" if crash.moment == "before" else "after"):
             return
         crash.writes_left -= 1
         if crash.writes_left > 0:
@@ -227,15 +230,14 @@ class Simulation:
         if crash.moment == "lost":
             self._say(f"the answer is lost to {call}")
             raise TransportError("connection reset by peer")
-        self._crash(crash.restart_seconds, f"{moment} {call}")
+        self._crash(process, crash.restart_seconds, f"{moment} {call}")
         if moment == "before":
             raise KilledError
 
-    def _crash(self, restart_seconds: float, when: str) -> None:
+    def _crash(self, process: GrowthProcess, restart_seconds: float, when: str) -> None:
         self._say(f"growth is killed {when}")
-        if self.process is not None:
-            self._failures += self.process.failures
-            self.process.kill()
+        self._failures += process.failures
+        process.kill()
         after(restart_seconds, self._start)
 
     def _step_clock(self, seconds: float) -> None:
