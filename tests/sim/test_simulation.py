@@ -16,11 +16,12 @@ from growth.sim.mutants import MUTANTS, PLACES, _find, hunt
 from growth.sim.scenario import SCENARIOS
 from growth.sim.simulation import CALM, Wish, simulate
 
-A_FEW_SEEDS = [str(seed) for seed in range(8)]
+A_FEW_SEEDS = [str(seed) for seed in range(6)]
+ONCE_FAILED = ["81", "139", "197", "264"]  # and 196, below
 QUICK_MUTANTS = ["second name", "no limits", "gate ignores pods", "forgets what is on its way", "drops foreign taints", "keeps start-up taint", "ignores pause"]
 
 
-@pytest.mark.parametrize("seed", A_FEW_SEEDS)
+@pytest.mark.parametrize("seed", A_FEW_SEEDS + ONCE_FAILED)
 def test_the_laws_hold_under_faults_and_everything_settles(seed: str) -> None:
     report = simulate(seed)
     assert [str(violation) for violation in report.violations] == []
@@ -101,7 +102,7 @@ def test_a_process_that_dies_is_followed_by_one_other_however_many_calls_it_left
 
 
 def _at(line: str) -> float:
-    return float(line.split()[0])
+    return float(line.split(maxsplit=1)[0])
 
 
 def test_another_ending_is_noticed() -> None:

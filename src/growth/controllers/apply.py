@@ -44,7 +44,7 @@ WAYS: Final[Mapping[type[Any], Way]] = {
     act.ReleaseNodeRequest: Way(ways.release_node_request, (Right(NODE_REQUESTS, ("get", "delete", "patch")),)),
     act.LaunchMachine: Way(ways.launch_machine, (Right(NODE_REQUESTS, ("get",)),), is_slow=True),
     act.RegisterNode: Way(ways.register_node, (_NODE_PATCH,), subject="node"),
-    act.BindPod: Way(ways.bind_pod, (Right(PODS, ("create",), "binding"),), subject="pod"),
+    act.BindPod: Way(ways.bind_pod, (Right(PODS, ("create",), "binding"), Right(NODES, ("get",))), subject="pod"),
     act.NominatePod: Way(ways.nominate_pod, (Right(PODS, ("patch",), "status"),), subject="pod"),
     act.ReadyNode: Way(ways.ready_node, (_NODE_PATCH,), subject="node"),
     act.MarkScaleDown: Way(ways.mark_scale_down, (_NODE_PATCH,), subject="node"),

@@ -1,4 +1,4 @@
-"""May this machine be bought, or given back, right now? The last question before every create and delete at a provider.
+"""May this machine be bought, or given back, right now? The last question before every create and delete at a provider, and before every bind.
 
 Asked by `controllers/ways`, on live data, however sure the plan was. Answers None (open) or the Outcome that says why not.
 
@@ -12,6 +12,8 @@ Asked by `controllers/ways`, on live data, however sure the plan was. Answers No
 | limits, counted on the provider's machines and our own orders | ✓ | |
 | brake: not while many nodes are NotReady | | ✓ |
 | leadership, last of all | ✓ | ✓ |
+
+Before a bind: our start-up taint is still on the node, read live. Behind it nobody else binds, so what was planned still fits.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from growth.controllers.observe import Observer
 from growth.kube.client import Client
 from growth.kube.errors import NotFound
 from growth.kube.errors import Refused as ApiRefused
-from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, PODS
+from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
 from growth.model.action import DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.labels import Labels
-from growth.model.node import POOL_LABEL
+from growth.model.node import POOL_LABEL, STARTUP_TAINT
 from growth.model.nodepool import PAUSED
 from growth.model.noderequest import DEPROVISIONING, PENDING
 from growth.model.offering import Machine
@@ -43,25 +45,48 @@ OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute
 BRAKE_SHARE: Final = 0.2
 BRAKE_NODES: Final = 3
 _CLOSED_SECONDS: Final = 10.0
+_BREATH_SECONDS: Final = 1.0  # one look at a node serves all pods that are bound in one breath
 
 
 class Gate:
     """Stands before the provider."""
 
-    def __init__(self, client: Client, provider: Provider, observer: Observer, settings: Settings, cluster: str, leads: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        provider: Provider,
+        observer: Observer,
+        settings: Settings,
+        cluster: str,
+        leads: Callable[[], bool],
+        clock: Callable[[], float],
+    ) -> None:
         self._client = client
+        self._clock = clock
         self._provider = provider
         self._observer = observer
         self._settings = settings
         self._cluster = cluster
         self._leads = leads
         self._ordered: dict[str, Machine] = {}  # launches the provider's list may not show yet
+        self._seen_starting: dict[str, float] = {}  # nodes that were seen live with our start-up taint, and when
 
     async def why_not_launch(self, action: LaunchMachine) -> Outcome | None:
         return await _answered(self._why_not_launch(action))
 
     async def why_not_delete(self, action: DeleteMachine) -> Outcome | None:
         return await _answered(self._why_not_delete(action))
+
+    async def why_not_bind(self, node: str) -> Outcome | None:
+        """However old the caches are: a user may have taken our taint off since, and the scheduler may have filled the room."""
+        now = self._clock()
+        if now - self._seen_starting.get(node, -_BREATH_SECONDS) < _BREATH_SECONDS:
+            return None
+        live = await self._record(NODES, node)
+        if live is None or all(taint["key"] != STARTUP_TAINT.key for taint in live["spec"].get("taints") or ()):
+            return Conflict(f"node {node} is no longer held by our start-up taint")
+        self._seen_starting = {name: at for name, at in self._seen_starting.items() if now - at < _BREATH_SECONDS} | {node: now}
+        return None
 
     async def _why_not_launch(self, action: LaunchMachine) -> Outcome | None:
         closed = self._why_closed(action.spec.pool)

@@ -117,7 +117,7 @@ class Growth:
 
     def _assemble(self, observer: Observer, supply: Supply, cluster: str) -> Loop:
         settings = self.installation.settings
-        gate = Gate(self.client, self.provider, observer, settings, cluster, self.leads)
+        gate = Gate(self.client, self.provider, observer, settings, cluster, self.leads, self.runtime.monotonic)
         mint = Mint(self.client, self.runtime, self.installation.join_tokens) if self.installation.join_tokens.mint else None
         hands = Hands(self.client, self.provider, observer, gate, self.runtime, self.metrics, cluster, supply.ask_soon, mint)
         applier = Applier(hands, only_observes=self.installation.only_observes)

@@ -49,6 +49,10 @@ class Turn:
         self.again_at: float | None = None
         self.inbox: list[Settled] = []  # outcomes of slow actions
 
+    def look_again(self, at: float | None) -> None:
+        """The soonest wish counts."""
+        self.again_at = at if self.again_at is None or (at is not None and at < self.again_at) else self.again_at
+
     def is_due(self, version: object, now: float) -> bool:
         return bool(self.inbox) or version != self.seen_version or (self.again_at is not None and now >= self.again_at)
 
@@ -110,15 +114,17 @@ class Loop:
             turn.again_at = self.runtime.now() + _FAILED_SECONDS
 
     async def _take(self, turn: Turn) -> None:
+        """What came back is settled first; the decision then sees what settling wrote."""
+        outcomes, turn.inbox, turn.again_at = turn.inbox, [], None
+        if outcomes:
+            await self._settle(turn, self.observer.snapshot(), outcomes)
         turn.seen_version = self.observer.version
         snapshot = self.observer.snapshot()
-        outcomes, turn.inbox = turn.inbox, []
-        await self._settle(turn, snapshot, outcomes)
         began_at = self.runtime.monotonic()
         decision = await self._decide(turn, snapshot)
         if turn.row.measure is not None:
             turn.row.measure(self.metrics, decision.ledger, self.runtime.monotonic() - began_at)
-        turn.again_at = decision.again_at
+        turn.look_again(decision.again_at)
         await self._settle(turn, snapshot, await self._perform(turn, self._absorb(turn, decision)))
 
     async def _decide(self, turn: Turn, snapshot: Snapshot) -> Decision[Any]:
@@ -140,8 +146,7 @@ class Loop:
             following: list[Action] = []
             for one in settled:
                 decision = turn.row.settle(one, snapshot, turn.ledger, self.settings)
-                if decision.again_at is not None:
-                    turn.again_at = min(decision.again_at, turn.again_at or decision.again_at)
+                turn.look_again(decision.again_at)
                 following += self._absorb(turn, decision)
             settled = await self._perform(turn, following)
 

@@ -16,6 +16,7 @@ from growth.controllers.jointokens import Mint, why_not_minted
 from growth.controllers.metrics import Metrics
 from growth.kube.client import Client
 from growth.kube.errors import AlreadyExists, EffectUnknown, Forbidden, Invalid, NotFound
+from growth.kube.errors import Conflict as ApiConflict
 from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
 from growth.model import action as act
 from growth.model.action import Seen
@@ -174,7 +175,10 @@ async def _patch_node(hands: Hands, node: Seen, metadata: dict[str, Any], taints
 
 
 async def bind_pod(hands: Hands, action: act.BindPod) -> Outcome:
-    """The API server itself reads the live pod: it refuses one of another UID, bound already, gated or being deleted."""
+    """The node is looked at live; the pod by the API server itself: it refuses one of another UID, bound already, gated or being deleted."""
+    closed = await hands.gate.why_not_bind(action.node_name)
+    if closed is not None:
+        return closed
     pod = action.pod
     await hands.client.bind(pod.name, pod.namespace, action.node_name, uid=pod.uid)
     hands.caches.bound(f"{pod.namespace}/{pod.name}", pod.uid, action.node_name)
@@ -268,7 +272,7 @@ async def _create_surely(hands: Hands, resource: Resource, metadata: Mapping[str
         try:
             hands.caches.learned(resource, await hands.client.create(resource, item))
             return Accepted()
-        except AlreadyExists:
+        except (AlreadyExists, ApiConflict):  # a 409 whose body is torn does not say which
             if attempt == 0:
                 raise
             hands.caches.learned(resource, await hands.client.get(resource, metadata["name"]))

@@ -1,0 +1,81 @@
+"""The loop carries: outcomes are settled before the next decision, which sees what settling wrote; the soonest wish for another look counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from growth.controllers.loop import Loop, Turn
+from growth.controllers.metrics import Metrics
+from growth.controllers.rows import Row
+from growth.model.action import Action, ReleaseNodeRequest, Seen, WriteNodeRequestStatus
+from growth.model.decision import Decision, Settled
+from growth.model.noderequest import NodeRequestStatus
+from growth.model.outcome import Accepted, Outcome, TryLater
+from growth.model.settings import Settings
+from growth.sim.clock import SimRuntime, run_virtual
+
+WRITE = WriteNodeRequestStatus(Seen("a"), NodeRequestStatus(phase="Provisioning"))
+LAUNCHED = Settled(ReleaseNodeRequest(Seen("a")), Accepted())
+
+
+class World(Struct):
+    """Observer and applier in one: each action that is performed is one more version."""
+
+    version: int = 0
+    performed: list[Action] = []
+    outcome: Outcome = Accepted()
+
+    def snapshot(self) -> int:
+        return self.version
+
+    async def perform(self, action: Action) -> Outcome:
+        self.performed.append(action)
+        self.version += 1
+        return self.outcome
+
+
+class Quiet:
+    def record(self, _notes: object) -> None: ...
+
+
+def taken(row: Row, world: World, *inbox: Settled) -> Turn:
+    async def play() -> Turn:
+        runtime, doubles = SimRuntime("loop"), [world, world, Quiet()]
+        observer, applier, journal = (thing for thing in doubles)
+        loop = Loop(observer, applier, journal, Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]  # doubles
+        turn = Turn(row)
+        turn.inbox += inbox
+        await loop._take(turn)
+        return turn
+
+    return run_virtual(play())
+
+
+def test_a_decision_sees_what_settling_the_last_outcomes_has_written() -> None:
+    seen: list[int] = []
+
+    def plan(snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
+        seen.append(snapshot)
+        return Decision(ledger)
+
+    def settle(settled: Settled, _snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
+        return Decision(ledger, (WRITE,) if settled == LAUNCHED else ())
+
+    world = World(performed=[])
+    turn = taken(Row("row", plan, settle, dict), world, LAUNCHED)
+    assert (world.performed, seen) == ([WRITE], [1])
+    assert not turn.is_due(world.version, 0.0)  # nothing happened since: no second look
+
+
+def test_the_wish_of_a_settled_outcome_to_be_looked_at_again_outlives_the_decision() -> None:
+    def plan(_snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
+        return Decision(ledger, again_at=500.0)
+
+    def settle(settled: Settled, _snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
+        return Decision(ledger, (WRITE,)) if settled == LAUNCHED else Decision(ledger, again_at=7.0)
+
+    turn = taken(Row("row", plan, settle, dict), World(performed=[], outcome=TryLater("busy")), LAUNCHED)
+    assert turn.again_at == 7.0
+    assert taken(Row("row", plan, settle, dict), World(performed=[])).again_at == 500.0
