@@ -58,6 +58,30 @@ def test_only_those_the_scheduler_gave_up_are_unschedulable() -> None:
     assert names(filled(pod("new"), stuck).unschedulable()) == ["stuck"]
 
 
+def test_a_pod_we_bound_stays_bound_whatever_older_news_comes() -> None:
+    cache = filled(pod("a", version="3"))
+    cache.bound("web/a", "uid-a", "node-1")
+    assert names(cache.on_node("node-1")) == ["a"]
+    cache.changed(MODIFIED, item(pod("a", version="4")))  # the scheduler's condition, written before our bind
+    cache.relisting()  # a list that was made before our bind
+    cache.listed([item(pod("a", version="4"))])
+    cache.relisted("11")
+    assert (names(cache.on_node("node-1")), cache.waiting()) == (["a"], ())
+    cache.changed(MODIFIED, item(pod("a", "node-1", version="12")))
+    cache.changed(DELETED, item(pod("a", "node-1", version="13")))
+    cache.changed(ADDED, item(pod("a", version="14")))
+    assert names(cache.waiting()) == ["a"]  # the pod of the same name that comes after it is another one
+
+
+def test_a_restored_etcd_may_have_lost_our_binding() -> None:
+    cache = filled(pod("a", version="3"))
+    cache.bound("web/a", "uid-a", "node-1")
+    cache.relisting()
+    cache.listed([item(pod("a", version="3"))])
+    cache.relisted("5")
+    assert (names(cache.waiting()), cache.on_node("node-1")) == (["a"], ())
+
+
 def test_a_pod_that_is_bound_no_longer_waits() -> None:
     cache = filled(pod("a"))
     shape = cache.waiting()[0].shape

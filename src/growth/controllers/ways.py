@@ -15,7 +15,7 @@ from growth.controllers.gate import Gate
 from growth.controllers.jointokens import Mint, why_not_minted
 from growth.controllers.metrics import Metrics
 from growth.kube.client import Client
-from growth.kube.errors import AlreadyExists, EffectUnknown, Forbidden, Invalid, NotFound
+from growth.kube.errors import AlreadyExists, EffectUnknown, Forbidden, Invalid, KubeError, NotFound
 from growth.kube.errors import Conflict as ApiConflict
 from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
 from growth.model import action as act
@@ -268,20 +268,27 @@ def _only_if(seen: Seen) -> dict[str, str]:
 async def _create_surely(hands: Hands, resource: Resource, metadata: Mapping[str, Any], spec: msgspec.Struct) -> Outcome:
     """A lost answer is asked for again under the same name, so that it never means a second object."""
     item = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
+    is_in_doubt = False
     for attempt in range(_CREATE_ATTEMPTS):
         try:
-            hands.caches.learned(resource, await hands.client.create(resource, item))
-            return Accepted()
-        except (AlreadyExists, ApiConflict):  # a 409 whose body is torn does not say which
-            if attempt == 0:
-                raise
-            hands.caches.learned(resource, await hands.client.get(resource, metadata["name"]))
+            hands.caches.learned(resource, await _create_or_find(hands, resource, item, is_in_doubt))
             return Accepted()
         except EffectUnknown:
-            if attempt == _CREATE_ATTEMPTS - 1:
+            is_in_doubt = True
+        except KubeError:
+            if not is_in_doubt:
                 raise
-            await hands.runtime.sleep(2.0**attempt * (0.5 + hands.runtime.jitter()))
-    raise AssertionError("unreachable")
+        await hands.runtime.sleep(2.0**attempt * (0.5 + hands.runtime.jitter()))
+    raise EffectUnknown(f"whether {resource.kind} {metadata['name']} was created is not known")
+
+
+async def _create_or_find(hands: Hands, resource: Resource, item: Mapping[str, Any], is_in_doubt: bool) -> bytes:
+    try:
+        return await hands.client.create(resource, item)
+    except (AlreadyExists, ApiConflict):  # a 409 whose body is torn does not say which
+        if not is_in_doubt:
+            raise
+        return await hands.client.get(resource, item["metadata"]["name"])
 
 
 async def write_status(hands: Hands, resource: Resource, seen: Seen, status: msgspec.Struct) -> Outcome:

@@ -136,7 +136,7 @@ class Cache(Generic[Noun]):
 
     def relisted(self, version: str) -> None:
         before, reached = self.version, as_number(version)
-        if reached < self._reached:  # a restored etcd: what we wrote may never have been
+        if self.is_restored(version):  # what we wrote may never have been
             self._writes.clear()
             for decoded in self._outdated.values():
                 self._take(decoded)
@@ -146,6 +146,10 @@ class Cache(Generic[Noun]):
         self._reached = 0
         self._advance(reached)
         self._tell(before, always=True)
+
+    def is_restored(self, version: str) -> bool:
+        """A listing older than what was known already: etcd was restored from a snapshot."""
+        return as_number(version) < self._reached
 
     def changed(self, change: ChangeType, item: Raw) -> None:
         decoded, before = self._codec.decode(self.resource.kind, item), self.version

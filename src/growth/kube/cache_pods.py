@@ -33,6 +33,7 @@ class PodCache(Cache[Pod]):
         self._owned: dict[str, dict[str, Pod]] | None = None  # by the UID of their controller; None until somebody asks
         self._owners_touched: dict[str, None] = {}
         self._by_owner: dict[str, tuple[Pod, ...]] = {}
+        self._bound_by_us: dict[str, str] = {}  # UIDs of pods whose binding no event has shown yet, and their nodes
 
     # ------------------------------------------------------------------------------------------------------------- what is asked
 
@@ -82,17 +83,40 @@ class PodCache(Cache[Pod]):
         return MappingProxyType(self._bound_shapes)
 
     def bound(self, key: str, uid: str, node: str) -> None:
-        """We bound this pod: the answer carries no object, so what we know is used until the watch brings it."""
+        """We bound this pod: the answer carries no object, so what we know is used until an event shows it.
+
+        A pod that was bound once stays so. Whatever comes without its node is older, except out of a restored etcd.
+        """
         pod, before = self.get(key), self.version
         if pod is not None and pod.uid == uid and not pod.node_name:
-            self._take(Decoded(key, pod.resource_version, replace(pod, node_name=node)))
+            self._bound_by_us[uid] = node
+            self._take(Decoded(key, pod.resource_version, pod))
         self._tell(before)
 
+    def relisted(self, version: str) -> None:
+        if self._bound_by_us and self.is_restored(version):
+            forgotten, self._bound_by_us = self._bound_by_us, {}
+            for key, pod in self.view().items():
+                if pod.uid in forgotten:
+                    self._take(Decoded(key, pod.resource_version, replace(pod, node_name="")))
+        super().relisted(version)
+
     # ------------------------------------------------------------------------------------------------------------------- inside
+
+    def _take(self, decoded: Decoded) -> None:
+        pod = decoded.noun
+        if self._bound_by_us and isinstance(pod, Pod) and pod.uid in self._bound_by_us:
+            if pod.node_name:
+                del self._bound_by_us[pod.uid]
+            else:
+                decoded = decoded._replace(noun=replace(pod, node_name=self._bound_by_us[pod.uid]))
+        super()._take(decoded)
 
     def _replaced(self, key: str, before: Pod | None, after: Pod | None) -> None:
         if before is not None:
             self._take_out(key, before)
+            if after is None or after.uid != before.uid:
+                self._bound_by_us.pop(before.uid, None)
             if self._owned is not None and before.owner is not None:
                 self._owned[before.owner.uid].pop(key, None)
                 self._owners_touched[before.owner.uid] = None

@@ -1,7 +1,7 @@
 """Which machines must exist even without load? Asked by scale-up, before it looks at pods.
 
-`min` of a server type counts nodes that serve or come; those in removal do not. The cheapest location that is for sale is taken, within
-all limits; while none is, the pool simply has fewer.
+`min` of a server type counts nodes that serve or come; those in removal do not, and neither do dead ones whose machine is surely gone. The
+cheapest location that is for sale is taken, within all limits; while none is, the pool simply has fewer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from growth.model.offering import Offering
 from growth.model.snapshot import Snapshot
 from growth.plan.catalogue import Place
 from growth.plan.limits import Allowance, Member, why_not_one_more, with_member
+from growth.plan.listing import is_surely_absent
 from growth.plan.offers import Market, member_of
 from growth.plan.pools import server_type_of
 from growth.solver.problem import Choice
@@ -68,8 +69,9 @@ def is_of_type(member: Member, server_type: ServerTypeChoice) -> bool:
 def _stays(name: str, snapshot: Snapshot) -> bool:
     if name in snapshot.removals:
         return False
-    request = snapshot.requests.get(name)
-    return name in snapshot.nodes or (request is not None and request.is_in_flight)
+    request, node = snapshot.requests.get(name), snapshot.nodes.get(name)
+    is_coming = request is not None and request.is_in_flight
+    return is_coming or (node is not None and (node.is_ready or not is_surely_absent(name, node.created_at, snapshot)))
 
 
 def _cheapest(
