@@ -52,6 +52,26 @@ class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
         return (*(each for each in KNOWN_KINDS if each.name in self.targets and each.name not in own), *self.kinds)
 
 
+class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What a place costs when pods are placed by min-cost flow. Costs are whole numbers, compared with each other only."""
+
+    cost_model: Annotated[
+        Literal["spread", "pack", "cheapest"],
+        Meta(description="What makes a machine cheap: little on it (`spread`), much on it (`pack`), or that it is kept anyway or costs little (`cheapest`)."),
+    ] = "spread"
+    load_cost: Annotated[int, Meta(ge=0, le=1_000_000, description="What one more pod of mean size costs on a machine of mean size (`spread`, `pack`).")] = 100
+    price_cost: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="What one unit of price per hour costs (`cheapest`); shared by the pods that an empty machine holds.")
+    ] = 100_000
+    soft_taint_cost: Annotated[int, Meta(ge=0, le=1_000_000, description="For each PreferNoSchedule taint of a machine that the pod does not tolerate.")] = 1
+    preference_cost: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="For each unit of weight (1 to 100) of a preference of the pod that the machine does not meet.")
+    ] = 1
+    waiting_cost: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="For each minute, of at most an hour, that a pod has waited: who waited longest stays out last.")
+    ] = 10
+
+
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """What the core needs to know of its operator's wishes."""
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from growth.model.labels import Labels, NodeSelectorTerm, Requirement
 from growth.model.pod import PodShape
-from growth.solver.feasible.nodes import Mask, NodeTable
+from growth.solver.feasible.nodes import Amounts, Mask, NodeTable
 from growth.solver.feasible.rule import NodeRule, all_false, all_true
 from growth.solver.feasible.selectors import NODE_NAME_FIELD, why_term_malformed
 from growth.solver.reasons import Kind, Reason, Rule, refusal
@@ -100,6 +102,9 @@ class NodeAffinity(NodeRule):
 
     def passes(self, span: slice) -> Mask:
         return eligible(self._table, self._shape, span)
+
+    def alike(self, numbers: Amounts) -> Amounts:
+        return selected(self._table, self._shape.node_selector, slice(0, len(self._table)))[numbers].astype(np.int64)
 
     def explain(self, index: int) -> Reason:
         selector = self._shape.node_selector

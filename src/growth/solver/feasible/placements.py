@@ -15,7 +15,7 @@ from growth.model.snapshot import VolumeWorld
 from growth.solver.classes import Entry, PodClass, PodClasses, entry_of
 from growth.solver.feasible.attachments import AttachmentBook
 from growth.solver.feasible.counters import DomainCounter
-from growth.solver.feasible.nodes import NodeTable
+from growth.solver.feasible.nodes import Amounts, NodeTable
 from growth.solver.feasible.pod_affinity import Repeller, Term, repelling_terms
 from growth.solver.feasible.resources import Vector
 
@@ -142,6 +142,17 @@ class Placements:
         """For a moment, in amounts and counters only: quicker than `add`, and the asker takes it back itself before anything else changes."""
         self._vectors[pod_class.number].take(self.table, index, count)
         self._tell(pod_class, index, count)
+
+    def count_in_many(self, pod_class: PodClass, numbers: Amounts, counts: Amounts) -> None:
+        """The same on many nodes; `numbers` hold no node twice."""
+        self._vectors[pod_class.number].take_each(self.table, numbers, counts)
+        if self.is_watched(pod_class):
+            for index, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+                self._tell(pod_class, index, count)
+
+    def counters_with(self, pod_class: PodClass) -> list[DomainCounter]:
+        """Those in which a pod of the class counts."""
+        return [counter for counter, _ in self._watchers[pod_class.number]]
 
     def _place_pod(self, pod: Pod, count: int) -> bool:
         index = self.table.index.get(pod.node_name)

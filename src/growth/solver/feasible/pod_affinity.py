@@ -133,32 +133,36 @@ class InterPodAffinity(NodeRule):
         return not (self.repellers or self._near or self._apart)
 
     def narrow(self, span: slice, mask: Mask) -> None:
-        is_first = self._is_first()
+        is_first = self.is_first()
         for _, counter in self._near:
             mask &= counter.column.codes[span] != ABSENT
             if not is_first:
                 mask &= counter.on(span) > 0
-        for counter in self._avoided():
+        for counter in self._present():
             mask &= counter.on(span) <= 0
 
     def passes_on(self, index: int) -> bool:
-        return self._attracts(index) and all(counter.at(index) <= 0 for counter in self._avoided())
+        return self._attracts(index) and all(counter.at(index) <= 0 for counter in self._present())
 
-    def _is_first(self) -> bool:
+    def is_first(self) -> bool:
         """No pod anywhere matches, and the pod matches its own terms."""
         return self._is_its_own_neighbour and all(counter.total == 0 for _, counter in self._near)
 
     def _attracts(self, index: int) -> bool:
-        is_first = self._is_first()
+        is_first = self.is_first()
         return all(counter.column.codes[index] != ABSENT and (is_first or counter.at(index) > 0) for _, counter in self._near)
 
-    def _avoided(self) -> Iterator[DomainCounter]:
-        for _, counter in self._apart:
+    def _present(self) -> Iterator[DomainCounter]:
+        """Counters of those to avoid, where there are any."""
+        for counter in self.avoided():
             if counter.total > 0:
                 yield counter
+
+    def avoided(self) -> Iterator[DomainCounter]:
+        for _, counter in self._apart:
+            yield counter
         for repeller in self.repellers:
-            if repeller.counter.total > 0:
-                yield repeller.counter
+            yield repeller.counter
 
     def looks(self, span: slice) -> Iterator[Amounts]:
         for counter in (*(counter for _, counter in self._near + self._apart), *(repeller.counter for repeller in self.repellers)):

@@ -52,6 +52,9 @@ class NodePorts(NodeRule):
         for counter in self._uses.values():
             yield from counter.looks(span)
 
+    def avoided(self) -> Iterator[DomainCounter]:
+        yield from self._uses.values()
+
     def explain(self, index: int) -> Reason:
         taken = next(port for port, counter in self._uses.items() if counter.at(index) > 0)
         return refusal(Kind.HOSTPORT, self.rule, describe_port(taken), f"host port {describe_port(taken)} taken")

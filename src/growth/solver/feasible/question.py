@@ -15,17 +15,19 @@ and kept; the others are answered from counters each time.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from growth.solver.classes import PodClass
 from growth.solver.feasible.assembly import assemble, refused_before
-from growth.solver.feasible.nodes import Amounts, Mask
+from growth.solver.feasible.counters import DomainCounter
+from growth.solver.feasible.nodes import Amounts, Column, Mask
 from growth.solver.feasible.pod_affinity import InterPodAffinity
 from growth.solver.feasible.resources import NodeResourcesFit
 from growth.solver.feasible.rule import NodeRule, all_false
+from growth.solver.feasible.spread import PodTopologySpread
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 
 if TYPE_CHECKING:
@@ -91,17 +93,19 @@ class Question:
         """Nodes from this number on are gone, or have changed."""
         self._allowed = self._allowed[:first]
 
-    def fits(self) -> Mask:
+    def fits(self, without: NodeRule | None = None) -> Mask:
+        """`without` is a rule that is left out: its asker keeps it himself."""
         span = slice(0, len(self._allowed))
         if self.before:
             return all_false(span)
         mask = self._allowed & self._neighbours.table.is_here[span]
         for rule in self._moving:
-            rule.narrow(span, mask)
+            if rule is not without:
+                rule.narrow(span, mask)
         return mask
 
-    def room(self) -> Amounts:
-        fits = self.fits()
+    def room(self, without: NodeRule | None = None) -> Amounts:
+        fits = self.fits(without)
         return np.where(fits, self._fit.how_often(slice(0, len(fits))), 0)
 
     def fits_on(self, index: int) -> bool:
@@ -121,6 +125,29 @@ class Question:
             return self.before[0]
         rules = self._moving if self._allowed[index] else self._rules
         return next(filter(None, (rule.why_not(index) for rule in rules)), None)
+
+    def reads(self) -> Iterator[DomainCounter]:
+        """The counters that the answer depends on."""
+        yield from self._counters
+        for repeller in self._around.repellers:
+            yield repeller.counter
+
+    def closes(self, counts: Callable[[DomainCounter], bool]) -> Iterator[Column]:
+        """Each domain of these columns takes one pod of the class; then the question must be asked again. `counts`: does the class count there?"""
+        for rule in self._moving:
+            yield from (counter.column for counter in rule.avoided() if counts(counter))
+        if self._around.is_first():
+            yield self._neighbours.table.everywhere
+        if self._class.attaches:
+            yield self._neighbours.table.each
+
+    @property
+    def amounts(self) -> NodeResourcesFit:
+        return self._fit
+
+    @property
+    def spreads(self) -> PodTopologySpread | None:
+        return next((rule for rule in self._moving if isinstance(rule, PodTopologySpread)), None)
 
     def looks(self) -> Iterator[Amounts]:
         """All that this question sees of the nodes."""

@@ -57,11 +57,14 @@ class Vector:
 
     def take_many(self, table: NodeTable, held: dict[int, int]) -> None:
         """The same for many nodes at once."""
+        self.take_each(table, np.array(list(held), np.int64), np.array(list(held.values()), np.int64))
+
+    def take_each(self, table: NodeTable, numbers: Amounts, counts: Amounts) -> None:
+        """The same from arrays; no number stands there twice."""
         if any(amount > _ORDINARY for _, amount in self.rows):
-            for index, count in held.items():
+            for index, count in zip(numbers.tolist(), counts.tolist(), strict=True):
                 self.take(table, index, count)
             return
-        numbers, counts = np.array(list(held), np.int64), np.array(list(held.values()), np.int64)
         for row, amount in self.rows:
             table.free[row, numbers] -= amount * counts
 
@@ -96,6 +99,9 @@ class NodeResourcesFit(NodeRule):
         for _, row, amount in self._asked:
             np.minimum(counts, self._table.free[row, span] // amount, out=counts)
         return np.maximum(counts, 0)
+
+    def alike(self, numbers: Amounts) -> Amounts:
+        return self.shortages(numbers)
 
     def shortages(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """For each of these nodes, which of the resources asked for it lacks, as bits: equal numbers lack the same."""

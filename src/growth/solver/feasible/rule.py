@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from growth.solver.feasible.counters import DomainCounter
 from growth.solver.feasible.nodes import Amounts, Mask
 from growth.solver.reasons import Reason, Rule
 
@@ -42,6 +43,17 @@ class NodeRule:
         Rules that look at nodes only are seen by their answer.
         """
         yield self.passes(span).astype(np.int64)
+
+    def avoided(self) -> Iterator[DomainCounter]:
+        """Counters of which a domain must show 0: a pod that counts in one of them closes its domain for the next of its kind."""
+        return iter(())
+
+    def alike(self, numbers: Amounts) -> Amounts:
+        """Of nodes that do not pass: those with equal numbers are refused in the same words."""
+        size = int(numbers.max(initial=-1)) + 1
+        seen = np.array([look[numbers] for look in self.looks(slice(0, size))])
+        kinds: Amounts = np.unique(seen, axis=1, return_inverse=True)[1].reshape(-1)
+        return kinds
 
     def explain(self, index: int, /) -> Reason:
         """Why the node does not pass; only asked for a node that does not."""

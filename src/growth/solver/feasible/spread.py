@@ -71,41 +71,41 @@ class PodTopologySpread(NodeRule):
     looks_at_pods = True
 
     def __init__(self, constraints: list[tuple[Constraint, DomainCounter]]) -> None:
-        self._constraints = constraints
+        self.constraints = constraints
         self._fewest: dict[int, tuple[int, int]] = {}
 
     def narrow(self, span: slice, mask: Mask) -> None:
-        for position, (_, counter) in enumerate(self._constraints):
+        for position, (_, counter) in enumerate(self.constraints):
             mask &= counter.column.codes[span] != ABSENT
-            mask &= counter.on(span) <= self._most_in(position)
+            mask &= counter.on(span) <= self.most_in(position)
 
     def passes_on(self, index: int) -> bool:
         return all(
-            counter.column.codes[index] != ABSENT and counter.at(index) <= self._most_in(position) for position, (_, counter) in enumerate(self._constraints)
+            counter.column.codes[index] != ABSENT and counter.at(index) <= self.most_in(position) for position, (_, counter) in enumerate(self.constraints)
         )
 
-    def _most_in(self, position: int) -> int:
+    def most_in(self, position: int) -> int:
         """How many matching pods a domain may hold for one more to go there."""
-        constraint = self._constraints[position][0]
+        constraint = self.constraints[position][0]
         return constraint.stated.max_skew + self._fewest_in(position) - constraint.matches_itself
 
     def _fewest_in(self, position: int) -> int:
         """Kept until the counter changes."""
-        constraint, counter = self._constraints[position]
+        constraint, counter = self.constraints[position]
         known = self._fewest.get(position)
         if known is None or known[0] != counter.changes:
             known = self._fewest[position] = counter.changes, _fewest(constraint, counter)
         return known[1]
 
     def looks(self, span: slice) -> Iterator[Amounts]:
-        for _, counter in self._constraints:
+        for _, counter in self.constraints:
             yield from counter.looks(span)
 
     def explain(self, index: int) -> Reason:
-        for position, (constraint, counter) in enumerate(self._constraints):
+        for position, (constraint, counter) in enumerate(self.constraints):
             if counter.column.codes[index] == ABSENT:
                 return refusal(Kind.SPREAD, self.rule, str(constraint), f"no label {constraint.stated.topology_key} to spread over")
-            if counter.at(index) > self._most_in(position):
+            if counter.at(index) > self.most_in(position):
                 detail = f"{counter.at(index)} there, {self._fewest_in(position)} in the emptiest"
                 return refusal(Kind.SPREAD, self.rule, str(constraint), f"didn't satisfy topology spread over {constraint}", detail)
         raise AssertionError("asked to explain a node that passes")

@@ -20,7 +20,7 @@ import numpy as np
 
 from growth.model.node import Node, Taint
 from growth.model.pod import Toleration
-from growth.solver.feasible.nodes import Mask, NodeTable
+from growth.solver.feasible.nodes import Amounts, Mask, NodeTable
 from growth.solver.feasible.rule import NodeRule
 from growth.solver.feasible.selectors import integer
 from growth.solver.reasons import Kind, Reason, Rule, refusal
@@ -85,6 +85,9 @@ class TaintToleration(NodeRule):
 
     def _untolerated(self, taints: tuple[Taint, ...]) -> Taint | None:
         return first_untolerated(taints, self._tolerations, self._compares)
+
+    def alike(self, numbers: Amounts) -> Amounts:
+        return self._table.taint_codes[numbers].astype(np.int64)
 
     def explain(self, index: int) -> Reason:
         taint = self._untolerated(self._table.nodes[index].taints)

@@ -60,6 +60,9 @@ class VolumeRestrictions(NodeRule):
         for counter in (*self._users.values(), *self._disks.values()):
             yield counter.on(span)
 
+    def avoided(self) -> Iterator[DomainCounter]:
+        yield from (*self._users.values(), *self._disks.values())
+
     def explain(self, index: int) -> Reason:
         for disk, counter in self._disks.items():
             if counter.at(index) > 0:

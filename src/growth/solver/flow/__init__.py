@@ -1,0 +1,15 @@
+"""Where do waiting pods go, if all of them are looked at together? Placement by min-cost flow. Asked by `plan/scheduling` and `growth explain pod`.
+
+    groups of equal pods ──arcs──▶ classes of machines ──steps of rising cost──▶ sink
+            └──────────────────▶ unscheduled ─────────────────────────────────▶ sink
+
+It places onto nodes that exist and buys nothing: that is the business of `solver/solve`. It stands on the same rules (`solver/feasible`).
+"""
+
+from __future__ import annotations
+
+from growth.solver.flow.fleet import Fleet
+from growth.solver.flow.gangs import Gang, read_gang
+from growth.solver.flow.place import Group, Left, Placed, Round, place
+
+__all__ = ["Fleet", "Gang", "Group", "Left", "Placed", "Round", "place", "read_gang"]

@@ -1,0 +1,186 @@
+"""Where do pods go that look at each other? What a flow cannot express, placed class by class in few steps, each as large as the rules allow.
+
+| rule | how many in one step |
+| --- | --- |
+| anti-affinity, host port, disk, attached volume | one into each domain (or machine) that is free |
+| affinity, the first of its kind | one; then all the others, where the first stands |
+| spread over one key | every domain is raised to the same level, as far as its room goes, none more than `maxSkew` above the fullest that can rise no more |
+| spread over more keys | as many as each domain may take while the emptiest stays as it is |
+| preferred pods, ScheduleAnyway | an eighth, for the costs change with every pod |
+
+Each step is valid in the order in which it raises the lowest first, so the rules hold for every pod when it is placed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from growth.solver.feasible.counters import DomainCounter
+from growth.solver.feasible.nodes import ABSENT, Column, Mask
+from growth.solver.feasible.spread import Constraint
+from growth.solver.flow.costs import Ground
+from growth.solver.flow.filling import fill
+from growth.solver.flow.network import FloatArray, IntArray
+from growth.solver.flow.preferences import looks_for_pods, preference_cost
+from growth.solver.flow.work import Member, Work
+
+_WITHOUT_END: Final = 2**40
+
+
+@dataclass(slots=True)
+class Limit:
+    """How many pods each domain of a column may take in this step."""
+
+    codes: IntArray  # N
+    most: IntArray  # by code
+
+    @property
+    def is_by_machine(self) -> bool:
+        counted = np.bincount(self.codes[self.codes != ABSENT], minlength=1)
+        return int(counted.max(initial=0)) <= 1
+
+
+def place_entangled(work: Work, members: list[Member]) -> None:
+    """Classes in order, again and again while any finds a place: some wait for others to stand somewhere."""
+    moved = True
+    while moved:
+        moved = False
+        for member in members:
+            while member.left and _step(work, member):
+                moved = True
+
+
+def _step(work: Work, member: Member) -> int:
+    """One step of one class; returns how many were placed."""
+    question = work.index.question(member.pod_class)
+    own = {id(counter) for counter in work.index.counters_with(member.pod_class)}
+    limits = [_closing(work, column) for column in dict.fromkeys(question.closes(lambda counter: id(counter) in own))]
+    count = max(1, member.left // 8) if looks_for_pods(member.pod_class.shape) else member.left
+    rule = question.spreads
+    spreads = [] if rule is None else [(position, pair) for position, pair in enumerate(rule.constraints) if id(pair[1]) in own]
+    leading = _leading(work, limits, [pair for _, pair in spreads])
+    if rule is None or leading is None:
+        limits += [_slack(work, counter, rule.most_in(position)) for position, (_, counter) in spreads if rule is not None]
+        return _choose(work, member, question.fits() & work.is_open, limits, count)
+    mask = question.fits(rule) & work.is_open
+    for position, (_, counter) in enumerate(rule.constraints):
+        codes = _codes(work, counter.column)
+        mask &= codes != ABSENT
+        if counter is not leading[1]:
+            mask &= counter.sums[codes] <= rule.most_in(position)
+    limits += [_slack(work, counter, rule.most_in(position)) for position, (_, counter) in spreads if counter is not leading[1]]
+    capacity = _capacity(work, member, mask, limits, leading[1].column)
+    return _choose(work, member, mask, [*limits, Limit(_codes(work, leading[1].column), _raised(*leading, capacity, count))], count)
+
+
+def _codes(work: Work, column: Column) -> IntArray:
+    return column.codes[: len(work.index.table)].astype(np.int64)
+
+
+def _closing(work: Work, column: Column) -> Limit:
+    """One into each domain; machines without the label are not held to it."""
+    most = np.ones(work.index.table.domain_count(column), np.int64)
+    most[ABSENT] = _WITHOUT_END
+    return Limit(_codes(work, column), most)
+
+
+def _slack(work: Work, counter: DomainCounter, most: int) -> Limit:
+    """What each domain may take while the emptiest stays as it is."""
+    return Limit(_codes(work, counter.column), np.maximum(most - counter.sums + 1, 0))
+
+
+def _leading(work: Work, limits: list[Limit], spreads: list[tuple[Constraint, DomainCounter]]) -> tuple[Constraint, DomainCounter] | None:
+    """The one spread that may rise level by level: all other limits must be by machine."""
+    if any(not limit.is_by_machine for limit in limits):
+        return None
+    wide = [pair for pair in spreads if not _closing(work, pair[1].column).is_by_machine]
+    if len(wide) == 1:
+        return wide[0]
+    return spreads[0] if not wide and len(spreads) == 1 else None
+
+
+def _by_machine(limits: list[Limit], room: IntArray) -> IntArray:
+    for limit in limits:
+        if limit.is_by_machine:
+            room = np.minimum(room, limit.most[limit.codes])
+    return room
+
+
+def _capacity(work: Work, member: Member, mask: Mask, limits: list[Limit], column: Column) -> IntArray:
+    """How many more pods each domain has room for."""
+    room = _by_machine(limits, _room(work, member, mask))
+    codes, size = _codes(work, column), work.index.table.domain_count(column)
+    return np.bincount(codes, weights=np.minimum(room, member.left), minlength=size).astype(np.int64)
+
+
+def _room(work: Work, member: Member, mask: Mask) -> IntArray:
+    room = np.zeros(len(mask), np.int64)
+    inside = np.flatnonzero(mask)
+    room[inside] = work.fleet.room_on(member.pod_class, inside)
+    return room
+
+
+def _raised(constraint: Constraint, counter: DomainCounter, capacity: IntArray, count: int) -> IntArray:
+    """How many pods each domain gets when the lowest are raised first."""
+    size = len(capacity)
+    counts, is_counted = counter.sums[:size], counter.present[:size] > 0
+    most = np.where(is_counted, 0, _WITHOUT_END)  # pods in domains that do not count are held to nothing
+    within = np.flatnonzero(is_counted)
+    here, highest = counts[within], counts[within] + capacity[within]
+    fewest = int(highest.min()) if len(within) and len(within) >= constraint.minimum_domains else 0
+    highest = np.minimum(highest, fewest + constraint.stated.max_skew)
+    low, high = 0, int(highest.max(initial=0))
+    while low < high:  # the highest level that `count` pods can reach
+        level = (low + high + 1) // 2
+        if int(np.maximum(np.minimum(highest, level) - here, 0).sum()) <= count:
+            low = level
+        else:
+            high = level - 1
+    gets = np.maximum(np.minimum(highest, low) - here, 0)
+    rest = np.flatnonzero((highest > low) & (here <= low))[: max(0, count - int(gets.sum()))]
+    gets[rest] += 1
+    most[within] = gets
+    return most
+
+
+# --------------------------------------------------------------------------------------------------------------------- which machines
+
+
+def _choose(work: Work, member: Member, mask: Mask, limits: list[Limit], count: int) -> int:
+    """The cheapest machines within the limits."""
+    room = _by_machine(limits, _room(work, member, mask))
+    numbers = np.flatnonzero(room > 0)
+    if not len(numbers):
+        return 0
+    ground = work.ground_for([member])
+    wide = [limit for limit in limits if not limit.is_by_machine]
+    if not wide:
+        return _put(work, member, numbers, room, count, ground)
+    cells, cell_of = np.unique(np.array([limit.codes[numbers] for limit in wide]), axis=1, return_inverse=True)
+    cost = _first_cost(work, member, numbers, ground)
+    cheapest = np.full(cells.shape[1], np.inf)
+    np.minimum.at(cheapest, np.asarray(cell_of).reshape(-1), cost)
+    placed = 0
+    for cell in np.argsort(cheapest, kind="stable").tolist():
+        allowed = min([count - placed, *(int(limit.most[code]) for limit, code in zip(wide, cells[:, cell], strict=True))])
+        taken = _put(work, member, numbers[np.asarray(cell_of).reshape(-1) == cell], room, allowed, ground) if allowed > 0 else 0
+        for limit, code in zip(wide, cells[:, cell], strict=True):
+            limit.most[code] -= taken
+        placed += taken
+    return placed
+
+
+def _put(work: Work, member: Member, numbers: IntArray, room: IntArray, count: int, ground: Ground) -> int:
+    load, share = work.fleet.load(numbers), work.fleet.share(member.needs, numbers)
+    counts = fill(_first_cost(work, member, numbers, ground), ground.slope(share), room[numbers], count, rank=-load)
+    return work.put(member, numbers, counts)
+
+
+def _first_cost(work: Work, member: Member, numbers: IntArray, ground: Ground) -> FloatArray:
+    load, share = work.fleet.load(numbers), work.fleet.share(member.needs, numbers)
+    dislike = work.fleet.dislike(member.pod_class, work.settings)[numbers]
+    cost: FloatArray = ground.first(share, load, numbers) + dislike + preference_cost(work.index, member.pod_class, numbers, work.settings)
+    return cost
