@@ -112,3 +112,10 @@ def test_a_token_minted_for_each_machine_needs_no_file_and_is_asked_about(
     assert what(found, "user data", "ok") == ["launch: 30 bytes when filled in, before a pool's labels and taints"]
     [unknown] = what(found, "join tokens", "warning")
     assert unknown.startswith("whether they may be minted is unknown")
+
+
+def test_subnets_are_looked_for_in_every_location_that_the_pools_buy_in(fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = findings(fake, tmp_path, capsys, networks=["kube"], subnets={"kube": "10.1.0.0/22"})
+    assert what(found, "subnet", "ok") == [f"launch: 10.1.0.0/22 for {location} found" for location in ("fsn1", "hel1", "nbg1")]
+    _, found = findings(fake, tmp_path, capsys, networks=["kube"], subnets={"kube": "10.2.0.0/24"})
+    assert len(what(found, "subnet", "failed")) == 3

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from growth.sim.hetzner.assortment import IPV4_PER_HOUR, KINDS
 from growth.sim.hetzner.embedded import TOKEN
 from growth.sim.hetzner.project import Trouble
 from tests.e2e.controlplane.cluster import ControlPlane
@@ -15,7 +16,8 @@ from tests.e2e.manifests import deployment
 from tests.e2e.running import node_pool, refused_calls, wait_for_running
 from tests.fakes.hetzner.openapi import described
 
-PODS = 300
+PODS = 300  # each fills a CX33
+CHEAPEST = next(kind for kind in KINDS if kind.name == "cx33").price_in("fsn1") + IPV4_PER_HOUR  # the same everywhere
 TROUBLE = Trouble(lost_after_effect=0.03, server_error=0.02, locked=0.02, creation_fails=0.02, never_boots=0.05)
 
 
@@ -31,7 +33,8 @@ def test_300_machines_are_bought_and_given_back_under_faults(cluster: ControlPla
         seconds = wait_for_running(cluster, PODS, 700)
         project.trouble = Trouble()
         cluster.wait_until(lambda: len(project.meter.running()) == PODS, "the machines that never booted are given back", 300)
-        price, [pool] = project.meter.price_per_hour(), cluster.objects("nodepools")
+        [pool] = cluster.objects("nodepools")
+        price, planned = project.meter.price_per_hour(), float(pool["status"]["pricePerHour"])
         assert project.meter.duplicates() == []
         requests_bought = len(fake.api.log)
         project.trouble = TROUBLE
@@ -44,7 +47,9 @@ def test_300_machines_are_bought_and_given_back_under_faults(cluster: ControlPla
     assert growth.log_path.read_text().count(TOKEN[:8]) == 0
     with capsys.disabled():
         print(f"\n{PODS} pods ran after {seconds:.0f} s, {len(project.meter.bills)} servers bought, {requests_bought} requests; all gone {gone:.0f} s later")
-    assert price == pytest.approx(float(pool["status"]["pricePerHour"]), rel=0.02)
+        print(f"{price:.4f} EUR an hour by the meter, {planned:.4f} by the pool's status, {CHEAPEST * PODS:.4f} the cheapest that was for sale")
+    assert price == pytest.approx(planned, rel=0.02)
+    assert price == pytest.approx(CHEAPEST * PODS, rel=0.02)
     assert project.meter.running() == []
     assert project.meter.duplicates() == []
     assert violations == []

@@ -5,7 +5,7 @@
 | token | its file cannot be read, or Hetzner does not accept it |
 | limit | little is left of the project's limit of requests (a warning) |
 | catalogue | Hetzner does not say what it sells |
-| image, network, firewall, SSH key | a name in the settings means nothing in this project |
+| image, network, subnet, firewall, SSH key | a name in the settings means nothing in this project |
 | user data | a file is missing, a placeholder means nothing, or it is too large when filled in |
 | join tokens | they are to be minted, and the right is missing |
 | pools | a pool can buy nothing; each with its price at min and at max |
@@ -75,15 +75,23 @@ class HetznerCheck:
         for architecture in self._architectures(name):
             yield await self._found("image", f"{name}: an image for {architecture}", self._image(launch, architecture))
         yield await self._found("network", f"{name}: {len(launch.networks)} networks", directory.networks(launch.networks))
+        for network, ip_range in launch.subnets.items():
+            for location in self._locations(name):
+                yield await self._found("subnet", f"{name}: {ip_range} for {location}", directory.subnet(network, ip_range, location))
         yield await self._found("firewall", f"{name}: {len(launch.firewalls)} firewalls", directory.firewalls(launch.firewalls))
         yield await self._found("SSH key", f"{name}: {len(launch.ssh_keys)} SSH keys", directory.ssh_keys(launch.ssh_keys))
         yield self._user_data(name, launch)
 
     def _architectures(self, profile: str) -> list[str]:
-        """Those that the pools with this profile buy; all, where no pool is known."""
+        return sorted({offering.architecture for offering in self._bought(profile)})
+
+    def _locations(self, profile: str) -> list[str]:
+        return sorted({offering.location for offering in self._bought(profile)})
+
+    def _bought(self, profile: str) -> Iterable[Offering]:
+        """What the pools with this profile buy; all, where no pool is known."""
         pools = [pool for pool in self._pools if (pool.spec.provider_settings or "launch") == profile]
-        offerings: Iterable[Offering] = (each for pool in pools for each in offerings_of(pool, self._offerings)) if pools else self._offerings
-        return sorted({offering.architecture for offering in offerings})
+        return (each for pool in pools for each in offerings_of(pool, self._offerings)) if pools else self._offerings
 
     async def _image(self, launch: Launch, architecture: str) -> str:
         image = await self._provider.directory.image(launch, architecture)

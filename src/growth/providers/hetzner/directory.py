@@ -13,13 +13,14 @@ from growth.providers.hetzner.errors import Unusable
 from growth.providers.hetzner.line import Line, Query
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import Launch
-from growth.providers.hetzner.wire import Firewalls, Image, Images, Named, Networks, SshKeys
+from growth.providers.hetzner.wire import Firewalls, Image, Images, Locations, Named, Network, Networks, SshKeys
 from growth.runtime import Runtime
 
 KEPT_SECONDS: Final = 600.0
 _PAGE: Final = 50
 
 Found = TypeVar("Found")
+AnyNamed = TypeVar("AnyNamed", Named, Network)
 
 
 class Directory:
@@ -37,6 +38,15 @@ class Directory:
 
     async def networks(self, names: tuple[str, ...]) -> list[int]:
         return [(await self._remembered("network", name, partial(self._network, name))).id for name in names]
+
+    async def subnet(self, name: str, ip_range: str, location: str) -> int:
+        """The id of the network that has this subnet, in the location's zone."""
+        network = await self._remembered("network", name, partial(self._network, name))
+        zones = await self._remembered("zones", "all", self._zones)
+        here = [subnet.ip_range for subnet in network.subnets if subnet.network_zone == zones.get(location)]
+        if ip_range not in here:
+            raise Unusable(f"network {name} has no subnet {ip_range} for {location} (there is: {', '.join(here) or 'none'})")
+        return network.id
 
     async def firewalls(self, names: tuple[str, ...]) -> list[int]:
         return [(await self._remembered("firewall", name, partial(self._firewall, name))).id for name in names]
@@ -70,7 +80,11 @@ class Directory:
             raise Unusable(f"there is {what} for {architecture}")
         return max(found, key=lambda image: (image.created, image.id))
 
-    async def _network(self, name: str) -> Named:
+    async def _zones(self) -> dict[str, str]:
+        """The network zone of each location."""
+        return {each.name: each.network_zone for each in (await self._line.get("/locations", Locations, Rank.LOOK, {"per_page": _PAGE})).locations}
+
+    async def _network(self, name: str) -> Network:
         return _one("network", name, (await self._line.get("/networks", Networks, Rank.LOOK, _query(name))).networks)
 
     async def _firewall(self, name: str) -> Named:
@@ -85,7 +99,7 @@ def _query(name: str) -> Query:
     return {"per_page": _PAGE} if name.isdecimal() else {"name": name, "per_page": _PAGE}
 
 
-def _one(kind: str, name: str, found: tuple[Named, ...]) -> Named:
+def _one(kind: str, name: str, found: tuple[AnyNamed, ...]) -> AnyNamed:
     for each in found:
         if name in (each.name, str(each.id)):
             return each

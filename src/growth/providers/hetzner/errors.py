@@ -39,6 +39,7 @@ _ADVICE: Final = {
     "forbidden": "the token may not do this: it must have read and write rights",
     "token_readonly": "the token may only read: make one with read and write rights",
     "resource_limit_exceeded": "the project's limit is reached: ask Hetzner to raise it, or lower the pools' max",
+    "no_subnet_available": "the subnet has no address left: add one to the network, and name it under subnets",
     "protected": "delete protection is on: take it off if the server may go",
 }
 

@@ -70,7 +70,7 @@ class Line:
     async def get(self, path: str, into: type[Result], rank: Rank, query: Query | None = None) -> Result:
         return await self._request("GET", path, into, rank, params=query or {})
 
-    async def post(self, path: str, body: Mapping[str, Any], into: type[Result], rank: Rank) -> Result:
+    async def post(self, path: str, body: Mapping[str, Any] | None, into: type[Result], rank: Rank) -> Result:
         return await self._request("POST", path, into, rank, json=body)
 
     async def delete(self, path: str, into: type[Result], rank: Rank) -> Result:

@@ -24,11 +24,12 @@ from growth.providers.hetzner.errors import NAME_TAKEN, NO_CAPACITY, NOT_FOUND, 
 from growth.providers.hetzner.following import Following
 from growth.providers.hetzner.groups import Groups
 from growth.providers.hetzner.labels import label_value
-from growth.providers.hetzner.launching import Body, Preparing, labels_of
+from growth.providers.hetzner.launching import Prepared, Preparing, labels_of
 from growth.providers.hetzner.line import Line
 from growth.providers.hetzner.listing import Listing
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import HetznerSettings
+from growth.providers.hetzner.subnets import Attachment, Subnets
 from growth.providers.hetzner.wire import CreatedServer, OneAction, Server, Servers
 from growth.providers.redaction import redacted
 from growth.runtime import Runtime
@@ -65,7 +66,8 @@ class HetznerProvider:
         self._runtime = runtime
         self._groups = Groups(self.line, runtime)
         self._following = Following(self.line, runtime)
-        self._preparing = Preparing(settings, self.catalogue, self.directory, self._groups)
+        self._subnets = Subnets(self.line, self.directory, self._following, runtime)
+        self._preparing = Preparing(settings, self.catalogue, self.directory, self._groups, self._subnets)
         self._seen: dict[int, tuple[float, Server]] = {}  # read by id a moment ago
         self._clusters: dict[str, str] = {}  # the ids behind label values that had to be shortened
         self._cluster = ""
@@ -102,24 +104,26 @@ class HetznerProvider:
             return Refused(self._stop.reason)
         began = self._runtime.monotonic()
         try:
-            body = await self._preparing.request_for(order)
+            prepared = await self._preparing.request_for(order)
         except Unusable as error:
             self.directory.forget()
             return Refused(redacted(str(error)))
         except CallError as error:
             return self._noted(error, outcome_before(error))
         is_stale = self._runtime.monotonic() - began > PREPARED_SECONDS
-        outcome = TryLater("Hetzner answers slowly; the next attempt knows what this one asked") if is_stale else await self._order(order, body)
+        outcome = TryLater("Hetzner answers slowly; the next attempt knows what this one asked") if is_stale else await self._order(order, prepared)
+        if isinstance(outcome, Accepted) and prepared.attachments:
+            outcome = await self._brought_in(outcome, prepared.attachments)
         if isinstance(outcome, Accepted | Unknown):
             self._groups.settled(order.name)
         else:
             self._groups.give_back(order.name)
         return outcome
 
-    async def _order(self, order: Order, body: Body) -> Outcome:
+    async def _order(self, order: Order, prepared: Prepared) -> Outcome:
         with self.listing.writing():
             try:
-                made = await self.line.post("/servers", body, CreatedServer, Rank.CREATE)
+                made = await self.line.post("/servers", prepared.body, CreatedServer, Rank.CREATE)
             except Answered as error:
                 if error.code == NAME_TAKEN:
                     return await self._adopt(order)
@@ -146,6 +150,14 @@ class HetznerProvider:
         self.listing.deleted(made.server.id)
         reason = redacted(f"{action.error.code}: {action.error.message}")
         return NoCapacity(reason) if action.error.code in NO_CAPACITY else TryLater(reason, _SOON_SECONDS)
+
+    async def _brought_in(self, made: Accepted, attachments: tuple[Attachment, ...]) -> Outcome:
+        """A server that cannot come into its subnet is of no use; one that is adopted may be there already."""
+        why_not = await self._subnets.bring_in(int(made.machine_id), attachments)
+        if not why_not:
+            return made
+        given_back = await self._delete(int(made.machine_id))
+        return Refused(why_not) if isinstance(given_back, Accepted) else made
 
     async def _adopt(self, order: Order) -> Outcome:
         """The name is taken: by an earlier launch of the same request, or by a stranger."""

@@ -14,6 +14,7 @@ LARGEST_USER_DATA_BYTES = 32 * 1024
 
 Named = Annotated[str, Meta(min_length=1, max_length=128)]
 LabelText = Annotated[str, Meta(max_length=63, pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$")]
+AddressRange = Annotated[str, Meta(max_length=43, pattern=r"^[0-9a-fA-F.:]+/[0-9]{1,3}$")]
 Endpoint = Annotated[str, Meta(pattern=r"^(https://[^\s]+|http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?(/[^\s]*)?)$")]
 
 
@@ -27,6 +28,10 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         str, Meta(max_length=500, description="Instead of a name: the newest snapshot with these labels and the right architecture, e.g. role=worker.")
     ] = ""
     networks: Annotated[tuple[Named, ...], Meta(max_length=3, description="Private networks to join, by name or id.")] = ()
+    subnets: Annotated[
+        dict[Named, AddressRange],
+        Meta(max_length=3, description="For a network of `networks`: the range of the subnet to take the address from, e.g. kube: 10.0.1.0/24."),
+    ] = {}
     firewalls: Annotated[tuple[Named, ...], Meta(max_length=5, description="Firewalls to apply, by name or id.")] = ()
     ssh_keys: Annotated[tuple[Named, ...], Meta(max_length=100, description="SSH keys to install, by name or id.")] = ()
     spread: Annotated[bool, Meta(description="Put servers into spread placement groups, made on demand, ten in each: no two of a group share a host.")] = False
@@ -41,6 +46,11 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Meta(max_length=50, description="Values of your own for the template: `growth.values.NAME`. Nothing secret."),
     ] = {}
     labels: Annotated[dict[Named, LabelText], Meta(max_length=20, description="Labels for the servers at Hetzner, beside growth's own.")] = {}
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.subnets if name not in self.networks]
+        if unknown:
+            raise ValueError(f"subnets names {', '.join(unknown)}, which is not among networks")
 
 
 class Reserved(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

@@ -86,6 +86,10 @@ class Protection(Struct, frozen=True):
     delete: bool = False
 
 
+class PrivateNet(Struct, frozen=True):
+    network: int
+
+
 class Server(Struct, frozen=True):
     id: int
     name: str
@@ -95,6 +99,7 @@ class Server(Struct, frozen=True):
     location: Named
     labels: dict[str, str] = {}
     protection: Protection = Protection()
+    private_net: tuple[PrivateNet, ...] = ()
 
 
 class OneServer(Struct, frozen=True):
@@ -149,8 +154,19 @@ class Images(Struct, frozen=True):
     meta: Meta
 
 
+class Subnet(Struct, frozen=True):
+    network_zone: str
+    ip_range: str = ""
+
+
+class Network(Struct, frozen=True):
+    id: int
+    name: str
+    subnets: tuple[Subnet, ...] = ()
+
+
 class Networks(Struct, frozen=True):
-    networks: tuple[Named, ...]
+    networks: tuple[Network, ...]
     meta: Meta
 
 
@@ -180,6 +196,12 @@ class OnePlacementGroup(Struct, frozen=True):
     placement_group: PlacementGroup
 
 
+class Location(Struct, frozen=True):
+    id: int
+    name: str
+    network_zone: str
+
+
 class Locations(Struct, frozen=True):
-    locations: tuple[Named, ...]
+    locations: tuple[Location, ...]
     meta: Meta

@@ -28,7 +28,9 @@ def server_json(server: FakeServer, project: Project) -> Json:
             "floating_ips": [],
             "firewalls": [{"id": each, "status": "applied"} for each in server.firewalls],
         },
-        "private_net": [{"network": each, "ip": f"10.0.{octets}", "alias_ips": [], "mac_address": "86:00:ff:2a:7d:e1"} for each in server.networks],
+        "private_net": [
+            {"network": network, "ip": address, "alias_ips": [], "mac_address": "86:00:ff:2a:7d:e1"} for network, address in server.addresses.items()
+        ],
         "server_type": kind_json(server.kind, project.in_stock(server.kind)),
         "location": location,
         "datacenter": {
@@ -77,23 +79,6 @@ def group_json(group: Group, project: Project) -> Json:
         "labels": dict(group.labels),
         "created": instant(group.created_at),
         "servers": project.members(group.id),
-    }
-
-
-def network_json(network_id: int, name: str) -> Json:
-    subnet = {"type": "cloud", "ip_range": "10.0.0.0/16", "network_zone": "eu-central", "gateway": "10.0.0.1", "vswitch_id": None}
-    return {
-        "id": network_id,
-        "name": name,
-        "ip_range": "10.0.0.0/8",
-        "subnets": [subnet],
-        "routes": [],
-        "servers": [],
-        "load_balancers": [],
-        "protection": {"delete": False},
-        "labels": {},
-        "created": "2026-01-01T00:00:00+00:00",
-        "expose_routes_to_vswitch": False,
     }
 
 

@@ -13,10 +13,11 @@ from wsgiref.handlers import format_date_time
 
 from msgspec import Struct
 
-from growth.sim.hetzner.answers import action_json, firewall_json, group_json, network_json, server_json, ssh_key_json
+from growth.sim.hetzner.answers import action_json, firewall_json, group_json, server_json, ssh_key_json
 from growth.sim.hetzner.assortment import KINDS, PLACES, Json, image_json, kind_json, location_json, pricing_json
-from growth.sim.hetzner.ordering import ordered_server
-from growth.sim.hetzner.project import Project, Refusal
+from growth.sim.hetzner.networks import network_json
+from growth.sim.hetzner.ordering import check_reachable, ordered_server
+from growth.sim.hetzner.project import FakeServer, Project, Refusal
 from growth.sim.hetzner.selecting import SelectorError, matches
 
 LIMIT: Final = 3600
@@ -101,6 +102,8 @@ class FakeApi:
                 return found(request)
         elif len(parts) == 2 and parts[0] == "servers" and request.method in ("GET", "DELETE"):
             return self._one_server(request.method, parts[1])
+        elif len(parts) == 4 and (parts[0], parts[2], request.method) == ("servers", "actions", "POST"):
+            return self._act_on_server(self._server(parts[1]), parts[3], request.body)
         raise Refusal(404, "not_found", f"{request.method} {request.path} is not part of this fake")
 
     def _collections(self) -> Mapping[tuple[str, str], Callable[[Request], tuple[Json, int]]]:
@@ -113,7 +116,7 @@ class FakeApi:
             ("GET", "server_types"): lambda request: _page("server_types", (kind_json(kind, project.in_stock(kind)) for kind in KINDS), request.query),
             ("GET", "locations"): lambda request: _page("locations", map(location_json, PLACES), request.query),
             ("GET", "images"): lambda request: _page("images", map(image_json, project.images), request.query),
-            ("GET", "networks"): lambda request: _page("networks", (network_json(*each) for each in project.networks.items()), request.query),
+            ("GET", "networks"): self._networks,
             ("GET", "firewalls"): lambda request: _page("firewalls", (firewall_json(*each) for each in project.firewalls.items()), request.query),
             ("GET", "ssh_keys"): lambda request: _page("ssh_keys", (ssh_key_json(*each) for each in project.ssh_keys.items()), request.query),
             ("GET", "placement_groups"): self._groups,
@@ -135,21 +138,39 @@ class FakeApi:
 
     def _create_server(self, request: Request) -> tuple[Json, int]:
         server = ordered_server(_decoded(request.body), self.project)
-        making, starting = self.project.create(server)
+        making, *starting = self.project.create(server)
         return {
             "server": server_json(server, self.project),
             "action": action_json(making),
-            "next_actions": [action_json(starting)],
+            "next_actions": [action_json(each) for each in starting],
             "root_password": None if server.image.type == "snapshot" else "YItygq1v3GYjjMomLaKc",
         }, 201
 
     def _one_server(self, method: str, text: str) -> tuple[Json, int]:
-        server = self.project.servers.get(int(text)) if text.isdecimal() else None
-        if server is None:
-            raise Refusal(404, "not_found", f"server with ID '{text}' not found")
+        server = self._server(text)
         if method == "DELETE":
             return {"action": action_json(self.project.delete(server))}, 200
         return {"server": server_json(server, self.project)}, 200
+
+    def _server(self, text: str) -> FakeServer:
+        server = self.project.servers.get(int(text)) if text.isdecimal() else None
+        if server is None:
+            raise Refusal(404, "not_found", f"server with ID '{text}' not found")
+        return server
+
+    def _act_on_server(self, server: FakeServer, what: str, body: bytes) -> tuple[Json, int]:
+        if what == "poweron":
+            check_reachable(server)
+            return {"action": action_json(self.project.power_on(server))}, 201
+        if what == "attach_to_network":
+            wanted = _decoded(body)
+            return {"action": action_json(self.project.attach(server, int(wanted["network"]), str(wanted.get("ip_range", ""))))}, 201
+        raise Refusal(404, "not_found", f"{what} is not part of this fake")
+
+    def _networks(self, request: Request) -> tuple[Json, int]:
+        servers = self.project.servers.values()
+        shown = (network_json(each, (server.id for server in servers if each.id in server.addresses)) for each in self.project.networks.values())
+        return _page("networks", shown, request.query)
 
     def _actions(self, request: Request) -> tuple[Json, int]:
         if not request.query.get("id"):

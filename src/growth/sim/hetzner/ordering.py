@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, Final
 
 from growth.sim.hetzner.assortment import PLACES, Image, Json, Kind
@@ -28,16 +28,25 @@ def ordered_server(body: Json, project: Project) -> FakeServer:
         created_at=project.now(),
         image=_image(body["image"], kind, project),
         user_data=body.get("user_data") or "",
-        networks=_known("networks", body.get("networks") or (), project.networks),
+        addresses={each: project.free_address(each, body["location"]) for each in _known("networks", body.get("networks") or (), project.networks)},
         firewalls=_known("firewalls", (each["firewall"] for each in body.get("firewalls") or ()), project.firewalls),
         group=body.get("placement_group"),
         ipv4=public["enable_ipv4"],
         ipv6=public["enable_ipv6"],
+        starts_by_itself=body.get("start_after_create", True),
     )
     _known("ssh_keys", (int(each) for each in body.get("ssh_keys") or ()), project.ssh_keys)
     if server.group is not None and server.group not in project.groups:
         raise Refusal(404, "not_found", "placement group not found")
+    if server.starts_by_itself:
+        check_reachable(server)
     return server
+
+
+def check_reachable(server: FakeServer) -> None:
+    """A server without any address cannot be started."""
+    if not (server.ipv4 or server.ipv6 or server.addresses):
+        raise Refusal(422, "invalid_input", "a server needs a public address or a network to be started", {"fields": [{"name": "public_net", "messages": []}]})
 
 
 def _check_fields(body: Json) -> None:
@@ -74,7 +83,7 @@ def _image(wanted: str, kind: Kind, project: Project) -> Image:
     raise Refusal(404, "not_found", f"image {wanted} not found")
 
 
-def _known(what: str, ids: Iterable[int], known: dict[int, str]) -> tuple[int, ...]:
+def _known(what: str, ids: Iterable[int], known: Container[int]) -> tuple[int, ...]:
     found = tuple(ids)
     missing = [each for each in found if each not in known]
     if missing:

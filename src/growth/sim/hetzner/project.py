@@ -6,7 +6,8 @@ does that with every request, and when `wake_at` says so.
 | after | a server is | unless |
 | --- | --- | --- |
 | create | initializing | |
-| `create_seconds` | starting | its creation fails: it is gone, and its action says why |
+| `create_seconds` | starting; off, if it does not start by itself | its creation fails: it is gone, and its action says why |
+| attach, poweron | in one more network; starting | it is locked: not made yet, or about to go |
 | `boot_seconds` | running; `on_boot` is told | it never boots: running, and nobody is told |
 | poweroff | off, and still billed | |
 | delete | deleting, no longer billed | it is protected or locked |
@@ -24,8 +25,9 @@ from typing import Final
 from msgspec import Struct
 
 from growth.model.offering import REQUEST_UID_LABEL
-from growth.sim.hetzner.assortment import IMAGES, IPV4_PER_HOUR, KINDS, Image, Json, Kind
+from growth.sim.hetzner.assortment import IMAGES, IPV4_PER_HOUR, KINDS, PLACES, Image, Json, Kind
 from growth.sim.hetzner.meter import Bill, Meter
+from growth.sim.hetzner.networks import Network, Subnet
 
 GROUP_PLACES: Final = 10
 
@@ -51,6 +53,7 @@ class Pace(Struct, frozen=True):
     create_seconds: tuple[float, float] = (3.0, 12.0)
     boot_seconds: tuple[float, float] = (8.0, 30.0)
     delete_seconds: tuple[float, float] = (1.0, 5.0)
+    attach_seconds: tuple[float, float] = (0.5, 3.0)
 
 
 class Refusal(Exception):  # noqa: N818  (says what it is)
@@ -71,12 +74,17 @@ class FakeServer(Struct):
     image: Image
     status: str = "initializing"
     user_data: str = ""
-    networks: tuple[int, ...] = ()
+    addresses: dict[int, str] = {}  # by network
     firewalls: tuple[int, ...] = ()
     group: int | None = None
     ipv4: bool = True
     ipv6: bool = True
     is_protected: bool = False
+    starts_by_itself: bool = True
+
+    @property
+    def networks(self) -> tuple[int, ...]:
+        return tuple(self.addresses)
 
 
 class FakeAction(Struct):
@@ -109,7 +117,7 @@ class Project:
         self.actions: dict[int, FakeAction] = {}
         self.groups: dict[int, Group] = {}
         self.images: list[Image] = list(IMAGES)
-        self.networks: dict[int, str] = {7001: "kube"}
+        self.networks = {7001: Network(7001, "kube", (Subnet("10.0.0.0/22"), Subnet("10.1.0.0/22"), Subnet("10.2.0.0/24", "us-east")))}
         self.firewalls: dict[int, str] = {38: "workers"}
         self.ssh_keys: dict[int, str] = {2323: "ops"}
         self.on_boot: Callable[[FakeServer], None] = lambda _server: None
@@ -136,16 +144,16 @@ class Project:
 
     # --------------------------------------------------------------------------------------------------------------- servers
 
-    def create(self, server: FakeServer) -> tuple[FakeAction, FakeAction]:
-        """Server and group are checked, the order stands; returns the actions of making and starting it."""
+    def create(self, server: FakeServer) -> list[FakeAction]:
+        """Server and group are checked, the order stands; returns the actions of making it, and of starting it where it starts by itself."""
         self._check_room(server)
         server.id = next(self._ids)
         self.servers[server.id] = server
         price = server.kind.price_in(server.location) + (IPV4_PER_HOUR if server.ipv4 else 0.0)
         self.meter.begin(Bill(server.id, server.name, server.labels.get(REQUEST_UID_LABEL, ""), price, self.now()))
-        making, starting = self._action("create_server", server), self._action("start_server", server)
-        self._after(self.pace.create_seconds, lambda: self._made(server, making, starting))
-        return making, starting
+        actions = [self._action(command, server) for command in ("create_server", "start_server")[: 1 + server.starts_by_itself]]
+        self._after(self.pace.create_seconds, lambda: self._made(server, *actions))
+        return actions
 
     def _check_room(self, server: FakeServer) -> None:
         if any(other.name == server.name for other in self.servers.values()):
@@ -160,17 +168,62 @@ class Project:
         if server.group is not None and len(self.members(server.group)) >= GROUP_PLACES:
             raise Refusal(503, "placement_error", "the placement group is full")
 
-    def _made(self, server: FakeServer, making: FakeAction, starting: FakeAction) -> None:
+    def _made(self, server: FakeServer, making: FakeAction, *starting: FakeAction) -> None:
         making.finished_at = self.now()
         if server.id not in self.servers or server.status != "initializing":
-            starting.finished_at, starting.error = self.now(), ("action_failed", "the server is gone")
+            self._fail(("action_failed", "the server is gone"), *starting)
         elif self.happens(self.trouble.creation_fails):
-            making.error = starting.error = ("resource_unavailable", "no host available")
-            starting.finished_at = self.now()
+            self._fail(("resource_unavailable", "no host available"), making, *starting)
             self._remove(server)
         else:
-            server.status = "starting"
-            self._after(self.pace.boot_seconds, lambda: self._started(server, starting))
+            server.status = "off"
+            for action in starting:
+                self._start(server, action)
+
+    def _fail(self, error: tuple[str, str], *actions: FakeAction) -> None:
+        for action in actions:
+            action.finished_at, action.error = self.now(), error
+
+    def _start(self, server: FakeServer, starting: FakeAction) -> None:
+        server.status = "starting"
+        self._after(self.pace.boot_seconds, lambda: self._started(server, starting))
+
+    def power_on(self, server: FakeServer) -> FakeAction:
+        self._check_unlocked(server)
+        action = self._action("start_server", server)
+        if server.status == "off":
+            self._start(server, action)
+        else:
+            action.finished_at = self.now()
+        return action
+
+    def attach(self, server: FakeServer, network: int, ip_range: str) -> FakeAction:
+        """An address in the network, in the subnet of that range where one is named."""
+        self._check_unlocked(server)
+        if network not in self.networks:
+            raise Refusal(404, "not_found", f"network with ID '{network}' not found")
+        if network in server.addresses:
+            raise Refusal(422, "server_already_attached", "server is already attached to network")
+        server.addresses = {**server.addresses, network: self.free_address(network, server.location, ip_range)}
+        action = self._action("attach_to_network", server)
+        self._after(self.pace.attach_seconds, lambda: self._finish(action))
+        return action
+
+    def _finish(self, action: FakeAction) -> None:
+        action.finished_at = self.now()
+
+    @staticmethod
+    def _check_unlocked(server: FakeServer) -> None:
+        if server.status in ("initializing", "deleting"):
+            raise Refusal(423, "locked", "server is locked")
+
+    def free_address(self, network: int, location: str, ip_range: str = "") -> str:
+        zone = next(place.network_zone for place in PLACES if place.name == location)
+        taken = (server.addresses[network] for server in self.servers.values() if network in server.addresses)
+        address = self.networks[network].free_address(zone, ip_range, taken)
+        if address is None:
+            raise Refusal(422, "no_subnet_available", "no subnet or IP available")
+        return address
 
     def _started(self, server: FakeServer, starting: FakeAction) -> None:
         starting.finished_at = self.now()
