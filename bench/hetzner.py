@@ -2,7 +2,7 @@
 
 | case | what |
 | --- | --- |
-| bought | machines bought and given back while answers are lost, orders fail, machines never boot, lists lie and stock runs out |
+| bought | machines bought and given back while answers are lost, orders fail, machines never boot, lists lie, stock runs out and the limit of requests too |
 | rest | a thousand machines, one virtual hour, nothing happens |
 | storm | every request refused (429) for ten minutes in the middle of buying |
 
@@ -41,6 +41,7 @@ TROUBLE = Trouble(
 )
 AT_REST = 1000
 STORM_SECONDS = 600.0
+LIMITED_SECONDS = 120.0
 
 
 def run(chosen: argparse.Namespace) -> Report:
@@ -76,6 +77,8 @@ async def buy(cluster: Cluster, cloud: HetznerCloud, machines: int) -> dict[str,
     project.trouble = TROUBLE
     GrowthProcess(cluster, Installation(), provider_for=cloud.provider_for()).start()
     cluster.create(node_pool("default", "CX33"), deployment("web", machines, cpu="3", memory="2Gi"))
+    await _until(cluster, lambda: len(project.servers) >= machines // 3, 7200)
+    project.trouble = replace(TROUBLE, refused_until=clock.now() + LIMITED_SECONDS)
     await _until(cluster, lambda: _running(cluster) == machines, 7200)
     ran_after = clock.monotonic()
     project.trouble = Trouble()

@@ -82,9 +82,9 @@ def test_names_that_mean_nothing_in_the_project_are_told(fake: FakeServing, tmp_
     assert failed == [
         "launch: an image for amd64: there is no image plan9 for amd64",
         "launch: an image for arm64: there is no image plan9 for arm64",
-        "launch: 1 networks: there is no network nowhere in this project",
-        "launch: 1 firewalls: there is no firewall none in this project",
-        "launch: 1 SSH keys: there is no SSH key nobody in this project",
+        "launch: 1 network: there is no network nowhere in this project",
+        "launch: 1 firewall: there is no firewall none in this project",
+        "launch: 1 SSH key: there is no SSH key nobody in this project",
     ]
 
 

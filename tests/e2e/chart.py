@@ -25,12 +25,12 @@ class Helm:
     """helm on our chart, knowing nothing of the person who tests: no plugins, no repositories, no kubeconfig of theirs."""
 
     def __init__(self, binary: Path, folder: Path) -> None:
-        self._binary = binary
+        self.binary = binary
         homes = {f"HELM_{what}_HOME": str(folder / what.lower()) for what in ("CACHE", "CONFIG", "DATA")}
-        self._environment = {**os.environ, **homes, "KUBECONFIG": str(folder / "none")}
+        self.environment = {**os.environ, **homes, "KUBECONFIG": str(folder / "none")}
 
     def __call__(self, *arguments: str) -> str:
-        done = subprocess.run([str(self._binary), *arguments], capture_output=True, text=True, timeout=60, check=False, env=self._environment)
+        done = subprocess.run([str(self.binary), *arguments], capture_output=True, text=True, timeout=60, check=False, env=self.environment)
         if done.returncode != 0:
             raise HelmError(done.stdout + done.stderr)
         return done.stdout

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from growth.sim.hetzner.assortment import IPV4_PER_HOUR, KINDS
 from growth.sim.hetzner.embedded import TOKEN
@@ -18,6 +19,7 @@ from tests.fakes.hetzner.openapi import described
 
 PODS = 300  # each fills a CX33
 STOCK = {("cx33", "fsn1"): 150, ("cx33", "nbg1"): 120}  # the rest comes from hel1, which is dearer
+LIMITED_SECONDS = 20.0  # every request refused, in the middle of buying
 TROUBLE = Trouble(lost_after_effect=0.03, server_error=0.02, locked=0.02, creation_fails=0.02, never_boots=0.05)
 
 
@@ -37,6 +39,8 @@ def test_300_machines_are_bought_and_given_back_under_faults(cluster: ControlPla
         project.stock = STOCK
         project.trouble = TROUBLE
         cluster.apply(node_pool("default", "CX33", "CX31"), deployment("web", PODS, cpu="3", memory="2Gi"))
+        cluster.wait_until(lambda: len(project.servers) >= PODS // 3, "a third is bought", 300)
+        project.trouble = replace(TROUBLE, refused_until=time.time() + LIMITED_SECONDS)
         seconds = wait_for_running(cluster, PODS, 700)
         project.trouble = Trouble()
         cluster.wait_until(lambda: len(project.meter.running()) == PODS, "the machines that never booted are given back", 300)
@@ -57,6 +61,9 @@ def test_300_machines_are_bought_and_given_back_under_faults(cluster: ControlPla
         print(f"{price:.4f} EUR an hour by the meter, {planned:.4f} by the pool's status, {cheapest():.4f} the cheapest that was for sale")
     assert price == pytest.approx(planned, rel=0.02)
     assert price == pytest.approx(cheapest(), rel=0.02)
+    refused = [one.at for one in fake.api.log if one.status == 429]
+    assert refused
+    assert max(refused) - min(refused) < 2, "after a 429 nothing is asked until its reset, but for what was on its way"
     assert project.meter.running() == []
     assert project.meter.duplicates() == []
     assert violations == []

@@ -74,12 +74,12 @@ class HetznerCheck:
         directory = self._provider.directory
         for architecture in self._architectures(name):
             yield await self._found("image", f"{name}: an image for {architecture}", self._image(launch, architecture))
-        yield await self._found("network", f"{name}: {len(launch.networks)} networks", directory.networks(launch.networks))
+        yield await self._found("network", f"{name}: {_counted(launch.networks, 'network')}", directory.networks(launch.networks))
         for network, ip_range in launch.subnets.items():
             for location in self._locations(name):
                 yield await self._found("subnet", f"{name}: {ip_range} for {location}", directory.subnet(network, ip_range, location))
-        yield await self._found("firewall", f"{name}: {len(launch.firewalls)} firewalls", directory.firewalls(launch.firewalls))
-        yield await self._found("SSH key", f"{name}: {len(launch.ssh_keys)} SSH keys", directory.ssh_keys(launch.ssh_keys))
+        yield await self._found("firewall", f"{name}: {_counted(launch.firewalls, 'firewall')}", directory.firewalls(launch.firewalls))
+        yield await self._found("SSH key", f"{name}: {_counted(launch.ssh_keys, 'SSH key')}", directory.ssh_keys(launch.ssh_keys))
         yield self._user_data(name, launch)
 
     def _architectures(self, profile: str) -> list[str]:
@@ -149,6 +149,10 @@ async def examine_join_tokens(client: Client) -> Finding:
         advice = "apply the role: `growth role --settings FILE | kubectl apply -f -`, or `helm upgrade`"
         return Finding("join tokens", "failed", f"these credentials may not: {', '.join(denied)}", advice)
     return Finding("join tokens", "ok", "one is minted for each machine, and these credentials may do it")
+
+
+def _counted(names: Sequence[str], what: str) -> str:
+    return f"{len(names)} {what}" + ("" if len(names) == 1 else "s")
 
 
 def _money(per_hour: float, currency: str) -> str:

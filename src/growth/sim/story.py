@@ -111,7 +111,7 @@ class Story:
             placed=view.bound,
             nodes=nodes,
             price_per_hour=price,
-            lower_bound=sum(bounds) if bounds and all(bounds) else None,
+            lower_bound=max(filter(None, bounds), default=None),  # one question each; pods that were asked about again must not count twice
             placed_after_seconds=None if placed_at is None else placed_at - began,
             nodes_left=len(cluster.objects("Node")),
             spent=self.timeline.shop.amount_due(),

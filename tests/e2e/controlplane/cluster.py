@@ -150,7 +150,7 @@ class ControlPlane:
     def kubectl(self, *arguments: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002 - as subprocess names it
         """Run kubectl as administrator, or with another kubeconfig, and return what it printed; KubectlError if it failed."""
         command = [
-            str(self._assets.binaries["kubectl"]),
+            str(self.kubectl_binary),
             f"--kubeconfig={kubeconfig or self.kubeconfig}",
             f"--cache-dir={self.folder / 'kubectl-cache'}",
             *arguments,
@@ -160,6 +160,10 @@ class ControlPlane:
         if done.returncode != 0:
             raise KubectlError(arguments, done.stderr)
         return done.stdout
+
+    @property
+    def kubectl_binary(self) -> Path:
+        return self._assets.binaries["kubectl"]
 
     def objects(self, kind: str, *arguments: str) -> list[dict[str, Any]]:
         """The objects of a kind as kubectl sees them now: `objects("pods", "--all-namespaces")`."""

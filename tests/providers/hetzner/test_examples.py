@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +75,44 @@ def test_the_settings_of_the_example_are_taken() -> None:
 def test_the_pool_of_the_example_is_taken() -> None:
     pool = Codec().decode("NodePool", json.dumps(yaml.safe_load((EXAMPLES / "pool.yaml").read_text())).encode()).noun
     assert isinstance(pool, NodePool)
+
+
+# ------------------------------------------------------------------------------------------------------------ the script of k3s
+
+STUBS = {
+    "curl": """#!/bin/sh
+for word; do last=$word; done
+case "$last" in
+  */instance-id) echo 42 ;;
+  */private-networks) cat "$STAGE/networks" ;;
+  *) echo 'echo "$INSTALL_K3S_EXEC $INSTALL_K3S_VERSION" > "$STAGE/installed"' ;;
+esac
+""",
+    "ip": '#!/bin/sh\necho . >> "$STAGE/looks"\n[ "$(wc -l < "$STAGE/looks")" -lt 3 ] || cat "$STAGE/addresses"\n',
+    "sleep": "#!/bin/sh\n",
+}
+IN_NETWORKS = "- ip: 10.0.0.3\n  alias_ips: []\n  interface_num: 1\n  network_id: 7001\n- ip: 10.9.0.3\n  alias_ips: []\n"
+ADDRESSES = "2: eth0    inet 203.0.113.7/32 scope global eth0\n3: enp7s0    inet 10.0.0.3/32 brd 10.0.0.3 scope global dynamic enp7s0\n"
+
+
+def joined(folder: Path, networks: str) -> tuple[Any, str]:
+    """What the script writes for k3s, and what it installs, on a machine whose network comes up late."""
+    for name, text in STUBS.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    (folder / "networks").write_text(networks)
+    (folder / "addresses").write_text(ADDRESSES)
+    script = files(filled_in("k3s.yaml", folder))["/usr/local/sbin/join"].replace("/etc/rancher", f"{folder}/rancher")
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "STAGE": str(folder)}
+    subprocess.run(["sh", "-c", script], env=environment, check=True, timeout=30)
+    return yaml.safe_load((folder / "rancher/k3s/config.yaml.d/machine.yaml").read_text()), (folder / "installed").read_text()
+
+
+def test_a_k3s_node_in_a_private_network_uses_its_address_there(tmp_path: Path) -> None:
+    machine, installed = joined(tmp_path, IN_NETWORKS)
+    assert machine == {"kubelet-arg": ["provider-id=hcloud://42"], "node-ip": "10.0.0.3", "flannel-iface": "enp7s0"}
+    assert installed == f"agent {VALUES['k3s_version']}\n"
+
+
+def test_a_k3s_node_without_a_private_network_leaves_that_to_k3s(tmp_path: Path) -> None:
+    assert joined(tmp_path, "[]\n")[0] == {"kubelet-arg": ["provider-id=hcloud://42"]}

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from growth.model.node import Taint
 from growth.providers.simulated import Server
 from growth.sim.hetzner import embedded
+from growth.sim.hetzner.api import Answer, Lost, Request
 from growth.sim.hetzner.embedded import as_seen_by_kubelet
 from growth.sim.hetzner.project import FakeServer
 from growth.sim.kinds import NODE
@@ -17,8 +18,26 @@ from growth.sim.objects import deployment, node_pool
 from tests.providers.hetzner.embedded import Town, in_town
 from tests.providers.hetzner.test_errors import refuse
 
-UNMET = [(412, "resource_unavailable"), (503, "placement_error"), (403, "resource_limit_exceeded"), (422, "invalid_input"), (403, "forbidden")]
-WAITING = [(409, "conflict"), (423, "locked"), (429, "rate_limit_exceeded"), (500, "server_error")]
+UNMET = [
+    (412, "resource_unavailable"),
+    (503, "placement_error"),
+    (403, "resource_limit_exceeded"),
+    (422, "invalid_input"),
+    (404, "not_found"),
+    (403, "forbidden"),
+    (401, "unauthorized"),
+    (403, "token_readonly"),
+]
+WAITING = [
+    (409, "conflict"),
+    (423, "locked"),
+    (503, "maintenance"),
+    (429, "rate_limit_exceeded"),
+    (500, "server_error"),
+    (503, "unavailable"),
+    (504, "timeout"),
+]
+STAYING = [(403, "protected"), (403, "forbidden"), (409, "conflict"), (423, "locked"), (429, "rate_limit_exceeded"), (500, "server_error")]
 
 
 def allow(town: Town) -> None:
@@ -65,6 +84,65 @@ def test_an_order_without_a_no_stays_pending_and_is_tried_again_under_the_same_n
         town.project.trouble.refused_until = 0.0
         await town.wait_for(lambda: town.running() == 1, 400)
         assert [server.name for server in town.project.servers.values()] == [request["metadata"]["name"]]
+
+    in_town(test)
+
+
+@pytest.mark.parametrize(("status", "code"), STAYING)
+def test_a_server_that_cannot_be_deleted_stays_recorded_and_goes_later(status: int, code: str) -> None:
+    async def test(town: Town) -> None:
+        town.cluster.create(node_pool("default", "CX33"), deployment("web", 1, cpu="1", memory="1Gi"))
+        await town.wait_for(lambda: town.running() == 1, 200)
+        refuse(town.cloud.api, "DELETE", status, code)
+        town.cluster.scale("Deployment", "web", 0)
+        await town.wait_for(lambda: bool(town.cluster.objects("NodeRemovalRequest")), 300)
+        await town.cluster.runtime.sleep(40)
+        [removal] = town.cluster.objects("NodeRemovalRequest")
+        is_refused = code in ("protected", "forbidden")
+        assert removal["status"]["phase"] == ("CouldNotRemove" if is_refused else "Deprovisioning")
+        assert any(code in text for text in told(town, "CouldNotRemove")) == is_refused
+        assert [server.status for server in town.project.servers.values()] == ["running"]
+        allow(town)
+        await town.wait_for(town.is_empty, 1200)
+
+    in_town(test)
+
+
+def test_a_strangers_server_under_our_name_is_left_alone_and_the_request_says_so() -> None:
+    async def test(town: Town) -> None:
+        refuse(town.cloud.api, "POST", 500, "server_error")
+        town.cluster.create(node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi"))
+        await town.wait_for(lambda: bool(requests(town)), 200)
+        name = requests(town)[0]["metadata"]["name"]
+        kind, image = town.project.kind("cx33"), town.project.images[0]
+        assert kind is not None
+        town.project.create(FakeServer(0, name, kind, "fsn1", {}, town.cluster.runtime.now(), image, user_data='{"labels": {}, "taints": []}'))
+        allow(town)
+        await town.wait_for(lambda: "Unmet" in town.phases(), 200)
+        assert any("is taken by a server of another owner or request" in text for text in told(town, "Unmet"))
+        await town.wait_for(lambda: town.running() == 1, 600)
+        assert sorted(server.name == name for server in town.project.servers.values()) == [False, True]
+
+    in_town(test)
+
+
+def test_an_order_whose_answer_is_lost_is_adopted_and_nothing_is_bought_twice() -> None:
+    async def test(town: Town) -> None:
+        handle, lost = town.cloud.api.handle, list[str]()
+
+        def lose_one(request: Request) -> Answer:
+            answer = handle(request)
+            if request.method == "POST" and not lost:
+                lost.append(request.path)
+                raise Lost
+            return answer
+
+        town.cloud.api.handle = lose_one  # type: ignore[method-assign]
+        town.cluster.create(node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi"))
+        await town.wait_for(lambda: bool(lost), 200)
+        assert town.phases() == {"Pending": 1}
+        await town.wait_for(lambda: town.running() == 1, 300)
+        assert (lost, len(town.project.meter.bills)) == (["/servers"], 1)
 
     in_town(test)
 
