@@ -54,6 +54,10 @@ class Carving:
         self.limit_left = self.limit_left - self.stock.limit_use[:, choice] * times
         self.price += float(self.stock.price[choice]) * times
 
+    def rank(self) -> tuple[float, float, int]:
+        """The fewer pods are left, the cheaper, and the fewer nodes, the better."""
+        return float(self.left.sum()), round(self.price, 9), sum(self.times)
+
     def copy(self) -> Carving:
         return Carving(self.stock, self.left, self.limit_left, list(self.patterns), list(self.choices), list(self.times), self.price)
 

@@ -13,23 +13,21 @@ from growth.solver.generate import Generated
 from growth.solver.layout import FloatArray
 from growth.solver.pricing import fill_nodes
 
-_BOLDNESS = 0.3  # share of what is left that is fixed in one step beside the whole parts
+BOLDNESS = 0.3  # share of what is left that is fixed in one step beside the whole parts
 _LOSS = 0.05  # of a node's price that may be wasted on a cut pattern while better ones wait
 _TAIL = 0.02  # of the price: what is left then is built node by node
 _NOISE = (0.02, 0.05, 0.1, 0.2, 0.4)
 _VARIANTS = 4
 
 
-def dive(generated: Generated, rounds: int, seed: int, carving: Carving) -> Carving:
+def dive(generated: Generated, rounds: int, seed: int, carving: Carving, boldness: float = BOLDNESS) -> Carving:
     """Whole nodes for most of what the carving has left; a little stays."""
     master = generated.master
     random = np.random.default_rng(seed + 1)
-    if carving.patterns or (carving.left != master.stock.count).any():
-        master.set_counts(carving.left, carving.limit_left)
-        master.solve(after_new_patterns=False)
-    whole_price = master.price
+    master.set_counts(carving.left, carving.limit_left)
+    whole_price = master.solve(after_new_patterns=False)
     for _ in range(rounds):
-        if not carving.left.any() or not _round(generated, carving, random):
+        if not carving.left.any() or not _round(generated, carving, random, boldness):
             break
         if carving.left.any():
             master.set_counts(carving.left, carving.limit_left)
@@ -48,7 +46,7 @@ def _fresh_patterns(generated: Generated, carving: Carving, random: np.random.Ge
         return
     variants = int(np.clip(16_000 // max(1, len(open_choices) * len(stock.count)), 2, 8))
     choices = np.tile(open_choices, variants)
-    values = np.tile(master.values, (len(choices), 1))
+    values = np.tile(generated.worths(), (len(choices), 1))
     strength = np.repeat([0.0] + [_NOISE[number % len(_NOISE)] for number in range(variants - 1)], len(open_choices))[:, None]
     values *= np.exp(strength * random.standard_normal(values.shape))
     found = fill_nodes(stock, choices, values, np.minimum(generated.most[choices], carving.left))
@@ -57,7 +55,7 @@ def _fresh_patterns(generated: Generated, carving: Carving, random: np.random.Ge
         master.solve(after_new_patterns=True)
 
 
-def _round(generated: Generated, carving: Carving, random: np.random.Generator) -> bool:
+def _round(generated: Generated, carving: Carving, random: np.random.Generator, boldness: float) -> bool:
     """Fix the whole parts and the largest fractions; False if nothing could be fixed."""
     master = generated.master
     shares = master.shares
@@ -66,7 +64,7 @@ def _round(generated: Generated, carving: Carving, random: np.random.Generator) 
     for number in np.flatnonzero(whole):
         progress |= _take_whole(generated, carving, int(number), int(whole[number]))
     fractions = shares - whole
-    wanted, got = max(_BOLDNESS * master.price, 0.0), 0.0
+    wanted, got = max(boldness * master.price, 0.0), 0.0
     full_prices = master.full_prices()
     for number in np.argsort(-fractions, kind="stable"):
         if got >= wanted or fractions[number] < 1e-6:
@@ -108,9 +106,9 @@ def _anew(generated: Generated, carving: Carving, choice: int, random: np.random
     rows = np.flatnonzero(carving.left)
     values = np.zeros((_VARIANTS, len(carving.left)))
     strength = np.array(_NOISE[:_VARIANTS])[:, None]
-    values[:, rows] = generated.master.values[rows] * np.exp(strength * random.standard_normal((_VARIANTS, len(rows))))
+    values[:, rows] = generated.worths()[rows] * np.exp(strength * random.standard_normal((_VARIANTS, len(rows))))
     found = fill_nodes(carving.stock, np.full(_VARIANTS, choice), values, np.tile(np.minimum(generated.most[choice], carving.left), (_VARIANTS, 1)))
-    best: FloatArray = found[int((found @ generated.master.values).argmax())]
+    best: FloatArray = found[int((found @ generated.worths()).argmax())]
     return best
 
 
@@ -120,6 +118,6 @@ def _cut(generated: Generated, carving: Carving, pattern: FloatArray, choice: in
     if (kept == pattern).all():
         return pattern
     most = np.minimum(generated.most[choice], carving.left) - kept
-    added = fill_nodes(carving.stock, np.array([choice]), generated.master.values[None], np.maximum(most, 0)[None], kept[None])
+    added = fill_nodes(carving.stock, np.array([choice]), generated.worths()[None], np.maximum(most, 0)[None], kept[None])
     filled: FloatArray = kept + added[0]
     return filled

@@ -13,7 +13,7 @@ import numpy as np
 from growth.solver.carving import Carving
 from growth.solver.layout import FloatArray, IntArray
 from growth.solver.pricing import fill_nodes
-from growth.solver.stock import Stock
+from growth.solver.stock import Stock, keep_tallies
 
 _SHARPNESS = (1.0, 1.1, 1.25)  # how much more a dear row counts than a cheap one of the same size
 
@@ -68,7 +68,7 @@ class Finisher:
             content = np.where(self.stock.fits, carving.left, 0.0)
             able = np.flatnonzero(self.stock.fits[:, row] & (content @ self.stock.need <= self.stock.offer).all(axis=1) & (carving.openable() >= 1))
             able = able[(content[able] <= self.most[able]).all(axis=1)]
-            able = np.array([choice for choice in able if keeps_tallies(self.stock, content[choice], int(choice))], dtype=np.int64)
+            able = able[keep_tallies(self.stock, content[able], able)]
             if not len(able):
                 return None
             best = int(able[np.lexsort((able, -content[able].sum(axis=1), self.stock.price[able]))[0]])
@@ -88,18 +88,6 @@ class Finisher:
         stock = self.stock
         inside = pattern > 0
         able = (pattern @ stock.need <= stock.offer).all(axis=1) & stock.fits[:, inside].all(axis=1) & (stock.price < stock.price[choice] - 1e-12)
-        able &= carving.openable() >= times
-        for candidate in sorted(np.flatnonzero(able), key=lambda able: (stock.price[able], able)):
-            if (pattern <= self.most[candidate]).all() and keeps_tallies(stock, pattern, int(candidate)):
-                return int(candidate)
-        return choice
-
-
-def keeps_tallies(stock: Stock, pattern: FloatArray, choice: int) -> bool:
-    """Do the rows of a node agree with each other and with the daemons of the choice?"""
-    if not stock.adds.shape[1]:
-        return True
-    inside = np.flatnonzero(pattern)
-    tally = stock.start_tally[choice] + pattern @ stock.adds
-    bound = np.minimum(stock.start_bound[choice], stock.bound[inside].min(axis=0)) if len(inside) else stock.start_bound[choice]
-    return bool((tally <= bound).all())
+        cheaper = np.flatnonzero(able & (carving.openable() >= times) & (pattern <= self.most).all(axis=1))
+        cheaper = cheaper[keep_tallies(stock, np.tile(pattern, (len(cheaper), 1)), cheaper)]
+        return int(cheaper[stock.price[cheaper].argmin()]) if len(cheaper) else choice

@@ -18,9 +18,12 @@ from growth.solver.stock import Stock
 
 _NEAR = 0.004  # of the bound: rounding costs more than what is left to gain
 _BOX = 0.15  # how far above its first value a row may be priced while patterns are few
+_LEAST = 0.1  # of the price of the node's share it takes: what a row costs to leave out even if it would fit into what others leave
+_TINY = 1e-3
 _SMOOTHING = 0.3  # share of the first values in those that patterns are priced at
 _NODES_AT_ONCE = 24_000  # nodes × rows that one pricing round works on
 _NOISE = (0.03, 0.06, 0.12, 0.24, 0.5)  # in the logarithm of values: little for the best mixes, much for others
+_BY_SUM = (0.0, 1.0, 0.0, 4.0)  # how much the sum of shares counts beside the largest, in turns
 _PATIENCE = 8  # rounds without progress
 _TRACE = 1e-6
 _HIGHEST = 30.0  # times the price of a node of its own: beyond that, limits leave the row uncovered, and no penalty helps
@@ -36,13 +39,18 @@ class Generated:
     master: Master
     most: FloatArray  # K × C
     highest: FloatArray  # C: penalties beyond that mean that limits leave a row uncovered
+    least: FloatArray  # C: what a pod counts for that has no value because it fits into what others leave
     rounds: int
+
+    def worths(self) -> FloatArray:
+        """Values to fill nodes by: no pod is worth nothing, or it would be left out where there is room for it."""
+        return np.maximum(self.master.values, self.least)
 
 
 def generate(stock: Stock, fluid: Fluid, known: tuple[FloatArray, IntArray], rounds: int, iterations: int, seed: int) -> Generated:
     """Patterns for `stock`, beginning with those `known` (patterns and their choices) and the values of `fluid`."""
-    most = np.minimum(stock.most_on_node(), stock.count)
-    master = Master(stock, fluid.values * (1 + _BOX) + 1e-9)
+    most, least = np.minimum(stock.most_on_node(), stock.count), _LEAST * _cheapest_share(stock)
+    master = Master(stock, np.maximum(fluid.values * (1 + _BOX), least) + 1e-9)
     master.add(*known)
     pricing = _Pricing(stock, most, seed)
     highest = _highest(stock, fluid)
@@ -63,7 +71,7 @@ def generate(stock: Stock, fluid: Fluid, known: tuple[FloatArray, IntArray], rou
         stale = 0 if before > price * 1.0002 or is_raised else stale + 1
         if price <= fluid.price * (1 + _NEAR) and not (master.missing > _TRACE).any():
             break
-    generated = Generated(master, most, highest, done)
+    generated = Generated(master, most, highest, least * _TINY, done)
     if (master.missing > _TRACE).any():
         extend(generated, seed)
     return generated
@@ -81,7 +89,14 @@ def listed(stock: Stock, fluid: Fluid) -> tuple[Generated, FloatArray] | None:
     master.solve(after_new_patterns=False)
     uppers = np.zeros(len(stock.price))
     np.maximum.at(uppers, patterns[1], patterns[0] @ master.values)
-    return Generated(master, most, highest, 0), uppers
+    return Generated(master, most, highest, _LEAST * _TINY * _cheapest_share(stock), 0), uppers
+
+
+def _cheapest_share(stock: Stock) -> FloatArray:
+    """What a pod of each row costs where it is cheapest, by its largest share of a node."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nanmax(stock.need[None] / stock.offer[:, None], axis=2)
+    return np.asarray(np.where(stock.fits, share * stock.price[:, None], np.inf).min(axis=0, initial=1e9))
 
 
 def _highest(stock: Stock, fluid: Fluid) -> FloatArray:
@@ -119,7 +134,8 @@ class _Pricing:
         strengths = np.array([0.0] + [_NOISE[(self.round + number) % len(_NOISE)] for number in range(self.variants - 1)])
         self.round += self.variants - 1
         noise = np.repeat(strengths, len(self.choices) // max(1, self.variants))[:, None] * self.random.standard_normal((len(self.choices), len(values)))
-        found = fill_nodes(self.stock, self.choices, values * np.exp(noise), self.most[self.choices])
+        by_sum = np.repeat(np.resize(_BY_SUM, self.variants), len(self.choices) // max(1, self.variants))
+        found = fill_nodes(self.stock, self.choices, values * np.exp(noise), self.most[self.choices], by_sum=by_sum)
         pays = found @ at > full_prices[self.choices] * (1 + 1e-6)
         return found[pays], self.choices[pays]
 

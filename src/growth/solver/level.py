@@ -23,13 +23,17 @@ def take_back_excess(bins: Bins) -> IntArray:
     changed = bool(concerned)
     while changed:
         before = int(taken.sum())
-        uneven, holders = _Uneven(bins), _holders(bins)
+        uneven, companions, holders = _Uneven(bins), _Companions(bins), _holders(bins)
         for index in reversed(concerned):
+            removed = 0
             for view in layout.spreads[index]:
                 if uneven.may_be(view):
-                    taken[index] += _take_back(bins, index, view, holders.get(index, ()))
+                    removed += _take_back(bins, index, view, holders.get(index, ()))
             if layout.rules[index].affinity:
-                taken[index] += _take_lonely(bins, index, holders.get(index, ()))
+                removed += _take_lonely(bins, index, holders.get(index, ()), companions)
+            if removed:
+                taken[index] += removed
+                companions = _Companions(bins)
         changed = int(taken.sum()) > before
     return taken
 
@@ -103,20 +107,38 @@ def _fewest(counts: IntArray, view: SpreadView) -> int:
     return int(counts.min()) if len(counts) and len(counts) >= view.rule.min_domains else 0
 
 
-def _take_lonely(bins: Bins, index: int, holders: Sequence[int]) -> int:
-    """Pods of a class that must be near others, where no others are: those of its own kind count only if there are no others anywhere."""
-    layout, removed = bins.layout, 0
-    for tally in layout.rules[index].affinity:
-        key, size = int(layout.tally_key[tally]), bins.size
+class _Companions:
+    """Pods that a class must be near, for each bin in its domain: those of its own kind count only if there are no others anywhere."""
+
+    def __init__(self, bins: Bins) -> None:
+        self._bins = bins
+        self._known: dict[int, IntArray] = {}
+
+    def near(self, tally: int) -> IntArray:
+        if tally not in self._known:
+            self._known[tally] = self._count(tally)
+        return self._known[tally]
+
+    def _count(self, tally: int) -> IntArray:
+        bins, layout, size = self._bins, self._bins.layout, self._bins.size
+        own_kind = {index for index, rules in enumerate(layout.rules) if tally in rules.affinity and tally in rules.adds}
         others = bins.tally[:size, tally].copy()
         for number, content in enumerate(bins.contents):
-            others[number] -= sum(count for held, count in content.items() if tally in layout.rules[held].affinity and tally in layout.rules[held].adds)
-        near = others
-        if key >= 0:
-            domain = bins.domain[key, :size]
-            sums = np.bincount(domain[domain >= 0], weights=others[domain >= 0], minlength=len(layout.domains[key]) + 1)
-            near = np.where(domain >= 0, sums[domain], 0).astype(np.int64)
-        if not near.any() and layout.rules[index].is_first_of_its_kind:
+            others[number] -= sum(count for held, count in content.items() if held in own_kind)
+        key = int(layout.tally_key[tally])
+        if key < 0:
+            return others
+        domain = bins.domain[key, :size]
+        sums = np.bincount(domain[domain >= 0], weights=others[domain >= 0], minlength=len(layout.domains[key]) + 1)
+        return np.where(domain >= 0, sums[domain], 0).astype(np.int64)
+
+
+def _take_lonely(bins: Bins, index: int, holders: Sequence[int], companions: _Companions) -> int:
+    """Pods of a class that must be near others, where no others are."""
+    removed = 0
+    for tally in bins.layout.rules[index].affinity:
+        near = companions.near(tally)
+        if not near.any() and bins.layout.rules[index].is_first_of_its_kind:
             continue
         for number in holders:
             held = bins.contents[number].get(index, 0)

@@ -16,7 +16,7 @@ from growth.solver.fluid import quiet_solver
 from growth.solver.layout import FloatArray, IntArray
 from growth.solver.stock import Stock
 
-_DUAL_SIMPLEX, _PRIMAL_SIMPLEX = 1, 4
+_DUAL_SIMPLEX, _PRIMAL_SIMPLEX, _DEVEX = 1, 4, 1
 
 
 class Master:
@@ -27,11 +27,12 @@ class Master:
         self.rows, self.limits = len(stock.count), len(stock.limit_bound)
         self.scale = np.maximum(stock.limit_use.max(axis=1), 1e-9) if self.limits else np.ones(0)
         self.penalties = penalties.copy()
-        self.patterns = np.zeros((0, self.rows))
+        self._kept = np.zeros((256, self.rows))  # grows by doubling: patterns come a few at a time
         self.choices: IntArray = np.zeros(0, dtype=np.int64)
         self.iterations = 0
         self._seen: set[bytes] = set()
         self._solver = quiet_solver()
+        self._solver.setOptionValue("simplex_dual_edge_weight_strategy", _DEVEX)
         self._solver.passModel(self._empty_program())
 
     def _empty_program(self) -> highspy.HighsLp:
@@ -67,9 +68,17 @@ class Master:
             size, self.stock.price[choices], np.zeros(size), np.full(size, highspy.kHighsInf),
             len(order), starts, indices[order].astype(np.int32), values[order],
         )  # fmt: skip
-        self.patterns = np.concatenate([self.patterns, patterns])
+        known = len(self.choices)
+        while len(self._kept) < known + size:
+            self._kept = np.concatenate([self._kept, np.zeros_like(self._kept)])
+        self._kept[known : known + size] = patterns
         self.choices = np.concatenate([self.choices, choices])
         return size
+
+    @property
+    def patterns(self) -> FloatArray:
+        """Patterns × rows, in the order they were added."""
+        return self._kept[: len(self.choices)]
 
     def _is_new(self, pattern: FloatArray, choice: int) -> bool:
         name = choice.to_bytes(4, "little") + pattern.astype(np.int32).tobytes()

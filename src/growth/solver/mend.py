@@ -14,32 +14,35 @@ from growth.solver.generate import Generated
 from growth.solver.layout import FloatArray
 from growth.solver.problem import Budget
 
-_WORTH_IT = 0.002  # above the program's price: nearer than that there is nothing to gain
+_WORTH_IT = (0.001, 0.004)  # above the program's price: what is worth the first try, and the last
 _WORST = 0.06  # share of the nodes that is given back because they hold least
 _OTHERS = 0.06  # and at random
 _FEWEST, _MOST = 4, 60
-_WORK = 80_000  # choices × rows that all tries together may look at
+_FILLING = 20  # choices × rows that are looked at in the time of one iteration
+_PATIENCE = 6  # tries in a row that bring nothing
+_MOST_TRIES = 24
 
 
 def mend(carving: Carving, generated: Generated, finisher: Finisher, values: FloatArray, program_price: float, budget: Budget) -> Carving:
     """The carving, or a cheaper one."""
-    chosen, seed = finisher.tried, budget.seed
-    tries = min(budget.mending_rounds, max(2, _WORK // (len(chosen) * len(values))))
+    chosen, seed, master = finisher.tried, budget.seed, generated.master
     random = np.random.default_rng(seed + 2)
-    for attempt in range(tries):
-        if carving.price <= program_price * (1 + _WORTH_IT) and not carving.left.any():
+    spent, in_vain, began = 0.0, 0, master.iterations
+    for attempt in range(_MOST_TRIES):
+        enough = program_price * (1 + np.interp(spent, (0, budget.mending_iterations), _WORTH_IT))
+        if spent >= budget.mending_iterations or in_vain >= _PATIENCE or (carving.price <= enough and not carving.left.any()):
             break
         tried = carving.copy()
         _give_back(tried, values, random)
-        kept = tried.price
-        small = Carving(generated.master.stock, tried.left, tried.limit_left)
+        small = Carving(master.stock, tried.left, tried.limit_left)
         anew = finisher.finish(dive(generated, _rounds(attempt), seed + attempt, small).on(carving.stock, chosen), values)
         finisher.shrink(anew)
-        if (float(anew.left.sum()), kept + anew.price) < (float(carving.left.sum()), carving.price - 1e-9):
-            for pattern, choice, times in zip(anew.patterns, anew.choices, anew.times, strict=True):
-                if times:
-                    tried.take(pattern, choice, times)
-            carving = tried
+        spent = master.iterations - began + (attempt + 1) * len(chosen) * len(values) / _FILLING
+        for pattern, choice, times in zip(anew.patterns, anew.choices, anew.times, strict=True):
+            if times:
+                tried.take(pattern, choice, times)
+        in_vain = 0 if tried.rank() < carving.rank() else in_vain + 1
+        carving = min(tried, carving, key=Carving.rank)  # of equals the new one: it may lead on
     return carving
 
 
@@ -50,10 +53,11 @@ def _rounds(attempt: int) -> int:
 def _give_back(carving: Carving, values: FloatArray, random: np.random.Generator) -> None:
     """The worst nodes, and some of the others."""
     groups = np.flatnonzero(carving.times)
-    worth = np.array([carving.patterns[number] @ values / max(1e-12, float(carving.stock.price[carving.choices[number]])) for number in groups])
-    singles = np.repeat(groups, np.array(carving.times)[groups])
-    order = np.argsort(np.repeat(worth, np.array(carving.times)[groups]), kind="stable")
+    prices = carving.stock.price[[carving.choices[number] for number in groups]]
+    worth = np.array([carving.patterns[number] for number in groups]) @ values / np.maximum(prices, 1e-12)
+    singles = np.repeat(np.arange(len(groups)), np.array(carving.times)[groups])
+    order = singles[np.argsort(worth[singles], kind="stable")]
     worst = order[: int(np.clip(_WORST * len(order), _FEWEST, _MOST))]
     others = random.permutation(order[len(worst) :])[: int(np.clip(_OTHERS * len(order), _FEWEST, _MOST))]
-    for number in singles[np.concatenate([worst, others])]:
+    for number in groups[np.concatenate([worst, others])]:
         carving.give_back(int(number), 1)

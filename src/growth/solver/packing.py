@@ -12,7 +12,7 @@ import numpy as np
 
 from growth.solver.bound import prove, quick_uppers, sharpen
 from growth.solver.carving import Carving
-from growth.solver.dive import dive
+from growth.solver.dive import BOLDNESS, dive
 from growth.solver.finish import Finisher
 from growth.solver.generate import Generated, extend, generate, listed
 from growth.solver.layout import FloatArray, IntArray
@@ -23,6 +23,10 @@ from growth.solver.selection import Selected
 from growth.solver.small import carve_exactly
 
 _DIVE_ROUNDS = 40
+_BOLDNESSES = (BOLDNESS, 0.6, 0.1, 0.6, 0.2)
+_FEW_NODES = 48
+_MUCH_WORK = 800  # simplex iterations of the dives
+_NEARLY = 0.002  # above the program's price: no other dive can be much better
 _EXACT_ROWS = 64  # beyond that, one exact pricing costs more than a whole round of greedy ones
 _DEAR = 10.0  # times any price a pod might be worth: what leaving it out counts as
 _NEARLY_USED = 0.99  # of its price: the value of a pattern that is worth keeping
@@ -118,18 +122,31 @@ def carve(lesson: Lesson, budget: Budget) -> Packed:
     stock, chosen = lesson.rows.stock, lesson.selected.choices
     values = lesson.generated.master.values.copy()
     finisher = Finisher(stock, lesson.selected.most, chosen)
-    small = lesson.generated.master.stock
-    whole = Carving(small, small.count.copy(), small.limit_bound.copy())
-    carving = finisher.finish(dive(lesson.generated, _DIVE_ROUNDS, budget.seed, whole).on(stock, chosen), values)
-    finisher.shrink(carving)
+    carving = _rounded(lesson, finisher, values, budget)
     if not lesson.generated.rounds and _leaves_something(carving, lesson.price):
         exact = carve_exactly(lesson.generated, _DEAR).on(stock, chosen)
-        if (float(exact.left.sum()), exact.price) < (float(carving.left.sum()), carving.price):
-            carving = exact
-            finisher.shrink(carving)
+        finisher.shrink(exact)
+        carving = min(carving, exact, key=Carving.rank)
     elif carving.times:
         carving = mend(carving, lesson.generated, finisher, values, lesson.price, budget)
     return Packed(*carving.arrays(), carving.left, carving.price)
+
+
+def _rounded(lesson: Lesson, finisher: Finisher, values: FloatArray, budget: Budget) -> Carving:
+    """The best of a few dives; of one, where a dive is a lot of work. Where few nodes do, they may also be built one after the other."""
+    generated, master, stock = lesson.generated, lesson.generated.master, lesson.rows.stock
+    found: list[Carving] = []
+    if master.shares.sum() <= _FEW_NODES:
+        found.append(finisher.finish(Carving(stock, stock.count.copy(), stock.limit_bound.copy()), values))
+    began = master.iterations
+    for attempt, boldness in enumerate(_BOLDNESSES):
+        whole = Carving(master.stock, stock.count.copy(), stock.limit_bound.copy())
+        dived = dive(generated, _DIVE_ROUNDS, budget.seed + attempt, whole, boldness)
+        found.append(finisher.finish(dived.on(stock, lesson.selected.choices), values))
+        finisher.shrink(found[-1])
+        if master.iterations - began > _MUCH_WORK or not _leaves_something(found[-1], lesson.price * (1 + _NEARLY)):
+            break
+    return min(found, key=Carving.rank)
 
 
 def _leaves_something(carving: Carving, program_price: float) -> bool:

@@ -14,12 +14,15 @@ from growth.solver.stock import BOUNDLESS, Stock
 _CHUNK = 0.5  # of what would fit is taken at once, so that large counts take few steps
 
 
-def fill_nodes(stock: Stock, choices: IntArray, values: FloatArray, most: FloatArray, held: FloatArray | None = None) -> FloatArray:
+def fill_nodes(
+    stock: Stock, choices: IntArray, values: FloatArray, most: FloatArray, held: FloatArray | None = None, by_sum: FloatArray | None = None
+) -> FloatArray:
     """Nodes × rows: what the nodes of these choices hold in the end, beside what they hold already.
 
-    `values` and `most` (how many of a row may be added) are nodes × rows.
+    `values` and `most` (how many of a row may be added) are nodes × rows. `by_sum` (for each node) is how much the sum of all shares counts beside
+    the largest.
     """
-    filling = _Filling(stock, choices, values, most, held)
+    filling = _Filling(stock, choices, values, most, held, by_sum)
     while filling.step():
         pass
     return filling.added
@@ -28,8 +31,9 @@ def fill_nodes(stock: Stock, choices: IntArray, values: FloatArray, most: FloatA
 class _Filling:
     """Nodes that still take something stand at the front of all arrays; those that are full are dropped."""
 
-    def __init__(self, stock: Stock, choices: IntArray, values: FloatArray, most: FloatArray, held: FloatArray | None) -> None:
+    def __init__(self, stock: Stock, choices: IntArray, values: FloatArray, most: FloatArray, held: FloatArray | None, by_sum: FloatArray | None) -> None:
         self.stock = stock
+        self.by_sum = None if by_sum is None else by_sum[:, None]
         rows = np.flatnonzero((most > 0).any(axis=0) & (values > 0).any(axis=0))
         self.rows = rows
         self.need = stock.need[rows]
@@ -47,8 +51,8 @@ class _Filling:
         """Add the best row to every node that takes one; False when none does."""
         if not len(self.rows) or not len(self.alive):
             return False
-        share = self._largest_share()
-        score = np.where((share <= 1.0) & (self.most > 0), self.values / np.maximum(share, 1e-30), 0.0)
+        share, size = self._shares()
+        score = np.where((share <= 1.0) & (self.most > 0), self.values / np.maximum(size, 1e-30), 0.0)
         best = score.argmax(axis=1)
         nodes = np.arange(len(best))
         takes = score[nodes, best] > 0
@@ -61,15 +65,22 @@ class _Filling:
         self._add(nodes, best, share[nodes, best])
         return True
 
-    def _largest_share(self) -> FloatArray:
+    def _shares(self) -> tuple[FloatArray, FloatArray]:
+        """The largest share of what is left, and what counts as the size of a row."""
         left = np.maximum(self.left, 1e-9)  # amounts are whole, so nothing fits there
         share = self.columns[0] / left[:, :1]
+        total = share.copy()
         for resource in range(1, len(self.columns)):
-            np.maximum(share, self.columns[resource] / left[:, resource : resource + 1], out=share)
-        return share
+            part = self.columns[resource] / left[:, resource : resource + 1]
+            np.maximum(share, part, out=share)
+            if self.by_sum is not None:
+                total += part
+        return share, share if self.by_sum is None else share + self.by_sum * total
 
     def _keep(self, takes: FloatArray) -> None:
         self.alive, self.left, self.values, self.most = self.alive[takes], self.left[takes], self.values[takes], self.most[takes]
+        if self.by_sum is not None:
+            self.by_sum = self.by_sum[takes]
         if self.tallies is not None:
             self.tallies.keep(takes)
 

@@ -73,3 +73,14 @@ def _is_beaten(stock: Stock, choice: int, others: IntArray) -> bool:
     others = others[better]
     same_daemons = (stock.start_tally[others] <= stock.start_tally[choice]).all(axis=1) & (stock.start_bound[others] >= stock.start_bound[choice]).all(axis=1)
     return bool((same_daemons & (stock.fits[others] | ~stock.fits[choice]).all(axis=1)).any())
+
+
+def keep_tallies(stock: Stock, contents: FloatArray, choices: IntArray) -> BoolArray:
+    """For nodes of these choices with these contents: do their rows agree with each other and with the daemons of the choice?"""
+    tallied = stock.start_tally[choices] + contents @ stock.adds
+    kept = np.ones(len(choices), dtype=np.bool_)
+    for tally in range(stock.adds.shape[1]):
+        owners = np.flatnonzero(stock.bound[:, tally] < BOUNDLESS)
+        own = np.where(contents[:, owners] > 0, stock.bound[owners, tally], BOUNDLESS).min(axis=1, initial=BOUNDLESS)
+        kept &= tallied[:, tally] <= np.minimum(stock.start_bound[choices, tally], own)
+    return kept
