@@ -20,6 +20,7 @@ from growth.model.pod import Owner, Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import consolidation, scaledown
+from growth.plan.budgets import Recent
 from growth.plan.emptying import EMPTYING_TAINT
 from growth.plan.records import seen
 from tests.plan.builders import NOW, bound, limited, machine, node, notes_by_reason, offering, pod, pool, request, world
@@ -29,7 +30,7 @@ BIG = offering("big", 16, 32768, 0.05)
 OWNER = Owner("ReplicaSet", "web", "uid-web")
 FULL = pool("default", "small", "big", consolidation="Full", budgets=(DisruptionBudget("100%"),))
 SETTINGS = Settings(disruption_window_seconds=0.0)
-KNOWN = consolidation.Ledger(known_since=NOW - 3600)
+KNOWN = consolidation.Ledger(recent=Recent(NOW - 3600))
 
 
 def plan(snapshot: Snapshot, ledger: consolidation.Ledger = KNOWN, settings: Settings = SETTINGS) -> Decision[consolidation.Ledger]:
@@ -210,9 +211,9 @@ def test_law_s8_nodes_emptied_within_the_window_use_the_budget_up() -> None:
     tight = pool("default", "small", consolidation="Full")
     windowed = Settings(disruption_window_seconds=600.0)
     snapshot = cluster(nodes("a", "b"), two_to_one(), pools=[tight])
-    recent = replace(KNOWN, emptied={"gone": ("default", NOW - 300)})
+    recent = replace(KNOWN, recent=Recent(NOW - 3600, {"gone": ("default", NOW - 300)}))
     assert marked_names(plan(snapshot, recent, windowed)) == []
-    assert marked_names(plan(snapshot, replace(KNOWN, emptied={"gone": ("default", NOW - 700)}), windowed)) == ["a"]
+    assert marked_names(plan(snapshot, replace(KNOWN, recent=Recent(NOW - 3600, {"gone": ("default", NOW - 700)})), windowed)) == ["a"]
 
 
 def test_law_s8_after_a_restart_the_first_window_is_waited_for() -> None:
@@ -302,7 +303,8 @@ def test_a_write_that_failed_is_decided_anew() -> None:
     (action,) = decision.actions
     assert consolidation.settle(Settled(action, Accepted()), snapshot, decision.ledger, SETTINGS).ledger == decision.ledger
     failed = consolidation.settle(Settled(action, Conflict("changed")), snapshot, decision.ledger, SETTINGS)
-    assert (failed.ledger.emptied, failed.again_at) == ({}, NOW + 5)
+    assert (failed.ledger.looked_at, failed.again_at) == (0.0, NOW + 5)
+    assert plan(replace(snapshot, now=NOW + 5), failed.ledger).ledger.recent.seen.keys() == {"a"}  # chosen anew, and counted once
 
 
 def test_a_cluster_at_its_optimum_makes_no_move_in_thirty_days() -> None:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from growth.controllers.growth import Installation
 from growth.model.instant import parse_instant
 from growth.model.node import SCALE_DOWN_AT, SCALE_DOWN_TAINT
 from growth.model.settings import Settings
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.objects import deployment, disruption_budget, node_pool, stateful_set
-from growth.sim.process import GrowthProcess
+from tests.sim.lives import Lives
 
 Json = dict[str, Any]
 QUICK = Settings(scale_down_delay_seconds=5.0, settling_seconds=60.0, disruption_window_seconds=0.0, consolidation_interval_seconds=5.0)
 ANY_NUMBER = {"nodes": "100%"}
 
 
-def in_cluster(test: Callable[[Cluster, GrowthProcess], Awaitable[None]], settings: Settings = QUICK, objects: Sequence[Json] = (), **spec: Any) -> None:
+def in_cluster(test: Callable[[Cluster, Lives], Awaitable[None]], settings: Settings = QUICK, objects: Sequence[Json] = (), **spec: Any) -> None:
     """With one pool of four cores a node that is consolidated, and growth running."""
 
     async def run() -> None:
@@ -27,13 +26,13 @@ def in_cluster(test: Callable[[Cluster, GrowthProcess], Awaitable[None]], settin
         cluster.create(node_pool("default", "cx32", **{"consolidation": "Full", "budgets": [ANY_NUMBER], **spec}))
         for item in objects:
             cluster.create(item)
-        process = GrowthProcess(cluster, Installation(settings=settings))
+        process = Lives(cluster, settings)
         process.start()
         await cluster.runtime.sleep(3)
         try:
             await test(cluster, process)
         finally:
-            process.kill()
+            process.die()
             await cluster.runtime.sleep(1)
         assert process.failures == []
 
@@ -73,7 +72,7 @@ def spread_out(name: str, replicas: int, cpu: str) -> Json:
 
 
 def test_nodes_whose_pods_fit_elsewhere_are_emptied_and_no_pdb_is_broken() -> None:
-    async def test(cluster: Cluster, process: GrowthProcess) -> None:
+    async def test(cluster: Cluster, process: Lives) -> None:
         cluster.create(deployment("web", 30, "1", "512Mi"))
         cluster.create(disruption_budget("web", "web", maxUnavailable=3))
         await until(cluster, 300, lambda: running(cluster) == 30, "all pods run")
@@ -100,7 +99,7 @@ def test_nodes_whose_pods_fit_elsewhere_are_emptied_and_no_pdb_is_broken() -> No
 
 
 def test_a_node_that_stays_says_why_and_goes_when_a_fitting_node_exists() -> None:
-    async def test(cluster: Cluster, process: GrowthProcess) -> None:
+    async def test(cluster: Cluster, process: Lives) -> None:
         cluster.create(spread_out("web", 2, "500m"))
         await until(cluster, 300, lambda: running(cluster) == 2, "both run")
         await until(cluster, 300, lambda: any("didn't match pod anti-affinity" in text for text in said(cluster, "Staying")), "the reason is an event")
@@ -117,7 +116,7 @@ def test_a_node_that_stays_says_why_and_goes_when_a_fitting_node_exists() -> Non
 
 
 def test_a_budget_that_allows_nothing_keeps_the_node_and_says_so() -> None:
-    async def test(cluster: Cluster, process: GrowthProcess) -> None:
+    async def test(cluster: Cluster, process: Lives) -> None:
         cluster.create(disruption_budget("web", "web", maxUnavailable=0))
         cluster.create(spread_out("web", 2, "500m"))
         await until(cluster, 300, lambda: running(cluster) == 2, "both run")
@@ -130,7 +129,7 @@ def test_a_budget_that_allows_nothing_keeps_the_node_and_says_so() -> None:
 
 
 def test_a_cluster_at_its_optimum_makes_no_move() -> None:
-    async def test(cluster: Cluster, process: GrowthProcess) -> None:
+    async def test(cluster: Cluster, process: Lives) -> None:
         cluster.create(deployment("web", 6, "1800m", "512Mi"))
         cluster.create(stateful_set("db", 2, "1800m", "512Mi"))
         await until(cluster, 600, lambda: running(cluster) + running(cluster, "db") == 8, "all run")
@@ -146,7 +145,7 @@ def test_a_cluster_at_its_optimum_makes_no_move() -> None:
 
 
 def test_small_changes_never_cause_a_node_that_is_bought_and_given_back_within_the_settling_time() -> None:
-    async def test(cluster: Cluster, process: GrowthProcess) -> None:
+    async def test(cluster: Cluster, process: Lives) -> None:
         cluster.create(deployment("web", 20, "700m", "256Mi"))
         await until(cluster, 600, lambda: running(cluster) == 20, "all run")
         for round_ in range(12):
@@ -164,15 +163,11 @@ def test_small_changes_never_cause_a_node_that_is_bought_and_given_back_within_t
 
 
 def test_a_growth_that_dies_in_the_middle_leaves_no_taint_behind() -> None:
-    async def test(cluster: Cluster, process: GrowthProcess) -> None:
+    async def test(cluster: Cluster, process: Lives) -> None:
         cluster.create(deployment("web", 24, "1", "512Mi"))
         await until(cluster, 300, lambda: running(cluster) == 24, "all pods run")
         cluster.scale("Deployment", "web", 8)
-        for seconds in (63, 7, 9, 11, 13, 8, 10, 6):
-            await cluster.runtime.sleep(seconds)
-            process.kill()
-            await cluster.runtime.sleep(2)
-            process.start()
+        await process.die_again_and_again(63, 37, 29, 21, 33, 28, 40, 26)
         await until(cluster, 1800, lambda: nodes(cluster) <= 3, "nodes go")
         await until(cluster, 600, lambda: not cluster.objects("NodeRemovalRequest") and not marks(cluster), "nothing is left behind")
         assert running(cluster) == 8

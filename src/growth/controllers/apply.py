@@ -37,7 +37,7 @@ _NODE_PATCH: Final = Right(NODES, ("patch",))
 WAYS: Final[Mapping[type[Any], Way]] = {
     act.CreateNodeRequest: Way(
         ways.create_node_request,
-        (Right(NODE_REQUESTS, ("create", "get")), Right(PODS, ("get",)), Right(CAPACITY_BUFFERS, ("get",))),
+        (Right(NODE_REQUESTS, ("create", "get")), Right(PODS, ("get",)), Right(CAPACITY_BUFFERS, ("get",)), Right(NODES, ("get",))),
         subject="",
     ),
     act.WriteNodeRequestStatus: Way(ways.write_node_request_status, (_REQUEST_STATUS,)),

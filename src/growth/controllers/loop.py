@@ -27,7 +27,6 @@ from growth.model.outcome import Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.runtime import Runtime
-from growth.solver.solve import solve
 
 _PARALLEL_WRITES: Final = 32
 _FOLLOW_UPS: Final = 4  # a decision, its outcome, the next step …: no walk in one turn is longer
@@ -134,7 +133,7 @@ class Loop:
             return decision
         question = row.question(snapshot, turn.ledger, self.settings)
         with self.metrics.time_solve():
-            solution = None if question is None else await self.runtime.offload(solve, question.problem)
+            solution = None if question is None else await self.runtime.offload(row.answer, question.problem)
         answer: Decision[Any] = row.plan(snapshot, turn.ledger, self.settings, question, solution)
         return answer
 

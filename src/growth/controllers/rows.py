@@ -11,7 +11,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from growth.controllers.metrics import Metrics
-from growth.plan import buffers, consolidation, orphans, poolstatus, provisioning, realising, removal, scaledown, scaleup, warmpools
+from growth.plan import buffers, consolidation, orphans, poolstatus, provisioning, realising, removal, replacement, scaledown, scaleup, warmpools
+from growth.solver.exchange import exchange
+from growth.solver.solve import solve
 
 Plan = Callable[..., Any]
 
@@ -28,6 +30,7 @@ class Row(Struct, frozen=True):
     settle: Plan
     first_ledger: Callable[[], Any]
     question: Plan | None = None
+    answer: Callable[[Any], Any] = solve  # answers the question's problem, in the worker process
     measure: Callable[[Metrics, Any, float], None] | None = None  # what a pass left in the ledger, and the seconds it took
 
 
@@ -37,6 +40,7 @@ ROWS: Final = (
     Row("scale-up", scaleup.plan, scaleup.settle, scaleup.Ledger, scaleup.question),
     Row("scale-down", scaledown.plan, scaledown.settle, scaledown.Ledger),
     Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),
+    Row("replacement", replacement.plan, replacement.settle, replacement.Ledger, replacement.question, exchange),
     Row("removal", removal.plan, removal.settle, removal.Ledger),
     Row("orphans", orphans.plan, orphans.settle, orphans.Ledger),
     Row("pool status", poolstatus.plan, poolstatus.settle, poolstatus.Ledger),

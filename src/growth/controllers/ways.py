@@ -71,6 +71,8 @@ async def create_node_request(hands: Hands, action: act.CreateNodeRequest) -> Ou
     """For demand that is real: one of the pods (or buffers) it is for is looked at live, however old the caches are."""
     if action.spec.planned_pods and not await _someone_waits(hands, action.spec.planned_pods):
         return Conflict("the pods it would be for wait no longer")
+    if action.spec.replaces and not await _all_stand(hands, action.spec.replaces):
+        return Conflict("a node it would replace is gone, or going")
     pool = action.pool
     owner = {"apiVersion": NODE_POOLS.api_version, "kind": NODE_POOLS.kind, "name": pool.name, "uid": pool.uid}
     metadata = {
@@ -94,6 +96,18 @@ async def _someone_waits(hands: Hands, pods: tuple[str, ...]) -> bool:
         if not live["spec"].get("nodeName") and not live["metadata"].get("deletionTimestamp"):
             return True
     return False
+
+
+async def _all_stand(hands: Hands, nodes: tuple[str, ...]) -> bool:
+    """Of the nodes that shall be replaced the first few are looked at live."""
+    for name in nodes[:_LIVE_LOOKS]:
+        try:
+            live = msgspec.json.decode(await hands.client.get(NODES, name))
+        except NotFound:
+            return False
+        if live["metadata"].get("deletionTimestamp"):
+            return False
+    return True
 
 
 async def write_node_request_status(hands: Hands, action: act.WriteNodeRequestStatus) -> Outcome:

@@ -65,6 +65,9 @@ class DisruptionBudget(Struct, frozen=True, rename="camel"):
     schedule: CronText | None = None
     duration_seconds: Annotated[Seconds | None, Meta(description="How long it holds after the schedule began; absent without one: always.")] = None
     time_zone: ZoneText | None = None
+    window_seconds: Annotated[
+        Seconds | None, Meta(description="Within this long no more nodes with pods go than this lets go at once; absent: the setting of growth.")
+    ] = None
 
 
 class NodePoolSpec(Struct, frozen=True, rename="camel"):

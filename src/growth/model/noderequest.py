@@ -43,6 +43,7 @@ EVENTS_KEPT: Final = 20
 Events = Annotated[tuple[LifeEvent, ...], Meta(max_length=EVENTS_KEPT, description="What happened, the newest last; older ones are dropped.")]
 Conditions = Annotated[tuple[Condition, ...], Meta(max_length=20, description="How single aspects stand.")]
 Amounts = Annotated[dict[Annotated[str, Meta(max_length=317)], QuantityText], Meta(max_length=50)]
+ReplacedNodes = Annotated[tuple[Annotated[str, Meta(max_length=253)], ...], Meta(max_length=100)]
 PlannedPods = Annotated[tuple[Annotated[str, Meta(max_length=317)], ...], Meta(max_length=1000)]
 
 
@@ -55,6 +56,7 @@ class NodeRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
     resources: Annotated[Amounts, Meta(description="What pods may use of it, as it was planned.")] = {}
     planned_pods: Annotated[PlannedPods, Meta(description="namespace/name of the pods this node is bought for.")] = ()
     reason: Annotated[Word, Meta(description="Demand, Minimum, Buffer or Replacement.")] = "Demand"
+    replaces: Annotated[ReplacedNodes, Meta(description="The nodes that go once this one, and all that replace the same nodes, are Ready.")] = ()
 
 
 class NodeRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True):

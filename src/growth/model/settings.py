@@ -100,6 +100,12 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     consolidation_interval_seconds: Annotated[
         float, Meta(ge=1, le=86_400, description="Nodes with pods are looked at once in this long, in pools with `consolidation: Full`.")
     ] = 30.0
+    minimum_saving_per_hour: Annotated[
+        float, Meta(ge=0, description="Nodes are replaced only if that saves at least this much per hour; once machines are bought, half of it suffices.")
+    ] = 0.001
+    minimum_saving_share: Annotated[
+        float, Meta(ge=0, le=1, description="And at least this share of what the replaced nodes cost; once machines are bought, half of it suffices.")
+    ] = 0.05
     settling_seconds: Annotated[
         Span, Meta(description="A node is not emptied before it is this old, nor again for this long after an attempt that was taken back.")
     ] = 600.0

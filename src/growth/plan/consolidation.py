@@ -8,8 +8,9 @@
 | marked by this row, and its time has come | looked at once more; then CreateNodeRemovalRequest, and removal moves the pods |
 
 The best saving for the fewest pods moved comes first. It buys nothing, so it never undoes itself: what leaves has a place on what exists.
-Empty nodes are scale-down's. The timers are in the objects: the time on the mark, the age of nodes. How many nodes were emptied lately is
-remembered; after a restart nobody knows, so the row waits for one window before it chooses the first. A pool that cannot be read is not touched.
+Empty nodes are scale-down's. Nodes for which cheaper ones were bought (`plan/replacement`) come here marked; while that is under way, no others are
+chosen. The timers are in the objects: the time on the mark, the age of nodes. How many nodes were emptied lately is remembered; after a restart
+nobody knows, so the row waits for one window before it chooses the first. A pool that cannot be read is not touched.
 """
 
 from __future__ import annotations
@@ -21,21 +22,22 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.action import Action, MarkScaleDown, UnmarkScaleDown
+from growth.model.action import Action, UnmarkScaleDown
 from growth.model.decision import Decision, Settled
 from growth.model.instant import format_instant
-from growth.model.node import OFFERING_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, Node, Taint
+from growth.model.node import SCALE_DOWN_AT, Node
 from growth.model.nodepool import NodePool
 from growth.model.note import Note
 from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import handover
-from growth.plan.arrival import is_ours, working_pods
-from growth.plan.budgets import disruptions_allowed, disruptions_left
-from growth.plan.emptying import EMPTYING_TAINT, Emptying, is_being_emptied
-from growth.plan.pools import choice_of_type
+from growth.plan.arrival import working_pods
+from growth.plan.budgets import Recent, with_disrupted, with_moment
+from growth.plan.emptying import Emptying, empty_from, is_being_emptied, without_mark
+from growth.plan.movable import Movable, delay_seconds, full_pools, is_paused
 from growth.plan.records import about_node, instant_of, seen, sooner
+from growth.plan.swaps import swaps
 from growth.solver.blocking import Block
 
 STAYING: Final = "Staying"
@@ -45,8 +47,7 @@ _CLOCKS_DIFFER_SECONDS: Final = 60.0
 
 class Ledger(Struct, frozen=True):
     looked_at: float = 0.0
-    known_since: float = 0.0  # what was emptied before is not known
-    emptied: Mapping[str, tuple[str, float]] = {}  # nodes that were chosen: the pool, and when the node was last seen
+    recent: Recent = Recent()
     kept_until: Mapping[str, float] = {}  # nodes whose removal was taken back
     going: tuple[str, ...] = ()  # nodes in removal for this reason when last looked
     told: Mapping[str, tuple[str, Note]] = {}  # by node: what the last note was about
@@ -54,7 +55,7 @@ class Ledger(Struct, frozen=True):
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     now = snapshot.now
-    full = {name: pool for name, pool in snapshot.pools.items() if pool.spec.consolidation == "Full" and pool.deleted_at is None}
+    full = full_pools(snapshot)
     marked = sorted(name for name, node in snapshot.nodes.items() if is_being_emptied(node) and name not in snapshot.removals)
     ledger = _remembered(ledger, snapshot, settings)
     if not (full or marked) or not snapshot.buffers.is_known:
@@ -64,10 +65,11 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     if ledger.looked_at <= now < next_look_at and not is_due:
         dues = [instant_of(snapshot.nodes[name].annotations.get(SCALE_DOWN_AT)) for name in marked]
         return Decision(ledger, again_at=sooner(next_look_at, *dues))
-    turn = _Turn(snapshot, ledger, settings, full)
+    turn = _Turn(snapshot, ledger, settings)
     for name in marked:
         turn.look_at_marked(snapshot.nodes[name])
-    turn.look_at_others()
+    if not swaps(snapshot, settings):
+        turn.look_at_others()
     return Decision(turn.ledger(), tuple(turn.actions), tuple(turn.notes), sooner(now + settings.consolidation_interval_seconds, *turn.again))
 
 
@@ -77,32 +79,21 @@ def _remembered(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> Ledge
     going = tuple(sorted(name for name, removal in snapshot.removals.items() if removal.spec.reason == handover.CONSOLIDATED))
     returned = {name: now + settings.settling_seconds for name in ledger.going if name not in snapshot.removals and name in snapshot.nodes}
     kept_until = {name: at for name, at in {**ledger.kept_until, **returned}.items() if at > now and name in snapshot.nodes}
-    oldest = now - settings.disruption_window_seconds
-    seen_last = {name: (pool, now if name in snapshot.nodes else at) for name, (pool, at) in ledger.emptied.items()}
-    emptied = {name: each for name, each in seen_last.items() if each[1] > oldest}
-    known_since = ledger.known_since if 0.0 < ledger.known_since <= now else now
-    return replace(ledger, known_since=known_since, going=going, kept_until=kept_until, emptied=emptied)
+    return replace(ledger, recent=with_moment(ledger.recent, snapshot, settings), going=going, kept_until=kept_until)
 
 
 class _Turn:
-    def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings, full: Mapping[str, NodePool]) -> None:
-        self.snapshot, self.settings, self._ledger, self._full = snapshot, settings, ledger, full
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> None:
+        self.snapshot, self.settings, self._ledger = snapshot, settings, ledger
+        self._movable = Movable(snapshot, settings, ledger.recent)
         self.actions: list[Action] = []
         self.notes: list[Note] = []
-        self.again: list[float] = []
+        self.again = self._movable.again
         self._told: dict[str, tuple[str, Note]] = {}
-        self._emptied = dict(ledger.emptied)
-        self._left = {name: self._allowance(pool) for name, pool in full.items()}
-        self._prices = {(each.name, each.location): each.price_per_hour for each in snapshot.offerings}
-        self._staying = _staying(snapshot)
+        self._recent = ledger.recent
 
     def ledger(self) -> Ledger:
-        return replace(self._ledger, looked_at=self.snapshot.now, emptied=self._emptied, told=self._told)
-
-    def _allowance(self, pool: NodePool) -> int:
-        """What may be disrupted now, less what was emptied within the window and is gone."""
-        recent = sum(1 for name, (of_pool, _) in self._emptied.items() if of_pool == pool.name and name not in self.snapshot.nodes)
-        return min(disruptions_left(pool, self.snapshot), disruptions_allowed(pool, self.snapshot) - recent)
+        return replace(self._ledger, looked_at=self.snapshot.now, recent=self._recent, told=self._told)
 
     @cached_property
     def _on_the_move(self) -> Emptying:
@@ -116,7 +107,7 @@ class _Turn:
     # ------------------------------------------------------------------------------------------------------------------ marked
 
     def look_at_marked(self, node: Node) -> None:
-        pool, now = self._full.get(node.pool), self.snapshot.now
+        pool, now = self._movable.pools.get(node.pool), self.snapshot.now
         if pool is None:
             self._unmark(node, f"NodePool {node.pool} gives back empty nodes only")
             return
@@ -124,9 +115,9 @@ class _Turn:
         due_at = instant_of(node.annotations.get(SCALE_DOWN_AT))
         if block is not None:
             self._unmark(node, block.message)
-        elif self._is_paused(pool):
+        elif is_paused(pool, self.settings):
             return
-        elif due_at is None or due_at > now + self._delay(pool) + _CLOCKS_DIFFER_SECONDS:
+        elif due_at is None or due_at > now + delay_seconds(pool, self.settings) + _CLOCKS_DIFFER_SECONDS:
             self._mark(node, pool)
         elif now < due_at:
             self.again.append(due_at)
@@ -134,7 +125,7 @@ class _Turn:
             self._hand_over(node)
 
     def _unmark(self, node: Node, why: str) -> None:
-        self.actions.append(UnmarkScaleDown(seen(node), _without_mark(node)))
+        self.actions.append(UnmarkScaleDown(seen(node), without_mark(node)))
         self.notes.append(Note(about_node(node), "ScaleDownCancelled", f"the node stays: {why}"))
 
     def _hand_over(self, node: Node) -> None:
@@ -149,27 +140,12 @@ class _Turn:
 
     def look_at_others(self) -> None:
         """Best saving for the fewest pods moved first."""
-        nodes = [node for node in self.snapshot.nodes.values() if self._is_candidate(node)]
+        nodes = [node for node in self.snapshot.nodes.values() if self._movable.is_candidate(node)]
         for node in sorted(nodes, key=lambda each: (-self._worth(each), each.name)):
-            self._look_at(node, self._full[node.pool])
-
-    def _is_candidate(self, node: Node) -> bool:
-        if node.pool not in self._full or node.is_marked or node.name in self.snapshot.removals or node.deleted_at is not None or node.malformed:
-            return False
-        request = self.snapshot.requests.get(node.name)
-        is_arriving = node.is_starting or (request is not None and request.is_in_flight)
-        if not node.is_ready or is_arriving or not is_ours(node, self.snapshot) or not working_pods(self.snapshot, node.name):
-            return False
-        return self._is_settled(node)
-
-    def _is_settled(self, node: Node) -> bool:
-        """A new node is left alone for a while, so that nothing is undone at once; that is nothing to talk about."""
-        settled_at = min(node.created_at, self.snapshot.now) + self.settings.settling_seconds
-        self.again += [settled_at] if settled_at > self.snapshot.now else []
-        return settled_at <= self.snapshot.now
+            self._look_at(node, self._movable.pools[node.pool])
 
     def _worth(self, node: Node) -> float:
-        return self._price(node) / (1 + len(working_pods(self.snapshot, node.name)))
+        return self._movable.price(node) / (1 + self._movable.disruption(node))
 
     def _look_at(self, node: Node, pool: NodePool) -> None:
         block = self._emptying.why_stays(node)
@@ -179,30 +155,19 @@ class _Turn:
         wait = self._why_wait(node, pool)
         if wait:
             self._tell(node, wait, Note(about_node(node), STAYING, f"the node stays for now: {wait}"))
-        elif not self._is_paused(pool):
+        elif not is_paused(pool, self.settings):
             self._emptying.choose(node)
-            self._left[pool.name] -= 1
-            self._staying[_kind(node)] -= 1
-            self._emptied[node.name] = (pool.name, self.snapshot.now)
+            self._movable.choose(node)
+            self._recent = with_disrupted(self._recent, node, self.snapshot.now)
             self._mark(node, pool)
 
     def _why_wait(self, node: Node, pool: NodePool) -> str:
         """Its pods fit elsewhere; but not now."""
-        now, settings = self.snapshot.now, self.settings
-        least = _minimum(node, pool)
-        if self._staying.get(_kind(node), 0) - 1 < least:
-            return f"NodePool {pool.name} keeps at least {least} of {_kind(node)[1]}"
         free_at = self._ledger.kept_until.get(node.name, 0.0)
-        if now < free_at:
+        if self.snapshot.now < free_at:
             self.again.append(free_at)
             return f"it is left alone until {format_instant(free_at)}, after an attempt that was taken back"
-        known_at = self._ledger.known_since + settings.disruption_window_seconds
-        if now < known_at:
-            self.again.append(known_at)
-            return "how many nodes were emptied before growth started is not known yet"
-        if self._left[pool.name] <= 0:
-            return f"the disruption budget of NodePool {pool.name} is used up"
-        return ""
+        return self._movable.why_wait(node, pool)
 
     def _tell_block(self, node: Node, block: Block) -> None:
         fields = (*block.fields(), ("node", node.name), ("nodepool", node.pool), ("blocked", "scale-down blocked"))
@@ -217,49 +182,12 @@ class _Turn:
         self.notes.append(told)
 
     def _mark(self, node: Node, pool: NodePool) -> None:
-        due_at = self.snapshot.now + self._delay(pool)
-        self.actions.append(MarkScaleDown(seen(node), (*_without_mark(node), EMPTYING_TAINT), due_at))
+        due_at = self.snapshot.now + delay_seconds(pool, self.settings)
+        self.actions.append(empty_from(node, due_at))
         self.again.append(due_at)
         count = len(working_pods(self.snapshot, node.name))
         text = f"{count} pod{' fits' if count == 1 else 's fit'} on other nodes, and will move from {format_instant(due_at)} on"
         self.notes.append(Note(about_node(node), "ScaleDown", text))
-
-    # --------------------------------------------------------------------------------------------------------------- settings
-
-    def _is_paused(self, pool: NodePool) -> bool:
-        return self.settings.is_paused or pool.is_paused
-
-    def _delay(self, pool: NodePool) -> float:
-        own = pool.spec.scale_down_delay_seconds
-        return self.settings.scale_down_delay_seconds if own is None else float(own)
-
-    def _price(self, node: Node) -> float:
-        machine, offering = self.snapshot.machines.get(node.name), node.labels.get(OFFERING_LABEL, "")
-        known = self._prices.get((offering, "" if machine is None else machine.location))
-        return known if known is not None else max((price for place, price in self._prices.items() if place[0] == offering), default=0.0)
-
-
-def _kind(node: Node) -> tuple[str, str]:
-    return (node.pool, node.labels.get(OFFERING_LABEL, ""))
-
-
-def _staying(snapshot: Snapshot) -> dict[tuple[str, str], int]:
-    """Nodes that serve and are not marked, by pool and offering."""
-    found: dict[tuple[str, str], int] = {}
-    for node in snapshot.nodes.values():
-        is_going = node.is_marked or node.name in snapshot.removals or node.deleted_at is not None
-        if node.pool and node.is_ready and not node.is_starting and not is_going:
-            found[_kind(node)] = found.get(_kind(node), 0) + 1
-    return found
-
-
-def _minimum(node: Node, pool: NodePool) -> int:
-    choice = choice_of_type(pool, node.labels.get(OFFERING_LABEL, ""))
-    return 0 if choice is None else choice.min
-
-
-def _without_mark(node: Node) -> tuple[Taint, ...]:
-    return tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key)
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
@@ -267,8 +195,5 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     outcome = settled.outcome
     if isinstance(outcome, Accepted):
         return Decision(ledger)
-    action = settled.action
-    forgotten = action.node.name if isinstance(action, MarkScaleDown) else ""
-    emptied = {name: each for name, each in ledger.emptied.items() if name != forgotten}
     seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
-    return Decision(replace(ledger, emptied=emptied, looked_at=0.0), again_at=snapshot.now + seconds)
+    return Decision(replace(ledger, looked_at=0.0), again_at=snapshot.now + seconds)

@@ -1,6 +1,7 @@
 """Which pods leave a node next, and when is a drain taken back? Asked by removal for every node that still has pods.
 
-Pods leave through the Eviction API, a few of each node at a time, those of low priority first; several nodes drain side by side. A budget that
+Pods leave through the Eviction API, a few of each node at a time, those of low priority first, and of these the large ones, for which room is
+hardest to find; several nodes drain side by side. A budget that
 refuses now, or a pod that must not be disrupted, is waited for, and written down.
 
 | a node that goes only to save money | then |
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 from growth.model.node import SCALE_DOWN_TAINT, Node
 from growth.model.noderequest import NodeRemovalRequest
 from growth.model.pod import Pod
+from growth.model.resources import CPU, MEMORY
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.emptying import Emptying
@@ -83,11 +85,11 @@ class Draining:
         return node is not None and would_take(_unmarked(node), self._snapshot, waiting_shapes(self._snapshot))
 
     def next_batch(self, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
-        """Low priority first; no more than may be leaving at once."""
+        """Low priority first, then large ones; no more than may be leaving at once."""
         now = self._snapshot.now
         leaving = sum(pod.deleted_at is not None or self._not_before.get(evicted(pod.uid), 0.0) > now for pod in pods)
         ready = [pod for pod in pods if pod.deleted_at is None and not is_protected_pod(pod) and self._is_time(pod)]
-        ready.sort(key=lambda pod: (pod.shape.priority, pod.key))
+        ready.sort(key=lambda pod: (pod.shape.priority, -pod.shape.requests[CPU], -pod.shape.requests[MEMORY], pod.key))
         return tuple(ready[: max(0, self._settings.evictions_at_once - leaving)])
 
     def _is_time(self, pod: Pod) -> bool:

@@ -7,8 +7,9 @@ pods of buffers hold room too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from growth.model.action import MarkScaleDown
 from growth.model.node import SCALE_DOWN_TAINT, Node, Taint
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -16,6 +17,7 @@ from growth.plan.arrival import working_pods
 from growth.plan.evictability import Evictability
 from growth.plan.idleness import is_protected_node
 from growth.plan.keeping import keep
+from growth.plan.records import seen
 from growth.solver.blocking import Block
 from growth.solver.whatif import Holding, Verdict, WhatIf
 
@@ -26,6 +28,15 @@ _MOST_HELD = 2000  # of one kind; more do not change the answer
 def is_being_emptied(node: Node) -> bool:
     """Marked by consolidation, so that its pods shall move: its mark is not scale-down's to take off."""
     return EMPTYING_TAINT in node.taints
+
+
+def empty_from(node: Node, due_at: float) -> MarkScaleDown:
+    """From now on no pod comes, and from then on those that are there move."""
+    return MarkScaleDown(seen(node), (*without_mark(node), EMPTYING_TAINT), due_at)
+
+
+def without_mark(node: Node) -> tuple[Taint, ...]:
+    return tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key)
 
 
 class Emptying:
@@ -50,6 +61,12 @@ class Emptying:
         self._settle_those_going()
 
     def _settle_those_going(self) -> None:
+        """Together if they all fit so, else one after the other: the large pods of all of them find their places first."""
+        together = self._what_if.judge(self._going) if len(self._going) > 1 else None
+        if together is not None and together.may_go:
+            self._what_if.keep(together)
+            self._verdicts |= dict.fromkeys(self._going, together)
+            return
         for name in self._going:
             verdict = self._verdicts[name] = self._what_if.judge([name])
             if verdict.may_go:
@@ -66,10 +83,27 @@ class Emptying:
 
     def why_stays(self, node: Node) -> Block | None:
         """Of a node that nobody has chosen yet."""
+        return self.why_left_alone(node) or self._crowded or self._judged(node.name).block
+
+    def why_left_alone(self, node: Node) -> Block | None:
+        """By what the node and its pods say, wherever there is room."""
         if is_protected_node(node):
             return Block("do_not_disrupt", "the node must not be disrupted (its annotation says so)", constraint_type="do_not_disrupt", constraint="annotation")
-        blocked = self._evictability.why_not_all(working_pods(self._snapshot, node.name)) or self._crowded
-        return blocked or self._judged(node.name).block
+        return self._evictability.why_not_all(working_pods(self._snapshot, node.name))
+
+    def choose_all(self, nodes: Iterable[Node]) -> list[Node]:
+        """All of these if they can go together; else as many as can, asked in this order."""
+        movable = [node for node in nodes if self.why_left_alone(node) is None]
+        together = self._what_if.judge([node.name for node in movable])
+        if together.may_go and self._crowded is None:
+            self._what_if.keep(together)
+            return movable
+        chosen = []
+        for node in movable:
+            if self.why_stays(node) is None:
+                self.choose(node)
+                chosen.append(node)
+        return chosen
 
     def _judged(self, name: str) -> Verdict:
         verdict = self._verdicts[name] = self._what_if.judge([name])

@@ -45,6 +45,7 @@ from growth.plan.listing import LOOK_AGAIN_SECONDS, is_surely_absent
 from growth.plan.pools import why_not_buying
 from growth.plan.records import about_request, life_event, seen, sooner, with_request_phase
 from growth.plan.strikes import Strikes, strikes_out, struck_until, with_acceptance, with_failure, with_strike, with_success
+from growth.plan.swaps import settles_at
 from growth.plan.templates import boot_taints, node_labels
 
 _RETRY_FIRST_SECONDS: Final = 2.0
@@ -200,6 +201,7 @@ class _Turn:
     def _ready(self, request: NodeRequest, is_going: bool) -> None:
         """A pool that goes waits for its records only as long as they say something: their nodes are removed by themselves."""
         ends_at = request.changed_at + self.settings.ready_record_seconds
+        ends_at = max(ends_at, settles_at(request, self.snapshot, self.settings)) if request.spec.replaces else ends_at
         says_nothing = is_going and (request.deleted_at is not None or request.name not in self.snapshot.nodes)
         if says_nothing or self.snapshot.now >= ends_at:
             self.actions.append(ReleaseNodeRequest(seen(request)))

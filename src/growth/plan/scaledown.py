@@ -39,6 +39,7 @@ from growth.plan.keeping import Kept, keep, look_seconds
 from growth.plan.listing import LOOK_AGAIN_SECONDS
 from growth.plan.pools import choice_of_type
 from growth.plan.records import about_node, instant_of, seen, sooner
+from growth.plan.swaps import is_settling, settles_at
 
 NEEDED_BY_BUFFER: Final = "NeededByBuffer"
 
@@ -94,7 +95,7 @@ class _Turn:
         self._spare_until = _spare_until(ledger, snapshot, settings)
         self._kept: Kept | None = None
         self._staying = _staying(snapshot)
-        self._disruptions = {name: disruptions_left(pool, snapshot) for name, pool in snapshot.pools.items()}
+        self._disruptions = {name: disruptions_left(pool, snapshot, settings) for name, pool in snapshot.pools.items()}
         self._prices = {(each.name, each.location): each for each in snapshot.offerings}
         self._shapes = waiting_shapes(snapshot)
 
@@ -128,6 +129,8 @@ class _Turn:
         why_busy = why_not_idle(node, self.snapshot, self._delay(pool))
         if why_busy:
             return why_busy
+        if is_settling(node.name, self.snapshot, self.settings):
+            return "it was bought to replace others, whose pods are about to come"
         if is_protected_node(node):
             return "it must not be disrupted"
         if pool.spec.consolidation == "Off":
@@ -187,6 +190,9 @@ class _Turn:
         buffers = self._spares_on(node) if pool.spec.consolidation != "Off" else ()
         if buffers:
             self._keep_for_buffer(node, buffers)
+            return False
+        if is_settling(node.name, self.snapshot, self.settings):
+            self.again.append(settles_at(self.snapshot.requests[node.name], self.snapshot, self.settings))
             return False
         if pool.spec.consolidation == "Off" or is_protected_node(node) or why_not_idle(node, self.snapshot, self._delay(pool)):
             self._wake_when_arrived(node, pool)
