@@ -287,6 +287,13 @@ def capacity_buffer() -> Json:
     return {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": meta("web", generation=1), "spec": spec}
 
 
+def runtime_class() -> Json:
+    scheduling = {"nodeSelector": {"sandbox": "yes"}, "tolerations": [{"key": "sandbox", "operator": "Exists"}]}
+    overhead = {"podFixed": {"cpu": "250m", "memory": "120Mi"}}
+    item = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": meta("gvisor", None), "handler": "runsc"}
+    return {**item, "overhead": overhead, "scheduling": scheduling}
+
+
 def limit_range() -> Json:
     limit = {"type": "Container", "defaultRequest": {"cpu": "100m"}, "default": {"memory": "1Gi"}}
     return {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta("web"), "spec": {"limits": [limit]}}
@@ -316,6 +323,7 @@ SAMPLES: dict[str, Json] = {
     "DaemonSet": daemon_set(),
     "PodDisruptionBudget": budget(),
     "PriorityClass": priority_class(),
+    "RuntimeClass": runtime_class(),
     "NodePool": node_pool(),
     "NodeRequest": node_request(),
     "NodeRemovalRequest": node_removal_request(),

@@ -261,6 +261,7 @@ def test_keys_are_the_names_or_namespace_and_name() -> None:
         "kube-system/agent",
         "web/web",
         "high",
+        "gvisor",
         "web",
         "web-pool-0123456789ab",
         "node-1",

@@ -9,11 +9,12 @@ import pytest
 
 from growth.kube.codec import Codec
 from growth.kube.codec_buffer import Referenced, TemplateText, Workload, WorldBuilder, known_workload, with_group
-from growth.kube.codec_template import Admission, ContainerRange, cleaned, read_template
+from growth.kube.codec_template import Admission, ContainerRange, RuntimeClass, cleaned, read_template
 from growth.kube.resources import DEPLOYMENTS
 from growth.model.capacitybuffer import BufferTemplate, CapacityBuffer, QuotaScope, ResourceQuota, ScalableReference
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed
+from tests.kube import objects
 
 Json = dict[str, Any]
 
@@ -27,8 +28,14 @@ def container(name: str = "main", **resources: Any) -> Json:
     return {"name": name, "image": "x", "resources": resources}
 
 
-def admitted(*containers: Json, ranges: tuple[ContainerRange, ...] = (), classes: tuple[PriorityClass, ...] = (), **spec: Any) -> BufferTemplate:
-    admission = Admission(ranges, {each.name: each for each in classes})
+def admitted(
+    *containers: Json,
+    ranges: tuple[ContainerRange, ...] = (),
+    classes: tuple[PriorityClass, ...] = (),
+    runtimes: tuple[RuntimeClass, ...] = (),
+    **spec: Any,
+) -> BufferTemplate:
+    admission = Admission(ranges, {each.name: each for each in classes}, {each.name: each for each in runtimes})
     return read_template(cleaned({"spec": {"containers": list(containers), **spec}}), "team", admission, Codec().pods)
 
 
@@ -121,6 +128,25 @@ def test_the_priority_is_the_templates_own_or_minus_one_thousand() -> None:
     assert admitted(container(), classes=(high,), priorityClassName="high").shape.priority == 100_000
     assert admitted(container(), priority=5).shape.priority == 5
     assert admitted(container(), priorityClassName="gone").refusal == "PriorityClass gone of its pods does not exist"
+
+
+def test_a_runtime_class_adds_its_overhead_and_where_its_pods_can_run() -> None:
+    gvisor = decoded("RuntimeClass", metadata={"name": "gvisor"}, **{part: objects.runtime_class()[part] for part in ("overhead", "scheduling")})
+    plain = RuntimeClass("plain")
+    asked = container(requests={"cpu": "1", "memory": "1Gi"}, limits={"memory": "2Gi"})
+    found = admitted(asked, runtimes=(gvisor, plain), runtimeClassName="gvisor", nodeSelector={"disk": "ssd"})
+    assert dict(found.shape.requests) == {"cpu": 1250, "memory": (1024 + 120) * 2**20}
+    assert dict(found.limits) == {"memory": (2048 + 120) * 2**20}
+    assert dict(found.shape.node_selector) == {"disk": "ssd", "sandbox": "yes"}
+    assert [toleration.key for toleration in found.shape.tolerations] == ["sandbox"]
+    assert dict(admitted(asked, runtimes=(gvisor, plain), runtimeClassName="plain").shape.requests) == {"cpu": 1000, "memory": 2**30}
+
+
+def test_a_runtime_class_that_is_missing_or_runs_elsewhere_refuses_the_pods() -> None:
+    gvisor = RuntimeClass("gvisor", node_selector={"sandbox": "yes"})
+    assert admitted(container(), runtimeClassName="gone").refusal == "RuntimeClass gone of its pods does not exist"
+    refused = admitted(container(), runtimes=(gvisor,), runtimeClassName="gvisor", nodeSelector={"sandbox": "no"})
+    assert refused.refusal == "RuntimeClass gvisor and the template select different nodes by sandbox"
 
 
 @pytest.mark.parametrize("broken", [{"containers": [{"name": "x", "resources": {"requests": {"cpu": "much"}}}]}, {"containers": None}, {}])

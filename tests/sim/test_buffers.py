@@ -321,3 +321,20 @@ def test_metrics_say_how_buffers_stand() -> None:
         assert read("growth_buffer_consolidation_blocked_total") == 2
 
     in_cluster(test)
+
+
+def test_the_overhead_of_a_runtime_class_is_kept_free_for_spare_pods_as_real_ones_need_it() -> None:
+    """1.5 cores and 0.6 of overhead: one such pod fills a node of four cores, where two without it would fit."""
+
+    async def test(cluster: Cluster, _process: GrowthProcess) -> None:
+        cluster.create({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "gvisor"}, "overhead": {"podFixed": {"cpu": "600m"}}})
+        cluster.create(deployment("web", 1, cpu="1500m", memory="512Mi", runtimeClassName="gvisor"), buffer(replicas=1))
+        await until(cluster, 300, lambda: running(cluster) == 1 and reasons(cluster).get("Provisioning") == "CapacityProvisioned")
+        assert len(cluster.objects("Node")) == 2
+        bought = len(cluster.objects("NodeRequest"))
+        cluster.delete("CapacityBuffer", "spare", "default")
+        cluster.scale("Deployment", "web", 2)
+        await until(cluster, 30, lambda: running(cluster) == 2)
+        assert len(cluster.objects("NodeRequest")) == bought
+
+    in_cluster(test)

@@ -1,6 +1,6 @@
 """How large would these CapacityBuffers be, and why? From files alone, with the very code that sizes them in a cluster.
 
-The file holds buffers and, beside them, what they look at: workloads, PodTemplates, LimitRanges, ResourceQuotas, PriorityClasses. What is
+The file holds buffers and, beside them, what they look at: workloads, PodTemplates, LimitRanges, ResourceQuotas, PriorityClasses, RuntimeClasses. What is
 missing is said as the buffer itself would say it.
 """
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from growth.kube.codec import Codec
 from growth.kube.codec_buffer import Referenced, TemplateText, Workload, WorldBuilder
-from growth.kube.codec_template import ContainerRange
+from growth.kube.codec_template import ContainerRange, RuntimeClass
 from growth.model.capacitybuffer import ACTIVE_CAPACITY, BufferWorld, CapacityBuffer, ResourceQuota, reference_key
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed
@@ -80,6 +80,7 @@ def read_world(text: str) -> tuple[BufferWorld, list[str]]:
         quotas={f"{each.namespace}/{each.name}": each for each in found if isinstance(each, ResourceQuota)},
         ranges=[each for each in found if isinstance(each, ContainerRange)],
         priority_classes=[each for each in found if isinstance(each, PriorityClass)],
+        runtime_classes=[each for each in found if isinstance(each, RuntimeClass)],
     )
     return WorldBuilder(codec.pods).build(referenced), problems
 

@@ -2,7 +2,7 @@
 
     the kind is not served ......... one warning; asked again now and then, so that it is noticed when it comes
     no buffer ...................... one watch, nothing else
-    buffers ........................ PodTemplates, LimitRanges, quotas and priority classes as well
+    buffers ........................ PodTemplates, LimitRanges, quotas and classes of priority and runtime as well
     a buffer names a workload ...... one watch on that one object; on anything else with a scale, a regular look
 
 Optional by nature: nothing here holds up the rest of growth. Until the first answers are there the world is marked as not known, so that
@@ -22,7 +22,7 @@ from growth.kube.cache import Cache
 from growth.kube.client import Client
 from growth.kube.codec import Codec
 from growth.kube.codec_buffer import WORKLOADS, Referenced, ScaledObject, TemplateText, WorldBuilder, known_workload, with_group
-from growth.kube.codec_template import ContainerRange
+from growth.kube.codec_template import ContainerRange, RuntimeClass
 from growth.kube.errors import Forbidden, KubeError, NotFound
 from growth.kube.resources import (
     CAPACITY_BUFFERS,
@@ -31,6 +31,7 @@ from growth.kube.resources import (
     POD_TEMPLATES,
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
+    RUNTIME_CLASSES,
     Resource,
 )
 from growth.kube.watch import Reflector, Selection, Trouble, WatchSettings
@@ -40,7 +41,7 @@ from growth.model.malformed import Malformed
 from growth.model.note import About, Note
 from growth.runtime import Runtime, Spawned
 
-COMPANIONS: Final[tuple[Resource, ...]] = (POD_TEMPLATES, LIMIT_RANGES, RESOURCE_QUOTAS, PRIORITY_CLASSES)
+COMPANIONS: Final[tuple[Resource, ...]] = (POD_TEMPLATES, LIMIT_RANGES, RESOURCE_QUOTAS, PRIORITY_CLASSES, RUNTIME_CLASSES)
 BUFFER_KINDS: Final[tuple[Resource, ...]] = (CAPACITY_BUFFERS, *COMPANIONS, *WORKLOADS)  # all that may be watched for buffers
 
 _LOOK_SECONDS: Final = 30.0
@@ -230,6 +231,7 @@ class BufferWatch:
         ranges: dict[str, ContainerRange] = all_of(LIMIT_RANGES)
         quotas: dict[str, ResourceQuota] = all_of(RESOURCE_QUOTAS)
         classes: dict[str, PriorityClass] = all_of(PRIORITY_CLASSES)
+        runtimes: dict[str, RuntimeClass] = all_of(RUNTIME_CLASSES)
         workloads = [each for follower in self._followers.values() if follower.cache is not None for each in follower.cache.view().values()]
         return Referenced(
             buffers=all_of(self.resource) if self._is_found else {},
@@ -239,6 +241,7 @@ class BufferWatch:
             quotas=quotas,
             ranges=ranges.values(),
             priority_classes=classes.values(),
+            runtime_classes=runtimes.values(),
             is_known=is_known,
         )
 

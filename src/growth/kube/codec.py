@@ -23,6 +23,7 @@ from growth.kube.codec_buffer import (
     read_limit_range,
     read_pod_template,
     read_resource_quota,
+    read_runtime_class,
     read_workload,
 )
 from growth.kube.codec_cluster import read_budget, read_daemon_set, read_namespace, read_priority_class
@@ -30,7 +31,7 @@ from growth.kube.codec_node import NodeDecoder
 from growth.kube.codec_own import read_node_pool, read_node_removal_request, read_node_request
 from growth.kube.codec_pod import PodDecoder
 from growth.kube.codec_pools import read_pool_autoscaler
-from growth.kube.codec_template import ContainerRange
+from growth.kube.codec_template import ContainerRange, RuntimeClass
 from growth.kube.codec_text import BROKEN, UnreadableError, salvage, salvage_text
 from growth.kube.codec_volumes import read_claim, read_storage_class, read_volume, read_volume_node
 from growth.model.capacitybuffer import CapacityBuffer, ResourceQuota
@@ -57,6 +58,7 @@ Noun: TypeAlias = (
     | DaemonSet
     | PodDisruptionBudget
     | PriorityClass
+    | RuntimeClass
     | NodePool
     | NodeRequest
     | NodeRemovalRequest
@@ -115,6 +117,7 @@ class Codec:
             "CapacityBuffer": read_capacity_buffer,
             "PodTemplate": read_pod_template,
             "LimitRange": read_limit_range,
+            "RuntimeClass": read_runtime_class,
             "ResourceQuota": read_resource_quota,
             **{resource.kind: partial(read_workload, resource=resource) for resource in WORKLOADS},
         }

@@ -1,7 +1,7 @@
 """CapacityBuffers and what they look at, from bytes to nouns: workloads, PodTemplates, LimitRanges, quotas. Asked by the codec and explain.
 
-Workloads and PodTemplates stay text here (`Workload`, `TemplateText`): what their pods become depends on LimitRanges and priority classes,
-which change on their own. `build_world` puts all of it together. Reading raises UnreadableError; a buffer is read as loosely as any
+Workloads and PodTemplates stay text here (`Workload`, `TemplateText`): what their pods become depends on LimitRanges and classes of priority and
+runtime, which change on their own. `build_world` puts all of it together. Reading raises UnreadableError; a buffer is read as loosely as any
 definition in a cluster may allow, and judged by the plan.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from growth.kube.codec_pod import PodDecoder
-from growth.kube.codec_template import Admission, ContainerRange, cleaned, container_range, read_template
+from growth.kube.codec_template import Admission, ContainerRange, RuntimeClass, cleaned, container_range, read_template
 from growth.kube.codec_text import UnreadableError, read, read_optional_instant
 from growth.kube.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Resource
 from growth.kube.wire import NO_RAW, WireMeta, WireOwner
@@ -96,6 +96,21 @@ class _WireRange(Struct):
     spec: _WireRangeSpec | None = None
 
 
+class _WireOverhead(Struct, rename="camel"):
+    pod_fixed: dict[str, str | int | float] | None = None
+
+
+class _WireRunning(Struct, rename="camel"):
+    node_selector: dict[str, str] | None = None
+    tolerations: tuple[Json, ...] | None = None
+
+
+class _WireRuntimeClass(Struct):
+    metadata: WireMeta
+    overhead: _WireOverhead | None = None
+    scheduling: _WireRunning | None = None
+
+
 class _WireExpression(Struct, rename="camel"):
     scope_name: str
     operator: str
@@ -128,6 +143,7 @@ _buffer_status = msgspec.json.Decoder(CapacityBufferStatus | None)
 _workload = msgspec.json.Decoder(_WireWorkload)
 _template = msgspec.json.Decoder(_WireTemplate)
 _range = msgspec.json.Decoder(_WireRange)
+_runtime_class = msgspec.json.Decoder(_WireRuntimeClass)
 _quota = msgspec.json.Decoder(_WireQuota)
 _owners = msgspec.json.Decoder(tuple[WireOwner, ...] | None)
 _annotations = msgspec.json.Decoder(dict[str, str] | None)
@@ -194,6 +210,13 @@ def read_limit_range(raw: Raw | bytes) -> ContainerRange:
         raise UnreadableError(f"spec.limits: {error}") from None
 
 
+def read_runtime_class(raw: Raw | bytes) -> RuntimeClass:
+    wire = read(_runtime_class, raw, "RuntimeClass")
+    running = wire.scheduling or _WireRunning()
+    overhead = (wire.overhead or _WireOverhead()).pod_fixed or {}
+    return RuntimeClass(wire.metadata.name or "", overhead, running.node_selector or {}, running.tolerations or ())
+
+
 def read_resource_quota(raw: Raw | bytes) -> ResourceQuota:
     wire = read(_quota, raw, "ResourceQuota")
     spec, status = wire.spec or _WireQuotaSpec(), wire.status or _WireQuotaStatus()
@@ -237,6 +260,7 @@ class Referenced(Struct):
     quotas: Mapping[str, ResourceQuota] = {}
     ranges: Iterable[ContainerRange] = ()
     priority_classes: Iterable[PriorityClass] = ()
+    runtime_classes: Iterable[RuntimeClass] = ()
     is_known: bool = True
 
 
@@ -249,7 +273,8 @@ class WorldBuilder:
         self._known: dict[tuple[str, str], BufferTemplate] = {}
 
     def build(self, found: Referenced) -> BufferWorld:
-        admission = Admission(tuple(found.ranges), {each.name: each for each in found.priority_classes})
+        classes = {each.name: each for each in found.priority_classes}
+        admission = Admission(tuple(found.ranges), classes, {each.name: each for each in found.runtime_classes})
         if admission != self._admission:
             self._admission, self._known = admission, {}
         before, self._known = self._known, {}

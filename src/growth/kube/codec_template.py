@@ -1,7 +1,8 @@
 """What would the API server make of pods from this template? Asked by the codec of buffers: growth may not create pods to find out.
 
 In the order of the API server: limits that have no request become requests; LimitRanges fill in what is missing and refuse what is out of
-their bounds; a priority class becomes a number. What belongs to one pod alone (its node, claims) is left out.
+their bounds; a priority class becomes a number; a runtime class adds its overhead, and where its pods can run. What belongs to one pod alone
+(its node, claims) is left out.
 """
 
 from __future__ import annotations
@@ -39,11 +40,21 @@ class ContainerRange(Struct, frozen=True):
     max: Mapping[str, str | int | float] = {}
 
 
+class RuntimeClass(Struct, frozen=True):
+    """What running a pod costs beside its containers, and which nodes can."""
+
+    name: str
+    overhead: Mapping[str, str | int | float] = {}
+    node_selector: Mapping[str, str] = {}
+    tolerations: tuple[Json, ...] = ()
+
+
 class Admission(Struct, frozen=True):
     """What the API server would look at beside the template."""
 
     ranges: tuple[ContainerRange, ...] = ()
     priority_classes: Mapping[str, PriorityClass] = {}
+    runtime_classes: Mapping[str, RuntimeClass] = {}
 
 
 def read_template(text: str, namespace: str, admission: Admission, pods: PodDecoder) -> BufferTemplate:
@@ -52,6 +63,7 @@ def read_template(text: str, namespace: str, admission: Admission, pods: PodDeco
     spec = template.get("spec") or {}
     refusal = ""
     try:
+        _run_by(spec, admission.runtime_classes)
         _fill_in(spec, [each for each in admission.ranges if each.namespace == namespace])
         limits = _limits(spec)
     except (QuantityError, TypeError, AttributeError) as error:
@@ -113,6 +125,22 @@ def _containers(spec: Json) -> list[Json]:
 # ------------------------------------------------------------------------------------------------------------------------ admission
 
 
+def _run_by(spec: Json, classes: Mapping[str, RuntimeClass]) -> None:
+    name = spec.get("runtimeClassName") or ""
+    if not name:
+        return
+    if name not in classes:
+        raise RefusedError(f"RuntimeClass {name} of its pods does not exist")
+    chosen, own = classes[name], spec.get("nodeSelector") or {}
+    apart = [key for key, value in chosen.node_selector.items() if own.get(key, value) != value]
+    if apart:
+        raise RefusedError(f"RuntimeClass {name} and the template select different nodes by {', '.join(apart)}")
+    if chosen.overhead:
+        spec["overhead"] = dict(chosen.overhead)
+    spec["nodeSelector"] = {**own, **chosen.node_selector}
+    spec["tolerations"] = [*(spec.get("tolerations") or ()), *chosen.tolerations]
+
+
 def _fill_in(spec: Json, ranges: Iterable[ContainerRange]) -> None:
     found = sorted(ranges, key=lambda each: each.name)
     for container in _containers(spec):
@@ -139,14 +167,16 @@ def _check(container: str, within: ContainerRange, limits: Mapping[str, Any], re
 
 
 def _limits(spec: Json) -> Resources:
-    """Counted as requests are."""
+    """Counted as requests are; overhead is added to what is limited at all."""
 
     def asked(container: Json) -> Asked:
         limits = (container.get("resources") or {}).get("limits") or {}
         return Asked(container.get("name", ""), requests=limits, is_sidecar=container.get("restartPolicy") == "Always")
 
     containers = [asked(container) for container in spec.get("containers") or ()]
-    return effective_requests(PodAsked(containers, [asked(container) for container in spec.get("initContainers") or ()]))
+    first = [asked(container) for container in spec.get("initContainers") or ()]
+    limited = effective_requests(PodAsked(containers, first))
+    return effective_requests(PodAsked(containers, first, overhead={name: each for name, each in (spec.get("overhead") or {}).items() if name in limited}))
 
 
 def container_range(namespace: str, name: str, limits: Iterable[Json]) -> ContainerRange:

@@ -65,7 +65,13 @@ class Admission:
         for name, value in (("schedulerName", "default-scheduler"), ("restartPolicy", "Always"), ("terminationGracePeriodSeconds", 30)):
             spec.setdefault(name, value)
         spec.setdefault("priority", self._priority(spec.get("priorityClassName", "")))
+        self._run_by(spec, spec.get("runtimeClassName", ""))
         spec["tolerations"] = [*(spec.get("tolerations") or []), *_missing_tolerations(spec.get("tolerations") or [])]
+
+    def _run_by(self, spec: Json, class_name: str) -> None:
+        found = self._store.read(BY_NAME["RuntimeClass"], class_name) if class_name else None
+        if found and found.get("overhead"):
+            spec["overhead"] = found["overhead"]["podFixed"]
 
     def _priority(self, class_name: str) -> int:
         found = self._store.read(BY_NAME["PriorityClass"], class_name) if class_name else None

@@ -74,6 +74,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     _plain(known.CSI_DRIVERS),
     _workload(known.POD_DISRUPTION_BUDGETS, needs_version_to_update=True),
     _plain(known.PRIORITY_CLASSES, counts_generations=True),
+    _plain(known.RUNTIME_CLASSES),
     _plain(known.LEASES, needs_version_to_update=True),
     _plain(known.EVENTS, selectable_fields=EVENT_FIELDS),
     _plain(known.CUSTOM_RESOURCE_DEFINITIONS, has_status=True, counts_generations=True),

@@ -69,6 +69,24 @@ def test_a_429_closes_the_line_until_its_reset_by_hetzners_clock(headers: dict[s
     run_virtual(test())
 
 
+def test_after_the_reset_that_hetzner_named_everything_may_go_out_again_and_its_next_word_counts() -> None:
+    async def test() -> None:
+        runtime = SimRuntime("quota")
+        quota = Quota(runtime, 3000)
+        reset = {"ratelimit-limit": "3600", "ratelimit-remaining": "0", "ratelimit-reset": str(int(runtime.now()) + 30)}
+        quota.heard(reset, is_refused=True)
+        await runtime.sleep(31)
+        began = runtime.monotonic()
+        for _ in range(50):
+            await quota.take(Rank.LIST)
+        assert runtime.monotonic() == began
+        quota.heard({"ratelimit-limit": "3600", "ratelimit-remaining": "20"}, is_refused=False)
+        with pytest.raises(Limited):
+            await quota.take(Rank.LIST)
+
+    run_virtual(test())
+
+
 def test_in_a_storm_of_429_no_call_is_made_before_the_reset_and_orders_say_when_to_come_back() -> None:
     async def test(bench: Bench) -> None:
         server = bench.server(await bench.provider.launch(order()))

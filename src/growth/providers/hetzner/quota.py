@@ -53,6 +53,7 @@ class Quota:
         self._tokens = float(per_hour)
         self._filled_at = runtime.monotonic()
         self._closed_until = 0.0
+        self._full_at: float | None = None
         self._waiting = dict.fromkeys(Rank, 0)
 
     async def take(self, rank: Rank) -> None:
@@ -92,6 +93,7 @@ class Quota:
         if is_refused:
             seconds = self._seconds_to_reset(headers)
             self._closed_until = max(self._closed_until, self._runtime.monotonic() + seconds)
+            self._full_at = self._closed_until if "ratelimit-reset" in headers else None
 
     def _seconds_to_reset(self, headers: Mapping[str, str]) -> float:
         """By Hetzner's own clock where it tells the time: ours may be wrong."""
@@ -115,7 +117,10 @@ class Quota:
         return self._share * (0.1 if rank == Rank.LIST else 0.2)
 
     def _refill(self) -> None:
+        """A token at a time; at the reset that Hetzner names, all of them. If that is wrong, its next answer says so."""
         now = self._runtime.monotonic()
+        if self._full_at is not None and now >= self._full_at:
+            self._tokens, self._full_at = self._share, None
         self._tokens = min(self._share, self._tokens + (now - self._filled_at) * self._per_second)
         self._filled_at = now
 
