@@ -39,6 +39,10 @@ PANELS: Final = (
     ),
     Panel("Actions", (("sum by (action, outcome) (rate(growth_actions_total[5m]))", "{{action}} {{outcome}}"),), "ops"),
     Panel("Calls to the provider", (("sum by (call, outcome) (rate(growth_provider_calls_total[5m]))", "{{call}} {{outcome}}"),), "ops"),
+    Panel("Buffers", (("max by (state) (growth_buffers)", "{{state}}"),)),
+    Panel(  # the namespace is the buffer's; Prometheus keeps its own under that name
+        "Spare pods", (("max by (exported_namespace, buffer) (growth_buffer_virtual_pods)", "{{exported_namespace}}/{{buffer}}"),)
+    ),
     Panel("Warm pools", (("sum by (action, error) (rate(growth_poolautoscaler_reconciliations_total[5m]))", "{{action}} {{error}}"),), "ops"),
     Panel("Loop, 99 %", ((_quantile("0.99", "growth_loop_duration_seconds", "row"), "{{row}}"),), "s"),
     Panel("Solver, 99 %", ((_quantile("0.99", "growth_solve_duration_seconds"), "solve"),), "s"),

@@ -16,7 +16,7 @@ from growth.model.noderequest import REMOVAL_FAILED
 from growth.providers.contract import ProviderError
 from growth.sim.clock import SimRuntime, run_virtual
 
-ADDED_BY_PROMETHEUS = {"namespace", "job", "pod", "le"}
+ADDED_BY_PROMETHEUS = {"namespace", "exported_namespace", "job", "pod", "le"}
 PROMQL = {"by", "absent", "max", "sum", "rate", "increase", "histogram_quantile"}
 
 

@@ -16,6 +16,7 @@ import yaml
 from growth.controllers.configuration import load_configuration
 from growth.controllers.jointokens import JoinTokens
 from growth.controllers.role import lease_rights, rights, rules, token_manifests
+from growth.kube.crds_buffer import buffer_definition
 from growth.model.api import FINALIZER
 from tests.e2e.chart import CHART, Helm, HelmError, Json, only
 from tests.e2e.controlplane.cluster import ControlPlane, KubectlError
@@ -23,6 +24,7 @@ from tests.e2e.manifests import kwok_node, namespace
 from tests.e2e.running import NAMESPACE, USER, node_pool
 
 EVERYTHING = ("settings.joinTokens.mint=true", "serviceMonitor.enabled=true", "alerts.enabled=true", "dashboard.enabled=true")
+BUFFERS = "capacitybuffers.autoscaling.x-k8s.io"
 NEEDS_OPERATOR = ("ServiceMonitor", "PrometheusRule")
 
 
@@ -199,6 +201,26 @@ def test_install_upgrade_and_uninstall_leave_nodes_kinds_and_pools_and_release_l
     cluster.kubectl("delete", "crd", "nodepools.growth.dev", "noderequests.growth.dev", "noderemovalrequests.growth.dev", "--timeout=30s")
 
 
+def test_the_kind_of_buffers_that_somebody_else_installed_is_left_alone_and_ours_is_upgraded(helm: Helm, cluster: ControlPlane) -> None:
+    access = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}", "--create-namespace", "--install", "--force-conflicts")
+    values = ("--set=image.repository=registry.invalid/growth", "--set=replicas=0")
+    theirs = buffer_definition()
+    theirs["metadata"]["labels"] = {"app": "somebody-elses"}
+    theirs["spec"]["names"]["shortNames"] = ["theirs"]
+    cluster.apply(theirs)
+    helm("upgrade", "growth", str(CHART), *access, *values)
+    after = _definition(cluster, BUFFERS)
+    assert after["spec"]["names"]["shortNames"] == ["theirs"]
+    assert (after["metadata"]["labels"], "meta.helm.sh/release-name" in str(after)) == ({"app": "somebody-elses"}, False)
+    cluster.kubectl("delete", "crd", BUFFERS, "--timeout=30s")
+    helm("upgrade", "growth", str(CHART), *access, *values)
+    cluster.kubectl("patch", "crd", BUFFERS, "--type=json", '--patch=[{"op": "remove", "path": "/spec/names/shortNames"}]')
+    helm("upgrade", "growth", str(CHART), *access, *values, "--set=settings.observe=true")
+    assert _definition(cluster, BUFFERS)["spec"]["names"]["shortNames"] == ["cb"]
+    policies = {item["metadata"]["name"] for item in cluster.objects("validatingadmissionpolicies")}
+    assert "poolautoscalers-target.growth.dev" in policies
+
+
 def _template(items: list[Json]) -> Json:
     template: Json = only("Deployment", items)["spec"]["template"]
     return template
@@ -210,6 +232,6 @@ def _pod(items: list[Json]) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
-def _definition(cluster: ControlPlane) -> Json:
-    (found,) = [item for item in cluster.objects("crd") if item["metadata"]["name"] == "nodepools.growth.dev"]
+def _definition(cluster: ControlPlane, name: str = "nodepools.growth.dev") -> Json:
+    (found,) = [item for item in cluster.objects("crd") if item["metadata"]["name"] == name]
     return found
