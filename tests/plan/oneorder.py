@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from growth.model.action import LaunchMachine
 from growth.model.decision import Decision, Settled
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequest, RequestPhase
 from growth.model.outcome import Outcome
@@ -37,5 +38,5 @@ def with_one(of_request: NodeRequest, **fields: Any) -> Snapshot:
 
 def settle_launch(snapshot: Snapshot, outcome: Outcome, ledger: provisioning.Ledger | None = None) -> Decision[provisioning.Ledger]:
     decision = plan(snapshot, ledger)
-    (action,) = decision.actions
+    (action,) = (action for action in decision.actions if isinstance(action, LaunchMachine))
     return provisioning.settle(Settled(action, outcome), snapshot, decision.ledger, SETTINGS)

@@ -13,7 +13,7 @@ from growth.model.instant import format_instant, parse_instant
 from growth.model.labels import HOSTNAME
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Taint
 from growth.model.nodepool import PoolTaint
-from growth.model.noderequest import EVENTS_KEPT, NodeRemovalRequestSpec
+from growth.model.noderequest import EVENTS_KEPT, NodeRemovalRequestSpec, NodeRequest
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.plan import provisioning
@@ -224,7 +224,20 @@ def test_ruling_8_deprovisioning_becomes_a_removal_request_and_only_then_the_rec
     failed = provisioning.settle(Settled(create, TryLater("busy")), with_one(giving_back), provisioning.Ledger(), SETTINGS)
     assert failed.again_at is not None  # it stays and tries again
     assert plan(with_one(giving_back)).actions == (create,)
-    assert plan(with_one(giving_back, removals=[removal()])).actions == (ReleaseNodeRequest(seen(giving_back)),)
+    (handed,) = plan(with_one(failed_once(giving_back), removals=[removal()])).actions
+    assert isinstance(handed, WriteNodeRequestStatus)
+    assert (handed.status.phase, handed.status.machine_id, handed.status.expires_at) == ("Deprovisioning", "", format_instant(NOW + 1800))
+    memory = replace(failed_once(giving_back), status=handed.status)
+    assert plan(with_one(memory)).actions == ()  # it only tells of the failure now, whatever becomes of the removal
+    assert plan(replace(with_one(memory), now=NOW + 1800)).actions == (ReleaseNodeRequest(seen(memory)),)
+    works = request("default-pool-9", SMALL, "Ready", changed_at=NOW)
+    again = world(pools=[pool()], offerings=[SMALL], requests=[memory, works])
+    assert plan(again).actions == (ReleaseNodeRequest(seen(memory)),)  # the offering works again: the failure no longer counts
+
+
+def failed_once(of_request: NodeRequest) -> NodeRequest:
+    event = life_event(of_request.changed_at, "nodeNotReady", "no Ready node within 300 s")
+    return replace(of_request, status=replace(of_request.status, events=(event,)))
 
 
 def test_law_s7_a_machine_whose_id_is_late_is_waited_for_before_it_is_handed_over() -> None:
@@ -238,23 +251,22 @@ def test_law_s7_a_machine_whose_id_is_late_is_waited_for_before_it_is_handed_ove
     assert plan(with_one(never, machines=[machine("default-pool-2", SMALL)])).actions == (ReleaseNodeRequest(seen(never)),)
 
 
-def failed_ledger(times: int) -> provisioning.Ledger:
-    ledger = provisioning.Ledger()
-    for _ in range(times):
-        snapshot = with_one(one("Provisioning", changed_at=NOW - 300))
-        (action,) = plan(snapshot, ledger).actions
-        ledger = provisioning.settle(Settled(action, Accepted()), snapshot, ledger, SETTINGS).ledger
-    return ledger
+def failures(count: int) -> list[NodeRequest]:
+    """Records of machines that did not become Ready, each a while after the one before."""
+    records = [request(f"default-pool-failed-{number}", SMALL, "Deprovisioning", changed_at=NOW - 1000 + 100 * number) for number in range(count)]
+    return [failed_once(replace(each, status=replace(each.status, expires_at=format_instant(NOW + 800)))) for each in records]
 
 
-def test_ruling_8_three_failures_in_a_row_count_as_unmet() -> None:
-    late = with_one(one("Provisioning", changed_at=NOW - 300, machine_id="m"))
-    phases = []
-    for times in range(4):
-        (action,) = plan(late, failed_ledger(times)).actions
-        assert isinstance(action, WriteNodeRequestStatus)
-        phases.append(action.status.phase)
-    assert phases == ["Deprovisioning", "Deprovisioning", "Unmet", "Unmet"]
+def phase_of_the_next_failure(*before: NodeRequest) -> str:
+    late = request(NAME, SMALL, "Provisioning", changed_at=NOW - 300, machine_id="m")
+    decision = plan(world(pools=[pool()], offerings=[SMALL], requests=[late, *before]))
+    (action,) = (action for action in decision.actions if isinstance(action, WriteNodeRequestStatus))
+    return action.status.phase
+
+
+def test_ruling_8_three_failures_in_a_row_count_as_unmet_also_across_a_restart() -> None:
+    """Every plan here begins with an empty ledger: only the records remember."""
+    assert [phase_of_the_next_failure(*failures(times)) for times in range(4)] == ["Deprovisioning", "Deprovisioning", "Unmet", "Unmet"]
 
 
 def test_ruling_8_three_that_fail_together_are_three_in_a_row() -> None:
@@ -264,13 +276,9 @@ def test_ruling_8_three_that_fail_together_are_three_in_a_row() -> None:
 
 
 def test_ruling_8_a_success_in_between_begins_the_count_anew() -> None:
-    ledger = failed_ledger(2)
-    served = with_one(one("Provisioning"), nodes=[node(NAME, of=SMALL)])
-    (ready,) = plan(served, ledger).actions
-    ledger = provisioning.settle(Settled(ready, Accepted()), served, ledger, SETTINGS).ledger
-    (action,) = plan(with_one(one("Provisioning", changed_at=NOW - 300)), ledger).actions
-    assert isinstance(action, WriteNodeRequestStatus)
-    assert action.status.phase == "Deprovisioning"
+    worked = request("default-pool-good", SMALL, "Ready", changed_at=NOW - 800)
+    assert phase_of_the_next_failure(*failures(2), worked) == "Deprovisioning"
+    assert phase_of_the_next_failure(*failures(2), replace(worked, changed_at=NOW - 2000)) == "Unmet"
 
 
 def test_ruling_8_the_machine_behind_an_unmet_failure_is_handed_to_removal_before_the_record_goes() -> None:
@@ -282,7 +290,7 @@ def test_ruling_8_the_machine_behind_an_unmet_failure_is_handed_to_removal_befor
     assert isinstance(handed, WriteNodeRequestStatus)
     assert (handed.status.phase, handed.status.machine_id) == ("Unmet", "")  # so that it is handed over only once
     waiting = plan(with_one(replace(unmet, status=handed.status)))
-    assert (waiting.actions, waiting.again_at) == ((), NOW + 60)
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 180)  # kept as long again: a repeat is known as one
 
 
 def test_ruling_1_events_are_bounded_and_the_newest_kept() -> None:

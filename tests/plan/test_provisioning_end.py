@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRemovalRequest, ReleaseNodeRequest, WriteNodeRequestStatus
 from growth.model.instant import format_instant, parse_instant
-from growth.model.outcome import Accepted, NoCapacity
+from growth.model.noderequest import NodeRequest
+from growth.model.outcome import NoCapacity
 from growth.plan import provisioning
 from growth.plan.records import seen
 from tests.plan.builders import NOW, machine, node, offering, pool, request, world
@@ -18,36 +19,56 @@ GPU = offering("gpu", 8, 16384, 0.5, devices={"example.com/gpu": 1})
 # ---------------------------------------------------------------------------------------------------------------- Unmet and the end
 
 
-def test_the_time_of_unmet_doubles_while_it_repeats_and_begins_anew_after_a_success() -> None:
-    snapshot, ledger, waits = with_one(one()), provisioning.Ledger(), []
-    for _ in range(5):
-        decision = settle_launch(snapshot, NoCapacity("sold out"), ledger)
-        (action,) = decision.actions
-        assert isinstance(action, WriteNodeRequestStatus)
-        assert action.status.expires_at is not None
-        until = parse_instant(action.status.expires_at)
-        waits.append(until - snapshot.now)
-        snapshot, ledger = replace(snapshot, now=until), replace(decision.ledger, asked={})  # another request of the same offering
-    assert waits == [120, 240, 480, 600, 600]
-    ledger = replace(settle_launch(snapshot, Accepted("m"), ledger).ledger, asked={})
-    (action,) = settle_launch(snapshot, NoCapacity("sold out"), ledger).actions
+def refused(at: float, *records: NodeRequest) -> WriteNodeRequestStatus:
+    """A launch finds no capacity at that time, and growth knows nothing but the records."""
+    snapshot = replace(with_one(one()), now=at)
+    snapshot = replace(snapshot, requests={**snapshot.requests, **{each.name: each for each in records}})
+    (action,) = settle_launch(snapshot, NoCapacity("sold out")).actions
     assert isinstance(action, WriteNodeRequestStatus)
-    assert action.status.expires_at == format_instant(snapshot.now + 120)
+    return action
+
+
+def unmet_record(action: WriteNodeRequestStatus, at: float, name: str = "default-pool-before") -> NodeRequest:
+    return replace(request(name, SMALL, "Unmet", changed_at=at), status=action.status)
+
+
+def until(action: WriteNodeRequestStatus) -> float:
+    assert action.status.expires_at is not None
+    return parse_instant(action.status.expires_at)
+
+
+def test_the_time_of_unmet_doubles_while_it_repeats_also_across_a_restart() -> None:
+    at, records, waits = NOW, tuple[NodeRequest, ...](), []
+    for _ in range(5):
+        action = refused(at, *records)
+        waits.append(until(action) - at)
+        records, at = (unmet_record(action, at),), until(action) + 5
+    assert waits == [120, 240, 480, 600, 600]
+
+
+def test_the_time_of_unmet_begins_anew_once_the_provider_has_some_again() -> None:
+    before = unmet_record(refused(NOW), NOW)
+    accepted = request("default-pool-later", SMALL, "Provisioning", changed_at=NOW + 130)
+    assert until(refused(NOW + 200, before, accepted)) == NOW + 200 + 120
+    assert until(refused(NOW + 200, before, replace(accepted, changed_at=NOW - 1))) == NOW + 200 + 240
 
 
 def test_several_refusals_of_one_strike_are_one() -> None:
-    first = settle_launch(with_one(one()), NoCapacity("sold out"))
-    later = replace(with_one(one()), now=NOW + 30)
-    (action,) = settle_launch(later, NoCapacity("sold out"), replace(first.ledger, asked={})).actions
-    assert isinstance(action, WriteNodeRequestStatus)
-    assert action.status.expires_at == format_instant(NOW + 120)
+    first = unmet_record(refused(NOW), NOW)
+    second = unmet_record(refused(NOW + 30, first), NOW + 30, "default-pool-second")
+    assert until(refused(NOW + 60, first, second)) == NOW + 120
+    assert until(refused(NOW + 120, first, second)) == NOW + 120 + 240  # counted from the first of them
 
 
-def test_an_unmet_record_goes_when_its_time_is_over() -> None:
-    unmet = one("Unmet", expires_at=format_instant(NOW + 60))
-    waiting = plan(with_one(unmet))
-    assert (waiting.actions, waiting.again_at) == ((), NOW + 60)
-    assert plan(replace(with_one(unmet), now=NOW + 60)).actions == (ReleaseNodeRequest(seen(unmet)),)
+def test_of_unmet_records_the_first_of_a_strike_is_kept_as_long_again_and_the_others_go_when_their_time_is_over() -> None:
+    first = unmet_record(refused(NOW), NOW)
+    second = unmet_record(refused(NOW + 30, first), NOW + 30, "default-pool-second")
+    snapshot = world(pools=[pool()], offerings=[SMALL], requests=[first, second], machines=[])
+    waiting = plan(snapshot)
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 120)
+    over = plan(replace(snapshot, now=NOW + 120))
+    assert (over.actions, over.again_at) == ((ReleaseNodeRequest(seen(second)),), NOW + 240)
+    assert ReleaseNodeRequest(seen(first)) in plan(replace(snapshot, now=NOW + 240)).actions
 
 
 def test_ruling_16_after_its_time_a_ready_record_goes_and_the_machine_stays() -> None:

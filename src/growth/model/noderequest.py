@@ -7,7 +7,7 @@ NodeRequest
 | Provisioning | the provider accepted; waiting for a Ready node | Ready, Deprovisioning |
 | Ready | the node serves; the record goes after its TTL | – |
 | Unmet | no capacity: the offering is struck out until the TTL ends | – |
-| Deprovisioning | never became Ready: handed to a NodeRemovalRequest | – |
+| Deprovisioning | never became Ready: handed to a NodeRemovalRequest; then the record of a failure, until its TTL ends | – |
 
 NodeRemovalRequest
 | phase | means | next |
@@ -68,7 +68,9 @@ class NodeRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True)
     events: Events = ()
     conditions: Conditions = ()
     last_transition_time: Annotated[Instant | None, Meta(description="When the phase last changed.")] = None
-    expires_at: Annotated[Instant | None, Meta(description="When this record goes; of an Unmet one, until when its offering is struck out.")] = None
+    expires_at: Annotated[
+        Instant | None, Meta(description="When this record goes; of an Unmet one, until when its offering is struck out, after which it may stay as a memory.")
+    ] = None
     added_pods: Annotated[PlannedPods, Meta(description="namespace/name of pods planned onto this node after it was ordered.")] = ()
 
 
@@ -97,6 +99,11 @@ class NodeRequest(Struct, frozen=True):
     @property
     def is_in_flight(self) -> bool:
         return self.status.phase in IN_FLIGHT and self.deleted_at is None
+
+    @property
+    def is_handed_over(self) -> bool:
+        """A NodeRemovalRequest has taken the machine over: the record only tells of the failure, until its time is over."""
+        return self.status.phase == DEPROVISIONING and bool(self.status.expires_at)
 
 
 class NodeRemovalRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):

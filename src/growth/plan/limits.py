@@ -90,8 +90,8 @@ def _of_node(node: Node, snapshot: Snapshot, price_list: _PriceList) -> Member:
 
 
 def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
-    """Does a machine stand behind this request, or may one come? An Unmet one has none; a Ready one's may be gone since."""
-    if request.phase == UNMET:
+    """Does a machine stand behind this request, or may one come? An Unmet one has none; a Ready one's may be gone since, or was handed over."""
+    if request.phase == UNMET or request.is_handed_over:
         return False
     return request.phase != READY or snapshot.machines_at is None or request.name in snapshot.machines
 

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import Struct
 
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import PENDING, PROVISIONING, READY, NodeRequestSpec
+from growth.model.noderequest import PENDING, PROVISIONING, READY, UNMET, NodeRequestSpec
 from growth.model.offering import Offering
 from growth.model.resources import CPU, Resources, format_amount
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot
-from growth.plan.catalogue import Place, struck_out
+from growth.plan.catalogue import Place, struck_out, unmet_until
 from growth.plan.limits import Allowance, Member, headroom
 from growth.plan.pools import choice_of_type, offerings_of, why_not_buying
 from growth.plan.templates import choice_labels, daemon_shapes, serving_taints
@@ -67,16 +67,15 @@ def _orders_left(place: Place, snapshot: Snapshot) -> int:
 
 
 def struck_since(snapshot: Snapshot, known: Mapping[Place, float], settings: Settings) -> Mapping[Place, float]:
-    """When each offering was last seen struck out, until a later order of it was accepted."""
-    now = snapshot.now
-    struck = dict.fromkeys(struck_out(snapshot.requests.values(), now, settings.unmet_seconds), now)
-    accepted: dict[Place, float] = {}
+    """When each offering was last struck out, as seen or as records say, until a later order of it was accepted."""
+    struck, accepted = dict(known), dict[Place, float]()
     for request in snapshot.requests.values():
+        place = (request.spec.target_offering, request.spec.location)
         if request.phase in (PROVISIONING, READY):
-            place = (request.spec.target_offering, request.spec.location)
             accepted[place] = max(accepted.get(place, 0.0), request.created_at)
-    kept = {place: at for place, at in known.items() if accepted.get(place, -1.0) < at}
-    return dict(sorted({**kept, **struck}.items()))
+        elif request.phase == UNMET:
+            struck[place] = max(struck.get(place, 0.0), min(snapshot.now, unmet_until(request, snapshot.now, settings.unmet_seconds)))
+    return {place: at for place, at in sorted(struck.items()) if at > accepted.get(place, 0.0)}
 
 
 # ---------------------------------------------------------------------------------------------------------------------- limits

@@ -8,9 +8,9 @@
 | Provisioning | the node serves | Ready |
 | Provisioning | not in time, no working pods on it | Deprovisioning; the third in a row of its offering: Unmet |
 | Ready | its record is old | release: the machine stays |
-| Unmet | its time is over | release (first a NodeRemovalRequest, if a machine stands behind it) |
+| Unmet | its time is over | release (first a NodeRemovalRequest, if a machine stands behind it; kept a while where it still counts, see `plan/strikes`) |
 | Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
-| Deprovisioning | there is one | release |
+| Deprovisioning | there is one | its time is written; when it is over, or the failure no longer counts: release |
 | deleted by hand, or its pool goes | Pending | release, once the provider's list shows no machine |
 | | Provisioning | as Deprovisioning |
 | | Ready | release |
@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final, Literal
 
@@ -43,15 +44,23 @@ from growth.plan.idleness import blocking_pods, lost_at
 from growth.plan.limits import Allowance, Member, allowances, members, why_not_one_more, with_member
 from growth.plan.listing import LOOK_AGAIN_SECONDS, is_surely_absent
 from growth.plan.pools import why_not_buying
-from growth.plan.records import about_request, life_event, seen, sooner, with_request_phase
-from growth.plan.strikes import Strikes, strikes_out, struck_until, with_acceptance, with_failure, with_strike, with_success
+from growth.plan.records import about_request, instant_of, life_event, seen, sooner, with_request_phase
+from growth.plan.strikes import (
+    FAILURES_THAT_STRIKE,
+    NOT_READY_EVENT,
+    History,
+    has_failed,
+    histories,
+    place_of,
+    remembered_seconds,
+    strike_seconds,
+    struck_until,
+)
 from growth.plan.swaps import settles_at
 from growth.plan.templates import boot_taints, node_labels
 
 _RETRY_FIRST_SECONDS: Final = 2.0
 _RETRY_LONGEST_SECONDS: Final = 60.0
-
-NOT_READY_EVENT: Final = "nodeNotReady"
 
 
 class Retry(Struct, frozen=True):
@@ -65,7 +74,6 @@ class Retry(Struct, frozen=True):
 class Ledger(Struct, frozen=True):
     retries: Mapping[str, Retry] = {}  # by request
     asked: Mapping[str, float] = {}  # launches under way, and since when
-    record: Strikes = Strikes()
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -86,7 +94,8 @@ class _Turn:
         self.notes: list[Note] = []
         self.again: list[float] = []
         self.asked = dict(ledger.asked)
-        self._record = ledger.record  # failures found in this look count for the next
+        self._histories = histories(snapshot.requests.values())
+        self._failed: Counter[Place] = Counter()  # in this look
         self._sold = by_place(snapshot.offerings)
         self._over = _over_limit(snapshot, settings)
 
@@ -168,7 +177,7 @@ class _Turn:
             self.actions.append(WriteNodeRequestStatus(seen(request), with_request_phase(request.status, READY, now, *arrived)))
             self._tell(request, "Ready", f"node {node.name} serves after {now - request.created_at:.0f} s")
             return
-        given = self.settings.readiness_wait_seconds if pool is None or pool.spec.readiness_wait_seconds is None else float(pool.spec.readiness_wait_seconds)
+        given = self._readiness_wait(pool)
         is_nearly_there = node is not None and is_initialised(node, request, pool)
         since = next((at for at in (request.changed_at, request.created_at) if at <= now), now)  # a stamp from the future: a clock went back
         deadline = since + given * (2 if is_nearly_there else 1)  # its pods are being bound
@@ -180,21 +189,29 @@ class _Turn:
         else:
             self.again.append(deadline)
 
+    def _readiness_wait(self, pool: NodePool | None) -> float:
+        chosen = None if pool is None else pool.spec.readiness_wait_seconds
+        return self.settings.readiness_wait_seconds if chosen is None else float(chosen)
+
     def _is_paused(self, pool: NodePool | None) -> bool:
         return self.settings.is_paused or (pool is not None and pool.is_paused)
 
     def _fail(self, request: NodeRequest, waited: float) -> None:
-        now, place = self.snapshot.now, _place(request)
+        now, place = self.snapshot.now, place_of(request)
         event = life_event(now, NOT_READY_EVENT, f"no Ready node within {waited:.0f} s")
         machine_id = request.status.machine_id or handover.recorded_id(request.name, request.uid, self.snapshot)
-        if machine_id and strikes_out(self._record, place):  # without an id the record must stay the one that leads to the machine
-            until = struck_until(self._record, place, now, self.settings)
+        known = self._history(request)
+        self._failed[place] += 1
+        if machine_id and len(known.failures) + self._failed[place] >= FAILURES_THAT_STRIKE:  # without an id the record must lead to the machine
+            until = struck_until(known, now, self.settings)
             status = replace(with_request_phase(request.status, UNMET, now, event), machine_id=machine_id, expires_at=format_instant(until))
         else:
             status = with_request_phase(request.status, DEPROVISIONING, now, event)
-        self._record = with_failure(self._record, place)
         self.actions.append(WriteNodeRequestStatus(seen(request), status))
         self._tell(request, "NotReadyInTime", f"{place[0]}: no Ready node within {waited:.0f} s, the machine is given back", "Warning")
+
+    def _history(self, request: NodeRequest) -> History:
+        return self._histories.get(place_of(request), History())
 
     # ------------------------------------------------------------------------------------------------------ Ready, Unmet, the end
 
@@ -215,17 +232,31 @@ class _Turn:
             self.actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="")))
         elif request.status.machine_id:
             self._hand_over(request, handover.NOT_READY)
-        elif is_going or self.snapshot.now >= ends_at:
+        else:
+            kept = max(strike_seconds(request, self.settings), self._remembered_seconds(request)) if self._history(request).keeps(request) else 0.0
+            self._end_at(request, 0.0 if is_going else ends_at + kept)
+
+    def _remembered_seconds(self, request: NodeRequest) -> float:
+        return remembered_seconds(self._readiness_wait(self.snapshot.pools.get(request.spec.pool))) if has_failed(request) else 0.0
+
+    def _end_at(self, request: NodeRequest, at: float) -> None:
+        if self.snapshot.now >= at:
             self.actions.append(ReleaseNodeRequest(seen(request)))
         else:
-            self.again.append(ends_at)
+            self.again.append(at)
 
     def _give_back(self, request: NodeRequest, reason: str) -> None:
         """The machine goes by a NodeRemovalRequest; only once that exists, or it is sure that there is no machine, does this record go."""
-        if request.name in self.snapshot.removals or self._never_had_any(request):
-            self.actions.append(ReleaseNodeRequest(seen(request)))
-        else:
+        if request.is_handed_over:
+            is_needed = reason == handover.NOT_READY and self._history(request).keeps(request)
+            self._end_at(request, (instant_of(request.status.expires_at) or 0.0) if is_needed else 0.0)
+        elif request.name not in self.snapshot.removals and not self._never_had_any(request):
             self._hand_over(request, reason)
+        elif reason == handover.NOT_READY and has_failed(request):
+            until = format_instant(self.snapshot.now + self._remembered_seconds(request))
+            self.actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="", expires_at=until)))
+        else:
+            self.actions.append(ReleaseNodeRequest(seen(request)))
 
     def _never_had_any(self, request: NodeRequest) -> bool:
         is_recorded = bool(request.status.machine_id) or request.name in self.snapshot.nodes
@@ -242,10 +273,6 @@ class _Turn:
         self.notes.append(Note(about_request(request), reason, message, severity))
 
 
-def _place(request: NodeRequest) -> Place:
-    return (request.spec.target_offering, request.spec.location)
-
-
 def _accepted(request: NodeRequest, machine_id: str, now: float, reason: str = "") -> NodeRequestStatus:
     status = with_request_phase(request.status, PROVISIONING, now, life_event(now, "nodeRequested", reason))
     return replace(status, node_id=request.name, machine_id=machine_id or request.status.machine_id)
@@ -254,7 +281,7 @@ def _accepted(request: NodeRequest, machine_id: str, now: float, reason: str = "
 def _launch(request: NodeRequest, pool: NodePool, sold: Mapping[Place, Offering]) -> LaunchMachine:
     """The node boots with everything but the label that says growth has registered it."""
     spec = request.spec
-    offering = sold.get(_place(request)) or Offering(spec.target_offering, "", spec.location, 0.0)
+    offering = sold.get(place_of(request)) or Offering(spec.target_offering, "", spec.location, 0.0)
     labels = {key: value for key, value in node_labels(pool, offering, request.name).items() if key != REQUEST_LABEL}
     annotations = tuple(sorted(pool.spec.annotations.items()))
     return LaunchMachine(seen(request), spec, tuple(labels.items()), annotations, boot_taints(pool), pool.spec.provider_settings or "")
@@ -289,7 +316,7 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     if isinstance(action, LaunchMachine):
         return _settle_launch(action, outcome, snapshot, ledger, settings)
     if isinstance(outcome, Accepted):
-        return Decision(_with_result(action, snapshot, ledger, settings) if isinstance(action, WriteNodeRequestStatus) else ledger)
+        return Decision(ledger)
     if isinstance(action, WriteNodeRequestStatus):  # what a launch brought is not written: it is asked for again, or found in the list
         ledger = _answered(ledger, action.request.name)
     return Decision(ledger, again_at=now + _RETRY_FIRST_SECONDS)
@@ -297,21 +324,6 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
 
 def _answered(ledger: Ledger, name: str) -> Ledger:
     return replace(ledger, asked={key: at for key, at in ledger.asked.items() if key != name})
-
-
-def _with_result(action: WriteNodeRequestStatus, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Ledger:
-    """What the record of an offering learns once a phase is written."""
-    request = snapshot.requests.get(action.request.name)
-    if request is None:
-        return ledger
-    place, record = _place(request), ledger.record
-    if action.status.phase == READY:
-        record = with_success(record, place)
-    elif action.status.phase in (DEPROVISIONING, UNMET) and any(event.name == NOT_READY_EVENT for event in action.status.events[-1:]):
-        record = with_failure(record, place)
-        if action.status.phase == UNMET:
-            record = with_strike(record, place, snapshot.now, settings)
-    return replace(ledger, record=record)
 
 
 def _settle_launch(action: LaunchMachine, outcome: Outcome, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -322,9 +334,8 @@ def _settle_launch(action: LaunchMachine, outcome: Outcome, snapshot: Snapshot, 
         return Decision(_answered(ledger, name))
     if isinstance(outcome, Accepted):  # it counts as asked until the phase is seen to be written
         status = _accepted(request, outcome.machine_id, now)
-        after = replace(ledger, record=with_acceptance(ledger.record, _place(request)))
         note = Note(about_request(request), "Provisioning", f"{request.spec.target_offering} ordered in {request.spec.location}")
-        return Decision(after, (WriteNodeRequestStatus(seen(request), status),), (note,))
+        return Decision(ledger, (WriteNodeRequestStatus(seen(request), status),), (note,))
     if isinstance(outcome, NoCapacity | Refused):
         return _unmet_now(request, outcome.reason, snapshot, ledger, settings)
     ledger = _answered(ledger, name)
@@ -337,13 +348,13 @@ def _settle_launch(action: LaunchMachine, outcome: Outcome, snapshot: Snapshot, 
 
 def _unmet_now(request: NodeRequest, reason: str, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     """The offering is struck out for everybody; the pods are planned again at once, onto the next best."""
-    now, place, pool = snapshot.now, _place(request), snapshot.pools.get(request.spec.pool)
-    record = with_strike(ledger.record, place, now, settings)
-    until = format_instant(record.strikes[place].until)
+    now, place, pool = snapshot.now, place_of(request), snapshot.pools.get(request.spec.pool)
+    known = histories(snapshot.requests.values()).get(place, History())
+    until = format_instant(struck_until(known, now, settings))
     status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
     message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
     notes = (
         Note(about_request(request), "Unmet", message, "Warning"),
         Note(About("NodePool", request.spec.pool, uid=pool.uid if pool is not None else ""), "Unmet", message, "Warning"),
     )
-    return Decision(replace(ledger, record=record), (WriteNodeRequestStatus(seen(request), replace(status, expires_at=until)),), notes, again_at=now)
+    return Decision(ledger, (WriteNodeRequestStatus(seen(request), replace(status, expires_at=until)),), notes, again_at=now)

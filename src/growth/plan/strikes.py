@@ -1,69 +1,91 @@
-"""For how long is an offering struck out? Asked by provisioning when a launch finds no capacity, or when machines of it keep failing.
+"""How has an offering fared lately, and for how long is it struck out? Asked by provisioning. Read off the records, so that a restart forgets nothing.
 
-The first time for the setting's seconds, each further time for twice as long, up to the longest, until it works again. Several refusals in
-one strike are one. Machines that do not become Ready in time count as failures in a row; from the third on each one strikes the offering out.
+| a record of the offering | says |
+| --- | --- |
+| Unmet | struck out until its `expiresAt` |
+| Deprovisioning or Unmet, its last event nodeNotReady | a machine that did not become Ready in time: a failure |
+| Provisioning, newer | the provider has some again: an Unmet for lack of capacity is over |
+| Ready, newer | it works again: nothing that is older counts |
+
+The first strike lasts the setting's seconds, each further one twice as long as the one before, up to the longest. Several refusals in one strike
+are one. From the third failure in a row on, each one strikes the offering out. What still counts is kept beyond its time: an Unmet record as long
+again, and a failure until two more could have followed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.model.noderequest import DEPROVISIONING, PROVISIONING, READY, UNMET, NodeRequest
 from growth.model.settings import Settings
-from growth.plan.catalogue import Place
+from growth.plan.catalogue import Place, unmet_until
 
 FAILURES_THAT_STRIKE: Final = 3
+NOT_READY_EVENT: Final = "nodeNotReady"
+
+_LONGEST_TRIAL: Final = 2  # waits for Ready: so long may one machine take to fail
 
 
-class Strike(Struct, frozen=True):
-    count: int
-    until: float
+class History(Struct, frozen=True):
+    """What still counts of one offering in one location."""
+
+    failures: tuple[NodeRequest, ...] = ()
+    strike: NodeRequest | None = None  # the latest Unmet, the first of those that struck it out together
+
+    def keeps(self, request: NodeRequest) -> bool:
+        """Is this record needed for what comes? Of many only the latest are."""
+        return request is self.strike or any(request is each for each in self.failures[-FAILURES_THAT_STRIKE:])
 
 
-class Strikes(Struct, frozen=True):
-    """By offering and location. Lost at a restart: then the shortest time holds again."""
-
-    strikes: Mapping[Place, Strike] = {}
-    failures: Mapping[Place, int] = {}
+def place_of(request: NodeRequest) -> Place:
+    return (request.spec.target_offering, request.spec.location)
 
 
-def with_strike(known: Strikes, place: Place, now: float, settings: Settings) -> Strikes:
-    before = known.strikes.get(place)
-    if before is not None and now < before.until:
-        return known
-    count = 1 if before is None else before.count + 1
-    seconds = min(settings.unmet_seconds * 2.0 ** min(count - 1, 30), max(settings.unmet_seconds, settings.unmet_longest_seconds))
-    return replace(known, strikes={**known.strikes, place: Strike(count, now + seconds)})
+def has_failed(request: NodeRequest) -> bool:
+    events = request.status.events
+    return request.phase in (DEPROVISIONING, UNMET) and bool(events) and events[-1].name == NOT_READY_EVENT
 
 
-def struck_until(known: Strikes, place: Place, now: float, settings: Settings) -> float:
-    strike = with_strike(known, place, now, settings).strikes[place]
-    return strike.until
+def histories(requests: Iterable[NodeRequest]) -> Mapping[Place, History]:
+    """By offering and location, in the order in which things happened."""
+    found: dict[Place, History] = {}
+    for request in sorted(requests, key=lambda each: (each.changed_at, each.name)):
+        place = place_of(request)
+        known = found.get(place, History())
+        found[place] = _after(known, request)
+    return found
 
 
-def with_failure(known: Strikes, place: Place) -> Strikes:
-    return replace(known, failures={**known.failures, place: known.failures.get(place, 0) + 1})
+def _after(known: History, request: NodeRequest) -> History:
+    if request.phase == READY:
+        return History()
+    if request.phase == PROVISIONING and known.strike is not None and not has_failed(known.strike):
+        return replace(known, strike=None)
+    if has_failed(request):
+        known = replace(known, failures=(*known.failures, request))
+    is_same_strike = known.strike is not None and known.strike.status.expires_at == request.status.expires_at
+    return replace(known, strike=request) if request.phase == UNMET and not is_same_strike else known
 
 
-def strikes_out(known: Strikes, place: Place) -> bool:
-    """Would one more failure be the third in a row, or later?"""
-    return known.failures.get(place, 0) + 1 >= FAILURES_THAT_STRIKE
+def struck_until(known: History, now: float, settings: Settings) -> float:
+    """Until when one more refusal strikes the offering out."""
+    strike, shortest = known.strike, settings.unmet_seconds
+    if strike is None:
+        return now + shortest
+    until = unmet_until(strike, now, shortest)
+    if until > now:
+        return until
+    return now + min(2 * strike_seconds(strike, settings), max(shortest, settings.unmet_longest_seconds))
 
 
-def with_acceptance(known: Strikes, place: Place) -> Strikes:
-    """The provider has some again. What has failed otherwise must still prove itself."""
-    if known.failures.get(place) or place not in known.strikes:
-        return known
-    return replace(known, strikes={name: strike for name, strike in known.strikes.items() if name != place})
+def strike_seconds(strike: NodeRequest, settings: Settings) -> float:
+    return max(settings.unmet_seconds, unmet_until(strike, strike.changed_at, settings.unmet_seconds) - strike.changed_at)
 
 
-def with_success(known: Strikes, place: Place) -> Strikes:
-    if place not in known.strikes and place not in known.failures:
-        return known
-    return Strikes(
-        {name: strike for name, strike in known.strikes.items() if name != place},
-        {name: count for name, count in known.failures.items() if name != place},
-    )
+def remembered_seconds(wait_seconds: float) -> float:
+    """Two more machines can have failed by then."""
+    return FAILURES_THAT_STRIKE * _LONGEST_TRIAL * wait_seconds

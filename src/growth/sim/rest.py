@@ -22,9 +22,9 @@ OLDEST_CACHE_SECONDS: Final = 150.0
 def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Iterator[str]:
     """Every pod that a pool can host is bound, or its reason is written. `expected`: how many pods of an app can be, if not all.
 
-    A machine that could not be removed still counts against its pool's limits, so that fewer may find a place.
+    A machine that could not be removed still counts against its pool's limits, so that fewer may find a place, and a deleted pool waits for it.
     """
-    failed = sum((one.get("status") or {}).get("phase") == "RemovalFailed" for one in witness.cluster.store.read_all(REMOVAL))
+    failed, stuck = len(_failed_removals(witness)), _stuck_pools(witness)
     by_app: dict[str, list[tuple[str, str, bool]]] = {}
     for key, pod in witness.pods.items():
         if not pod.is_finished and pod.deleted_at is None and not pod.is_daemon:
@@ -32,13 +32,29 @@ def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Itera
     told = {(event["regarding"].get("namespace", ""), event["regarding"].get("name")) for event in witness.cluster.store.read_all(EVENT)}
     for app, pods in by_app.items():
         bound = sum(is_bound for _, _, is_bound in pods)
-        wanted = min(expected[app] - failed, len(pods)) if app in expected else len(pods)
+        wanted = min(expected[app] - failed, len(pods)) if app in expected else sum(_pool_of(witness, *key) not in stuck for *key, _ in pods)
         if bound < wanted:
             waiting = [name for _, name, is_bound in pods if not is_bound]
             yield f"{bound} of {len(pods)} pods of {app} are bound, {wanted} could be; waiting: {', '.join(waiting[:3])}"
         for namespace, name, is_bound in pods:
             if not is_bound and (namespace, name) not in told:
                 yield f"pod {namespace}/{name} waits and nobody says why"
+
+
+def _failed_removals(witness: Witness) -> dict[str, str]:
+    """Names of those that a person must look at, and their pools."""
+    removals = witness.cluster.store.read_all(REMOVAL)
+    return {one["metadata"]["name"]: one["spec"]["pool"] for one in removals if (one.get("status") or {}).get("phase") == "RemovalFailed"}
+
+
+def _stuck_pools(witness: Witness) -> set[str]:
+    """Pools that are deleted, and held by a machine that could not be removed."""
+    going = {pool["metadata"]["name"] for pool in witness.cluster.store.read_all(POOL) if pool["metadata"].get("deletionTimestamp")}
+    return going & set(_failed_removals(witness).values())
+
+
+def _pool_of(witness: Witness, namespace: str, name: str) -> str:
+    return witness.pods[namespace, name].shape.node_selector.get(POOL_LABEL, "")
 
 
 def machines_without_a_record(witness: Witness) -> Iterator[str]:
@@ -53,15 +69,16 @@ def requests_without_a_machine(witness: Witness) -> Iterator[str]:
     """No request without a machine or a terminal reason; none in flight for ever."""
     names = {server.name for server in witness.our_servers()}
     for request in witness.cluster.store.read_all(REQUEST):
-        phase = (request.get("status") or {}).get("phase", "Pending")
-        if phase in ("Pending", "Provisioning", "Deprovisioning"):
+        status = request.get("status") or {}
+        phase = status.get("phase", "Pending")
+        if phase in ("Pending", "Provisioning") or (phase == "Deprovisioning" and not status.get("expiresAt")):
             where = "" if request["metadata"]["name"] in names else ", without a machine"
             yield f"NodeRequest {request['metadata']['name']} is still {phase}{where}"
 
 
 def traces_left_behind(witness: Witness) -> Iterator[str]:
     """No taint, annotation or finalizer of ours is left behind, RemovalFailed apart."""
-    failed = {one["metadata"]["name"] for one in witness.cluster.store.read_all(REMOVAL) if (one.get("status") or {}).get("phase") == "RemovalFailed"}
+    failed, stuck = _failed_removals(witness), _stuck_pools(witness)
     for node in witness.cluster.store.read_all(NODE):
         name = node["metadata"]["name"]
         keys = [taint["key"] for taint in node["spec"].get("taints") or [] if taint["key"] in (STARTUP_TAINT.key, SCALE_DOWN_TAINT.key)]
@@ -73,7 +90,8 @@ def traces_left_behind(witness: Witness) -> Iterator[str]:
             yield f"NodeRemovalRequest {removal['metadata']['name']} is still {(removal.get('status') or {}).get('phase', 'Pending')}"
     for kind in (REQUEST, REMOVAL, POOL):
         for item in witness.cluster.store.read_all(kind):
-            if item["metadata"].get("deletionTimestamp") and FINALIZER in (item["metadata"].get("finalizers") or []):
+            is_stuck = kind is POOL and item["metadata"]["name"] in stuck
+            if item["metadata"].get("deletionTimestamp") and FINALIZER in (item["metadata"].get("finalizers") or []) and not is_stuck:
                 yield f"{kind.name} {item['metadata']['name']} is deleted and still held by our finalizer"
 
 
