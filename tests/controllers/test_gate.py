@@ -101,6 +101,20 @@ def test_an_order_whose_record_and_node_are_gone_no_longer_counts() -> None:
     assert asked(story) is None
 
 
+def test_an_order_that_was_handed_to_removal_no_longer_counts_though_its_record_remembers_the_failure() -> None:
+    """Seed 63: the next request waited for ever below a limit that nobody used."""
+
+    async def story(house: Gatehouse) -> Outcome | None:
+        for name in ("default-pool-1", "default-pool-2"):
+            assert await house.gate.why_not_launch(await ordered(house, name)) is None
+        memory = {"status": {"phase": "Deprovisioning", "expiresAt": "2026-01-01T01:00:00Z"}}
+        await house.client.merge_patch(NODE_REQUESTS, "default-pool-1", memory, subresource="status")
+        await house.runtime.sleep(0.1)
+        return await house.gate.why_not_launch(await ordered(house, "default-pool-3"))
+
+    assert asked(story) is None
+
+
 def test_a_request_that_is_gone_or_another_one_by_now_buys_nothing() -> None:
     async def story(house: Gatehouse) -> Outcome | None:
         action = await ordered(house)

@@ -38,7 +38,7 @@ from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.plan.idleness import is_lost
-from growth.plan.limits import why_over_limit
+from growth.plan.limits import counts, why_over_limit
 from growth.providers.contract import Gone, Provider, ProviderError
 
 OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute
@@ -144,10 +144,9 @@ class Gate:
         supply = self._observer.supply
         if supply.machines_at is None:
             return TryLater("the provider has not yet said which machines exist", _CLOSED_SECONDS)
-        known = self._observer.snapshot()  # an order whose record and node are gone has no machine that only we remember
-        self._ordered = {
-            name: order for name, order in self._ordered.items() if name not in supply.machines and (name in known.requests or name in known.nodes)
-        }
+        known = self._observer.snapshot()  # an order of which neither record nor node speaks any more has no machine that only we remember
+        told = {name for name, request in known.requests.items() if counts(request, known)} | set(known.nodes)
+        self._ordered = {name: order for name, order in self._ordered.items() if name not in supply.machines and name in told}
         counted = {**self._ordered, **supply.machines}
         counted.pop(action.request.name, None)  # asked for again: it counts once
         over = why_over_limit(pool, action.spec, tuple(counted.values()), supply.offerings, self._settings.limits)
