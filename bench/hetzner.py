@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from bench.report import Report, main, measured, parser
 from growth.controllers.growth import Installation
-from growth.controllers.metrics import Metrics
 from growth.controllers.supply import Supply
 from growth.model.outcome import Accepted
 from growth.providers.contract import Order
@@ -107,7 +106,7 @@ async def rest(cluster: Cluster, cloud: HetznerCloud) -> dict[str, float]:
     provider = provider_on(cloud.api, cloud.settings, cluster.runtime)
     await _fill(provider, cloud)
     await cluster.runtime.sleep(60)
-    supply = Supply(provider, "bench", cluster.runtime, Metrics(cluster.runtime))
+    supply = Supply(provider, "bench", cluster.runtime)
     await supply.refresh()
     before = len(cloud.api.log)
     running = cluster.runtime.spawn("supply", supply.run())

@@ -28,6 +28,8 @@ def _quantile(share: str, metric: str, by: str = "") -> str:
 PANELS: Final = (
     Panel("Nodes", (("max by (pool, offering) (growth_nodes)", "{{pool}} {{offering}}"),)),
     Panel("Price per hour", (("max by (pool) (sum by (pool, pod) (growth_price_per_hour))", "{{pool}}"),)),
+    Panel("Pods that need a place", (("max(growth_demands)", "demands"),)),
+    Panel("Pods without a place", (("max by (reason) (growth_unplaced)", "{{reason}}"),)),
     Panel("NodeRequests", (("max by (phase) (growth_node_requests)", "{{phase}}"),)),
     Panel("NodeRemovalRequests", (("max by (phase) (growth_node_removal_requests)", "{{phase}}"),)),
     Panel("Orphaned machines", (("max(growth_orphaned_machines)", "machines"),)),
@@ -37,6 +39,7 @@ PANELS: Final = (
         ((_quantile("0.5", "growth_node_ready_duration_seconds"), "half"), (_quantile("0.95", "growth_node_ready_duration_seconds"), "95 %")),
         "s",
     ),
+    Panel("From the decision to remove a node until it is gone, 95 %", ((_quantile("0.95", "growth_node_removal_duration_seconds"), "95 %"),), "s"),
     Panel("Actions", (("sum by (action, outcome) (rate(growth_actions_total[5m]))", "{{action}} {{outcome}}"),), "ops"),
     Panel("Calls to the provider", (("sum by (call, outcome) (rate(growth_provider_calls_total[5m]))", "{{call}} {{outcome}}"),), "ops"),
     Panel("Buffers", (("max by (state) (growth_buffers)", "{{state}}"),)),

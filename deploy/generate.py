@@ -9,6 +9,7 @@
 | `deploy/chart/generated/dashboard.json` | `deploy/dashboard.py` |
 | `deploy/chart/values.schema.json` | `deploy/values_schema.py` and the settings |
 | `docs/reference/settings.md` | the settings and their meanings |
+| `docs/reference/metrics.md` | the registry of metrics |
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, get_type_hints
 import yaml
 
 from deploy.dashboard import dashboard
+from deploy.metrics_page import metrics_page
 from deploy.settings_page import settings_page
 from deploy.values_schema import values_schema
 from growth.controllers.configuration import Configuration
@@ -43,6 +45,7 @@ def generated() -> Mapping[Path, str]:
         CHART / "generated/dashboard.json": _json(dashboard()),
         CHART / "values.schema.json": _json(values_schema()),
         Path("docs/reference/settings.md"): settings_page(),
+        Path("docs/reference/metrics.md"): metrics_page(),
     }
 
 

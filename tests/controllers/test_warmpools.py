@@ -184,7 +184,7 @@ def test_scaling_is_one_write_and_rest_is_none() -> None:
         quiet = pool.cluster.api.writes_asked - at_rest
         return quiet, pool.replicas(), [_reconciliations(pool, action) for action in ("scale_up", "scale_down")]
 
-    assert played(story) == (0, 3, [1.0, None])
+    assert played(story) == (0, 3, [1.0, 0.0])
 
 
 def _reconciliations(pool: Pool, action: str) -> float | None:

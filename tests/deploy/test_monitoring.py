@@ -10,8 +10,9 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from deploy.dashboard import PANELS, dashboard
 from deploy.generate import CHART, ROOT
+from deploy.metrics_page import names
 from growth.controllers.gate import OLDEST_CACHE_SECONDS
-from growth.controllers.metrics import Metrics
+from growth.controllers.metrics import UNPLACED, Metrics
 from growth.model.noderequest import REMOVAL_FAILED
 from growth.providers.contract import ProviderError
 from growth.sim.clock import SimRuntime, run_virtual
@@ -86,3 +87,14 @@ def test_panels_stand_side_by_side_and_never_on_each_other() -> None:
     places = [panel["gridPos"] for panel in dashboard()["panels"]]
     assert len({(place["x"], place["y"]) for place in places}) == len(PANELS)
     assert all(place["x"] + place["w"] <= 24 for place in places)
+
+
+def test_every_metric_named_in_the_documents_exists_and_every_metric_is_documented() -> None:
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").rglob("*.md"))}
+    known = set(metrics()) | {name.removesuffix("_bucket") for name in metrics()}
+    for path, text in pages.items():
+        unknown = {word for word in re.findall(r"\bgrowth_[a-z_]+", text) if word not in known}
+        assert unknown == set(), path.name
+    page = pages[ROOT / "docs/reference/metrics.md"]
+    assert all(f"`{name}`" in page for name in names())
+    assert all(f"| {reason} |" in page for reason in UNPLACED)

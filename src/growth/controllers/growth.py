@@ -11,7 +11,8 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
-from growth.controllers.apply import Applier
+from growth.controllers.apply import WAYS, Applier
+from growth.controllers.counted import CountedProvider
 from growth.controllers.gate import Gate
 from growth.controllers.identity import cluster_id
 from growth.controllers.jointokens import JoinTokens, Mint
@@ -19,6 +20,7 @@ from growth.controllers.journal import Journal
 from growth.controllers.loop import Loop
 from growth.controllers.metrics import Metrics
 from growth.controllers.observe import Observer
+from growth.controllers.rows import ROWS
 from growth.controllers.supply import Supply
 from growth.controllers.ways import Hands
 from growth.kube.client import Client
@@ -27,6 +29,7 @@ from growth.kube.events import Recorder
 from growth.kube.exchange import ClientSettings
 from growth.kube.transport import Transport
 from growth.model.settings import Settings
+from growth.plan.demand import is_demand
 from growth.plan.keeping import keep
 from growth.providers.contract import Provider
 from growth.runtime import Runtime, Spawned
@@ -63,8 +66,9 @@ class Growth:
         self.runtime = runtime
         self.leads = leads
         self.metrics = Metrics(runtime)
+        self.metrics.expect((row.name for row in ROWS), (action.__name__ for action in WAYS))
         self.client = Client(transport, runtime, self.installation.client, may_write=leads)
-        self.provider = provider_for(self.client, runtime)
+        self.provider = CountedProvider(provider_for(self.client, runtime), self.metrics)
         self.events = Recorder(self.client, runtime, self.installation.name)
         self.journal = Journal(self.events, self.metrics)
         self.observer: Observer | None = None
@@ -81,6 +85,8 @@ class Growth:
         self.metrics.leads.set(self.leads())
         if self.observer is not None:
             self.observer.refresh_metrics()
+            cutoff = self.installation.settings.priority_cutoff
+            self.metrics.demands.set(sum(is_demand(pod, cutoff) for pod in self.observer.pods.unschedulable()))
             self.metrics.count_buffers(keep(self.observer.snapshot(), self.installation.settings))
 
     async def run(self) -> None:
@@ -94,7 +100,7 @@ class Growth:
     async def _run(self) -> None:
         cluster = await self._cluster_id()
         log.info("growth starts", cluster=cluster, provider=self.provider.name, observes=self.installation.only_observes)
-        supply = Supply(self.provider, cluster, self.runtime, self.metrics)
+        supply = Supply(self.provider, cluster, self.runtime)
         chosen = self.installation
         self.observer = Observer(self.client, self.runtime, supply, self.metrics, serves_buffers=chosen.serves_buffers, warm_pools=chosen.settings.warm_pools)
         self._tasks.append(self.runtime.spawn("supply", supply.run()))

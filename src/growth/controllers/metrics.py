@@ -7,20 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from growth.model.labels import ZONE
 from growth.model.node import OFFERING_LABEL, Node
-from growth.model.noderequest import NodeRemovalRequest, NodeRequest
+from growth.model.noderequest import NodeRemovalRequest, NodeRequest, RemovalPhase, RequestPhase
 from growth.model.outcome import Outcome
 from growth.model.resources import CPU, MEMORY
+from growth.plan import outlook, pools
+from growth.plan.demand import MALFORMED
 from growth.plan.keeping import Kept
 from growth.runtime import Runtime
 
 _SECONDS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _BLINKS = (0.00001, 0.0001, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0)
 _MINUTES = (5, 15, 30, 60, 120, 300, 600, 1200, 3600)
+
+
+_BUFFER_STATES = ("Provisioned", "Waiting", "Empty", "Failed")
+
+UNPLACED = (*pools.REASONS, MALFORMED, *outlook.REASONS)
 
 
 class Performed:
@@ -40,6 +48,10 @@ class Metrics:
         self.actions = Counter("growth_actions_total", "Actions performed, by outcome.", ["action", "outcome"], registry=scope)
         self.action_seconds = Histogram("growth_action_duration_seconds", "Time one action took.", ["action"], buckets=_SECONDS, registry=scope)
         self.provider_calls = Counter("growth_provider_calls_total", "Calls to the provider, by outcome.", ["call", "outcome"], registry=scope)
+        self.demands = Gauge(
+            "growth_demands", "Pods that need a place and that growth may find one for, those with a node on its way included.", registry=scope
+        )
+        self.unplaced = Gauge("growth_unplaced", "Pods that growth found no place for, by reason.", ["reason"], registry=scope)
         self.notes = Counter("growth_notes_total", "What growth had to say, by reason.", ["reason", "severity"], registry=scope)
         about = "Nodes that stayed because a check failed, at each look, by the check."
         self.safety_failures = Counter("growth_safety_check_failures_total", about, ["check_type", "nodepool"], registry=scope)
@@ -49,6 +61,8 @@ class Metrics:
         self.removals = Gauge("growth_node_removal_requests", "NodeRemovalRequests by phase.", ["phase"], registry=scope)
         self.orphans = Gauge("growth_orphaned_machines", "Machines of ours that no object speaks of.", registry=scope)
         self.ready_seconds = Histogram("growth_node_ready_duration_seconds", "From request to a Ready node.", ["offering"], buckets=_MINUTES, registry=scope)
+        about = "From the decision to remove a node until it and its machine are gone."
+        self.removal_seconds = Histogram("growth_node_removal_duration_seconds", about, ["offering"], buckets=_MINUTES, registry=scope)
         self.cache_age = Gauge("growth_cache_age_seconds", "Time since a cache was last proved up to date.", ["resource"], registry=scope)
         one = ["namespace", "buffer"]
         self.buffers = Gauge("growth_buffers", "CapacityBuffers by state.", ["state"], registry=scope)
@@ -64,6 +78,30 @@ class Metrics:
         self.reconciliation_seconds = Histogram("growth_poolautoscaler_reconciliation_duration_seconds", about, ends, buckets=_BLINKS, registry=scope)
         self.observations = Counter("growth_poolautoscaler_observations_total", "Samples taken for capacity policies.", registry=scope)
         self.leads = Gauge("growth_leader", "1 while this process leads.", registry=scope)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Series whose labels are known begin at 0: an increase from nothing is no increase."""
+        for action in ("scale_up", "scale_down", "none"):
+            self.reconciled(action, "none", 0.0, 0)
+        self.reconciled("none", "internal", 0.0, 0)
+        for call in ("launch", "delete"):
+            for outcome in get_args(Outcome):
+                self.provider_calls.labels(call, outcome.__name__)
+        for call in ("offerings", "list", "describe"):
+            for ending in ("Accepted", "ProviderError"):
+                self.provider_calls.labels(call, ending)
+        self.count_unplaced({})
+
+    def expect(self, rows: Iterable[str], actions: Iterable[str]) -> None:
+        """The rows and actions there are."""
+        for row in rows:
+            self.failures.labels(row)
+            self.rows.labels(row)
+        for action in actions:
+            self.action_seconds.labels(action)
+            for outcome in get_args(Outcome):
+                self.actions.labels(action, outcome.__name__)
 
     @contextmanager
     def time_row(self, name: str) -> Iterator[None]:
@@ -105,15 +143,25 @@ class Metrics:
                 offering = node.labels.get(OFFERING_LABEL, "")
                 self.nodes.labels(node.pool, offering).inc()
                 self.price.labels(node.pool, offering).inc(prices.get((offering, node.labels.get(ZONE, "")), 0.0))
+        for phase in get_args(RequestPhase):
+            self.requests.labels(phase)
         for request in requests:
             self.requests.labels(request.phase).inc()
+        for phase in get_args(RemovalPhase):
+            self.removals.labels(phase)
         for removal in removals:
             self.removals.labels(removal.phase).inc()
+
+    def count_unplaced(self, counts: Mapping[str, int]) -> None:
+        for reason in UNPLACED:
+            self.unplaced.labels(reason).set(counts.get(reason, 0))
 
     def count_buffers(self, kept: Kept) -> None:
         """Set the gauges of buffers; those that are gone disappear."""
         for gauge in (self.buffers, self.buffer_pods, self.buffer_cpu, self.buffer_memory, self.buffer_nodes):
             gauge.clear()
+        for state in _BUFFER_STATES:
+            self.buffers.labels(state)
         for spare in kept.spares:
             place, standing = (spare.buffer.namespace, spare.buffer.name), kept.standing.get(spare.key, 0)
             self.buffers.labels(_buffer_state(spare.sized.reason, spare.count, standing)).inc()

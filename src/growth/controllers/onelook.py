@@ -24,7 +24,7 @@ _BUFFERS_SECONDS: Final = 5.0  # the kind may not be installed
 async def look_once(client: Client, runtime: Runtime, provider: Provider, installation: str, settings: Settings, seconds: float = 30.0) -> Snapshot:
     """Raise TimeoutError, with the kinds that nobody answered for."""
     metrics = Metrics(runtime)
-    supply = Supply(provider, await cluster_id(client, installation), runtime, metrics)
+    supply = Supply(provider, await cluster_id(client, installation), runtime)
     observer = Observer(client, runtime, supply, metrics, warm_pools=settings.warm_pools)
     tasks = [*observer.start(), runtime.spawn("supply", supply.run())]
     try:

@@ -5,6 +5,7 @@ The order is that of a pod's life: finish what is on its way before anything new
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,6 +23,11 @@ def measure_warm_pools(metrics: Metrics, ledger: warmpools.Ledger, seconds: floa
     metrics.looked_at_warm_pools(ledger.looked.unchanged, ledger.looked.failed, ledger.looked.samples, seconds)
 
 
+def measure_scale_up(metrics: Metrics, ledger: scaleup.Ledger, _seconds: float) -> None:
+    missed = (wait.reason for wait in ledger.waits.values() if not wait.lodged_on)
+    metrics.count_unplaced(Counter([*missed, *(said.partition(":")[0] for said in ledger.told.values())]))
+
+
 class Row(Struct, frozen=True):
     """One decision. `question` is set where the solver must answer before the plan can, `measure` where a pass has counts of its own."""
 
@@ -37,7 +43,7 @@ class Row(Struct, frozen=True):
 ROWS: Final = (
     Row("provisioning", provisioning.plan, provisioning.settle, provisioning.Ledger),
     Row("realising", realising.plan, realising.settle, realising.Ledger),
-    Row("scale-up", scaleup.plan, scaleup.settle, scaleup.Ledger, scaleup.question),
+    Row("scale-up", scaleup.plan, scaleup.settle, scaleup.Ledger, scaleup.question, measure_scale_up),
     Row("scale-down", scaledown.plan, scaledown.settle, scaledown.Ledger),
     Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),
     Row("replacement", replacement.plan, replacement.settle, replacement.Ledger, replacement.question, exchange),

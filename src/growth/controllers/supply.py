@@ -10,7 +10,6 @@ from typing import Final
 
 import structlog
 
-from growth.controllers.metrics import Metrics
 from growth.controllers.signal import Signal
 from growth.model.offering import Machine, Offering
 from growth.providers.contract import Provider, ProviderError
@@ -27,7 +26,7 @@ log = structlog.get_logger(__name__)
 class Supply:
     """The provider's latest word."""
 
-    def __init__(self, provider: Provider, cluster: str, runtime: Runtime, metrics: Metrics) -> None:
+    def __init__(self, provider: Provider, cluster: str, runtime: Runtime) -> None:
         self.offerings: tuple[Offering, ...] = ()
         self.machines: Mapping[str, Machine] = {}
         self.machines_at: float | None = None
@@ -35,7 +34,6 @@ class Supply:
         self._provider = provider
         self._cluster = cluster
         self._runtime = runtime
-        self._metrics = metrics
         self._asked = Signal(runtime)
         self._catalogue_at: float | None = None
         self._changed: Callable[[], None] = lambda: None
@@ -60,7 +58,6 @@ class Supply:
             await self._refresh_catalogue()
             await self._refresh_machines()
         except ProviderError as error:
-            self._metrics.provider_call("list", error)
             log.warning("the provider did not answer", error=str(error))
             return False
         return True

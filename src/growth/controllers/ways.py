@@ -21,14 +21,16 @@ from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQ
 from growth.model import action as act
 from growth.model.action import Seen
 from growth.model.api import FINALIZER
-from growth.model.instant import format_instant
+from growth.model.instant import format_instant, parse_instant
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, Taint
-from growth.model.noderequest import PENDING, PROVISIONING
+from growth.model.noderequest import PENDING, PROVISIONING, READY
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater
 from growth.model.warmpool import WarmPoolKind
 from growth.providers.contract import Gone, Order, Provider, ProviderError
 from growth.runtime import Runtime
+
+Json = dict[str, Any]
 
 _CREATE_ATTEMPTS = 5
 _ID_DIGITS = 12
@@ -113,7 +115,10 @@ async def _all_stand(hands: Hands, nodes: tuple[str, ...]) -> bool:
 async def write_node_request_status(hands: Hands, action: act.WriteNodeRequestStatus) -> Outcome:
     if action.status.phase not in (PENDING, PROVISIONING):
         await _take_token_back(hands, action.request.name)
-    return await write_status(hands, NODE_REQUESTS, action.request, action.status)
+    written = await _patch_status(hands, NODE_REQUESTS, action.request, action.status)
+    if action.status.phase == READY:
+        hands.metrics.ready_seconds.labels(written["spec"]["targetOffering"]).observe(_age_seconds(hands, written))
+    return Accepted()
 
 
 async def release_node_request(hands: Hands, action: act.ReleaseNodeRequest) -> Outcome:
@@ -145,7 +150,6 @@ async def launch_machine(hands: Hands, action: act.LaunchMachine) -> Outcome:
     )
     outcome = await hands.provider.launch(order)
     hands.gate.launched(order.name, outcome)
-    hands.metrics.provider_call("launch", outcome)
     hands.machines_changed()
     return outcome
 
@@ -228,7 +232,6 @@ async def delete_machine(hands: Hands, action: act.DeleteMachine) -> Outcome:
     if closed is not None:
         return closed
     outcome = await hands.provider.delete(action.machine_id)
-    hands.metrics.provider_call("delete", outcome)
     hands.machines_changed()
     return outcome
 
@@ -246,7 +249,11 @@ async def finish_removal(hands: Hands, action: act.FinishRemoval) -> Outcome:
     except NotFound:
         pass
     hands.caches.forgot(NODES, action.node_name)
-    return await _release(hands, NODE_REMOVAL_REQUESTS, action.removal)
+
+    def measure(removal: Json) -> None:
+        hands.metrics.removal_seconds.labels(removal["spec"].get("offering", "")).observe(_age_seconds(hands, removal))
+
+    return await _release(hands, NODE_REMOVAL_REQUESTS, action.removal, measure)
 
 
 async def cancel_removal(hands: Hands, action: act.CancelRemoval) -> Outcome:
@@ -306,9 +313,20 @@ async def _create_or_find(hands: Hands, resource: Resource, item: Mapping[str, A
 
 
 async def write_status(hands: Hands, resource: Resource, seen: Seen, status: msgspec.Struct) -> Outcome:
-    patch = {"metadata": _only_if(seen), "status": _whole(status)}
-    hands.caches.learned(resource, await hands.client.merge_patch(resource, seen.name, patch, seen.namespace, "status"))
+    await _patch_status(hands, resource, seen, status)
     return Accepted()
+
+
+async def _patch_status(hands: Hands, resource: Resource, seen: Seen, status: msgspec.Struct) -> Json:
+    patch = {"metadata": _only_if(seen), "status": _whole(status)}
+    body = await hands.client.merge_patch(resource, seen.name, patch, seen.namespace, "status")
+    hands.caches.learned(resource, body)
+    written: Json = msgspec.json.decode(body)
+    return written
+
+
+def _age_seconds(hands: Hands, item: Json) -> float:
+    return max(0.0, hands.runtime.now() - parse_instant(item["metadata"]["creationTimestamp"]))
 
 
 def _whole(status: msgspec.Struct) -> dict[str, Any]:
@@ -317,8 +335,8 @@ def _whole(status: msgspec.Struct) -> dict[str, Any]:
     return {field.encode_name: given.get(field.encode_name) for field in msgspec.structs.fields(status)}
 
 
-async def _release(hands: Hands, resource: Resource, seen: Seen) -> Outcome:
-    """Delete, then drop our finalizer: whoever dies in between leaves a deletion that is only waiting for us."""
+async def _release(hands: Hands, resource: Resource, seen: Seen, ended: Callable[[Json], None] = lambda _item: None) -> Outcome:
+    """Delete, then drop our finalizer: whoever dies in between leaves a deletion that is only waiting for us. `ended` is told what has gone."""
     try:
         live = msgspec.json.decode(await hands.client.get(resource, seen.name))
         if live["metadata"]["uid"] != seen.uid:
@@ -327,6 +345,7 @@ async def _release(hands: Hands, resource: Resource, seen: Seen) -> Outcome:
             await hands.client.delete(resource, seen.name, uid=seen.uid)
         kept = [each for each in live["metadata"].get("finalizers", []) if each != FINALIZER]
         await hands.client.merge_patch(resource, seen.name, {"metadata": {"uid": seen.uid, "finalizers": kept}})
+        ended(live)
     except NotFound:
         pass  # gone already, which is what was wanted
     hands.caches.forgot(resource, seen.name)

@@ -29,6 +29,7 @@ class Dealt(Struct, frozen=True):
     orders: tuple[tuple[Choice, Hand], ...] = ()
     into_rooms: tuple[tuple[Room, Hand], ...] = ()
     unplaced: tuple[tuple[Demand, tuple[str, ...]], ...] = ()
+    allowances: tuple[Allowance, ...] = ()  # what these orders leave
 
 
 def deal(
@@ -64,7 +65,7 @@ class _Dealer:
             hand = [demand for index, count in node.contents for demand in self._take(index, count)]
             orders.append((choice, tuple(hand)))
         rooms = tuple((self._problem.rooms[index], tuple(hand)) for index, hand in sorted(into.items()) if hand)
-        return Dealt(tuple(orders), rooms, self._left_over(solution))
+        return Dealt(tuple(orders), rooms, self._left_over(solution), self._allowances)
 
     def _take(self, index: int, count: int) -> list[Demand]:
         stock = self._stock[index]

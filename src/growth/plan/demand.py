@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from msgspec import Struct
 
@@ -23,6 +24,8 @@ from growth.model.pod import Pod, PodShape
 from growth.plan.assignments import is_plannable
 from growth.plan.pools import PoolMatch, architectures_of, pools_for, with_pool_rules
 from growth.plan.records import about_pod
+
+MALFORMED: Final = "Malformed"
 
 Barred = Mapping[PodShape, tuple[str, ...]]  # offerings that have failed pods of this shape
 
@@ -63,10 +66,10 @@ def demands(
     reader = _Reader(pools, offerings, barred)
     wanted, problems = [], []
     for pod in pods:
-        if pod.unschedulable_at is None or pod.shape.priority < priority_cutoff or pod.key in placed:
+        if not _is_asked_for(pod, priority_cutoff) or pod.key in placed:
             continue
         if pod.shape.malformed and pod.deleted_at is None:
-            problems.append(Problem(pod, "Malformed", pod.shape.malformed))
+            problems.append(Problem(pod, MALFORMED, pod.shape.malformed))
         elif is_plannable(pod):
             match, shape = reader.read(pod.shape)
             if match.names:
@@ -74,6 +77,16 @@ def demands(
             else:
                 problems.append(Problem(pod, match.reason, match.message))
     return Demands(tuple(wanted), tuple(problems))
+
+
+def _is_asked_for(pod: Pod, priority_cutoff: int) -> bool:
+    """The scheduler has no place for it, and it is worth a machine."""
+    return pod.unschedulable_at is not None and pod.shape.priority >= priority_cutoff
+
+
+def is_demand(pod: Pod, priority_cutoff: int) -> bool:
+    """Does it need a place that growth may find?"""
+    return _is_asked_for(pod, priority_cutoff) and is_plannable(pod)
 
 
 class _Reader:

@@ -7,6 +7,13 @@
 | room on nodes | a node joined, pods left |
 
 A look at the nodes is dear, so it is taken at most once in a while; without it that prospect is simply not among the answers.
+
+| why nothing serves a pod | |
+| --- | --- |
+| Limited | something would, but limits (or a trial order) leave no room for it |
+| Rules | something would, but rules between pods keep it off |
+| NotForSale | something its pools list would, but it is Unmet, out of stock, or the pool is paused or going |
+| NothingFits | nothing its pools list would |
 """
 
 from __future__ import annotations
@@ -16,6 +23,7 @@ from typing import Final
 
 from growth.model.node import Node
 from growth.model.nodepool import NodePool
+from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.resources import Resources
 from growth.plan.demand import Demand
@@ -23,9 +31,12 @@ from growth.plan.fitting import charge, free_amounts, stands
 from growth.plan.limits import Allowance
 from growth.plan.offers import Market, orders_possible
 from growth.plan.patience import Prospects
+from growth.plan.pools import offerings_of
 from growth.solver.problem import Choice, Room
 
 ROOM: Final = "room on nodes"
+
+LIMITED, RULES, NOT_FOR_SALE, NOTHING_FITS = REASONS = ("Limited", "Rules", "NotForSale", "NothingFits")
 
 
 class Outlook:
@@ -37,6 +48,7 @@ class Outlook:
         self._possible = orders_possible(market, allowances)
         self._free = None if open_rooms is None else [(room.node, _free(room)) for room in open_rooms if room.is_open]
         self._known: dict[tuple[PodShape, tuple[str, ...]], Prospects] = {}
+        self._reasons: dict[tuple[PodShape, tuple[str, ...]], str] = {}
 
     @property
     def not_looked_at(self) -> tuple[str, ...]:
@@ -48,12 +60,29 @@ class Outlook:
             self._known[key] = self._prospects(demand)
         return self._known[key]
 
+    def why_nothing(self, demand: Demand, offerings: tuple[Offering, ...]) -> str:
+        """In one word, for a pod that found no place; `offerings`: everything the provider knows, for sale or not."""
+        key = (demand.shape, demand.pools)
+        if key not in self._reasons:
+            self._reasons[key] = self._why_nothing(demand, offerings)
+        return self._reasons[key]
+
+    def _why_nothing(self, demand: Demand, offerings: tuple[Offering, ...]) -> str:
+        possible = self._orders(demand).values()
+        if possible:
+            return RULES if any(amount > 0 for amount in possible) else LIMITED
+        listed = (each for name in demand.pools if name in self._pools for each in offerings_of(self._pools[name], offerings))
+        return NOT_FOR_SALE if any(charge(demand.shape).fits_in(each.allocatable) for each in listed) else NOTHING_FITS
+
+    def _orders(self, demand: Demand) -> dict[str, int]:
+        """How often each choice that may serve the pod can be ordered."""
+        fitting = [choice for choice in self._choices if choice.pool in demand.pools and _may_serve(choice, demand.shape)]
+        names = [f"{choice.pool} {choice.offering.name} {choice.offering.location}" for choice in fitting]
+        return {name: self._possible[name] for name in names}
+
     def _prospects(self, demand: Demand) -> Prospects:
         found = {f"generation of {name}": self._pools[name].generation for name in demand.pools if name in self._pools}
-        for choice in self._choices:
-            if choice.pool in demand.pools and _may_serve(choice, demand.shape):
-                name = f"{choice.pool} {choice.offering.name} {choice.offering.location}"
-                found[name] = self._possible[name]
+        found |= self._orders(demand)
         if self._free is not None:
             found[ROOM] = sum(_how_often(demand.shape, node, free) for node, free in self._free)
         return found

@@ -30,6 +30,7 @@ class Wait(Struct, frozen=True):
     misses: int = 0
     seconds: float = 0.0
     is_backed_off: bool = False
+    reason: str = ""  # why it missed, in one word
     lodged_on: str = ""  # the node where it has room
     prospects: Prospects = {}
 
@@ -47,15 +48,15 @@ def with_prospects(wait: Wait, prospects: Prospects, not_looked_at: tuple[str, .
     return wait if lowered == wait.prospects else replace(wait, prospects=lowered)
 
 
-def after_miss(wait: Wait | None, now: float, settings: Settings, prospects: Prospects) -> Wait:
+def after_miss(wait: Wait | None, now: float, settings: Settings, prospects: Prospects, reason: str = "") -> Wait:
     """One more miss in a row."""
     misses = (wait.misses if wait is not None else 0) + 1
     if misses < settings.misses_before_backoff:
-        return Wait(now + settings.batch_longest_seconds, misses, prospects=prospects)
+        return Wait(now + settings.batch_longest_seconds, misses, reason=reason, prospects=prospects)
     before = wait.seconds if wait is not None else 0.0
     was_longest = wait is not None and (wait.is_backed_off or before >= settings.backoff_longest_seconds > 0)
     seconds = min(max(settings.backoff_first_seconds, before * 2), settings.backoff_longest_seconds)
-    return Wait(now + seconds, misses, seconds, is_backed_off=was_longest, prospects=prospects)
+    return Wait(now + seconds, misses, seconds, is_backed_off=was_longest, reason=reason, prospects=prospects)
 
 
 def after_lodging(wait: Wait | None, node: str, now: float, settings: Settings) -> Wait:

@@ -26,6 +26,8 @@ from growth.plan.fitting import term_matches
 _NAMES_A_MACHINE = (ARCHITECTURE, INSTANCE_TYPE, OFFERING_LABEL)
 Alternative = tuple[Requirement, ...]
 
+NO_POOL, MISSING_POOL, NAMESPACE_NOT_ALLOWED = REASONS = ("NoPool", "MissingPool", "NamespaceNotAllowed")
+
 
 class PoolMatch(Struct, frozen=True):
     """The pools of a pod, the preferred first; or why there is none."""
@@ -45,17 +47,17 @@ def pools_for(shape: PodShape, pools: Mapping[str, NodePool]) -> PoolMatch:
         found = tuple(name for name in pools if any(_term_allows(term, name) for term in terms))
         return _allowed(shape, found, pools, f"no NodePool matches {_pool_wishes(terms)}")
     if DEFAULT_POOL not in pools:
-        return PoolMatch(reason="NoPool", message="the pod names no NodePool and there is none called default")
+        return PoolMatch(reason=NO_POOL, message="the pod names no NodePool and there is none called default")
     return replace(_allowed(shape, (DEFAULT_POOL,), pools, ""), is_implicit=True)
 
 
 def _allowed(shape: PodShape, names: tuple[str, ...], pools: Mapping[str, NodePool], missing: str) -> PoolMatch:
     if not names:
-        return PoolMatch(reason="MissingPool", message=missing)
+        return PoolMatch(reason=MISSING_POOL, message=missing)
     open_to = [name for name in names if not pools[name].spec.allowed_namespaces or shape.namespace in pools[name].spec.allowed_namespaces]
     if not open_to:
         told = ", ".join(sorted(names))
-        return PoolMatch(reason="NamespaceNotAllowed", message=f"NodePool {told} does not serve namespace {shape.namespace}")
+        return PoolMatch(reason=NAMESPACE_NOT_ALLOWED, message=f"NodePool {told} does not serve namespace {shape.namespace}")
     return PoolMatch(tuple(sorted(open_to, key=lambda name: (-pools[name].spec.priority, name))))
 
 

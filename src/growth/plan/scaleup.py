@@ -201,9 +201,10 @@ def _waits_after(dealt: Dealt, question: Question, snapshot: Snapshot, settings:
                 name = identity(demand.pod)
                 waits[name] = after_lodging(before.get(name), room.node.name, now, settings)
     outlook = found.outlook(snapshot, question.problem.rooms if dealt.unplaced else None)
+    left = replace(found, allowances=dealt.allowances).outlook(snapshot, None)
     for demand, _ in dealt.unplaced:
         name = identity(demand.pod)
-        waits[name] = after_miss(before.get(name), now, settings, outlook.of(demand))
+        waits[name] = after_miss(before.get(name), now, settings, outlook.of(demand), left.why_nothing(demand, snapshot.offerings))
     return waits
 
 

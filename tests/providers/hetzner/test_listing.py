@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.controllers.metrics import Metrics
 from growth.controllers.supply import Supply
 from growth.providers.contract import ProviderError
 from growth.sim.hetzner.api import Request
@@ -28,7 +27,7 @@ def test_a_thousand_machines_at_rest_cost_less_than_600_requests_an_hour() -> No
     async def test(bench: Bench) -> None:
         bench.api.look_on = lambda _request, _answer: None  # the same answers again and again need no comparing
         await with_servers(bench, 1000)
-        supply = Supply(bench.provider, CLUSTER, bench.runtime, Metrics(bench.runtime))
+        supply = Supply(bench.provider, CLUSTER, bench.runtime)
         await supply.refresh()
         assert len(supply.machines) == 1000
         before, oldest = len(bench.api.log), 0.0
