@@ -32,7 +32,7 @@ async def buy_and_give_back(town: Town, kills: bool) -> None:
             town.start()
     await town.wait_for(lambda: town.running() == PODS, 2400)
     town.project.trouble = Trouble()
-    await town.wait_for(lambda: set(town.phases()) <= {"Ready", "Unmet"}, 1200)
+    await town.wait_for(lambda: set(town.phases()) <= {"Ready", "Unmet", "Deprovisioning"}, 1200)
     await town.cluster.runtime.sleep(700)
     [pool] = town.cluster.objects("NodePool")
     assert len(town.project.servers) == len(town.cluster.objects("Node"))
