@@ -43,7 +43,7 @@ class Row(Struct, frozen=True):
 ROWS: Final = (
     Row("provisioning", provisioning.plan, provisioning.settle, provisioning.Ledger),
     Row("realising", realising.plan, realising.settle, realising.Ledger),
-    Row("scale-up", scaleup.plan, scaleup.settle, scaleup.Ledger, scaleup.question, measure_scale_up),
+    Row("scale-up", scaleup.plan, scaleup.settle, scaleup.Ledger, scaleup.question, measure=measure_scale_up),
     Row("scale-down", scaledown.plan, scaledown.settle, scaledown.Ledger),
     Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),
     Row("replacement", replacement.plan, replacement.settle, replacement.Ledger, replacement.question, exchange),
