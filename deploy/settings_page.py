@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from growth.controllers.configuration import SECTIONS, Configuration
 from growth.controllers.jointokens import JoinTokens
-from growth.model.settings import Settings, WarmPoolSettings
+from growth.model.settings import SchedulerSettings, Settings, WarmPoolSettings
 from growth.model.warmpool import WarmPoolKind
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
 
@@ -61,10 +61,21 @@ How PoolAutoscalers are served, for all of them; [Keep a pool warm](../guides/wa
 """
 
 
+OF_SCHEDULER = """
+## The scheduler
+
+Under `plans.scheduler`; [Placement by flow](../concepts/flow.md) says what the costs mean.
+"""
+
+
 def settings_page() -> str:
     top = _table(("setting", "environment", "default", "bounds", "meaning"), list(_top_rows()))
     plans = _table(("setting", "default", "bounds", "meaning"), list(_rows(Settings)))
-    return f"{INTRODUCTION}\n## growth itself\n\n{top}{OF_PLANS}\n{plans}{_warm_pools()}{_hetzner()}{_join_tokens()}"
+    return f"{INTRODUCTION}\n## growth itself\n\n{top}{OF_PLANS}\n{plans}{_scheduler()}{_warm_pools()}{_hetzner()}{_join_tokens()}"
+
+
+def _scheduler() -> str:
+    return f"{OF_SCHEDULER}\n{_table(('setting', 'default', 'bounds', 'meaning'), list(_rows(SchedulerSettings)))}"
 
 
 def _warm_pools() -> str:

@@ -13,7 +13,7 @@ from deploy.generate import CHART, ROOT, generated, providers, stale
 from growth.controllers.configuration import Configuration
 from growth.controllers.jointokens import JoinTokens
 from growth.controllers.role import lease_rights, rights, rules
-from growth.model.settings import Settings, WarmPoolSettings
+from growth.model.settings import SchedulerSettings, Settings, WarmPoolSettings
 from growth.model.warmpool import WarmPoolKind
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
 
@@ -48,7 +48,7 @@ def test_the_chart_carries_the_very_definitions_of_deploy_crds() -> None:
 
 def test_every_setting_is_on_the_page_with_its_meaning() -> None:
     page = generated()[Path("docs/reference/settings.md")]
-    parts = (Configuration, Settings, WarmPoolSettings, WarmPoolKind, HetznerSettings, Reserved, Launch, JoinTokens)
+    parts = (Configuration, Settings, SchedulerSettings, WarmPoolSettings, WarmPoolKind, HetznerSettings, Reserved, Launch, JoinTokens)
     fields = [field for part in parts for field in msgspec.structs.fields(part)]
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
     assert sorted(rows) == sorted({field.encode_name for field in fields})

@@ -16,7 +16,7 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
-from growth.controllers.configuration import Configuration, load_configuration, print_configuration
+from growth.controllers.configuration import Configuration, load_configuration, print_configuration, with_scheduler
 from growth.controllers.growth import Growth, Installation
 from growth.controllers.logs import set_up_logs
 from growth.controllers.runtime import SystemRuntime
@@ -44,6 +44,7 @@ def run(  # noqa: PLR0913 - every flag is an argument
     catalogue: Annotated[str | None, Parameter(help="File with the machines to offer.")] = None,
     listen_port: Annotated[int | None, Parameter(help="Port of probes and metrics; 0 takes a free one.")] = None,
     observe: Annotated[bool | None, Parameter(help="Watch, plan and explain, but never buy, bind or delete.")] = None,
+    scheduler: Annotated[bool | None, Parameter(help="Bind pods whose schedulerName is growth, placed by min-cost flow.")] = None,
     leader_election: Annotated[bool | None, Parameter(help="Needed as soon as there may be two of us.")] = None,
     feature_gates: Annotated[str | None, Parameter(help="CapacityBuffer=false turns buffers off.")] = None,
     print_settings: Annotated[bool, Parameter(negative="", help="Print the settings in force and end.")] = False,
@@ -58,6 +59,8 @@ def run(  # noqa: PLR0913 - every flag is an argument
         "featureGates": feature_gates,
     }
     configuration = load_configuration(settings, os.environ, flags)
+    if scheduler is not None:
+        configuration = with_scheduler(configuration, scheduler)
     if print_settings:
         print(print_configuration(configuration), end="")
         return

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from growth.controllers import bufferways, warmways, ways
+from growth.controllers import bufferways, podways, warmways, ways
 from growth.controllers.rights import Right
 from growth.controllers.ways import Hands
 from growth.kube import errors
@@ -45,6 +45,8 @@ WAYS: Final[Mapping[type[Any], Way]] = {
     act.LaunchMachine: Way(ways.launch_machine, (Right(NODE_REQUESTS, ("get",)),), is_slow=True),
     act.RegisterNode: Way(ways.register_node, (_NODE_PATCH,), subject="node"),
     act.BindPod: Way(ways.bind_pod, (Right(PODS, ("create",), "binding"), Right(NODES, ("get",))), subject="pod"),
+    act.BindPods: Way(podways.bind_pods, (Right(PODS, ("create",), "binding"),), is_slow=True, subject=""),
+    act.WritePodsUnscheduled: Way(podways.write_pods_unscheduled, (Right(PODS, ("patch",), "status"),), is_slow=True, subject=""),
     act.NominatePod: Way(ways.nominate_pod, (Right(PODS, ("patch",), "status"),), subject="pod"),
     act.ReadyNode: Way(ways.ready_node, (_NODE_PATCH,), subject="node"),
     act.MarkScaleDown: Way(ways.mark_scale_down, (_NODE_PATCH,), subject="node"),

@@ -69,6 +69,12 @@ def load_configuration(path: Path | None, environment: Mapping[str, str], flags:
         raise ConfigurationError(f"{path or 'settings'}: {error}") from None
 
 
+def with_scheduler(configuration: Configuration, enabled: bool) -> Configuration:
+    """A flag may turn on what stands deep in the file."""
+    plans = configuration.plans
+    return replace(configuration, plans=replace(plans, scheduler=replace(plans.scheduler, enabled=enabled)))
+
+
 def _with_zone(configuration: Configuration, content: Mapping[str, Any], environment: Mapping[str, str]) -> Configuration:
     """Schedules that name no zone follow the process's own, unless the file says otherwise."""
     given, zone = content.get("plans") or {}, environment.get("TZ", "").removeprefix(":")

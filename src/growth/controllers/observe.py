@@ -220,6 +220,9 @@ class Observer:
     def scaled(self, kind: WarmPoolKind, key: str, uid: str, replicas: int) -> None:
         self.warm_pools.scaled(kind, key, uid, replicas)
 
+    def has_node(self, name: str) -> bool:
+        return self.nodes.get(name) is not None
+
     def bound(self, pod: str, uid: str, node: str) -> None:
         self.pods.bound(pod, uid, node)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from growth.controllers.metrics import Metrics
-from growth.plan import buffers, consolidation, orphans, poolstatus, provisioning, realising, removal, replacement, scaledown, scaleup, warmpools
+from growth.plan import buffers, consolidation, orphans, poolstatus, provisioning, realising, removal, replacement, scaledown, scaleup, scheduling, warmpools
 from growth.solver.exchange import exchange
 from growth.solver.solve import solve
 
@@ -43,6 +43,7 @@ class Row(Struct, frozen=True):
 ROWS: Final = (
     Row("provisioning", provisioning.plan, provisioning.settle, provisioning.Ledger),
     Row("realising", realising.plan, realising.settle, realising.Ledger),
+    Row("scheduling", scheduling.plan, scheduling.settle, scheduling.Ledger),
     Row("scale-up", scaleup.plan, scaleup.settle, scaleup.Ledger, scaleup.question, measure=measure_scale_up),
     Row("scale-down", scaledown.plan, scaledown.settle, scaledown.Ledger),
     Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),

@@ -23,6 +23,7 @@ from growth.runtime import Runtime
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 
 _LARGE_PAGE_BYTES = 4_000_000  # one decode holds the event loop: ask for fewer objects when a page grows beyond this
@@ -182,6 +183,10 @@ class Client:
 
     async def merge_patch(self, resource: Resource, name: str, patch: Object, namespace: str = "", subresource: str = "", lane: Lane = Lane.NORMAL) -> bytes:
         return await self._write("PATCH", resource.path(name, namespace, subresource), patch, MERGE_PATCH, lane)
+
+    async def strategic_patch(self, resource: Resource, name: str, patch: Object, namespace: str = "", subresource: str = "") -> bytes:
+        """Lists of built-in kinds merge by their key: one condition is written and the others stay."""
+        return await self._write("PATCH", resource.path(name, namespace, subresource), patch, STRATEGIC_PATCH)
 
     async def json_patch(
         self, resource: Resource, name: str, patch: Sequence[Object], namespace: str = "", subresource: str = "", lane: Lane = Lane.NORMAL

@@ -39,6 +39,8 @@ class WireAnnotations(
         "safe_to_evict": "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "safe_to_evict_local_volumes": "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
         "mirror": "kubernetes.io/config.mirror",
+        "gang": "growth.dev/gang",
+        "firmament_gang": "firmament-gang-scheduling",
     },
 ):
     """The annotations of a pod that growth reads, by name: the others, often long, are passed over."""
@@ -50,6 +52,8 @@ class WireAnnotations(
     safe_to_evict: str | None = None
     safe_to_evict_local_volumes: str | None = None
     mirror: str | None = None
+    gang: str | None = None
+    firmament_gang: str | None = None
 
 
 class WirePodMeta(Struct, frozen=True, gc=False, rename="camel"):

@@ -69,6 +69,36 @@ class BindPod(Struct, frozen=True, tag=True):
     node_name: str
 
 
+class Assignment(Struct, frozen=True, gc=False):
+    """One pod and its node."""
+
+    pod: Seen
+    node_name: str
+
+
+class BindPods(Struct, frozen=True, tag=True):
+    """The same for many, beside the loop: so many at a time, each on its own. The first failure is the outcome; who is not bound still waits."""
+
+    assignments: tuple[Assignment, ...]
+    at_once: int = 32
+
+
+class Unscheduled(Struct, frozen=True, gc=False):
+    """One pod that found no node: what its condition PodScheduled says."""
+
+    pod: Seen
+    since: float
+    message: str
+    reason: str = "Unschedulable"
+
+
+class WritePodsUnscheduled(Struct, frozen=True, tag=True):
+    """PodScheduled=False for many pods, beside the loop, as kube-scheduler writes it."""
+
+    pods: tuple[Unscheduled, ...]
+    at_once: int = 32
+
+
 class NominatePod(Struct, frozen=True, tag=True):
     """Hold room for a pod that growth must not bind; an empty node withdraws the nomination."""
 
@@ -185,6 +215,8 @@ Action = (
     | LaunchMachine
     | RegisterNode
     | BindPod
+    | BindPods
+    | WritePodsUnscheduled
     | NominatePod
     | ReadyNode
     | MarkScaleDown

@@ -53,8 +53,12 @@ class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
 
 
 class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What a place costs when pods are placed by min-cost flow. Costs are whole numbers, compared with each other only."""
+    """Whether and how growth places pods itself, by min-cost flow. Costs are whole numbers, compared with each other only."""
 
+    enabled: Annotated[bool, Meta(description="Whether growth binds waiting pods whose `schedulerName` is `name`; `growth run --scheduler` turns it on.")] = (
+        False
+    )
+    name: Annotated[str, Meta(min_length=1, max_length=63, description="The scheduler name that pods must carry.")] = "growth"
     cost_model: Annotated[
         Literal["spread", "pack", "cheapest"],
         Meta(description="What makes a machine cheap: little on it (`spread`), much on it (`pack`), or that it is kept anyway or costs little (`cheapest`)."),
@@ -70,6 +74,10 @@ class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fiel
     waiting_cost: Annotated[
         int, Meta(ge=0, le=1_000_000, description="For each minute, of at most an hour, that a pod has waited: who waited longest stays out last.")
     ] = 10
+    pods_per_round: Annotated[int, Meta(ge=1, le=100_000, description="How many pods are placed and bound in one round; the others have their turn next.")] = (
+        2_000
+    )
+    parallel_binds: Annotated[int, Meta(ge=1, le=1_000, description="How many requests that bind pods are under way at a time.")] = 32
 
 
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -133,3 +141,4 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     node_price_per_hour: Annotated[float, Meta(ge=0, description="What a node costs beside its machine: licences, addresses.")] = 0.0
     limits: Annotated[PoolLimits, Meta(description="Never exceeded by all pools together: `nodes`, `cpu`, `memory`, `pricePerHour`.")] = PoolLimits()
     warm_pools: Annotated[WarmPoolSettings, Meta(description="How PoolAutoscalers are served: the table below.")] = WarmPoolSettings()
+    scheduler: Annotated[SchedulerSettings, Meta(description="Whether and how growth places pods itself: the table below.")] = SchedulerSettings()

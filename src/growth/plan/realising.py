@@ -11,9 +11,9 @@ A tight packing rarely survives a scheduler that spreads. While our taint keeps 
 | the same, with room for pods that are planned onto other new nodes | the same, but they go first, for a few seconds: else the scheduler puts them here |
 | registered and Ready, but its request was deleted | the same |
 
-Growth may bind a pod of the default scheduler, without gates, resource claims and unbound volumes, in a pool that lets it, where every rule
-of scheduling still allows it. A pod that is gone, bound elsewhere or no longer fits is dropped here and is demand again there. A nomination to
-a node that is gone is taken back.
+Growth may bind a pod of the default scheduler, or of its own if that is on, without gates, resource claims and unbound volumes, in a pool that
+lets it, where every rule of scheduling still allows it. A pod that is gone, bound elsewhere or no longer fits is dropped here and is demand
+again there. A nomination to a node that is gone is taken back.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from growth.model.note import Note
 from growth.model.offering import Offering
 from growth.model.outcome import Accepted, Conflict, Refused, TryLater
 from growth.model.pod import Pod, PodShape
-from growth.model.settings import Settings
+from growth.model.settings import SchedulerSettings, Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.arrival import is_initialised, is_registered, working_pods
 from growth.plan.assignments import Expected, expected_nodes
+from growth.plan.binding import why_not_bindable
 from growth.plan.catalogue import Place, by_place
 from growth.plan.fitting import charge, free_amounts, stands
 from growth.plan.records import about_pod, seen, seen_pod, sooner
@@ -49,6 +50,8 @@ _RETRY_SECONDS: Final = 2.0
 _OTHERS_FIRST_SECONDS: Final = 10.0  # growth itself still puts pods into the room that is left; only the scheduler waits
 _OUR_LABELS: Final = (POOL_LABEL, OFFERING_LABEL, REQUEST_LABEL)
 _POOL_MARK: Final = "-pool-"
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+_NO_SCHEDULER: Final = SchedulerSettings()
 
 
 class Ledger(Struct, frozen=True):
@@ -110,7 +113,7 @@ class _Turn:
         not_before = self.ledger.not_before.get(pod.uid, 0.0)
         if self.snapshot.now < not_before:
             self.again.append(not_before)
-        elif pod.uid not in self.ledger.unbindable and may_bind(pod, pool, self.snapshot) and self.rules.allow(pod, node.name):
+        elif pod.uid not in self.ledger.unbindable and may_bind(pod, pool, self.snapshot, self.settings.scheduler) and self.rules.allow(pod, node.name):
             self.actions.append(BindPod(seen_pod(pod), node.name))
         else:
             self.actions.append(NominatePod(seen_pod(pod), node.name))
@@ -150,18 +153,11 @@ class _Turn:
                 self.actions.append(NominatePod(seen_pod(pod), ""))
 
 
-def may_bind(pod: Pod, pool: NodePool, snapshot: Snapshot) -> bool:
+def may_bind(pod: Pod, pool: NodePool, snapshot: Snapshot, scheduler: SchedulerSettings = _NO_SCHEDULER) -> bool:
     """Only where the scheduler would have had nothing else to do."""
-    if not pool.spec.bind_planned_pods or pod.is_gated or pod.shape.scheduler_name != "default-scheduler" or pod.shape.uses_resource_claims:
-        return False
-    return all(_is_bound(pod, use.claim, snapshot) and not use.is_ephemeral for use in pod.shape.volumes)
-
-
-def _is_bound(pod: Pod, claim: str, snapshot: Snapshot) -> bool:
-    if not claim:
-        return True
-    found = snapshot.volumes.claims.get(f"{pod.namespace}/{claim}")
-    return found is not None and found.is_bound and not found.is_lost and found.deleted_at is None
+    if pod.shape.scheduler_name == scheduler.name and scheduler.enabled:
+        return not why_not_bindable(pod, snapshot)
+    return pool.spec.bind_planned_pods and pod.shape.scheduler_name == _DEFAULT_SCHEDULER and not why_not_bindable(pod, snapshot)
 
 
 def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[Place, Offering]) -> RegisterNode:

@@ -18,6 +18,7 @@ from tests.e2e.controlplane.certificates import Authority, KeyPair
 
 REQUESTS_PER_SECOND = 1000
 BURST = 2000
+SCHEDULER_REQUESTS = 10_000  # each second, and at once: at its default of 50 nothing can be compared with it
 
 PORT_NAMES = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
@@ -132,7 +133,7 @@ def _scheduler(layout: Layout) -> list[str]:
     configuration = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(layout.kubeconfigs["kube-scheduler"]), "qps": REQUESTS_PER_SECOND, "burst": BURST},
+        "clientConnection": {"kubeconfig": str(layout.kubeconfigs["kube-scheduler"]), "qps": SCHEDULER_REQUESTS, "burst": SCHEDULER_REQUESTS},
         "leaderElection": {"leaderElect": False},
     }
     return [

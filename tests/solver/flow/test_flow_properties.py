@@ -13,7 +13,7 @@ from growth.model.node import Node, Taint
 from growth.model.pod import HostPort, Pod, PodShape, PreferredPods
 from growth.solver.feasible import Neighbours
 from growth.solver.flow import Fleet, Group, Round, place
-from tests.solver.flow.worlds import SPREAD, Bound, fleet_of, machine, mistakes, pods_on, soft, tolerating
+from tests.solver.flow.worlds import SPREAD, Bound, fleet_of, machine, pods_on, refused_in_order, soft, tolerating
 from tests.solver.worlds import shape, spread, term
 
 APPS = ("a", "b")
@@ -65,7 +65,8 @@ def harmless(one: PodShape) -> PodShape:
 def test_every_placement_is_valid_and_whoever_is_left_fits_nowhere(world: tuple[list[Node], dict[str, list[PodShape]], list[Group]], model: Any) -> None:
     nodes, bound, groups = world
     answer = place(fleet_of(nodes, bound), groups, replace(SPREAD, cost_model=model), price_of=lambda node: float(len(node.labels)))
-    assert mistakes(nodes, bound, groups, answer) == ()
+    assert refused_in_order(nodes, bound, groups, answer) == []
+    assert [each.count for each in groups] == [counted(answer, number) for number in range(len(groups))]
     after = settled(nodes, bound, groups, answer)
     assert [one.group for one in answer.left if after.fits(after.class_of(groups[one.group].pod.shape)).any()] == []
 
@@ -77,7 +78,7 @@ def test_a_gang_is_whole_or_not_there(world: tuple[list[Node], dict[str, list[Po
     ganged = [replace(each, gang=f"g{number % 2}") for number, each in enumerate(groups)]
     needs = {f"g{half}": sum(each.count for each in ganged if each.gang == f"g{half}") for half in range(2)}
     answer = place(fleet_of(nodes, bound), ganged, SPREAD, needs)
-    assert mistakes(nodes, bound, groups, answer) == ()
+    assert refused_in_order(nodes, bound, groups, answer) == []
     started = {half: sum(one.count for one in answer.placed if ganged[one.group].gang == half) for half in needs}
     assert all(started[half] in (0, needs[half]) for half in needs)
 
@@ -91,9 +92,14 @@ def test_a_fleet_that_followed_equals_one_made_anew(first: list[Node], later: li
         bound: Bound = {node.name: running[number + turn :: 3] for number, node in enumerate(nodes)}
         fleet.follow({node.name: node for node in nodes}, pods_on(bound))
         answer, anew = place(fleet, groups, SPREAD), place(fleet_of(nodes, bound), groups, SPREAD)
-        assert mistakes(nodes, bound, groups, answer) == ()
+        assert refused_in_order(nodes, bound, groups, answer) == []
         assert told(fleet, asked) == told(fleet_of(nodes, bound), asked)
         assert sum(one.count for one in answer.placed) == sum(one.count for one in anew.placed) or entangled(asked)
+
+
+def counted(answer: Round, number: int) -> int:
+    placed = sum(one.count for one in answer.placed if one.group == number)
+    return placed + sum(one.count for one in answer.left if one.group == number)
 
 
 def entangled(asked: list[PodShape]) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from growth.model.labels import HOSTNAME, ZONE, Labels
 from growth.model.node import Node, Taint
 from growth.model.pod import Pod, PodShape, Toleration
 from growth.model.settings import SchedulerSettings
 from growth.solver.check import check
+from growth.solver.feasible import Neighbours
 from growth.solver.flow import Fleet, Group, Round, place
 from growth.solver.problem import DemandClass, Placement, PlacementProblem, PlacementSolution, Room, Unplaced
 from tests.solver.worlds import amounts, shape
@@ -44,7 +46,11 @@ def placed_by(nodes: Sequence[Node], *groups: Group, bound: Bound | None = None,
 
 def counts(answer: Round, number: int = 0) -> dict[str, int]:
     """How many pods of a group went to which node."""
-    return {one.node: one.count for one in answer.placed if one.group == number}
+    found: dict[str, int] = {}
+    for one in answer.placed:
+        if one.group == number:
+            found[one.node] = found.get(one.node, 0) + one.count
+    return found
 
 
 def left(answer: Round, number: int = 0) -> int:
@@ -63,6 +69,20 @@ def mistakes(nodes: Sequence[Node], bound: Bound, groups: Sequence[Group], answe
         unplaced=tuple(Unplaced(one.group, one.count, (one.reason,)) for one in answer.left),
     )
     return check(problem, solution)
+
+
+def refused_in_order(nodes: Sequence[Node], bound: Bound, groups: Sequence[Group], answer: Round) -> list[str]:
+    """The answer carried out step by step on an index of its own: whom the rules refuse when it is his turn. Within a step the order is free."""
+    running = [pod for pods in pods_on(bound).values() for pod in pods]
+    index, found = Neighbours(nodes, running, shapes=[each.pod.shape for each in groups]), []
+    for number, step in groupby(answer.placed, key=lambda one: one.group):
+        pod_class = index.class_of(groups[number].pod.shape)
+        waiting = [one.node for one in step for _ in range(one.count)]
+        while fitting := [node for node in waiting if index.why_not(pod_class, index.table.index[node]) is None]:
+            index.add(pod_class, index.table.index[fitting[0]])
+            waiting.remove(fitting[0])
+        found += [f"group {number} on {node}: {index.why_not(pod_class, index.table.index[node])}" for node in waiting]
+    return found
 
 
 def soft(key: str, value: str = "") -> Taint:

@@ -33,6 +33,7 @@ class Fleet:
     """Nodes, the pods on them, and their amounts side by side."""
 
     def __init__(self, volumes: VolumeWorld = _NO_WORLD, namespaces: Mapping[str, Labels] = EMPTY) -> None:
+        self.changes = 0  # moves with everything that could let a pod in, or keep it out
         self._world = (volumes, namespaces)
         self._begin((), [], ())
 
@@ -63,6 +64,7 @@ class Fleet:
             self._begin(nodes.values(), [pod for name in nodes for pod in pods_by_node.get(name, ())], shapes)
             self._pods = {name: pods_by_node.get(name, ()) for name in nodes}
             self._work = [_work(self._pods[node.name]) for node in self.index.table.nodes]
+            self.changes += 1
             return
         self._follow_nodes(nodes)
         for name in nodes:
@@ -77,16 +79,19 @@ class Fleet:
 
     def _follow_nodes(self, nodes: Mapping[str, Node]) -> None:
         for name in [name for name in self._nodes if name not in nodes]:
+            self.changes += 1
             self.index.take_out(self.index.table.index[name])
             del self._nodes[name]
             self._pods.pop(name, None)
         changed = [node for name, node in nodes.items() if name in self._nodes and self._nodes[name] is not node]
         for node in changed:
             if _looks(self._nodes[node.name]) != _looks(node):
+                self.changes += 1
                 self.index.change_node(node)
                 self._describe((self.index.table.index[node.name],))
             self._nodes[node.name] = node
         new = [node for name, node in nodes.items() if name not in self._nodes]
+        self.changes += len(new)
         self._describe(self.index.add_nodes(new))
         self._nodes.update((node.name, node) for node in new)
 
@@ -94,12 +99,14 @@ class Fleet:
         old = {pod.uid or pod.key: pod for pod in before}
         for pod in after:
             known = old.pop(pod.uid or pod.key, None)
-            if known is None:
-                self.index.add_pod(pod)
-            elif _counts(known) != _counts(pod):
+            if known is not None and _counts(known) == _counts(pod):
+                continue
+            self.changes += 1
+            if known is not None:
                 self.index.remove_pod(known)
-                self.index.add_pod(pod)
+            self.index.add_pod(pod)
         for pod in old.values():
+            self.changes += 1
             self.index.remove_pod(pod)
         self._pods[name] = after
         self._work[self.index.table.index[name]] = _work(after)

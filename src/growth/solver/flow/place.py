@@ -59,7 +59,7 @@ class Left(Struct, frozen=True, gc=False):
 
 
 class Round(Struct, frozen=True):
-    """The answer. `cost` is that of the flows, without the pods that look at each other."""
+    """The answer, in the order in which pods were placed: the rules hold for each one when it comes. `cost` is that of the flows alone."""
 
     placed: tuple[Placed, ...] = ()
     left: tuple[Left, ...] = ()
@@ -165,22 +165,22 @@ def _entangled(work: Work, members: list[Member]) -> set[int]:
     }
 
 
-def _urgency(member: Member) -> tuple[bool, bool, float, int]:
-    """Those that need others come last, those with the least freedom first, the larger before the smaller."""
+def _urgency(member: Member) -> tuple[bool, int, float, int]:
+    """Those with the least freedom first; those that are spread after those they are counted with, so that it holds in the end too; then who needs others."""
     shape = member.pod_class.shape
-    return bool(shape.affinity), not shape.anti_affinity, -float(shape.requests["cpu"]), member.number
+    return bool(shape.affinity), 0 if shape.anti_affinity else 2 if shape.spread else 1, -float(shape.requests["cpu"]), member.number
 
 
 # --------------------------------------------------------------------------------------------------------------------- the answer
 
 
 def _placed(work: Work) -> tuple[Placed, ...]:
-    counts: dict[tuple[int, int], int] = {}
-    for member, numbers, amounts in work.placed:
-        for number, amount in zip(numbers.tolist(), amounts.tolist(), strict=True):
-            counts[member.number, number] = counts.get((member.number, number), 0) + amount
     nodes = work.index.table.nodes
-    return tuple(Placed(group, nodes[number].name, count) for (group, number), count in sorted(counts.items()))
+    return tuple(
+        Placed(member.number, nodes[number].name, count)
+        for member, numbers, counts in work.placed
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+    )
 
 
 def _left(work: Work, members: list[Member], gangs: Mapping[str, int]) -> tuple[Left, ...]:

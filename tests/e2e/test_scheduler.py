@@ -1,0 +1,133 @@
+"""growth as a scheduler on a real control plane, beside kube-scheduler: as quick, as even, and never against its rules."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.e2e.controlplane.cluster import ControlPlane
+from tests.e2e.crowd import Rate, bind_blindly, create, measure, nodes, pods, wait_until_bound
+from tests.e2e.running import refused_calls, running_growth
+from tests.oracle.build import OracleMissingError, build_oracle, is_skip_allowed
+from tests.oracle.oracle import ask_all
+
+Json = dict[str, Any]
+NODES, PODS, RAW_PODS = 500, 5_000, 1_000
+SETTINGS = {"requestsPerSecond": 10_000, "leaderElection": False, "logLevel": "warning", "plans": {"scheduler": {"enabled": True}}}
+
+
+@pytest.mark.timeout(420)
+def test_growth_binds_as_quickly_as_kube_scheduler_and_never_against_its_rules(control_plane: ControlPlane, tmp_path: Path) -> None:
+    rates = {"Binding requests alone": _raw(control_plane), "kube-scheduler": _kube_scheduler(control_plane)}
+    rates["growth"], placed = _growth(control_plane, tmp_path)
+    _show(rates)
+    assert _against_the_rules(*placed) == []
+    assert refused_calls(control_plane) == []
+    assert rates["growth"].per_second >= 0.9 * rates["kube-scheduler"].per_second
+    assert rates["growth"].load_deviation <= 1.1 * rates["kube-scheduler"].load_deviation
+
+
+def _raw(cluster: ControlPlane) -> Rate:
+    cluster.clean()
+    targets, made = nodes(NODES), pods(RAW_PODS, "nobody")
+    create(cluster, [*targets, *made])
+    cluster.forget_audit_events()
+    bind_blindly(cluster, [one["metadata"]["name"] for one in made], [one["metadata"]["name"] for one in targets])
+    return measure(cluster, RAW_PODS)
+
+
+def _kube_scheduler(cluster: ControlPlane) -> Rate:
+    """Pods first, then the scheduler: so its own speed is measured, not that of their maker."""
+    cluster.clean()
+    cluster.stop_component("kube-scheduler")
+    create(cluster, [*nodes(NODES), *pods(PODS, "default-scheduler")])
+    cluster.forget_audit_events()
+    cluster.start_component("kube-scheduler")
+    wait_until_bound(cluster, 120)
+    return measure(cluster, PODS)
+
+
+def _growth(cluster: ControlPlane, folder: Path) -> tuple[Rate, tuple[list[Json], list[Json]]]:
+    cluster.clean()
+    create(cluster, [*nodes(NODES), *pods(PODS, "growth")])
+    cluster.forget_audit_events()
+    with running_growth(cluster, folder, SETTINGS):
+        wait_until_bound(cluster, 120)
+        rate = measure(cluster, PODS)
+    return rate, (cluster.objects("nodes"), cluster.objects("pods", "--namespace=default"))
+
+
+def _show(rates: dict[str, Rate]) -> None:
+    print("\n| who | pods bound | per second | of the raw rate | deviation of load | price of used nodes |\n| --- | ---: | ---: | ---: | ---: | ---: |")
+    raw = rates["Binding requests alone"].per_second
+    for name, rate in rates.items():
+        print(f"| {name} | {rate.bound} | {rate.per_second:.0f} | {rate.per_second / raw:.0%} | {rate.load_deviation:.4f} | {rate.price_per_hour:.1f} |")
+
+
+# ------------------------------------------------------------------------------------------------- kube-scheduler's own plugins as judge
+
+
+def _against_the_rules(found: list[Json], placed: list[Json]) -> list[str]:
+    """Each pod taken off and asked about again: which would kube-scheduler's plugins not put back where they were?"""
+    try:
+        binary = build_oracle()
+    except OracleMissingError as error:
+        if is_skip_allowed():
+            pytest.skip(str(error))
+        raise
+    cases = [*_by_node(found, placed), *_by_zone(found, placed)]
+    truths = ask_all(binary, [msgspec.json.encode(case) for case, _ in cases])
+    assert len(truths) == len(cases) > NODES
+    return [
+        f"{case['pod']['metadata']['name']} on {node}: {truth.fails} {truth.error}"
+        for (case, node), truth in zip(cases, truths, strict=True)
+        if truth.fits != [node]
+    ]
+
+
+def _by_node(found: list[Json], placed: list[Json]) -> list[tuple[Json, str]]:
+    """What a node alone can tell: one pod of each template on each node, before all others there. A spread is asked about by zone."""
+    here: dict[str, list[Json]] = defaultdict(list)
+    for pod in placed:
+        here[pod["spec"]["nodeName"]].append(pod)
+    cases = []
+    for node in found:
+        name = node["metadata"]["name"]
+        for one in {pod["metadata"]["labels"]["app"]: pod for pod in here[name]}.values():
+            others = [pod for pod in here[name] if pod is not one]
+            cases.append(({"id": 0, "pod": _unbound(one, with_spread=False), "nodes": [node], "pods": others}, name))
+    return cases
+
+
+def _by_zone(found: list[Json], placed: list[Json]) -> list[tuple[Json, str]]:
+    """Pods of one template in one zone are alike to a spread: one of each zone is asked about, on its own node, with a node of every other zone beside it."""
+    zone_of = {node["metadata"]["name"]: node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in found}
+    spread = [pod for pod in placed if pod["spec"].get("topologySpreadConstraints")]
+    cases = []
+    for one in {zone_of[pod["spec"]["nodeName"]]: pod for pod in spread}.values():
+        own = one["spec"]["nodeName"]
+        full = [
+            {**node, "status": {**node["status"], "allocatable": {"cpu": "0", "memory": "0", "pods": "0"}}} for node in found if node["metadata"]["name"] != own
+        ]
+        others = [pod for pod in spread if pod is not one]
+        cases.append(
+            (
+                {
+                    "id": 0,
+                    "pod": _unbound(one, with_spread=True),
+                    "nodes": [*full, *(node for node in found if node["metadata"]["name"] == own)],
+                    "pods": others,
+                },
+                own,
+            )
+        )
+    return cases
+
+
+def _unbound(pod: Json, *, with_spread: bool) -> Json:
+    spec = {name: value for name, value in pod["spec"].items() if name != "nodeName" and (with_spread or name != "topologySpreadConstraints")}
+    return {**pod, "spec": spec}
