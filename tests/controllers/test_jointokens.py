@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from growth.controllers.growth import Installation
 from growth.controllers.jointokens import JoinTokens, Mint, secret_name, token_id, why_not_minted
 from growth.kube.errors import Forbidden, NotFound, Status
 from growth.kube.resources import SECRETS
 from growth.model.instant import parse_instant
 from growth.model.node import REQUEST_LABEL
 from growth.providers.redaction import redacted
+from growth.sim.hetzner.project import Trouble
+from growth.sim.objects import deployment, node_pool
+from tests.providers.hetzner.embedded import Town, in_town
 from tests.sim.embedded import Bench, on_api_server
 
 REQUEST = "default-pool-0123456789ab"
@@ -104,3 +109,66 @@ def test_ids_follow_from_names_alone_and_differ() -> None:
 def test_a_missing_right_is_told_with_what_to_do() -> None:
     words = why_not_minted(Forbidden(Status(403, "Forbidden", "secrets is forbidden")))
     assert words.startswith("no join token could be minted: apply the role and policy for join tokens")
+
+
+# --------------------------------------------------------------------------------------------------------- a machine's whole life
+
+TEMPLATE = '{"labels": {{ growth.labels_json }}, "taints": {{ growth.taints_json }}, "token": "{{ growth.join_token }}"}'
+
+
+def in_minting_town(test: Callable[[Town], Awaitable[None]]) -> None:
+    in_town(test, installation=Installation(join_tokens=SETTINGS), template=TEMPLATE)
+
+
+def minted(town: Town) -> dict[str, str]:
+    """The token that the API server knows for each request."""
+    found = [(item["metadata"]["labels"][REQUEST_LABEL], item["stringData"]) for item in town.cluster.objects("Secret")]
+    return {request: f"{data['token-id']}.{data['token-secret']}" for request, data in found}
+
+
+def carried(town: Town) -> dict[str, str]:
+    """The token that each server was ordered with."""
+    return {server.name: json.loads(server.user_data)["token"] for server in town.project.servers.values()}
+
+
+def test_a_machine_carries_the_token_that_is_known_and_once_its_node_has_joined_there_is_none() -> None:
+    async def test(town: Town) -> None:
+        town.cluster.create(node_pool("default", "CX33"), deployment("web", 3, cpu="3", memory="2Gi"))
+        await town.wait_for(lambda: len(town.project.servers) == 3, 60)
+        assert carried(town) == minted(town)
+        await town.wait_for(lambda: len(town.cluster.objects("Node")) == 3, 120)
+        await town.cluster.runtime.sleep(5)
+        assert minted(town) == {}
+
+    in_minting_town(test)
+
+
+def test_a_machine_that_never_joins_and_an_order_that_cannot_be_had_leave_no_token_behind() -> None:
+    async def test(town: Town) -> None:
+        town.project.trouble = Trouble(never_boots=1.0)
+        town.project.stock = {("cx33", "fsn1"): 1}
+        town.cluster.create(node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 2, cpu="3", memory="2Gi"))
+        await town.wait_for(lambda: set(town.phases()) == {"Provisioning", "Unmet"}, 120)
+        [waiting] = [item["metadata"]["name"] for item in town.cluster.objects("NodeRequest") if item["status"]["phase"] == "Provisioning"]
+        assert list(minted(town)) == [waiting]
+        town.cluster.scale("Deployment", "web", 0)
+        await town.wait_for(town.is_empty, 1200)
+        assert minted(town) == {}
+
+    in_minting_town(test)
+
+
+def test_a_growth_that_is_killed_between_token_and_order_uses_one_that_works() -> None:
+    async def test(town: Town) -> None:
+        town.cluster.create(node_pool("default", "CX33"), deployment("web", 4, cpu="3", memory="2Gi"))
+        await town.wait_for(lambda: bool(minted(town)), 60)
+        town.growth.kill()
+        town.start()
+        await town.wait_for(lambda: len(town.project.servers) == 4, 120)
+        assert carried(town) == minted(town) | carried(town)
+        assert len(set(carried(town).values())) == 4
+        await town.wait_for(lambda: town.running() == 4, 200)
+        await town.cluster.runtime.sleep(60)
+        assert (minted(town), len(town.project.meter.bills)) == ({}, 4)
+
+    in_minting_town(test)

@@ -36,7 +36,7 @@ def token_policies(name: str, user: str, group: str) -> list[Definition]:
             "resourceRules": [{"apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE", "DELETE"], "resources": ["secrets"]}]
         },
         "matchConditions": [{"name": "by-growth", "expression": f"request.userInfo.username == '{user}'"}],
-        "variables": [{"name": name, "expression": text} for name, text in _variables().items()],
+        "variables": [{"name": variable, "expression": text} for variable, text in _variables().items()],
         "validations": [{"expression": text, "message": f"growth may only {told}", "reason": "Forbidden"} for told, text in _validations(group).items()],
     }
     return [

@@ -86,10 +86,6 @@ class Protection(Struct, frozen=True):
     delete: bool = False
 
 
-class PrivateNet(Struct, frozen=True):
-    network: int
-
-
 class Server(Struct, frozen=True):
     id: int
     name: str
@@ -99,7 +95,6 @@ class Server(Struct, frozen=True):
     location: Named
     labels: dict[str, str] = {}
     protection: Protection = Protection()
-    private_net: tuple[PrivateNet, ...] = ()
 
 
 class OneServer(Struct, frozen=True):
