@@ -72,6 +72,8 @@ def test_growth_may_create_and_delete_its_own_join_tokens_and_no_other_secret(cl
     cluster.apply(*role_manifests("hetzner", NAMESPACE, tokens=TOKENS))
     growth = cluster.kubeconfig_for(USER)
     cluster.wait_until(lambda: policy_is_active(cluster, growth), "the policy is in force")
+    cluster.wait_until(lambda: "typeChecking" in type_checked(cluster), "the policy's types were checked")
+    assert type_checked(cluster)["typeChecking"] == {}, "the API server has no doubts about its expressions"
     answers = {what: refusal(cluster, growth, make()) for what, (make, _) in REFUSED.items()}
     assert {what: words in answers[what] for what, (_, words) in REFUSED.items()} == dict.fromkeys(REFUSED, True), answers
     create(cluster, growth, token_secret())
@@ -90,6 +92,12 @@ def refusal(cluster: ControlPlane, kubeconfig: Path, item: Json) -> str:
     except KubectlError as error:
         return str(error)
     return ""
+
+
+def type_checked(cluster: ControlPlane) -> Json:
+    [policy] = [item for item in cluster.objects("validatingadmissionpolicies") if item["metadata"]["name"] == "growth-join-tokens.growth.dev"]
+    status: Json = policy.get("status", {})
+    return status
 
 
 def policy_is_active(cluster: ControlPlane, kubeconfig: Path) -> bool:
