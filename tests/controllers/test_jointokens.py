@@ -152,7 +152,7 @@ def test_a_machine_that_never_joins_and_an_order_that_cannot_be_had_leave_no_tok
         [waiting] = [item["metadata"]["name"] for item in town.cluster.objects("NodeRequest") if item["status"]["phase"] == "Provisioning"]
         assert list(minted(town)) == [waiting]
         town.cluster.scale("Deployment", "web", 0)
-        await town.wait_for(town.is_empty, 1200)
+        await town.wait_for(lambda: not town.project.servers, 1200)
         assert minted(town) == {}
 
     in_minting_town(test)
