@@ -16,13 +16,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from growth.model.instant import format_instant, parse_instant
+from growth.model.instant import format_instant
 from growth.sim.admission import NOT_READY_TAINT, UNREACHABLE_TAINT
 from growth.sim.kinds import NODE, POD, Json
 from growth.sim.kubelet import Kubelets, ready_status
 from growth.sim.refusal import Refusal
 from growth.sim.store import Write
 from growth.sim.subresources import set_condition
+from growth.sim.taintevictions import TaintEvictions
 from growth.sim.timers import Nudge, every
 from growth.sim.verbs import Verbs
 
@@ -40,6 +41,7 @@ class NodeLifecycle:
         self._kubelets = kubelets
         self._dirty: dict[str, None] = {}
         self._settle = Nudge(0.2, self._settle_taints)
+        self._evictions = TaintEvictions(verbs.store)
         self._lost_since: dict[tuple[str, str], float] = {}
         verbs.store.on_write(self._hear)
         every(LOOK_SECONDS, self._look)
@@ -76,24 +78,8 @@ class NodeLifecycle:
         set_condition(node, unknown, format_instant(self._verbs.now()))
 
     def _evict_by_taint(self) -> None:
-        tainted = {node["metadata"]["name"]: taints for node in self._verbs.store.read_all(NODE) if (taints := _no_execute_taints(node))}
-        if not tainted:
-            return
-        for pod in list(self._verbs.store.read_all(POD)):
-            found = tainted.get(pod["spec"].get("nodeName", ""))
-            if found and not pod["metadata"].get("deletionTimestamp") and self._must_go(pod, found):
-                self._delete(pod, "taint-eviction", {})
-
-    def _must_go(self, pod: Json, taints: list[Json]) -> bool:
-        for taint in taints:
-            allowed = [toleration for toleration in pod["spec"].get("tolerations") or [] if _tolerates(toleration, taint)]
-            if not allowed:
-                return True
-            bounds = [toleration["tolerationSeconds"] for toleration in allowed if toleration.get("tolerationSeconds") is not None]
-            since = parse_instant(taint["timeAdded"]) if taint.get("timeAdded") else self._verbs.now()
-            if bounds and self._verbs.now() - since >= min(bounds):
-                return True
-        return False
+        for pod in self._evictions.due(self._verbs.now()):
+            self._delete(pod, "taint-eviction", {})
 
     def _collect_lost_pods(self) -> None:
         now, lost = self._verbs.now(), {}
@@ -141,15 +127,3 @@ def _with_taints_by_condition(node: Json) -> None:
 def _ready_since(node: Json) -> str:
     conditions = (node.get("status") or {}).get("conditions") or []
     return next((str(one.get("lastTransitionTime", "")) for one in conditions if one["type"] == "Ready"), "")
-
-
-def _no_execute_taints(node: Json) -> list[Json]:
-    return [taint for taint in (node.get("spec") or {}).get("taints") or [] if taint.get("effect") == "NoExecute"]
-
-
-def _tolerates(toleration: Json, taint: Json) -> bool:
-    if toleration.get("effect") not in (None, "", taint["effect"]):
-        return False
-    if toleration.get("key") not in (None, "", taint["key"]):
-        return False
-    return toleration.get("operator") == "Exists" or (bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", ""))
