@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from growth.controllers.whypod import find_pod, why_pod
+from growth.model.node import Taint
 from growth.model.pod import Pod
-from growth.model.settings import Settings
+from growth.model.settings import SchedulerSettings, Settings
 from growth.model.snapshot import Snapshot
 from tests.plan.builders import bound, daemon_pod, node, offering, pod, pool, request, world
 
@@ -81,3 +82,18 @@ def test_pods_are_found_by_namespace_and_name_whether_they_wait_or_run() -> None
     assert find_pod("default/web", snapshot) == ASKED
     assert find_pod("default/runs", snapshot) is not None
     assert find_pod("default/none", snapshot) is None
+
+
+def test_a_pod_that_names_growth_is_told_its_node_and_its_ways_through_the_network() -> None:
+    taint = Taint("old", "", "PreferNoSchedule")
+    nodes = [node("a", of=SMALL), node("b", of=SMALL), node("c", of=SMALL, taints=(taint,)), node("d", of=SMALL, taints=(Taint("gpu"),))]
+    mine = pod("web", scheduler_name="growth")
+    snapshot = world([mine, bound(pod("big", 1), "a"), bound(pod("big2", 1), "b")], [pool()], [SMALL], nodes)
+    answer = why_pod(mine, snapshot, Settings(scheduler=SchedulerSettings(enabled=True)))
+    assert answer.plan == "growth binds it to node c"
+    assert answer.arcs == {
+        "way 1": "c: 2 places at 100 to 200, and 1 for soft taints and preferences",
+        "way 2": "a and 1 like it: 2 places at 200",
+        "unscheduled": "302",
+    }
+    assert why_pod(mine, snapshot, Settings()).plan == "nothing: node a has room for it, and the scheduler decides"

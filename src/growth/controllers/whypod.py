@@ -9,13 +9,15 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.model.action import BindPods
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan import scaleup
+from growth.plan import scaleup, scheduling
 from growth.plan.assignments import is_plannable
 from growth.plan.survey import Survey, identity, survey
 from growth.solver.feasible import Neighbours
+from growth.solver.flow import Fleet, arcs_of
 from growth.solver.solve import solve
 
 
@@ -25,6 +27,7 @@ class PodAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     plan: str
     nodes: str = ""  # the sentence that adds up over all nodes
     pools: tuple[str, ...] = ()  # it may buy from
+    arcs: dict[str, str] = {}  # of a pod that growth schedules: its ways through the network, and the price of leaving it out
 
 
 def find_pod(key: str, snapshot: Snapshot) -> Pod | None:
@@ -43,7 +46,8 @@ def why_pod(pod: Pod, snapshot: Snapshot, settings: Settings) -> PodAnswer:
     at_once = replace(settings, batch_quiet_seconds=0.0, batch_longest_seconds=0.0)
     found = survey(world, scaleup.Ledger(), at_once)
     pools = next((demand.pools for demand in found.eligible if demand.pod.key == pod.key), ())
-    return PodAnswer(pod.key, state, _held(pod, found) or _planned(asked, world, at_once), _sentence(pod, snapshot), pools)
+    plan = _held(pod, found) or _scheduled(pod, snapshot, settings) or _planned(asked, world, at_once)
+    return PodAnswer(pod.key, state, plan, _sentence(pod, snapshot), pools, _arcs(pod, snapshot, settings))
 
 
 def _state(pod: Pod) -> str:
@@ -71,6 +75,23 @@ def _held(pod: Pod, found: Survey) -> str:
             return f"planned onto {each.node.name}, which is on its way ({each.request.phase})"
     node = next((name for name, pods in found.lodged.items() if any(each.key == pod.key for each in pods)), "")
     return f"nothing: it is nominated to node {node}, which has room" if node else ""
+
+
+def _scheduled(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
+    """Where growth's own scheduler would bind it, if it is on and the pod names it."""
+    whole = replace(settings, scheduler=replace(settings.scheduler, pods_per_round=max(1, len(snapshot.waiting_pods))))
+    binds = [action for action in scheduling.plan(snapshot, scheduling.Ledger(), whole).actions if isinstance(action, BindPods)]
+    node = next((one.node_name for action in binds for one in action.assignments if one.pod.uid == pod.uid), "")
+    return f"growth binds it to node {node}" if node else ""
+
+
+def _arcs(pod: Pod, snapshot: Snapshot, settings: Settings) -> dict[str, str]:
+    if pod.shape.scheduler_name != settings.scheduler.name or pod.shape.malformed:
+        return {}
+    fleet = Fleet()
+    fleet.follow(snapshot.nodes, snapshot.pods_by_node, snapshot.volumes, snapshot.namespaces)
+    found = arcs_of(fleet, pod, settings.scheduler, lambda node: node.name not in snapshot.removals)
+    return {**{f"way {number}": str(arc) for number, arc in enumerate(found.arcs, 1)}, "unscheduled": str(found.unscheduled)}
 
 
 def _planned(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:

@@ -8,8 +8,9 @@ It places onto nodes that exist and buys nothing: that is the business of `solve
 
 from __future__ import annotations
 
+from growth.solver.flow.arcs import Arc, Arcs, arcs_of
 from growth.solver.flow.fleet import Fleet
 from growth.solver.flow.gangs import Gang, read_gang
 from growth.solver.flow.place import Group, Left, Placed, Round, place
 
-__all__ = ["Fleet", "Gang", "Group", "Left", "Placed", "Round", "place", "read_gang"]
+__all__ = ["Arc", "Arcs", "Fleet", "Gang", "Group", "Left", "Placed", "Round", "arcs_of", "place", "read_gang"]
