@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from growth.controllers.configuration import Configuration, ConfigurationError, load_configuration, print_configuration
+from growth.controllers.configuration import Configuration, ConfigurationError, load_configuration, print_configuration, with_scheduler
 
 
 def written(folder: Path, text: str) -> Path:
@@ -23,6 +23,13 @@ def test_flags_lie_over_the_environment_and_the_environment_over_the_file(tmp_pa
     path = written(tmp_path, "listenPort: 1\nnamespace: file\nlogLevel: debug\n")
     found = load_configuration(path, {"GROWTH_LISTEN_PORT": "2", "GROWTH_NAMESPACE": "environment"}, {"listenPort": 3, "provider": None})
     assert (found.listen_port, found.namespace, found.log_level) == (3, "environment", "debug")
+
+
+def test_the_scheduler_is_off_and_a_flag_turns_it_on_and_leaves_its_costs_as_the_file_has_them(tmp_path: Path) -> None:
+    found = load_configuration(written(tmp_path, "plans: {scheduler: {softTaintCost: 7}}"), {}, {})
+    assert not found.plans.scheduler.enabled
+    turned_on = with_scheduler(found, enabled=True).plans.scheduler
+    assert (turned_on.enabled, turned_on.soft_taint_cost) == (True, 7)
 
 
 def test_numbers_of_the_plans_come_from_the_file(tmp_path: Path) -> None:

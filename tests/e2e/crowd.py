@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from statistics import pstdev
 from typing import Any, TypeVar
 
@@ -99,6 +101,25 @@ def wait_until_bound(cluster: ControlPlane, timeout_seconds: float) -> None:
         return not json.loads(cluster.kubectl("get", "--raw", "/api/v1/namespaces/default/pods?fieldSelector=spec.nodeName%3D&limit=1"))["items"]
 
     cluster.wait_until(is_done, "every pod is bound", timeout_seconds)
+
+
+class Meter:
+    """CPU seconds of the control plane's programs, and of others by their id, since it was made."""
+
+    def __init__(self, cluster: ControlPlane, **others: int) -> None:
+        self._ids = {name: process.pid for name, process in cluster.processes.items() if process.alive} | others
+        self._before = self._now()
+
+    def spent(self) -> dict[str, float]:
+        return {name: seconds - self._before[name] for name, seconds in self._now().items()}
+
+    def _now(self) -> dict[str, float]:
+        return {name: _cpu_seconds(number) for name, number in self._ids.items()}
+
+
+def _cpu_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(cluster: ControlPlane, count: int) -> Rate:

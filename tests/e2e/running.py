@@ -60,6 +60,12 @@ class GrowthProcess:
             self._process = None
 
     @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("growth was not started")
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

@@ -25,7 +25,7 @@ from growth.controllers.supply import Supply
 from growth.controllers.ways import Hands
 from growth.kube.client import Client
 from growth.kube.errors import KubeError
-from growth.kube.events import Recorder
+from growth.kube.events import EventSettings, Recorder
 from growth.kube.exchange import ClientSettings
 from growth.kube.transport import Transport
 from growth.model.settings import Settings
@@ -36,6 +36,7 @@ from growth.runtime import Runtime, Spawned
 
 _START_RETRY_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
+_EVENTS_OF_A_SCHEDULER: Final = 20_000  # one for each pod of a burst, written when there is time
 
 log = structlog.get_logger(__name__)
 
@@ -69,7 +70,8 @@ class Growth:
         self.metrics.expect((row.name for row in ROWS), (action.__name__ for action in WAYS))
         self.client = Client(transport, runtime, self.installation.client, may_write=leads)
         self.provider = CountedProvider(provider_for(self.client, runtime), self.metrics)
-        self.events = Recorder(self.client, runtime, self.installation.name)
+        schedules = self.installation.settings.scheduler.enabled
+        self.events = Recorder(self.client, runtime, self.installation.name, EventSettings(waiting=_EVENTS_OF_A_SCHEDULER) if schedules else None)
         self.journal = Journal(self.events, self.metrics)
         self.observer: Observer | None = None
         self.loop: Loop | None = None

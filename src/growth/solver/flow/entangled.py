@@ -14,7 +14,7 @@ Each step is valid in the order in which it raises the lowest first, so the rule
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,15 @@ class Limit:
         return int(counted.max(initial=0)) <= 1
 
 
+class Spread(NamedTuple):
+    """One spread of a class, how many matching pods a domain may hold for one more to go there, and whether the class counts itself."""
+
+    constraint: Constraint
+    counter: DomainCounter
+    most: int
+    is_own: bool
+
+
 def place_entangled(work: Work, members: list[Member]) -> None:
     """Classes in order, again and again while any finds a place: some wait for others to stand somewhere."""
     moved = True
@@ -57,23 +66,30 @@ def _step(work: Work, member: Member) -> int:
     """One step of one class; returns how many were placed."""
     question = work.index.question(member.pod_class)
     own = {id(counter) for counter in work.index.counters_with(member.pod_class)}
-    limits = [_closing(work, column) for column in dict.fromkeys(question.closes(lambda counter: id(counter) in own))]
+    closing = [_closing(work, column) for column in dict.fromkeys(question.closes(lambda counter: id(counter) in own))]
     count = max(1, member.left // 8) if looks_for_pods(member.pod_class.shape) else member.left
     rule = question.spreads
-    spreads = [] if rule is None else [(position, pair) for position, pair in enumerate(rule.constraints) if id(pair[1]) in own]
-    leading = _leading(work, limits, [pair for _, pair in spreads])
-    if rule is None or leading is None:
-        limits += [_slack(work, counter, rule.most_in(position)) for position, (_, counter) in spreads if rule is not None]
+    pairs = [] if rule is None else rule.constraints
+    spreads = [Spread(*pair, 0 if rule is None else rule.most_in(position), id(pair[1]) in own) for position, pair in enumerate(pairs)]
+    leading = _leading(work, closing, spreads)
+    if leading is None:
+        limits = closing + [_slack(work, each) for each in spreads if each.is_own]
         return _choose(work, member, question.fits() & work.is_open, limits, count)
-    mask = question.fits(rule) & work.is_open
-    for position, (_, counter) in enumerate(rule.constraints):
-        codes = _codes(work, counter.column)
-        mask &= codes != ABSENT
-        if counter is not leading[1]:
-            mask &= counter.sums[codes] <= rule.most_in(position)
-    limits += [_slack(work, counter, rule.most_in(position)) for position, (_, counter) in spreads if counter is not leading[1]]
-    capacity = _capacity(work, member, mask, limits, leading[1].column)
-    return _choose(work, member, mask, [*limits, Limit(_codes(work, leading[1].column), _raised(*leading, capacity, count))], count)
+    others = [each for each in spreads if each is not leading]
+    mask = question.fits(rule) & work.is_open & _within(work, leading, others)
+    limits = closing + [_slack(work, each) for each in others if each.is_own]
+    capacity = _capacity(work, member, mask, limits, leading.counter.column)
+    rising = Limit(_codes(work, leading.counter.column), _raised(leading, capacity, count))
+    return _choose(work, member, mask, [*limits, rising], count)
+
+
+def _within(work: Work, leading: Spread, others: list[Spread]) -> Mask:
+    """Machines that have the keys of all spreads, and that all but the leading one let in now."""
+    mask: Mask = _codes(work, leading.counter.column) != ABSENT
+    for each in others:
+        codes = _codes(work, each.counter.column)
+        mask &= (codes != ABSENT) & (each.counter.sums[codes] <= each.most)
+    return mask
 
 
 def _codes(work: Work, column: Column) -> IntArray:
@@ -87,19 +103,18 @@ def _closing(work: Work, column: Column) -> Limit:
     return Limit(_codes(work, column), most)
 
 
-def _slack(work: Work, counter: DomainCounter, most: int) -> Limit:
+def _slack(work: Work, spread: Spread) -> Limit:
     """What each domain may take while the emptiest stays as it is."""
-    return Limit(_codes(work, counter.column), np.maximum(most - counter.sums + 1, 0))
+    return Limit(_codes(work, spread.counter.column), np.maximum(spread.most - spread.counter.sums + 1, 0))
 
 
-def _leading(work: Work, limits: list[Limit], spreads: list[tuple[Constraint, DomainCounter]]) -> tuple[Constraint, DomainCounter] | None:
+def _leading(work: Work, closing: list[Limit], spreads: list[Spread]) -> Spread | None:
     """The one spread that may rise level by level: all other limits must be by machine."""
-    if any(not limit.is_by_machine for limit in limits):
+    own = [each for each in spreads if each.is_own]
+    wide = [each for each in own if not _closing(work, each.counter.column).is_by_machine]
+    if any(not limit.is_by_machine for limit in closing) or len(wide) > 1:
         return None
-    wide = [pair for pair in spreads if not _closing(work, pair[1].column).is_by_machine]
-    if len(wide) == 1:
-        return wide[0]
-    return spreads[0] if not wide and len(spreads) == 1 else None
+    return wide[0] if wide else own[0] if len(own) == 1 else None
 
 
 def _by_machine(limits: list[Limit], room: IntArray) -> IntArray:
@@ -123,10 +138,10 @@ def _room(work: Work, member: Member, mask: Mask) -> IntArray:
     return room
 
 
-def _raised(constraint: Constraint, counter: DomainCounter, capacity: IntArray, count: int) -> IntArray:
+def _raised(spread: Spread, capacity: IntArray, count: int) -> IntArray:
     """How many pods each domain gets when the lowest are raised first."""
-    size = len(capacity)
-    counts, is_counted = counter.sums[:size], counter.present[:size] > 0
+    constraint, size = spread.constraint, len(capacity)
+    counts, is_counted = spread.counter.sums[:size], spread.counter.present[:size] > 0
     most = np.where(is_counted, 0, _WITHOUT_END)  # pods in domains that do not count are held to nothing
     within = np.flatnonzero(is_counted)
     here, highest = counts[within], counts[within] + capacity[within]
