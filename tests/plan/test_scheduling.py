@@ -106,6 +106,13 @@ def test_nodes_in_removal_take_nobody() -> None:
     assert told(plan(asked)) == {"a": ("Unschedulable", "0/1 nodes are available: 1 going away")}
 
 
+def test_a_node_that_begins_to_go_takes_nobody_from_then_on() -> None:
+    ledger = after(world([pod("a")], nodes=TWO), plan(world([pod("a")], nodes=TWO)), Accepted())
+    going = (replace(TWO[0], deleted_at=NOW), replace(TWO[1], deleted_at=NOW))
+    later = plan(world([bound(pod("a"), "n1"), pod("b"), pod("c", nominated_node="n1")], nodes=going), ledger)
+    assert told(later) == dict.fromkeys(("b", "c"), ("Unschedulable", "0/2 nodes are available: 2 going away"))
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

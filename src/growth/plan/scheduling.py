@@ -116,7 +116,7 @@ def _place(fleet: Fleet, queue: Queue, snapshot: Snapshot, settings: Settings) -
         [group for group, _ in hands],
         settings.scheduler,
         gang_needs(queue, snapshot, settings.scheduler),
-        is_target=lambda node: node.deleted_at is None and node.name not in snapshot.removals,
+        is_target=lambda node: _is_open(node.name, snapshot),
         price_of=_prices(snapshot),
     )
     for pod in sent.values():
@@ -129,11 +129,17 @@ def _to_their_nominations(fleet: Fleet, queue: Queue, snapshot: Snapshot) -> dic
     sent: dict[str, Pod] = {}
     for pod in queue.due:
         name = pod.nominated_node
-        is_open = name in snapshot.nodes and name not in snapshot.removals and pod.uid not in queue.gang_of
-        if is_open and fleet.index.fits_on(fleet.index.class_of_pod(pod), fleet.index.table.index[name]):
+        may_go = _is_open(name, snapshot) and pod.uid not in queue.gang_of
+        if may_go and fleet.index.fits_on(fleet.index.class_of_pod(pod), fleet.index.table.index[name]):
             sent[pod.uid] = replace(pod, node_name=name)
             fleet.index.add_pod(sent[pod.uid])
     return sent
+
+
+def _is_open(name: str, snapshot: Snapshot) -> bool:
+    """Asked of the snapshot: the fleet does not follow what no rule of scheduling looks at."""
+    node = snapshot.nodes.get(name)
+    return node is not None and node.deleted_at is None and name not in snapshot.removals
 
 
 def _prices(snapshot: Snapshot) -> Callable[[Node], float]:
