@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from growth.controllers.doctor import Finding
+from growth.controllers.hetzner_check import examine_join_tokens
 from growth.kube.client import Client
 from growth.kube.crds import KINDS, definitions
 from growth.providers.contract import Provider, ProviderError
 from growth.providers.registry import open_provider
 from growth.runtime import Runtime
+from growth.sim.clock import run_virtual
 from tests.controllers.clinic import Clinic, Json, examined, pool
 
 
@@ -203,3 +205,14 @@ def test_a_check_that_cannot_be_made_fails_and_does_not_stop_the_others(path: st
     findings = examined(break_one)
     assert "could not be checked" in only(check, findings).what
     assert {finding.check for finding in findings if finding.state == "failed"} == {check}
+
+
+@pytest.mark.parametrize(("denied", "state"), [({("delete", "secrets")}, "failed"), (set(), "ok")])
+def test_the_check_of_hetzner_says_whether_join_tokens_may_be_minted(denied: set[tuple[str, str]], state: str) -> None:
+    async def examine() -> Finding:
+        clinic = Clinic()
+        clinic.denied = denied
+        return await examine_join_tokens(Client(clinic, clinic.runtime))
+
+    finding = run_virtual(examine())
+    assert (finding.state, "delete secrets in kube-system" in finding.what) == (state, state == "failed")

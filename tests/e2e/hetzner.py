@@ -6,7 +6,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,13 @@ def hetzner_beside(cluster: ControlPlane) -> Iterator[FakeServing]:
 
 @contextmanager
 def growth_at_hetzner(
-    cluster: ControlPlane, fake: FakeServing, folder: Path, tokens: JoinTokens | None = None, template: str = TEMPLATE, **plans: Any
+    cluster: ControlPlane,
+    fake: FakeServing,
+    folder: Path,
+    tokens: JoinTokens | None = None,
+    template: str = TEMPLATE,
+    launch: Mapping[str, Any] | None = None,
+    **plans: Any,
 ) -> Iterator[GrowthProcess]:
     """growth as a process of its own, under the role generated for this provider."""
     cluster.apply(*definitions())
@@ -98,7 +104,7 @@ def growth_at_hetzner(
         "tokenFile": str(folder / "token"),
         "endpoint": fake.endpoint,
         "callSeconds": 5,
-        "launch": {"userDataFile": str(folder / "user-data"), "networks": ["kube"], "firewalls": ["workers"], "sshKeys": ["ops"]},
+        "launch": {"userDataFile": str(folder / "user-data"), "networks": ["kube"], "firewalls": ["workers"], "sshKeys": ["ops"], **(launch or {})},
     }
     settings = {"provider": "hetzner", "logLevel": "debug", "hetzner": hetzner, "plans": plans, "joinTokens": msgspec.to_builtins(tokens or JoinTokens())}
     growth = GrowthProcess(cluster, folder, settings).start()

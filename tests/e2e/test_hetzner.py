@@ -81,3 +81,15 @@ def test_growth_killed_while_it_buys_at_hetzner_buys_nothing_twice(cluster: Cont
         wait_for_running(cluster, 20)
         assert len(project.meter.bills) == 20
         assert project.meter.duplicates() == []
+
+
+def test_machines_join_from_the_subnet_that_the_settings_name(cluster: ControlPlane, tmp_path: Path) -> None:
+    private = {"subnets": {"kube": "10.1.0.0/22"}, "publicIpv4": False, "publicIpv6": False}
+    with hetzner_beside(cluster) as fake, growth_at_hetzner(cluster, fake, tmp_path, launch=private):
+        project, violations, description = fake.api.project, list[str](), described()
+        if description is not None:
+            fake.api.look_on = lambda request, answer: violations.extend(description.violations(request, answer))
+        cluster.apply(node_pool("default", "CX33"), deployment("web", 5, cpu="3", memory="2Gi"))
+        wait_for_running(cluster, 5)
+        assert sorted(server.addresses[7001] for server in project.servers.values()) == [f"10.1.0.{number}" for number in range(2, 7)]
+    assert violations == []
