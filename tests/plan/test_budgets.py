@@ -30,12 +30,12 @@ def ten(budgets: NodePool, **fields: Any) -> Snapshot:
 @pytest.mark.parametrize(("text", "left"), [("10%", 1), ("1%", 1), ("0%", 0), ("25%", 2), ("100%", 10), ("3", 3), ("0", 0), ("nonsense", 0), ("50", 50)])
 def test_a_budget_is_a_count_or_a_share(text: str, left: int) -> None:
     budgets = of(DisruptionBudget(text))
-    assert disruptions_left(budgets, ten(budgets), SETTINGS) == left
+    assert disruptions_left(budgets, ten(budgets), SETTINGS, Recent()) == left
 
 
 def test_of_several_budgets_the_strictest_counts_and_none_at_all_lets_every_node_go() -> None:
-    assert disruptions_left(of(DisruptionBudget("50%"), DisruptionBudget("2")), ten(of()), SETTINGS) == 2
-    assert disruptions_left(of(), ten(of()), SETTINGS) == 10
+    assert disruptions_left(of(DisruptionBudget("50%"), DisruptionBudget("2")), ten(of()), SETTINGS, Recent()) == 2
+    assert disruptions_left(of(), ten(of()), SETTINGS, Recent()) == 10
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_of_several_budgets_the_strictest_counts_and_none_at_all_lets_every_node
 )
 def test_a_budget_with_a_schedule_holds_in_its_time_zone_for_its_duration(at: str, left: int) -> None:
     budgets = of(DisruptionBudget("5"), OFFICE_HOURS)
-    assert disruptions_left(budgets, ten(budgets, now=parse_instant(at)), SETTINGS) == left
+    assert disruptions_left(budgets, ten(budgets, now=parse_instant(at)), SETTINGS, Recent()) == left
 
 
 @pytest.mark.parametrize("broken", [DisruptionBudget("0", "nonsense", 60), DisruptionBudget("0", "0 9 * * *", 60, "Mars/Olympus")])
 def test_a_schedule_that_cannot_be_read_holds_always(broken: DisruptionBudget) -> None:
-    assert disruptions_left(of(broken), ten(of(broken)), SETTINGS) == 0
+    assert disruptions_left(of(broken), ten(of(broken)), SETTINGS, Recent()) == 0
     assert budgets_change_at(of(broken), NOW) is None
 
 
@@ -73,7 +73,7 @@ def test_what_drains_is_marked_with_pods_or_is_not_ready_uses_the_budget_up() ->
     draining = NodeRemovalRequest("n0", NodeRemovalRequestSpec("n0", "default", "sim-small", "id", "Expired"))
     empty = NodeRemovalRequest("n1", NodeRemovalRequestSpec("n1", "default", "sim-small", "id", "Empty"))
     snapshot = ten(budgets, removals=[draining, empty], n2={"is_ready": False})
-    assert disruptions_left(budgets, snapshot, SETTINGS) == 3
+    assert disruptions_left(budgets, snapshot, SETTINGS, Recent()) == 3
 
 
 def seen_going(budgets: NodePool, reason: str = "Expired") -> Recent:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from growth.model.action import BindPod, NominatePod, ReadyNode, RegisterNode
 from growth.model.decision import Decision, Settled
 from growth.model.labels import ARCHITECTURE, HOSTNAME, ZONE, Labels, LabelSelector, Requirement
-from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node, Taint
+from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, TEMPLATE, Node, Taint
 from growth.model.nodepool import PoolTaint
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.pod import Pod, PodAffinityTerm, VolumeUse
@@ -18,6 +18,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.model.volumes import Claim
 from growth.plan import realising
+from growth.plan.aging import template_digest
 from growth.plan.records import seen, seen_pod
 from tests.plan.builders import NOW, amounts, bound, daemon_pod, node, notes_by_reason, offering, pod, pool, request, world
 
@@ -65,7 +66,8 @@ def test_a_node_that_has_joined_is_registered() -> None:
         POOL_LABEL: "default", OFFERING_LABEL: "sim-small", REQUEST_LABEL: NAME, "tier": "web", ZONE: "fsn1",
     }  # fmt: skip
     assert HOSTNAME not in labels  # what the node says of itself stays
-    assert action.annotations == (("note", "x"),)
+    assert dict(action.annotations).keys() == {"note", TEMPLATE}
+    assert dict(action.annotations)[TEMPLATE] == template_digest(replace(of_pool.spec, annotations={"note": "x"}))
     assert action.taints == (NOT_READY, STARTUP_TAINT, Taint("team", "a"), Taint("net/down", "", "NoExecute"))
 
 

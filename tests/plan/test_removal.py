@@ -102,6 +102,14 @@ def test_a_pending_removal_deleted_by_hand_is_cancelled() -> None:
     assert isinstance(plan(there(going(deleted_at=NOW))).actions[0], CancelRemoval)
 
 
+def test_a_node_that_was_given_up_and_is_ready_again_stays() -> None:
+    decision = plan(there(going(reason="Unhealthy"), pods=[bound(pod("a"), NAME)]))
+    assert [type(action) for action in decision.actions] == [CancelRemoval, UnmarkScaleDown]
+    ill = replace(marked(), is_ready=False, ready_changed_at=NOW - 1000)
+    evicting = plan(there(going(reason="Unhealthy"), nodes=[ill], pods=[bound(pod("a"), NAME)]))
+    assert EvictPod in [type(action) for action in evicting.actions]
+
+
 @pytest.mark.parametrize("switch", ["pool", "all"])
 def test_paused_no_step_is_begun(switch: str) -> None:
     of_pool = pool("default", annotations={"growth.dev/paused": "true"} if switch == "pool" else {})

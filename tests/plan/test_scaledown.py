@@ -19,11 +19,13 @@ from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import scaledown
+from growth.plan.budgets import Recent
 from growth.plan.records import seen
 from tests.plan.builders import NOW, bound, daemon_pod, limited, machine, node, notes_by_reason, offering, pod, pool, request, world
 
 SMALL = offering("small", 2, 4096, 0.01)
 SETTINGS = Settings()
+KNOWN = scaledown.Ledger(recent=Recent(NOW - 9000))
 NAME = "default-pool-1"
 OTHER = Taint("team", "a", "NoSchedule")
 
@@ -261,22 +263,80 @@ def busy(count: int, **fields: Any) -> Snapshot:
 
 
 @pytest.mark.parametrize(("count", "budget", "going"), [(5, "10%", 1), (30, "10%", 3), (5, "2", 2), (5, "0", 0), (5, "0%", 0), (5, "x", 0)])
-def test_nodes_with_pods_expire_within_the_budget(count: int, budget: str, going: int) -> None:
-    of_pool = pool("default", expire_after_seconds=1000, budgets=(DisruptionBudget("50%"), DisruptionBudget(budget)))
-    assert len(names(plan(busy(count, pools=[of_pool])), MarkScaleDown)) == going
+def test_nodes_with_pods_of_a_pool_that_goes_are_drained_within_the_budget(count: int, budget: str, going: int) -> None:
+    of_pool = pool("default", deleted_at=NOW, budgets=(DisruptionBudget("50%"), DisruptionBudget(budget)))
+    assert len(names(plan(busy(count, pools=[of_pool]), KNOWN), MarkScaleDown)) == going
+
+
+def test_law_s8_the_nodes_of_a_pool_that_goes_keep_to_the_window() -> None:
+    of_pool = pool("default", deleted_at=NOW, budgets=(DisruptionBudget("1"),))
+    gone = scaledown.Ledger(recent=Recent(NOW - 9000, {"gone": ("default", NOW - 300)}))
+    assert names(plan(busy(5, pools=[of_pool]), gone), MarkScaleDown) == []
+    assert len(names(plan(replace(busy(5, pools=[of_pool]), now=NOW + 301), gone), MarkScaleDown)) == 1
+
+
+def test_law_s8_after_a_restart_the_first_window_is_waited_for_unless_the_pool_is_younger() -> None:
+    of_pool = pool("default", deleted_at=NOW, budgets=(DisruptionBudget("1"),))
+    unknown = plan(busy(5, pools=[of_pool]))
+    assert (unknown.actions, unknown.again_at) == ((), NOW + 600)
+    young = replace(of_pool, created_at=NOW - 50)
+    assert len(names(plan(busy(5, pools=[young]), scaledown.Ledger(recent=Recent(NOW - 60))), MarkScaleDown)) == 1
 
 
 def test_what_is_being_disrupted_already_uses_the_budget_up() -> None:
-    of_pool = pool("default", expire_after_seconds=1000, budgets=(DisruptionBudget("2"),))
-    removal = NodeRemovalRequest("default-pool-00", NodeRemovalRequestSpec("default-pool-00", "default", reason="Expired"))
-    assert len(names(plan(busy(5, pools=[of_pool], removals=[removal])), MarkScaleDown)) == 1
+    of_pool = pool("default", deleted_at=NOW, budgets=(DisruptionBudget("2"),))
+    removal = NodeRemovalRequest("default-pool-00", NodeRemovalRequestSpec("default-pool-00", "default", reason="PoolDeleted"))
+    assert len(names(plan(busy(5, pools=[of_pool], removals=[removal]), KNOWN), MarkScaleDown)) == 1
+
+
+def test_nodes_with_pods_that_are_too_old_are_left_to_renewal() -> None:
+    of_pool = pool("default", expire_after_seconds=1000, budgets=(DisruptionBudget("100%"),))
+    assert plan(busy(3, pools=[of_pool]), KNOWN).actions == ()
+    (handed,) = plan(with_nodes(marked(created_at=NOW - 9000), pods=[bound(pod("a"), NAME)], pools=[of_pool], machines=[machine(NAME, SMALL)])).actions
+    assert isinstance(handed, CreateNodeRemovalRequest)
+    assert handed.spec.reason == "Expired"
+
+
+# -------------------------------------------------------------------------------------------------------------------------- repair
+
+
+def ill(name: str = NAME, seconds: float = 1000.0) -> Node:
+    return idle(name, is_ready=False, created_at=NOW - 9000, ready_changed_at=NOW - seconds)
+
+
+def test_a_node_that_is_not_ready_for_long_is_given_up_within_the_budget() -> None:
+    others = [idle(f"default-pool-{number:02d}") for number in range(20)]
+    works = [bound(pod(f"p-{each.name}"), each.name) for each in (*others, ill(), ill("default-pool-sick"))]
+    snapshot = with_nodes(*others, ill(), ill("default-pool-sick"), pods=works, pools=[pool("default", budgets=(DisruptionBudget("1"),))])
+    assert names(plan(snapshot, KNOWN), MarkScaleDown) == [NAME]
+    marked_ill = marked(is_ready=False, created_at=NOW - 9000, ready_changed_at=NOW - 1000)
+    (handed,) = plan(with_nodes(marked_ill, pods=[bound(pod("a"), NAME)], machines=[machine(NAME, SMALL)]), KNOWN).actions
+    assert isinstance(handed, CreateNodeRemovalRequest)
+    assert handed.spec.reason == "Unhealthy"
+
+
+def test_a_short_illness_is_waited_for_and_a_node_that_never_was_ready_is_not_ours_to_give_up() -> None:
+    decision = plan(with_nodes(ill(seconds=800), pods=[bound(pod("a"), NAME)]), KNOWN)
+    assert (decision.actions, decision.again_at) == ((), NOW + 100)
+    unborn = idle(is_ready=False, created_at=NOW - 9000, ready_changed_at=NOW - 9000)
+    assert plan(with_nodes(unborn, pods=[bound(pod("a"), NAME)]), KNOWN).actions == ()
+
+
+def test_law_s8_nothing_is_given_up_while_many_nodes_are_not_ready() -> None:
+    sick = [ill(f"default-pool-{number:02d}") for number in range(3)]
+    well = [idle(f"default-pool-w{number:02d}") for number in range(10)]
+    works = [bound(pod(f"p-{each.name}"), each.name) for each in (*sick, *well)]
+    assert plan(with_nodes(*sick, *well, pods=works), KNOWN).actions == ()
+    many = [*well, *(idle(f"default-pool-x{number:02d}") for number in range(10))]
+    works = [bound(pod(f"p-{each.name}"), each.name) for each in (*sick, *many)]
+    assert len(names(plan(with_nodes(*sick, *many, pods=works), KNOWN), MarkScaleDown)) == 2  # ten per cent of 23
 
 
 def test_ruling_16_the_nodes_of_a_pool_that_goes_are_drained_within_the_budgets_and_min_no_longer_holds() -> None:
     going = pool("default", limited("small", 9, 5), deleted_at=NOW, budgets=(DisruptionBudget("1"),))
     snapshot = busy(3, pools=[going])
     empty = idle("default-pool-99")
-    decision = plan(replace(snapshot, nodes={**snapshot.nodes, empty.name: empty}))
+    decision = plan(replace(snapshot, nodes={**snapshot.nodes, empty.name: empty}), KNOWN)
     assert names(decision, MarkScaleDown) == ["default-pool-00", "default-pool-99"]
     (action,) = plan(with_nodes(marked(), pods=[bound(pod("a"), NAME)], pools=[going], machines=[machine(NAME, SMALL)])).actions
     assert isinstance(action, CreateNodeRemovalRequest)

@@ -37,13 +37,12 @@ from growth.model.noderequest import DEPROVISIONING, PENDING
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
+from growth.plan.brake import why_braked
 from growth.plan.idleness import is_lost
 from growth.plan.limits import counts, why_over_limit
 from growth.providers.contract import Gone, Provider, ProviderError
 
 OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute
-BRAKE_SHARE: Final = 0.2
-BRAKE_NODES: Final = 3
 _CLOSED_SECONDS: Final = 10.0
 _BREATH_SECONDS: Final = 1.0  # one look at a node serves all pods that are bound in one breath
 
@@ -156,10 +155,7 @@ class Gate:
         return None
 
     def _why_braked(self) -> str:
-        ever_ready, not_ready = self._observer.readiness()
-        if not_ready >= BRAKE_NODES and not_ready > BRAKE_SHARE * ever_ready:
-            return f"{not_ready} of {ever_ready} nodes are NotReady: nothing is deleted until that is understood"
-        return ""
+        return why_braked(*self._observer.readiness())
 
     async def _why_occupied(self, node: str) -> Outcome | None:
         items, _ = await self._client.list(PODS, fields=f"spec.nodeName={node}")

@@ -12,7 +12,21 @@ from typing import Any, Final
 from msgspec import Struct
 
 from growth.controllers.metrics import Metrics
-from growth.plan import buffers, consolidation, orphans, poolstatus, provisioning, realising, removal, replacement, scaledown, scaleup, scheduling, warmpools
+from growth.plan import (
+    buffers,
+    consolidation,
+    orphans,
+    poolstatus,
+    provisioning,
+    realising,
+    removal,
+    renewal,
+    replacement,
+    scaledown,
+    scaleup,
+    scheduling,
+    warmpools,
+)
 from growth.solver.exchange import exchange
 from growth.solver.solve import solve
 
@@ -48,6 +62,7 @@ ROWS: Final = (
     Row("scale-down", scaledown.plan, scaledown.settle, scaledown.Ledger),
     Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),
     Row("replacement", replacement.plan, replacement.settle, replacement.Ledger, replacement.question, exchange),
+    Row("renewal", renewal.plan, renewal.settle, renewal.Ledger, renewal.question, exchange),
     Row("removal", removal.plan, removal.settle, removal.Ledger),
     Row("orphans", orphans.plan, orphans.settle, orphans.Ledger),
     Row("pool status", poolstatus.plan, poolstatus.settle, poolstatus.Ledger),

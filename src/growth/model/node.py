@@ -15,6 +15,7 @@ REQUEST_LABEL: Final = "growth.dev/node-request"
 
 SCALE_DOWN_AT: Final = "growth.dev/scale-down-at"
 DO_NOT_DISRUPT: Final = "growth.dev/do-not-disrupt"
+TEMPLATE: Final = "growth.dev/template"  # digest of what its pool put onto it
 
 
 class Taint(Struct, frozen=True, gc=False):

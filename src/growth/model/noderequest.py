@@ -55,7 +55,7 @@ class NodeRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
     location: Annotated[str, Meta(max_length=63, description="Where it is bought.")] = ""
     resources: Annotated[Amounts, Meta(description="What pods may use of it, as it was planned.")] = {}
     planned_pods: Annotated[PlannedPods, Meta(description="namespace/name of the pods this node is bought for.")] = ()
-    reason: Annotated[Word, Meta(description="Demand, Minimum, Buffer or Replacement.")] = "Demand"
+    reason: Annotated[Word, Meta(description="Demand, Minimum, Buffer, Replacement (to save money) or Renewal (of old or changed nodes).")] = "Demand"
     replaces: Annotated[ReplacedNodes, Meta(description="The nodes that go once this one, and all that replace the same nodes, are Ready.")] = ()
 
 

@@ -120,6 +120,10 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     disruption_window_seconds: Annotated[
         Span, Meta(description="Within this time no more nodes with pods are emptied than the budgets allow at once; unknown history counts as full.")
     ] = 600.0
+    repair_after_seconds: Annotated[
+        Span,
+        Meta(description="A node that has not been Ready for this long is given up and replaced, within the budgets; not while many are NotReady."),
+    ] = 900.0
     drain_seconds: Annotated[Span, Meta(description="A node that is not empty after this long is kept, if it was to go only to save money.")] = 900.0
     evictions_at_once: Annotated[int, Meta(ge=1, le=1000, description="How many pods of one node may be leaving at a time.")] = 10
     moves_local_data: Annotated[bool, Meta(description="Whether pods that keep data on their node (emptyDir, hostPath) may be moved, and lose it.")] = False

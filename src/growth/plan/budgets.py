@@ -34,8 +34,8 @@ class Recent(Struct, frozen=True):
     seen: Mapping[str, tuple[str, float]] = {}
 
     def known_at(self, pool: NodePool, settings: Settings) -> float:
-        """When the whole window of the pool's budgets is known."""
-        return self.known_since + _longest_window(pool, settings)
+        """When the whole window of the pool's budgets is known; of a pool that was made since, everything is."""
+        return 0.0 if pool.created_at >= self.known_since > 0.0 else self.known_since + _longest_window(pool, settings)
 
 
 def with_moment(recent: Recent, snapshot: Snapshot, settings: Settings) -> Recent:
@@ -69,15 +69,19 @@ def _was_kept(name: str, snapshot: Snapshot) -> bool:
 # ---------------------------------------------------------------------------------------------------------------------- what is left
 
 
-def disruptions_left(pool: NodePool, snapshot: Snapshot, settings: Settings, recent: Recent | None = None) -> int:
-    """By the strictest budget that holds now. Without a memory only the present counts."""
+def disruptions_left(pool: NodePool, snapshot: Snapshot, settings: Settings, recent: Recent, *, is_repair: bool = False) -> int:
+    """By the strictest budget that holds now. To a repair a node that is not Ready is disrupted already: it does not count before it is drained."""
     nodes = [node for node in snapshot.nodes.values() if node.pool == pool.name]
-    used = sum(1 for node in nodes if _is_disrupted(node.name, snapshot) or not node.is_ready or (node.is_marked and working_pods(snapshot, node.name)))
+    used = sum(1 for node in nodes if _uses_up(node, snapshot) or (not node.is_ready and not is_repair))
     lefts = []
     for budget in budgets_now(pool, snapshot.now):
-        gone = 0 if recent is None else _gone_lately(pool, budget, recent, snapshot, settings)
+        gone = _gone_lately(pool, budget, recent, snapshot, settings)
         lefts.append(_allowed(budget.nodes, len(nodes)) - used - gone)
     return max(0, min(lefts, default=len(nodes)))
+
+
+def _uses_up(node: Node, snapshot: Snapshot) -> bool:
+    return _is_disrupted(node.name, snapshot) or (node.is_marked and bool(working_pods(snapshot, node.name)))
 
 
 def _gone_lately(pool: NodePool, budget: DisruptionBudget, recent: Recent, snapshot: Snapshot, settings: Settings) -> int:

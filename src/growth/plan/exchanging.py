@@ -22,7 +22,7 @@ from growth.plan.arrival import working_pods
 from growth.plan.assignments import expected_nodes, promised_node
 from growth.plan.catalogue import Place, by_place, corrected, learn
 from growth.plan.keeping import Kept, keep, occupied_rooms
-from growth.plan.limits import Allowance, allowances, members, why_not_one_more, with_member
+from growth.plan.limits import RENEWAL, Allowance, allowances, members, why_not_one_more, with_member, with_surge
 from growth.plan.offers import Market, limits_for, member_of, open_market, order
 from growth.plan.pools import architectures_of, choice_of_type, pools_for, with_pool_rules
 from growth.plan.records import seen
@@ -43,13 +43,14 @@ class Asked(Struct, frozen=True):
     nodes: tuple[str, ...]
     allowances: tuple[Allowance, ...]
     promised: Mapping[Place, Offering]
+    reason: str = REPLACEMENT
 
     def names(self, answer: Exchange) -> tuple[str, ...]:
         return tuple(self.nodes[index] for index in answer.leaving)
 
 
 def ask(
-    snapshot: Snapshot, settings: Settings, nodes: Iterable[tuple[Node, float, float]], neighbourhoods: Neighbourhoods, *, saves_money: bool = True
+    snapshot: Snapshot, settings: Settings, nodes: Iterable[tuple[Node, float, float]], neighbourhoods: Neighbourhoods, *, reason: str = REPLACEMENT
 ) -> Asked | None:
     """Of these nodes, each with its price and the disruption it costs; None if there is nothing to ask."""
     asking = _Asking(snapshot, settings)
@@ -62,9 +63,14 @@ def ask(
     if not chosen:
         return None
     allowed, promised = allowances(snapshot.pools, settings.limits, members(snapshot)), by_place(snapshot.offerings)
+    allowed = with_surge(allowed) if reason == RENEWAL else allowed
     world = asking.world(market, allowed, promised)
     return Asked(
-        ExchangeProblem(world, leaving, chosen, saves_money, settings.consolidation_headroom), tuple(node.name for node, _ in found), allowed, promised
+        ExchangeProblem(world, leaving, chosen, reason == REPLACEMENT, settings.consolidation_headroom),
+        tuple(node.name for node, _ in found),
+        allowed,
+        promised,
+        reason,
     )
 
 
@@ -162,7 +168,7 @@ def orders(asked: Asked, answer: Exchange, snapshot: Snapshot) -> tuple[CreateNo
         if any(why_not_one_more(each, member) for each in left):
             return None
         left = tuple(with_member(each, member) if each.covers(member.pool, member.offering) else each for each in left)
-        spec = replace(order(choice, (), REPLACEMENT), replaces=asked.names(answer))
+        spec = replace(order(choice, (), asked.reason), replaces=asked.names(answer))
         found.append(CreateNodeRequest(seen(snapshot.pools[choice.pool]), spec))
     return tuple(found)
 

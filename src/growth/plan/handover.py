@@ -6,7 +6,9 @@
 | NotReady | never came up in time, or failed | evicted |
 | Deleted | its NodeRequest was deleted by hand before it was Ready | evicted |
 | PoolDeleted | its pool goes | evicted, within the budgets |
-| Expired | older than the pool lets it be | evicted, within the budgets |
+| Expired | older than the pool lets it be | evicted, within the budgets, once what replaces it is Ready |
+| Drifted | made from a template that its pool has no more | the same |
+| Unhealthy | not Ready for long | evicted, within the budgets; taken back if it is Ready again before its machine is deleted |
 | Consolidated | its pods fit on other nodes | evicted, while they still fit there; else the removal is taken back |
 | Orphaned | a machine that never had a node | – |
 """
@@ -29,10 +31,12 @@ NOT_READY: Final = "NotReady"
 DELETED: Final = "Deleted"
 POOL_DELETED: Final = "PoolDeleted"
 EXPIRED: Final = "Expired"
+DRIFTED: Final = "Drifted"
+UNHEALTHY: Final = "Unhealthy"
 ORPHANED: Final = "Orphaned"
 CONSOLIDATED: Final = "Consolidated"
 
-DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED, CONSOLIDATED)
+DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED, DRIFTED, UNHEALTHY, CONSOLIDATED)
 
 
 def removal_of_request(request: NodeRequest, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:

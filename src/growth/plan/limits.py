@@ -8,6 +8,7 @@ Everything is counted once, by name: a node, the request it came from, the remov
 | limits of the pool: nodes, cpu, memory, price per hour | all nodes of the pool |
 | limits of the settings | all pools together |
 
+To renew a node, one machine more than `max` (or than a pool's count of nodes) may stand for a while; limits of resources, of price and of the settings hold.
 A limit that cannot be read lets nothing be bought: growth spends money only on what it understands.
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, Node
 from growth.model.nodepool import NodePool, PoolLimits
@@ -30,6 +32,8 @@ from growth.plan.pools import choice_of_type, server_type_of
 
 _SMALLEST_PRICE: Final = 1e-9  # below this two prices are the same
 _POOL_MARK: Final = "-pool-"
+
+RENEWAL: Final = "Renewal"  # the reason of orders that replace nodes which are too old, or changed
 
 
 class Member(Struct, frozen=True, gc=False):
@@ -199,6 +203,11 @@ def with_member(allowance: Allowance, member: Member) -> Allowance:
     )
 
 
+def with_surge(allowances: Iterable[Allowance]) -> tuple[Allowance, ...]:
+    """What is left where one node more than a pool allows may stand, until the one it replaces is gone."""
+    return tuple(replace(each, nodes=each.nodes + 1) if each.pool and each.nodes is not None and not each.malformed else each for each in allowances)
+
+
 def headroom(allowance: Allowance, allocatable: Resources, price_per_hour: float, most: int = 1000) -> int:
     """How many more such nodes fit under the limit."""
     rooms = [most if allowance.nodes is None else allowance.nodes]
@@ -225,6 +234,7 @@ def why_over_limit(pool: NodePool, spec: NodeRequestSpec, machines: Iterable[Mac
     present = [price_list.member(machine.name, pool_of_machine(machine), machine.offering, machine.location) for machine in machines]
     wanted = price_list.of_order("", spec)
     left = allowances({pool.name: pool}, overall or PoolLimits(), present)
+    left = with_surge(left) if spec.reason == RENEWAL else left
     return next(filter(None, (why_not_one_more(each, wanted) for each in left)), "")
 
 

@@ -41,7 +41,7 @@ from growth.plan import handover
 from growth.plan.arrival import is_initialised, is_serving, working_pods
 from growth.plan.catalogue import Place, by_place, unmet_until
 from growth.plan.idleness import blocking_pods, lost_at
-from growth.plan.limits import Allowance, Member, allowances, members, why_not_one_more, with_member
+from growth.plan.limits import RENEWAL, Allowance, Member, allowances, members, why_not_one_more, with_member, with_surge
 from growth.plan.listing import LOOK_AGAIN_SECONDS, is_surely_absent
 from growth.plan.pools import why_not_buying
 from growth.plan.records import about_request, instant_of, life_event, seen, sooner, with_request_phase
@@ -296,7 +296,8 @@ def _over_limit(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
     left = allowances(snapshot.pools, settings.limits, (member for name, member in present.items() if name not in pending))
     over: dict[str, str] = {}
     for name in sorted(pending, key=lambda each: (snapshot.requests[each].created_at, each)):
-        why_not = next(filter(None, (why_not_one_more(each, present[name]) for each in left)), "")
+        bounds = with_surge(left) if snapshot.requests[name].spec.reason == RENEWAL else left
+        why_not = next(filter(None, (why_not_one_more(each, present[name]) for each in bounds)), "")
         if why_not:
             over[name] = why_not
         else:

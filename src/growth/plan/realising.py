@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from growth.model.action import Action, BindPod, NominatePod, ReadyNode, RegisterNode
 from growth.model.decision import Decision, Settled
-from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node
+from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, TEMPLATE, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRequest
 from growth.model.note import Note
@@ -35,6 +35,7 @@ from growth.model.outcome import Accepted, Conflict, Refused, TryLater
 from growth.model.pod import Pod, PodShape
 from growth.model.settings import SchedulerSettings, Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.aging import template_digest
 from growth.plan.arrival import is_initialised, is_registered, working_pods
 from growth.plan.assignments import Expected, expected_nodes
 from growth.plan.binding import why_not_bindable
@@ -169,7 +170,7 @@ def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[Pl
     begins_with_ours = node.is_starting  # then the kubelet brought all of them, and start-up taints that are missing were taken off
     wanted_taints = boot_taints(pool)[: 1 + len(pool.spec.taints)] if begins_with_ours else boot_taints(pool)
     missing = tuple(taint for taint in wanted_taints if all((taint.key, taint.effect) != (each.key, each.effect) for each in node.taints))
-    annotations = {**pool.spec.annotations, **planned_annotation(request.spec.planned_pods)}
+    annotations = {**pool.spec.annotations, **planned_annotation(request.spec.planned_pods), TEMPLATE: template_digest(pool.spec)}
     return RegisterNode(seen(node), labels, tuple(sorted(annotations.items())), node.taints + missing)
 
 

@@ -5,6 +5,7 @@
 | any | the machine is gone by a list younger than the last step | FinishRemoval (which asks the provider once more, by id) |
 | Pending | written without a machine's id, and now the provider shows one | cancel, so that it is written anew with the id |
 | Pending | pods on the node | cancel: the mark comes off; where the reason drains, evict them (`plan/draining`), or take it back |
+| Pending | it goes because it was not Ready, and is Ready again | cancel |
 | Pending | none | write Deprovisioning, attempt 1; then DeleteMachine |
 | Deprovisioning | asked, answer positively no | CouldNotRemove; after the last attempt RemovalFailed |
 | Deprovisioning | it was positively not asked (the gate was closed) | ask again when told; if pods came, CouldNotRemove |
@@ -49,7 +50,7 @@ from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.draining import Draining, evicted
-from growth.plan.handover import CONSOLIDATED, DRAINING
+from growth.plan.handover import CONSOLIDATED, DRAINING, UNHEALTHY
 from growth.plan.idleness import blocking_pods, lost_at
 from growth.plan.listing import LOOK_AGAIN_SECONDS, past
 from growth.plan.records import about_node, about_removal, cut, life_event, seen, seen_pod, sooner, with_removal_phase
@@ -126,6 +127,8 @@ class _Turn:
             self._cancel(removal, "the request was deleted")
         elif may_cancel and pods and removal.spec.reason not in DRAINING:
             self._cancel(removal, f"pod {pods[0].key} is on the node")
+        elif may_cancel and self._is_well_again(removal):
+            self._cancel(removal, "it is Ready again")
         elif may_cancel and (why := self._draining.why_take_back(removal, pods)):
             self._cancel(removal, why)
         elif pods:
@@ -134,6 +137,10 @@ class _Turn:
             self.again.append(self._retry_at(removal))
         elif not (may_cancel and self._draining.is_unclear(removal)):
             self._attempt(removal)
+
+    def _is_well_again(self, removal: NodeRemovalRequest) -> bool:
+        node = self.snapshot.nodes.get(removal.spec.node_name)
+        return removal.spec.reason == UNHEALTHY and node is not None and node.is_ready
 
     def _cancel(self, removal: NodeRemovalRequest, why: str) -> None:
         node = self.snapshot.nodes.get(removal.spec.node_name)
@@ -201,7 +208,7 @@ class _Turn:
 
 def _may_be_taken_back(removal: NodeRemovalRequest) -> bool:
     """Nothing is lost by keeping the node, and the provider was never asked without a positive no."""
-    return not is_irrevocable(removal) and (removal.spec.reason not in DRAINING or removal.spec.reason == CONSOLIDATED)
+    return not is_irrevocable(removal) and (removal.spec.reason not in DRAINING or removal.spec.reason in (CONSOLIDATED, UNHEALTHY))
 
 
 def _delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[Action, ...]:

@@ -7,7 +7,8 @@
 | marked, pods have come, or it must stay | UnmarkScaleDown: mark and taint off, other taints untouched |
 | marked, the mark is damaged | MarkScaleDown again, with a new time |
 | marked, its time has come, still idle | CreateNodeRemovalRequest |
-| its pool goes, or it is too old | the same at once; with pods on it, within the pool's budgets, and removal evicts them |
+| its pool goes, or it is dead (`plan/aging`) | the same at once; with pods on it within the budgets, and removal evicts them; not while many are dead |
+| it is too old, or its pool's template has changed | the same at once if it is empty; with pods on it, when `plan/renewal` has marked it |
 
 Paused: nothing is marked and nothing goes. Nodes of another manager, malformed ones, those in removal and those that consolidation
 empties are not looked at.
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.action import Action, MarkScaleDown, UnmarkScaleDown
 from growth.model.decision import Decision, Settled
@@ -31,8 +33,10 @@ from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import handover
+from growth.plan.aging import changes_at, why_replaced
 from growth.plan.arrival import is_ours, working_pods
-from growth.plan.budgets import disruptions_left
+from growth.plan.brake import why_braked_now
+from growth.plan.budgets import Recent, disruptions_left, with_moment
 from growth.plan.emptying import is_being_emptied
 from growth.plan.idleness import blocking_pods, is_protected_node, lost_at, waiting_shapes, why_not_idle, would_take
 from growth.plan.keeping import Kept, keep, look_seconds
@@ -53,18 +57,20 @@ class Ledger(Struct, frozen=True):
     wanted_since: Mapping[str, float] = {}  # idle nodes that somebody who waits would fit on
     spare: Mapping[str, tuple[str, ...]] = {}  # idle nodes that buffers need, and of which that was said
     spare_at: float = 0.0  # when that was looked at
+    recent: Recent = Recent()
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     if not snapshot.buffers.is_known:
         return Decision(ledger, again_at=snapshot.now + _RETRY_SECONDS)  # which nodes are spare is not known yet
+    ledger = replace(ledger, recent=with_moment(ledger.recent, snapshot, settings))
     turn = _Turn(snapshot, ledger, settings)
     ours = [node for node in snapshot.nodes.values() if _is_worth_a_look(node, snapshot)]
     for node in sorted((each for each in ours if each.is_marked), key=lambda each: each.name):
         turn.look_at_marked(node)
     for node in sorted((each for each in ours if not each.is_marked), key=lambda each: (-turn.price(each), each.name)):
         turn.look_at_unmarked(node)
-    return Decision(Ledger(turn.wanted_since, turn.spare, turn.spare_at), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
+    return Decision(Ledger(turn.wanted_since, turn.spare, turn.spare_at, ledger.recent), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
 
 
 def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
@@ -72,7 +78,7 @@ def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
     pool = snapshot.pools.get(node.pool)
     if pool is None:
         return False
-    must_go = pool.deleted_at is not None or pool.spec.expire_after_seconds is not None
+    must_go = pool.deleted_at is not None or not node.is_ready
     is_busy = any(pod.counts_as_work and pod.deleted_at is None for pod in snapshot.pods_by_node.get(node.name, ()))
     return (must_go or not is_busy or node.is_marked) and is_ours(node, snapshot) and not _is_left_alone(node, snapshot)
 
@@ -95,9 +101,10 @@ class _Turn:
         self._spare_until = _spare_until(ledger, snapshot, settings)
         self._kept: Kept | None = None
         self._staying = _staying(snapshot)
-        self._disruptions = {name: disruptions_left(pool, snapshot, settings) for name, pool in snapshot.pools.items()}
+        self._left: dict[tuple[str, str], int] = {}
         self._prices = {(each.name, each.location): each for each in snapshot.offerings}
         self._shapes = waiting_shapes(snapshot)
+        self._is_braked = bool(why_braked_now(snapshot))
 
     # ------------------------------------------------------------------------------------------------------------------ marked
 
@@ -166,25 +173,32 @@ class _Turn:
 
     def _begin_going(self, node: Node, pool: NodePool, reason: str) -> None:
         """An empty node goes at once; one with pods only as far as the budgets let it."""
-        if is_protected_node(node) and reason == handover.EXPIRED:
+        is_renewed = reason in (handover.EXPIRED, handover.DRIFTED)
+        if blocking_pods(node.name, self.snapshot) and (is_renewed or not self._may_disrupt(pool, reason)):
             return
-        if blocking_pods(node.name, self.snapshot):
-            if self._disruptions[pool.name] <= 0:
-                return
-            self._disruptions[pool.name] -= 1
         self._mark(node, 0.0)
+
+    def _may_disrupt(self, pool: NodePool, reason: str) -> bool:
+        """One more, within the budgets; what went before growth started counts as used up."""
+        known_at = self.ledger.recent.known_at(pool, self.settings)
+        if self.snapshot.now < known_at:
+            self.again.append(known_at)
+            return False
+        kind = (pool.name, reason)
+        if kind not in self._left:
+            is_repair = reason == handover.UNHEALTHY
+            self._left[kind] = disruptions_left(pool, self.snapshot, self.settings, self.ledger.recent, is_repair=is_repair)
+        self._left[kind] -= 1
+        self.again += [self.snapshot.now + LOOK_AGAIN_SECONDS] if self._left[kind] < 0 else []
+        return self._left[kind] >= 0
 
     def _why_going(self, node: Node, pool: NodePool) -> str:
         if pool.deleted_at is not None:
             return handover.POOL_DELETED
-        if pool.spec.expire_after_seconds is None or is_protected_node(node):
-            return ""
-        expires_at = node.created_at + pool.spec.expire_after_seconds
-        if self.snapshot.now < expires_at:
-            self.again.append(expires_at)
-            return ""
-        request = self.snapshot.requests.get(node.name)
-        return "" if request is not None and request.is_in_flight else handover.EXPIRED
+        changes = changes_at(node, pool, self.snapshot, self.settings)
+        self.again += [changes] if changes is not None else []
+        reason = why_replaced(node, pool, self.snapshot, self.settings)
+        return "" if reason == handover.UNHEALTHY and self._is_braked else reason
 
     def _may_be_marked(self, node: Node, pool: NodePool) -> bool:
         buffers = self._spares_on(node) if pool.spec.consolidation != "Off" else ()

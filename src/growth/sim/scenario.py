@@ -199,7 +199,7 @@ def _annotate_pool(script: Script, value: str | None) -> None:
 
 def pool_made_anew(script: Script) -> None:
     """A pool is deleted, and made again under the same name when it is gone."""
-    made = node_pool("second", "CX33", "CX32")
+    made = node_pool("second", "CX33", "CX32", budgets=[{"nodes": "50%", "windowSeconds": 0}])  # with the default window it would take an hour
     script.cluster.create(made)
     script.cluster.create(deployment("tenant", script.chance.randint(2, 6), "1", "1Gi", nodeSelector={"growth.dev/pool": "second"}))
     deleted_at = script.chance.uniform(0.2, 0.5) * script.lasts_seconds
