@@ -1,20 +1,24 @@
-"""A lost answer never means a second object, and pods are bound only behind our own taint."""
+"""What is written, and under which conditions; a lost answer never means a second object."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from growth.controllers.ways import Hands, create_node_request
+from growth.controllers.ways import Hands, create_node_request, write_node_request_status
 from growth.kube.client import Client
+from growth.kube.errors import Conflict as ApiConflict
 from growth.kube.exchange import ClientSettings
-from growth.kube.resources import NODE_POOLS, Resource
+from growth.kube.resources import NODE_POOLS, NODE_REQUESTS, Resource
 from growth.kube.transport import Request, Response, TransportError
-from growth.model.action import CreateNodeRequest, Seen
-from growth.model.noderequest import NodeRequestSpec
+from growth.model.action import CreateNodeRequest, Seen, WriteNodeRequestStatus
+from growth.model.api import FINALIZER
+from growth.model.noderequest import NodeRequestSpec, NodeRequestStatus
 from growth.model.outcome import Accepted
 from growth.sim.clock import run_virtual
+from growth.sim.kinds import BY_NAME
 from growth.sim.streams import Answer
 from tests.controllers.gatehouse import Gatehouse
 
@@ -64,3 +68,41 @@ def test_a_request_whose_answer_was_lost_is_found_again_whatever_the_next_answer
         assert (network.creates, len(house.observer.requests.view()), len(learned.bodies)) == (creates, 1, 1)
 
     run_virtual(story())
+
+
+def on_server(story: Callable[[Gatehouse, Hands], Awaitable[None]]) -> None:
+    async def play() -> None:
+        house = Gatehouse()
+        await house.open()
+        hands: Any = Hands(house.client, house.shelf, house.observer, house.gate, house.runtime, house.metrics, "", lambda: None)
+        await story(house, hands)
+
+    run_virtual(play())
+
+
+def test_ruling_16_a_request_is_held_by_our_finalizer_and_owned_by_its_pool_without_holding_it() -> None:
+    async def story(house: Gatehouse, hands: Hands) -> None:
+        pool = await house.put(NODE_POOLS, "default", spec={"serverTypes": [{"name": "CX33"}]})
+        await create_node_request(hands, CreateNodeRequest(Seen("default", pool.uid), NodeRequestSpec("default", "sim-cx33", "fsn1")))
+        [item] = [stored.decoded() for stored in house.server.store.all(BY_NAME["NodeRequest"])]
+        assert (item["metadata"]["finalizers"], item["metadata"]["labels"]) == ([FINALIZER], {"growth.dev/pool": "default"})
+        [owner] = item["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner.get("blockOwnerDeletion")) == ("NodePool", pool.uid, None)
+        assert item["metadata"]["name"].startswith("default-pool-")
+
+    on_server(story)
+
+
+def test_a_status_is_written_whole_and_only_onto_the_version_that_was_seen() -> None:
+    async def story(house: Gatehouse, hands: Hands) -> None:
+        status = {"phase": "Provisioning", "machineID": "17"}
+        await house.put(NODE_REQUESTS, "a", spec={"pool": "default", "targetOffering": "sim-cx33"}, status=status)
+        seen = house.observer.requests.view()["a"]
+        action = WriteNodeRequestStatus(Seen("a", seen.uid, seen.resource_version), NodeRequestStatus("Unmet", expires_at="2026-01-01T00:10:00Z"))
+        assert await write_node_request_status(hands, action) == Accepted()
+        written = house.observer.requests.view()["a"].status
+        assert (written.phase, written.machine_id, written.expires_at) == ("Unmet", "", "2026-01-01T00:10:00Z")
+        with pytest.raises(ApiConflict):
+            await write_node_request_status(hands, action)
+
+    on_server(story)

@@ -1,18 +1,14 @@
-"""Nodes, volumes, budgets and our own kinds, from bytes to nouns and back."""
+"""Nodes, volumes, budgets and our own kinds, from bytes to nouns."""
 
 from __future__ import annotations
 
 import copy
-import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from growth.kube.codec import Codec
-from growth.kube.codec_own import encode_metadata_patch, encode_node_pool, encode_node_removal_request, encode_node_request, encode_status_patch
-from growth.model.action import Seen
-from growth.model.api import FINALIZER, LifeEvent
+from growth.model.api import FINALIZER
 from growth.model.disruption import PodDisruptionBudget, PriorityClass
 from growth.model.labels import Labels, LabelSelector, NodeSelectorTerm, Requirement
 from growth.model.malformed import Malformed
@@ -23,7 +19,6 @@ from growth.model.noderequest import (
     NodeRemovalRequestSpec,
     NodeRequest,
     NodeRequestSpec,
-    NodeRequestStatus,
 )
 from growth.model.resources import Resources
 from growth.model.snapshot import DaemonSet
@@ -268,41 +263,3 @@ def test_keys_are_the_names_or_namespace_and_name() -> None:
         *["web/web"] * 10,
     ]
     assert set(codec.kinds) == set(SAMPLES)
-
-
-# ---------------------------------------------------------------------------------------------------------------------- encoding
-
-
-def test_what_is_encoded_is_read_back() -> None:
-    pool = Seen("web", "uid-web")
-    spec = NodeRequestSpec("web", "kwok-cax11", planned_pods=("web/a",), resources={"cpu": "2"})
-    body = encode_node_request("web-pool-1", spec, pool, {"growth.dev/pool": "web"})
-    found = Codec().decode("NodeRequest", body).noun
-    assert isinstance(found, NodeRequest)
-    assert (found.name, found.spec, found.finalizers) == ("web-pool-1", spec, (FINALIZER,))
-    owner = json.loads(body)["metadata"]["ownerReferences"][0]
-    assert (owner["kind"], owner["uid"], owner.get("blockOwnerDeletion")) == ("NodePool", "uid-web", None)
-    removal = NodeRemovalRequestSpec("node-1", "web", machine_id="17")
-    read = Codec().decode("NodeRemovalRequest", encode_node_removal_request("node-1", removal)).noun
-    assert isinstance(read, NodeRemovalRequest)
-    assert read.spec == removal
-    pool_noun = decode("NodePool", objects.node_pool())
-    again = Codec().decode("NodePool", encode_node_pool("web", pool_noun.spec)).noun
-    assert isinstance(again, NodePool)
-    assert again.spec == pool_noun.spec
-
-
-def test_a_status_is_written_whole_and_only_onto_the_version_that_was_seen() -> None:
-    status = NodeRequestStatus("Provisioning", machine_id="17", events=(LifeEvent(objects.CREATED, "nodeRequested"),))
-    patch = msgspec.json.decode(encode_status_patch(status, Seen("a", "u", "7")))
-    assert patch["metadata"] == {"uid": "u", "resourceVersion": "7"}
-    assert patch["status"]["phase"] == "Provisioning"
-    assert patch["status"]["machineID"] == "17"
-    assert patch["status"]["nodeID"] is None
-    assert patch["status"]["lastTransitionTime"] is None
-    assert set(patch["status"]) == set(NodeRequestStatus.__struct_encode_fields__)
-
-
-def test_metadata_is_patched_under_the_same_condition() -> None:
-    patch = msgspec.json.decode(encode_metadata_patch(Seen("a", "u", "7"), finalizers=[], annotations={"a": None}))
-    assert patch == {"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": [], "annotations": {"a": None}}}

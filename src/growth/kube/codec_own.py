@@ -1,21 +1,17 @@
-"""Our own kinds, from bytes to nouns and back: NodePool, NodeRequest, NodeRemovalRequest. Asked by the codec and by `apply`.
+"""Our own kinds, from bytes to nouns: NodePool, NodeRequest, NodeRemovalRequest. Asked by the codec.
 
-Reading raises UnreadableError: an object that breaks the bounds of its own schema is never guessed at. A status is written whole, as a
-merge patch in which what is absent is null, and carries the resourceVersion that was seen: on changed ground it is a Conflict.
+Reading raises UnreadableError: an object that breaks the bounds of its own schema is never guessed at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from growth.kube.codec_text import UnreadableError, read, read_annotations, read_optional_instant
 from growth.kube.wire import WireMeta
-from growth.model.action import Seen
-from growth.model.api import API_GROUP, API_VERSION, FINALIZER
 from growth.model.nodepool import NodePool, NodePoolSpec, NodePoolStatus
 from growth.model.noderequest import (
     NodeRemovalRequest,
@@ -120,41 +116,3 @@ def _created_at(meta: WireMeta) -> float:
 
 def _deleted_at(meta: WireMeta) -> float | None:
     return read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp")
-
-
-def encode_node_request(name: str, spec: NodeRequestSpec, pool: Seen, labels: Mapping[str, str] | None = None) -> bytes:
-    """A new NodeRequest: held by our finalizer and owned by its pool, so that the record outlives a crash but not its pool."""
-    owner = {"apiVersion": f"{API_GROUP}/{API_VERSION}", "kind": "NodePool", "name": pool.name, "uid": pool.uid, "controller": True}
-    meta = {"name": name, "labels": dict(labels or {}), "finalizers": [FINALIZER], "ownerReferences": [owner] if pool.uid else []}
-    return _encode("NodeRequest", meta, spec)
-
-
-def encode_node_removal_request(name: str, spec: NodeRemovalRequestSpec, labels: Mapping[str, str] | None = None) -> bytes:
-    """A new NodeRemovalRequest: held by our finalizer; nobody owns it, because a pool may go before its nodes have."""
-    return _encode("NodeRemovalRequest", {"name": name, "labels": dict(labels or {}), "finalizers": [FINALIZER]}, spec)
-
-
-def encode_node_pool(name: str, spec: NodePoolSpec) -> bytes:
-    return _encode("NodePool", {"name": name}, spec)
-
-
-def _encode(kind: str, meta: dict[str, Any], spec: Struct) -> bytes:
-    kept = {key: value for key, value in meta.items() if value}
-    return msgspec.json.encode({"apiVersion": f"{API_GROUP}/{API_VERSION}", "kind": kind, "metadata": kept, "spec": spec})
-
-
-def encode_status_patch(status: Struct, seen: Seen) -> bytes:
-    """A merge patch for the status subresource: the status becomes exactly this one, if the object is still the one that was seen."""
-    values = msgspec.to_builtins(status)
-    whole = {name: values.get(name) for name in status.__struct_encode_fields__}
-    return msgspec.json.encode({"metadata": _precondition(seen), "status": whole})
-
-
-def encode_metadata_patch(seen: Seen, **changes: Any) -> bytes:
-    """A merge patch for labels, annotations or finalizers, under the same condition."""
-    return msgspec.json.encode({"metadata": {**changes, **_precondition(seen)}})
-
-
-def _precondition(seen: Seen) -> dict[str, str]:
-    known = {"uid": seen.uid, "resourceVersion": seen.resource_version}
-    return {key: value for key, value in known.items() if value}
