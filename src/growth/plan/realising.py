@@ -8,6 +8,7 @@ A tight packing rarely survives a scheduler that spreads. While our taint keeps 
 | registered, not initialised | wait |
 | initialised, planned pods wait | BindPod for those growth may bind, NominatePod for the others, each once |
 | all of them bound or nominated | after a moment ReadyNode: the start-up taint goes, the others stay |
+| all of them nominated, in a pool that does not let growth bind | the same at once: the scheduler forgets a nomination when it next fails to place the pod |
 | the same, with room for pods that are planned onto other new nodes | the same, but they go first, for a few seconds: else the scheduler puts them here |
 | registered and Ready, but its request was deleted | the same |
 
@@ -107,8 +108,10 @@ class _Turn:
             outstanding = [pod for pod in expected.planned if (pod.uid, node.name) not in self.ledger.done]
             for pod in outstanding:
                 self._realise(pod, node, pool)
-            if not outstanding:
-                self._open(node, others_first=pool.spec.bind_planned_pods and self._has_room_for_others(expected))
+            if not outstanding and pool.spec.bind_planned_pods:
+                self._open(node, others_first=self._has_room_for_others(expected))
+            elif not outstanding:
+                self._untaint(node)
 
     def _realise(self, pod: Pod, node: Node, pool: NodePool) -> None:
         not_before = self.ledger.not_before.get(pod.uid, 0.0)
@@ -132,9 +135,12 @@ class _Turn:
         moment = self.settings.bind_settle_seconds + (_OTHERS_FIRST_SECONDS if others_first else 0.0)
         opens_at = self.last_at[node.name] + moment if node.name in self.last_at else now
         if now >= opens_at:
-            self.actions.append(ReadyNode(seen(node), tuple(taint for taint in node.taints if taint.key != STARTUP_TAINT.key)))
+            self._untaint(node)
         else:
             self.again.append(opens_at)
+
+    def _untaint(self, node: Node) -> None:
+        self.actions.append(ReadyNode(seen(node), tuple(taint for taint in node.taints if taint.key != STARTUP_TAINT.key)))
 
     def open_nodes_without_a_record(self) -> None:
         """A request that was deleted by hand cannot open its node any more."""
