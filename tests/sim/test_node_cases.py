@@ -103,7 +103,8 @@ def test_three_pods_that_would_rather_be_in_different_zones_are_all_placed() -> 
     async def story(town: Town) -> None:
         town.pool("small")
         town.cluster.create(deployment("web", 3, "1", "512Mi", affinity=apart("preferred", "web")))
-        await town.until(lambda: town.running() == 3)
+        await town.passes(180)
+        assert (town.running(), town.waiting()) == (3, [])
 
     played(story, zones=("a", "b"))
 
