@@ -135,7 +135,19 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     bind_settle_seconds: Annotated[Span, Meta(description="Time between the last planned pod bound to a new node and the moment other pods may come.")] = 1.0
     priority_cutoff: Annotated[int, Meta(description="No machine is bought for pods of a lower priority than this.")] = -10
     is_paused: Annotated[bool, Meta(description="While true, nothing is bought and nothing is deleted, in any pool.")] = False
-    solve_budget_seconds: Annotated[float, Meta(gt=0, le=60, description="How long the solver may look for a cheaper plan.")] = 1.0
+    solve_budget_seconds: Annotated[
+        float, Meta(gt=0, le=60, description="About how long the solver may look for a cheaper plan; it counts work, not time, so that answers repeat.")
+    ] = 1.0
+    preferences: Annotated[
+        Literal["Respect", "Ignore"],
+        Meta(
+            description="Whether wishes of pods (preferred affinity, ScheduleAnyway) choose among nodes of nearly the same price. No node is bought for them."
+        ),
+    ] = "Respect"
+    checks_plans: Annotated[
+        bool,
+        Meta(description="Whether an independent checker looks at every plan before anything is bought; a wrong one is replaced by a plain one, and told."),
+    ] = False
     buffer_sizing: Annotated[
         Literal["capped", "upstream"],
         Meta(

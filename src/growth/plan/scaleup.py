@@ -83,8 +83,11 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
         limits=limits_for(found.market, found.allowances, found.promised),
         namespaces=dict(snapshot.namespaces),
         volumes=_volumes(snapshot, classes),
+        preferences=settings.preferences,
         node_price_per_hour=settings.node_price_per_hour,
-        budget=Budget(),
+        budget=Budget.for_seconds(settings.solve_budget_seconds),
+        patterns=found.ledger.patterns,
+        is_checked=settings.checks_plans,
     )
     return Question(problem, tuple(tuple(hand) for hand in classes.values()), found)
 
@@ -115,11 +118,21 @@ def plan(
     dealt = deal(question.problem, question.classes, solution, found.allowances, found.promised)
     waits = _waits_after(dealt, question, snapshot, settings)
     known = found.ledger.known | {identity(demand.pod) for hand in question.classes for demand in hand}
-    after = _tidied(replace(found.ledger, waits=waits, known=known, batch=None), snapshot)
+    after = _tidied(replace(found.ledger, waits=waits, known=known, batch=None, patterns=solution.patterns or found.ledger.patterns), snapshot)
     told, notes = _told(found, after)
     actions = _orders(dealt, snapshot) + _additions(dealt, snapshot) + _revivals(dealt, snapshot)
     again = [wait.until for wait in after.waits.values() if not wait.is_backed_off and wait.until > snapshot.now]
-    return Decision(told, actions, notes + notes_of(dealt, found, after, snapshot, settings), sooner(found.again_at, *again))
+    notes += _complaints(question, solution, snapshot) + notes_of(dealt, found, after, snapshot, settings)
+    return Decision(told, actions, notes, sooner(found.again_at, *again))
+
+
+def _complaints(question: Question, solution: PlacementSolution, snapshot: Snapshot) -> tuple[Note, ...]:
+    """A plan that the checker threw away is our mistake: every pool it was for is told."""
+    if not solution.complaints:
+        return ()
+    message = f"a plan was wrong and is not carried out: {'; '.join(solution.complaints[:3])}"
+    pools = sorted({choice.pool for choice in question.problem.choices})
+    return tuple(Note(About("NodePool", name, uid=snapshot.pools[name].uid), "PlanWasWrong", message, "Warning") for name in pools)
 
 
 # ------------------------------------------------------------------------------------------------------------- without the solver

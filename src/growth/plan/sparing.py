@@ -38,7 +38,7 @@ from growth.plan.patience import Wait, after_miss, is_over, with_prospects
 from growth.plan.records import cut, seen, sooner
 from growth.plan.runaway import MOST_IN_VAIN
 from growth.plan.spares import Spare, planned_entries, planned_entry
-from growth.solver.problem import Choice, PlacementProblem, PlacementSolution
+from growth.solver.problem import Budget, Choice, PlacementProblem, PlacementSolution
 
 _LONGEST_ENTRY: Final = 317  # of a planned pod in the API
 _LONGEST_MESSAGE: Final = 1000
@@ -145,7 +145,10 @@ def spare_question(found: Wanting, snapshot: Snapshot, settings: Settings) -> Sp
         choices=found.market.choices,
         limits=limits_for(found.market, found.allowances, promised),
         namespaces=dict(snapshot.namespaces),
+        preferences=settings.preferences,
         node_price_per_hour=settings.node_price_per_hour,
+        budget=Budget.for_seconds(settings.solve_budget_seconds),
+        is_checked=settings.checks_plans,
     )
     return SpareQuestion(problem, found, promised)
 

@@ -28,7 +28,7 @@ from growth.plan.records import sooner
 from growth.plan.rooms import holders, may_hold, rooms
 from growth.plan.runaway import InVain, Verdict, judge, observe
 from growth.plan.sparing import SpareLedger, Wanting, look_at_spares
-from growth.solver.problem import Choice, Room
+from growth.solver.problem import Choice, Pattern, Room
 
 
 class Batch(Struct, frozen=True):
@@ -54,6 +54,7 @@ class Ledger(Struct, frozen=True):
     closed: Mapping[str, float] = {}  # pools for which the API server refuses orders
     looked_at: float = 0.0  # when the nodes were last searched for those who wait
     spare: SpareLedger = SpareLedger()
+    patterns: tuple[Pattern, ...] = ()  # good uses of nodes that the solver found: a head start for the next question
 
 
 class Survey(Struct, frozen=True):

@@ -18,6 +18,7 @@ from growth.solver.layout import MANY, FloatArray, IntArray, Layout, SpreadView
 from growth.solver.problem import Choice, PlacementProblem, Room
 from growth.solver.rulebook import EVERYWHERE, ShapeRules, Spread, write_rulebook
 from growth.solver.standing import BoolArray, Standing
+from growth.solver.wishes import has_wishes_about_pods
 
 _LARGEST: Final = 1 << 53
 _KINDS: Final = {"node": 0, "in-flight": 1, "marked": 2}
@@ -45,6 +46,7 @@ class _Drafting:
         self.standing = Standing(self.nodes, problem)
         self.attaching = Attaching(problem, self.rooms)
         names = {name for demand in problem.demands for name, amount in demand.shape.requests.items() if amount > 0}
+        self.has_wishes_about_pods = any(has_wishes_about_pods(demand.shape) for demand in problem.demands)
         self.resources = (*sorted(names - {PODS}), *self.attaching.drivers, PODS)
 
     def finish(self) -> Layout:
@@ -132,7 +134,7 @@ class _Drafting:
             demand = self.problem.demands[index]
             mask = np.packbits(fits[position]).tobytes() + np.packbits(room_fits[position]).tobytes()
             shape = demand.shape
-            soft = (shape.preferred_nodes, shape.preferred_affinity, shape.preferred_anti_affinity) if self.problem.preferences == "Respect" else ()
+            soft = self._soft(shape)
             held = (shape.node_selector, shape.node_affinity, shape.tolerations) if shape.spread else ()
             key = (
                 demand.is_virtual, -shape.priority, shape.requests, masks.setdefault(mask, len(masks)),
@@ -140,6 +142,13 @@ class _Drafting:
             )  # fmt: skip
             groups.setdefault(key, []).append(position)
         return sorted(groups.values(), key=lambda group: self._class_key(order[group[0]], group[0]))
+
+    def _soft(self, shape: PodShape) -> tuple[object, ...]:
+        """What wishes look at: where any look at pods, all labels."""
+        if self.problem.preferences == "Ignore":
+            return ()
+        about_pods = (shape.preferred_affinity, shape.preferred_anti_affinity, shape.spread, shape.labels, shape.namespace)
+        return (shape.preferred_nodes, *(about_pods if self.has_wishes_about_pods else ()))
 
     def _class_key(self, index: int, position: int) -> tuple[object, ...]:
         """Real before virtual, important before unimportant; then as the shapes stand."""

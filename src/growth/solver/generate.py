@@ -96,7 +96,8 @@ def _cheapest_share(stock: Stock) -> FloatArray:
     """What a pod of each row costs where it is cheapest, by its largest share of a node."""
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.nanmax(stock.need[None] / stock.offer[:, None], axis=2)
-    return np.asarray(np.where(stock.fits, share * stock.price[:, None], np.inf).min(axis=0, initial=1e9))
+        price = share * stock.price[:, None]
+    return np.asarray(np.where(stock.fits, price, np.inf).min(axis=0, initial=1e9))
 
 
 def _highest(stock: Stock, fluid: Fluid) -> FloatArray:

@@ -99,6 +99,7 @@ class PlacementProblem(Struct, frozen=True):
     node_price_per_hour: float = 0.0  # what a node costs beside its machine
     budget: Budget = Budget()
     patterns: tuple[Pattern, ...] = ()  # of an earlier solution: a head start, nothing more
+    is_checked: bool = False  # whether the answer is looked at by `solver/check` before it is given
 
 
 class Placement(Struct, frozen=True, gc=False):
@@ -154,6 +155,7 @@ class PlacementSolution(Struct, frozen=True):
     stages: tuple[Stage, ...] = ()
     proof: Proof = Proof()
     patterns: tuple[Pattern, ...] = ()  # for the next problem
+    complaints: tuple[str, ...] = ()  # what the checker said of a plan that was thrown away
 
     @property
     def gap(self) -> float:

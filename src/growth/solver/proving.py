@@ -7,6 +7,7 @@ tried, those of the fluid program and those of the pattern program; the better p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,33 +22,43 @@ from growth.solver.selection import Selected, select
 from growth.solver.stock import Stock
 
 _EXACT_ROWS = 64
+_DEAREST = 10.0  # times the price of the dearest node: the most that a place under a limit is worth
 
 
-def prove_bound(bins: Bins, placed: IntArray, lessons: Sequence[Lesson], unit: FloatArray, dear: float) -> tuple[Proof, FloatArray]:
+@dataclass(frozen=True, slots=True)
+class Proven:
     """The proof, and the values of classes in it."""
+
+    proof: Proof
+    values: FloatArray
+
+
+def prove_bound(bins: Bins, placed: IntArray, lessons: Sequence[Lesson], dear: FloatArray) -> Proven:
+    """`dear` is the price of leaving out a pod of each class."""
     layout = bins.layout
     parts = everything(layout, placed)
     rows = rows_of(layout, parts, layout.limit_bound, with_spreads=False)
     stock = rows.stock
     free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)
     same = next((lesson for lesson in lessons if _is_same(lesson.rows.stock, stock)), None)
-    selected = same.selected if same is not None else select(stock, unit[[group[0].index for group in rows.parts]] * dear, free)
+    selected = same.selected if same is not None else select(stock, dear[[group[0].index for group in rows.parts]], free)
     if not len(selected.choices):
-        return no_proof(stock), np.zeros(len(layout.count))
-    values = _within_reason(stock, selected.fluid.values, selected.fluid.limit_prices)
-    proof = prove(stock, free, _uppers(stock, selected, values, selected.fluid.limit_prices, None, 0), values, selected.fluid.limit_prices)
+        return Proven(no_proof(stock), np.zeros(len(layout.count)))
+    limit_prices = _moderate(stock, selected.fluid.limit_prices)
+    values = _within_reason(stock, selected.fluid.values, limit_prices)
+    proof = prove(stock, free, _uppers(stock, selected, values, limit_prices, None, 0), values, limit_prices)
     for lesson in lessons:
         values = lesson.values if lesson is same else _values_for(rows, lesson.rows, lesson.values, selected.fluid.values, len(layout.count))
-        values = _within_reason(stock, values, lesson.limit_prices)
+        limit_prices = _moderate(stock, lesson.limit_prices)
+        values = _within_reason(stock, values, limit_prices)
         work = layout.problem.budget.exact_iterations // 4 if (same is None or lesson is same) and len(stock.count) <= _EXACT_ROWS else 0
-        uppers = _uppers(stock, selected, values, lesson.limit_prices, lesson.uppers if lesson is same else None, work)
-        found = prove(stock, free, uppers, values, lesson.limit_prices)
+        found = prove(stock, free, _uppers(stock, selected, values, limit_prices, lesson.uppers if lesson is same else None, work), values, limit_prices)
         proof = found if found.lower_bound > proof.lower_bound else proof
     of_class = np.zeros(len(layout.count))
     for row, group in enumerate(rows.parts):
         for part in group:
             of_class[part.index] = proof.values[row]
-    return proof, of_class
+    return Proven(proof, of_class)
 
 
 def _is_same(one: Stock, other: Stock) -> bool:
@@ -69,6 +80,14 @@ def _values_for(rows: Rows, packed_rows: Rows, values: FloatArray, otherwise: Fl
         if packed:
             found[row] = sum(worth[part.index] for part in group) / packed
     return found
+
+
+def _moderate(stock: Stock, limit_prices: FloatArray) -> FloatArray:
+    """A limit that cannot be met has a price without bound: beside it, what nodes cost would be lost in rounding. Any price is as valid."""
+    if not len(limit_prices):
+        return limit_prices
+    least = np.where(stock.limit_use > 0, stock.limit_use, np.inf).min(axis=1, initial=np.inf)
+    return np.asarray(np.minimum(limit_prices, _DEAREST * float(stock.price.max(initial=0.0)) / least))
 
 
 def _within_reason(stock: Stock, values: FloatArray, limit_prices: FloatArray) -> FloatArray:

@@ -9,6 +9,7 @@
 | patterns | column generation, exact pricing where it is cheap, rounding |
 | rest | the greedy, for what is left; every node then becomes the cheapest that holds its content |
 | proof | the lower bound again, with the values of the pattern program |
+| wishes | nodes become others of nearly the same price that their pods prefer |
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from msgspec.structs import replace
 from growth.solver.answer import planned, price_of, write_answer, write_proof
 from growth.solver.areas import Part, split_by_areas
 from growth.solver.bins import Bins
+from growth.solver.check import check
 from growth.solver.drafting import lay_out
 from growth.solver.greedy import place_all, unit_prices
 from growth.solver.layout import FloatArray, IntArray, Layout
 from growth.solver.level import take_back_excess
 from growth.solver.lifting import lift, without_areas
 from growth.solver.packing import Lesson, carve, learn
-from growth.solver.problem import PlacementProblem, PlacementSolution, Stage
-from growth.solver.proving import prove_bound
+from growth.solver.problem import PlacementProblem, PlacementSolution, Stage, Unplaced
+from growth.solver.proving import Proven, prove_bound
 from growth.solver.realise import counts_of, into_bins, open_nodes
 from growth.solver.remembering import recall, remember
 from growth.solver.rows import rows_of
@@ -36,10 +38,12 @@ from growth.solver.selection import select
 from growth.solver.standing import BoolArray
 from growth.solver.thrift import make_cheaper
 from growth.solver.together import place_together, sticks_together
+from growth.solver.wishes import grant_wishes
 
 _DEAR = 1_000.0  # how many times its price a pod is worth: nothing but a limit leaves it out
-_FEW_PODS = 500
-_GOOD_ENOUGH = 0.03  # above the bound: nearer than that, the greedy need not be asked for comparison
+_FEW_PODS = 500  # for which the greedy is asked whenever a cheaper plan is not ruled out
+_FEW_NODES = 800  # beyond that, the greedy takes longer than all the rest
+_GOOD_ENOUGH = 0.03  # above the bound, or the best expected: nearer than that, the greedy need not be asked for comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +68,58 @@ class Attempt:
 
 
 def solve(problem: PlacementProblem) -> PlacementSolution:
-    """The cheapest placement found within the problem's budget, with its proof."""
-    layout = lay_out(problem)
-    if not layout.count.sum():
+    """The cheapest placement found within the problem's budget, with its proof; where that is asked for, nothing that the checker objects to."""
+    if not any(demand.count for demand in problem.demands):
         return PlacementSolution("NoDemands")
-    unit = unit_prices(layout)
-    best = _by_patterns(layout, unit, is_staged=False)
-    proof, values = prove_bound(best.bins, layout.count - best.left_over, best.lessons, unit, _DEAR)
-    if best.left_over.any() or price_of(best.bins) > _enough(best, proof.lower_bound):
-        others = [_by_greedy(layout)]
+    layout = lay_out(problem)
+    solution = _answer(*_best(layout))
+    complaints = check(problem, solution) if problem.is_checked else ()
+    if complaints:
+        plain = _by_greedy(layout)
+        solution = replace(_answer(plain, _prove(plain)), complaints=complaints)
+        solution = _nothing(problem, complaints) if check(problem, solution) else solution
+    return solution
+
+
+def _nothing(problem: PlacementProblem, complaints: tuple[str, ...]) -> PlacementSolution:
+    reasons = (f"the plan that was found is wrong: {complaints[0]}",)
+    unplaced = tuple(Unplaced(number, demand.count, reasons) for number, demand in enumerate(problem.demands) if demand.count)
+    return PlacementSolution("IncompletePlacement", unplaced=unplaced, complaints=complaints)
+
+
+def _best(layout: Layout) -> tuple[Attempt, Proven]:
+    """By patterns; where that leaves pods over, or is dear for what is proven, other ways are tried as well."""
+    best = _by_patterns(layout, is_staged=False)
+    proven = _prove(best)
+    if best.left_over.any() or price_of(best.bins) > _enough(best, proven.proof.lower_bound):
+        others = [_by_greedy(layout)] if len(planned(best.bins)) <= _FEW_NODES else [best]
         if best.left_over.any() and _kinds(layout).max():
-            others.append(_by_patterns(layout, unit, is_staged=True))
+            others.append(_by_patterns(layout, is_staged=True))
         better = min(others, key=Attempt.rank)
         if better.rank() < best.rank():
             best = Attempt(better.bins, better.left_over, best.stages + better.stages, best.lessons + better.lessons)
-            proof, values = prove_bound(best.bins, layout.count - best.left_over, best.lessons, unit, _DEAR)
-    told = write_proof(layout, values, proof.limit_prices)
-    return write_answer(best.bins, best.left_over, told, proof.lower_bound, best.stages, remember(layout, best.lessons[:1]))
+            proven = _prove(best)
+    return best, proven
+
+
+def _prove(attempt: Attempt) -> Proven:
+    layout = attempt.bins.layout
+    return prove_bound(attempt.bins, layout.count - attempt.left_over, attempt.lessons, unit_prices(layout) * _DEAR)
+
+
+def _answer(attempt: Attempt, proven: Proven) -> PlacementSolution:
+    layout = attempt.bins.layout
+    if layout.problem.preferences == "Respect":
+        grant_wishes(attempt.bins)
+    told = write_proof(layout, proven.values, proven.proof.limit_prices)
+    return write_answer(attempt.bins, attempt.left_over, told, proven.proof.lower_bound, attempt.stages, remember(layout, attempt.lessons[:1]))
 
 
 def _enough(attempt: Attempt, lower_bound: float) -> float:
-    """A price that the greedy need not be asked to beat. For many pods the programs over patterns say it as well as a bound does."""
-    is_large = attempt.bins.layout.count.sum() > _FEW_PODS
-    return (1 + _GOOD_ENOUGH) * max(lower_bound, attempt.expected if is_large else 0.0)
+    """A price that the greedy need not be asked to beat. For many pods it never beats the programs over patterns where those are near their best."""
+    if attempt.bins.layout.count.sum() <= _FEW_PODS:
+        return lower_bound * (1 + 1e-6)
+    return (1 + _GOOD_ENOUGH) * max(lower_bound, attempt.expected)
 
 
 def _kinds(layout: Layout) -> IntArray:
@@ -96,9 +129,9 @@ def _kinds(layout: Layout) -> IntArray:
     return np.array([order[key] for key in keys], dtype=np.int64)
 
 
-def _by_patterns(layout: Layout, unit: FloatArray, is_staged: bool) -> Attempt:
+def _by_patterns(layout: Layout, is_staged: bool) -> Attempt:
     """All stages of the table above; if staged, for the most important pods first, and then for the others in what is left."""
-    bins = Bins(layout)
+    bins, unit = Bins(layout), unit_prices(layout)
     kinds = _kinds(layout) if is_staged else np.zeros(len(layout.count), dtype=np.int64)
     stages: list[Stage] = []
     lessons: list[Lesson] = []

@@ -30,14 +30,20 @@ def make_cheaper(bins: Bins) -> None:
 
 def _cheapest(bins: Bins, number: int) -> int:
     layout, choice = bins.layout, int(bins.choice[number])
-    classes = list(bins.contents[number])
-    used = layout.offer[choice] - bins.left[number]
-    able = (layout.offer >= used).all(axis=1) & layout.fits[classes].all(axis=0) & (layout.price < layout.price[choice] - 1e-12)
-    able &= (layout.level == layout.level[choice]) & _same_zone(layout, classes, choice) & (bins.openable() >= 1)
+    able = could_become(bins, number) & (layout.price < layout.price[choice] - 1e-12)
     for candidate in sorted(np.flatnonzero(able), key=lambda able: (layout.price[able], able)):
         if layout.daemons[candidate] == layout.daemons[choice]:
             return int(candidate)
     return choice
+
+
+def could_become(bins: Bins, number: int) -> BoolArray:
+    """Choices that hold what a planned node holds, as long as their daemons are the same. Its own is among them only if one more may be bought."""
+    layout, choice = bins.layout, int(bins.choice[number])
+    classes = list(bins.contents[number])
+    used = layout.offer[choice] - bins.left[number]
+    able = (layout.offer >= used).all(axis=1) & layout.fits[classes].all(axis=0) & (layout.level == layout.level[choice])
+    return np.asarray(able & _same_zone(layout, classes, choice) & (bins.openable() >= 1))
 
 
 def _same_zone(layout: Layout, classes: list[int], choice: int) -> BoolArray:
