@@ -272,3 +272,10 @@ def test_a_pod_that_is_no_pod_still_blocks_its_node() -> None:
 def test_a_bookmark_with_null_containers_is_read() -> None:
     found = decoded({"kind": "Pod", "metadata": {"resourceVersion": "9", "creationTimestamp": None}, "spec": {"containers": None}, "status": {}})
     assert found.resource_version == "9"
+
+
+def test_tolerations_that_compare_are_read_only_where_the_cluster_knows_them() -> None:
+    tolerations = [{"key": "gpu", "operator": "Gt", "value": "5"}, {"key": "team", "operator": "Exists"}]
+    known, unknown = (Codec(compares_tolerations=compares).decode_pod(raw(pod("a", tolerations=tolerations))) for compares in (True, False))
+    assert [each.operator for each in known.shape.tolerations] == ["Gt", "Exists"]
+    assert [each.operator for each in unknown.shape.tolerations] == ["Exists"]

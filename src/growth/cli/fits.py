@@ -125,7 +125,7 @@ def _id_of(line: bytes) -> Any:
 
 def read_case(case: Case, codec: Codec) -> World:
     """The objects of a case as the rules see them."""
-    reader = _Reader(codec)
+    reader = _Reader(Codec(compares_tolerations=True) if case.settings.comparison_operators else codec)
     pod = reader.pod(case.pod)
     if pod.node_name:
         pod = structs.replace(pod, node_name="", shape=structs.replace(pod.shape, required_node=pod.node_name))
@@ -141,7 +141,6 @@ def read_case(case: Case, codec: Codec) -> World:
             nodes=reader.named("CSINode", case.csi_nodes, VolumeNode),
         ),
         {name: labels.with_items({_NAMESPACE_NAME: name}) for name, labels in namespaces.items()},
-        compares_tolerations=case.settings.comparison_operators,
         shapes=[pod.shape],
     )
     return World(pod, neighbours, reader.malformed)

@@ -104,7 +104,7 @@ class Growth:
         log.info("growth starts", cluster=cluster, provider=self.provider.name, observes=self.installation.only_observes)
         supply = Supply(self.provider, cluster, self.runtime)
         chosen = self.installation
-        self.observer = Observer(self.client, self.runtime, supply, self.metrics, serves_buffers=chosen.serves_buffers, warm_pools=chosen.settings.warm_pools)
+        self.observer = Observer(self.client, self.runtime, supply, self.metrics, serves_buffers=chosen.serves_buffers, settings=chosen.settings)
         self._tasks.append(self.runtime.spawn("supply", supply.run()))
         self._tasks.extend(self.observer.start(self.journal))
         while True:

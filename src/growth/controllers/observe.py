@@ -41,7 +41,7 @@ from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.note import About, Note
-from growth.model.settings import WarmPoolSettings
+from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPoolKind
@@ -76,11 +76,12 @@ class Observer:
         watching: WatchSettings | None = None,
         *,
         serves_buffers: bool = True,
-        warm_pools: WarmPoolSettings | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self.supply = supply
         self._serves_buffers = serves_buffers
-        self.codec = Codec()
+        settings = settings or Settings()
+        self.codec = Codec(compares_tolerations=settings.compares_tolerations)
         self._runtime = runtime
         self._metrics = metrics
         clock = runtime.monotonic
@@ -100,7 +101,7 @@ class Observer:
         self._reflectors = [Reflector(client, runtime, resource, self._caches[resource], watching, report=self._report) for resource in WATCHED]
         self._journal: Journal | None = None
         self.buffers = BufferWatch(client, runtime, self.codec, watching, self._report, self._tell)
-        self.warm_pools = WarmPoolWatch(client, runtime, self.codec, self.pods, warm_pools or WarmPoolSettings(), watching, self._report)
+        self.warm_pools = WarmPoolWatch(client, runtime, self.codec, self.pods, settings.warm_pools, watching, self._report)
 
     # ------------------------------------------------------------------------------------------------------------------ running
 

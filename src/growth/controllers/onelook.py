@@ -25,7 +25,7 @@ async def look_once(client: Client, runtime: Runtime, provider: Provider, instal
     """Raise TimeoutError, with the kinds that nobody answered for."""
     metrics = Metrics(runtime)
     supply = Supply(provider, await cluster_id(client, installation), runtime)
-    observer = Observer(client, runtime, supply, metrics, warm_pools=settings.warm_pools)
+    observer = Observer(client, runtime, supply, metrics, settings=settings)
     tasks = [*observer.start(), runtime.spawn("supply", supply.run())]
     try:
         return await _snapshot(observer, runtime, seconds)

@@ -98,8 +98,8 @@ _identified = msgspec.json.Decoder(_Identified)
 class Codec:
     """One for a process: it remembers what repeats."""
 
-    def __init__(self) -> None:
-        self.pods = PodDecoder()
+    def __init__(self, *, compares_tolerations: bool = False) -> None:
+        self.pods = PodDecoder(compares_tolerations=compares_tolerations)
         self.nodes = NodeDecoder()
         self._readers: Mapping[str, Callable[[Raw | bytes], Noun]] = {
             "PersistentVolumeClaim": read_claim,

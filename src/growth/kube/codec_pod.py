@@ -40,6 +40,7 @@ _NO_ANNOTATIONS = WireAnnotations()
 _NO_META = WirePodMeta()
 _NO_SPEC = WirePodSpec()
 _NO_STATUS = WirePodStatus()
+_COMPARING: Final = ("Gt", "Lt")
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _BETWEEN: Final = b"\x1f"  # no JSON text holds this byte
 
@@ -47,7 +48,8 @@ _BETWEEN: Final = b"\x1f"  # no JSON text holds this byte
 class PodDecoder:
     """Keeps what repeats from pod to pod. One for a process: pods of all caches share their shapes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, compares_tolerations: bool = False) -> None:
+        self._compares_tolerations = compares_tolerations  # does this cluster know the operators Gt and Lt?
         self._shapes: Memo[bytes, PodShape] = Memo()
         self._one_shape: Interned[PodShape] = Interned()
         self._owners: Memo[bytes, Owner] = Memo()
@@ -67,7 +69,7 @@ class PodDecoder:
             wire = _template.decode(raw)
             spec = wire.spec or _NO_SPEC
             labels = (wire.metadata or _NO_META).labels
-            return self._one_shape.one(read_shape(ShapeSource(namespace, labels, spec, required_node=spec.node_name or "")))
+            return self._one_shape.one(self._read_shape(ShapeSource(namespace, labels, spec, required_node=spec.node_name or "")))
         except BROKEN as error:
             return PodShape(namespace=namespace, malformed=described(error))
 
@@ -102,11 +104,18 @@ class PodDecoder:
         known = self._shapes.get(key)
         if known is not None:
             return known
-        return self._shapes.put(key, self._one_shape.one(read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status))))
+        return self._shapes.put(key, self._one_shape.one(self._read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status))))
 
     def _settled_shape(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus) -> PodShape:
         """Of a DaemonSet's pod that has its node: its bytes name that node, so they never repeat, but the shape without it does."""
-        return self._one_shape.one(read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status, is_settled_daemon=True)))
+        return self._one_shape.one(self._read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status, is_settled_daemon=True)))
+
+    def _read_shape(self, source: ShapeSource) -> PodShape:
+        """An operator that the cluster does not know tolerates nothing."""
+        shape = read_shape(source)
+        if self._compares_tolerations or not any(each.operator in _COMPARING for each in shape.tolerations):
+            return shape
+        return msgspec.structs.replace(shape, tolerations=tuple(each for each in shape.tolerations if each.operator not in _COMPARING))
 
     def _owner(self, raw: Raw) -> Owner | None:
         text = bytes(raw)

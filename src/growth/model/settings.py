@@ -134,6 +134,10 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     ] = 600.0
     bind_settle_seconds: Annotated[Span, Meta(description="Time between the last planned pod bound to a new node and the moment other pods may come.")] = 1.0
     priority_cutoff: Annotated[int, Meta(description="No machine is bought for pods of a lower priority than this.")] = -10
+    compares_tolerations: Annotated[
+        bool,
+        Meta(description="Whether the cluster compares taints with tolerations by `Gt` and `Lt` (alpha in Kubernetes); if not, these tolerate nothing."),
+    ] = False
     is_paused: Annotated[bool, Meta(description="While true, nothing is bought and nothing is deleted, in any pool.")] = False
     solve_budget_seconds: Annotated[
         float, Meta(gt=0, le=60, description="About how long the solver may look for a cheaper plan; it counts work, not time, so that answers repeat.")

@@ -38,7 +38,7 @@ class Scene:
         self.random = Random(seed)
 
     def index(self, nodes: list[Node], pods: list[Pod]) -> Neighbours:
-        return Neighbours(nodes, pods, self._fresh.static_volumes.world, self._fresh.namespaces, compares_tolerations=self._fresh.compares_tolerations)
+        return Neighbours(nodes, pods, self._fresh.static_volumes.world, self._fresh.namespaces)
 
     def answers(self, index: Neighbours) -> dict[str, list[str]]:
         """Every reason of every pod of the scene for every node that is here."""

@@ -65,7 +65,7 @@ class _Assembly:
         yield NodeUnschedulable(self._table, shape.tolerations)
         if shape.required_node:
             yield NodeName(self._table, shape.required_node)
-        yield TaintToleration(self._table, shape.tolerations, self._neighbours.compares_tolerations)
+        yield TaintToleration(self._table, shape.tolerations)
         if shape.node_selector or shape.node_affinity is not None:
             yield NodeAffinity(self._table, shape)
 
@@ -114,7 +114,7 @@ class _Assembly:
 
     def _eligibility(self, spread: TopologySpread, keys: tuple[str, ...]) -> Eligibility:
         table, shape = self._table, self._shape
-        taints = TaintToleration(table, shape.tolerations, self._neighbours.compares_tolerations)
+        taints = TaintToleration(table, shape.tolerations)
 
         def eligibility(span: slice) -> Mask:
             mask = all_true(span)

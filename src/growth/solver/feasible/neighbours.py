@@ -40,7 +40,6 @@ class Neighbours(Placements):
         volumes: VolumeWorld | None = None,
         namespaces: Mapping[str, Labels] = EMPTY,
         *,
-        compares_tolerations: bool = False,
         shapes: Iterable[PodShape] = (),
     ) -> None:
         """`shapes` are those that will be asked about; naming them early saves splitting classes later."""
@@ -48,7 +47,6 @@ class Neighbours(Placements):
         self._questions: dict[int, Question] = {}
         super().__init__(nodes, pods, world, shapes)
         self.namespaces = namespaces
-        self.compares_tolerations = compares_tolerations
         self.static_volumes = StaticVolumes(self.table, world)
 
     def _forget_nodes(self, first: int) -> None:

@@ -30,7 +30,7 @@ CORDON: Final = Taint("node.kubernetes.io/unschedulable")
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 
 
-def tolerates(toleration: Toleration, taint: Taint, compares: bool = False) -> bool:
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """Does this one toleration permit this one taint?"""
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -39,7 +39,7 @@ def tolerates(toleration: Toleration, taint: Taint, compares: bool = False) -> b
     if toleration.operator in ("", "Equal"):
         return toleration.value == taint.value
     if toleration.operator in ("Gt", "Lt"):
-        return compares and _compares(toleration, taint)
+        return _compares(toleration, taint)
     return toleration.operator == "Exists"
 
 
@@ -55,27 +55,26 @@ def _plain_integer(text: str) -> int | None:
     return integer(text) if _PLAIN_INTEGER.fullmatch(text) else None
 
 
-def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration], compares: bool = False) -> Taint | None:
+def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
     """The first taint that keeps the pod away; PreferNoSchedule keeps nobody away."""
     for taint in taints:
-        if taint.effect in HARD_EFFECTS and not any(tolerates(toleration, taint, compares) for toleration in tolerations):
+        if taint.effect in HARD_EFFECTS and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
     return None
 
 
-def count_soft_untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...], compares: bool = False) -> int:
+def count_soft_untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> int:
     """How many PreferNoSchedule taints the pod does not tolerate: a cost, never a refusal."""
     soft = (taint for taint in taints if taint.effect == "PreferNoSchedule")
-    return sum(1 for taint in soft if not any(tolerates(toleration, taint, compares) for toleration in tolerations))
+    return sum(1 for taint in soft if not any(tolerates(toleration, taint) for toleration in tolerations))
 
 
 class TaintToleration(NodeRule):
     rule = Rule.TAINT_TOLERATION
 
-    def __init__(self, table: NodeTable, tolerations: tuple[Toleration, ...], compares: bool) -> None:
+    def __init__(self, table: NodeTable, tolerations: tuple[Toleration, ...]) -> None:
         self._table = table
         self._tolerations = tolerations
-        self._compares = compares
         self._flags: Mask = np.zeros(0, np.bool_)
 
     def passes(self, span: slice) -> Mask:
@@ -84,7 +83,7 @@ class TaintToleration(NodeRule):
         return self._flags[self._table.taint_codes[span]]
 
     def _untolerated(self, taints: tuple[Taint, ...]) -> Taint | None:
-        return first_untolerated(taints, self._tolerations, self._compares)
+        return first_untolerated(taints, self._tolerations)
 
     def alike(self, numbers: Amounts) -> Amounts:
         return self._table.taint_codes[numbers].astype(np.int64)
