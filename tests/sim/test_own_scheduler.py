@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
 from growth.controllers.growth import Installation
 from growth.model.settings import SchedulerSettings, Settings
+from growth.sim.admission import Admission
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.kinds import BY_NAME
 from growth.sim.objects import deployment, node_pool, pod_spec
 from growth.sim.process import GrowthProcess
+from growth.sim.simulation import simulate
 
 Json = dict[str, Any]
 ON = Installation(settings=Settings(scheduler=SchedulerSettings(enabled=True), batch_quiet_seconds=0.2))
@@ -106,3 +111,25 @@ def test_a_pod_made_by_hand_with_the_scheduler_name_is_bound() -> None:
         assert cluster.store.read(BY_NAME["Pod"], "alone", "default")["status"]["phase"] == "Running"  # type: ignore[index]
 
     in_cluster(test, node_pool("default", "cx32"))
+
+
+@pytest.mark.parametrize("seed", ["own-1", "own-3"])
+def test_the_laws_hold_under_faults_when_growth_schedules_every_pod(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pods but those of DaemonSets belong to growth; users, faults and deaths are drawn as for any other seed."""
+    complete, begin = Admission._complete_pod, GrowthProcess.__init__
+
+    def complete_as_ours(admission: Admission, pod: Json) -> None:
+        owners = pod["metadata"].get("ownerReferences") or []
+        if not any(owner["kind"] == "DaemonSet" for owner in owners):
+            pod.setdefault("spec", {}).setdefault("schedulerName", "growth")
+        complete(admission, pod)
+
+    def begin_with_scheduler(process: GrowthProcess, cluster: Cluster, installation: Installation, *others: Any) -> None:
+        settings = replace(installation.settings, scheduler=SchedulerSettings(enabled=True))
+        begin(process, cluster, replace(installation, settings=settings), *others)
+
+    monkeypatch.setattr(Admission, "_complete_pod", complete_as_ours)
+    monkeypatch.setattr(GrowthProcess, "__init__", begin_with_scheduler)
+    report = simulate(seed)
+    assert report.violations == ()
+    assert report.bound
