@@ -123,3 +123,13 @@ def settled(nodes: list[Node], bound: Bound, groups: list[Group], answer: Round)
     for one in answer.placed:
         index.add(index.class_of(groups[one.group].pod.shape), index.table.index[one.node], one.count)
     return index
+
+
+@given(worlds())
+@settings(max_examples=40, deadline=None)
+def test_reasons_asked_for_many_nodes_at_once_are_those_of_each_node(world: tuple[list[Node], dict[str, list[PodShape]], list[Group]]) -> None:
+    nodes, bound, groups = world
+    index = fleet_of(nodes, bound).index
+    for each in groups:
+        pod_class = index.class_of(each.pod.shape)
+        assert index.why_refused(pod_class, index.table.is_here[: len(nodes)]) == index.why_nowhere(pod_class)

@@ -109,6 +109,7 @@ class DomainCounter:
         codes = self.column.codes[: len(self._table)]
         yield self.on(span)
         shared = np.bincount(codes, minlength=len(self.sums)) > 1
+        shared[ABSENT] = False  # nodes without the label are no domain, and unlike a node alone in its own
         yield np.where(shared[codes[span]], codes[span], np.where(codes[span] == ABSENT, -1, 0)).astype(np.int64)
         if self._eligibility is not None:
             yield np.array(self._eligible[span], np.int64)

@@ -159,6 +159,9 @@ class VolumeBinding(NodeRule):
             return all_false(span)
         return all_true(span) if known.allowed_topologies is None else any_term_matches(self._table, known.allowed_topologies, span)
 
+    def alike(self, numbers: Amounts) -> Amounts:
+        return np.arange(len(numbers))  # each node may lack another volume
+
     def explain(self, index: int) -> Reason:
         one = slice(index, index + 1)
         for volume in self._needs.bound:
@@ -196,6 +199,9 @@ class VolumeZone(NodeRule):
             other = self._table.column(modern)
             mask |= (column.codes[span] == ABSENT) & other.flags(Requirement(modern, "In", demand.values))[other.codes[span]]
         return mask
+
+    def alike(self, numbers: Amounts) -> Amounts:
+        return np.arange(len(numbers))
 
     def explain(self, index: int) -> Reason:
         one = slice(index, index + 1)
