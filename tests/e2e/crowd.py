@@ -18,6 +18,7 @@ from growth.kube.exchange import ClientSettings
 from growth.kube.resources import NODES, PODS
 from growth.model.instant import parse_instant
 from growth.model.quantity import milli_value
+from tests.e2e.controlplane.cleaning import NotCleanError
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.manifests import kwok_node
 from tests.e2e.talking import speaking
@@ -37,6 +38,16 @@ class Rate(Struct, frozen=True):
     per_second: float
     load_deviation: float  # of the share of cpu taken, over all nodes
     price_per_hour: float  # of nodes with pods
+
+
+def empty(cluster: ControlPlane) -> None:
+    """Thousands of objects may take longer to go than the cleaner's minute."""
+    for _ in range(2):
+        try:
+            return cluster.clean()
+        except NotCleanError:
+            continue
+    return cluster.clean()
 
 
 def nodes(count: int) -> list[Json]:
