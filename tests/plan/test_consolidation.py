@@ -76,10 +76,22 @@ def test_a_node_whose_pods_fit_elsewhere_is_tainted_and_its_pods_move_later() ->
     assert notes_by_reason(decision)["ScaleDown"] == [f"Node a: 1 pod fits on other nodes, and will move from {format_instant(NOW + 60)} on"]
 
 
-@pytest.mark.parametrize("wish", ["Off", "WhenEmpty"])
-def test_only_pools_that_ask_for_full_consolidation_are_looked_at(wish: str) -> None:
-    snapshot = cluster(nodes("a", "b"), [works("p", "a"), works("q", "b")], pools=[pool("default", "small", consolidation=wish)])
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ("Off", {"a": "keeps its nodes, empty ones too (consolidation: Off)", "c": "keeps its nodes, empty ones too (consolidation: Off)"}),
+        ("WhenEmpty", {"a": "gives back empty nodes only, and pods run there (consolidation: WhenEmpty)"}),
+    ],
+)
+def test_only_nodes_of_pools_that_ask_for_full_consolidation_go_and_the_others_say_why_not(wish: str, said: dict[str, str]) -> None:
+    snapshot = cluster(nodes("a", "c"), [works("p", "a")], pools=[pool("default", "small", consolidation=wish)])
     decision = plan(snapshot)
+    assert decision.actions == ()
+    assert {note.about.name: note.message for note in decision.notes} == {name: f"the node stays: NodePool default {text}" for name, text in said.items()}
+
+
+def test_without_a_pool_there_is_nothing_to_say() -> None:
+    decision = plan(cluster(nodes("a", "b"), [works("p", "a")], pools=[]))
     assert (decision.actions, decision.notes, decision.again_at) == ((), (), None)
 
 

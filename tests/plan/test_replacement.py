@@ -161,6 +161,22 @@ def test_virtual_pods_cost_a_hundredth_of_a_pod_to_move() -> None:
     assert [each.disruption for each in asked.problem.leaving] == [10.0]
 
 
+def test_a_cluster_at_its_optimum_makes_no_move_in_thirty_days() -> None:
+    """Full nodes of the cheapest kind; asked about less and less often, and nothing is ever ordered."""
+    names = ["a", "b"]
+    pods = [works(f"{name}-{number}", name, 1.9) for name in names for number in range(2)]
+    snapshot = cluster([node(name, of=SMALL) for name in names], pods)
+    ledger, asked_about = KNOWN, 0
+    for half_hour in range(30 * 48):
+        later = replace(snapshot, now=NOW + half_hour * 1800.0)
+        asked = replacement.question(later, ledger, SETTINGS)
+        asked_about += asked is not None
+        decision = replacement.plan(later, ledger, SETTINGS, asked, None if asked is None else exchange(asked.problem))
+        assert decision.actions == ()
+        ledger = decision.ledger
+    assert 0 < asked_about <= 30 * 4 + 10
+
+
 # -------------------------------------------------------------------------------------------------------------------------- moving
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -103,5 +104,27 @@ def test_a_growth_that_dies_at_any_moment_finishes_what_it_began() -> None:
         await until(cluster, 3600, lambda: "cax41" not in types(cluster), "the large node goes")
         await until(cluster, 900, lambda: not cluster.objects("NodeRemovalRequest") and not marks(cluster), "nothing is left behind")
         assert running(cluster) == 5
+
+    in_cluster(test)
+
+
+def test_small_changes_of_demand_never_undo_a_replacement_within_the_settling_time() -> None:
+    async def test(cluster: Cluster, lives: Lives) -> None:
+        chance = random.Random("demand")
+        cluster.create(deployment("web", 14, "1", "512Mi"), deployment("side", 6, "700m", "256Mi"))
+        await until(cluster, 300, lambda: running(cluster) + running(cluster, "side") == 20, "all run")
+        allow(cluster, *TYPES)
+        replaced: dict[str, float] = {}  # machines bought to replace others, and when
+        gone: dict[str, float] = {}
+        for _ in range(20):
+            cluster.scale("Deployment", "web", chance.randint(4, 8))
+            cluster.scale("Deployment", "side", chance.randint(2, 4))
+            for _ in range(60):
+                requests = {each["metadata"]["name"]: each for each in cluster.objects("NodeRequest")}
+                replaced |= {name: cluster.runtime.now() for name, each in requests.items() if each["spec"].get("replaces") and name not in replaced}
+                gone |= {each.name: cluster.runtime.now() for each in cluster.cloud.deletes if each.name not in gone}
+                await cluster.runtime.sleep(5)
+        assert replaced  # something was saved
+        assert all(gone[name] - replaced[name] >= QUICK.settling_seconds for name in replaced if name in gone)
 
     in_cluster(test)

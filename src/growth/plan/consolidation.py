@@ -1,4 +1,4 @@
-"""Which nodes with pods on them are not needed, because their pods fit elsewhere? Only in pools with `consolidation: Full`.
+"""Which nodes with pods on them are not needed, because their pods fit elsewhere? Only in pools with `consolidation: Full`; others say that they keep theirs.
 
 | node of such a pool | then |
 | --- | --- |
@@ -58,8 +58,8 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     full = full_pools(snapshot)
     marked = sorted(name for name, node in snapshot.nodes.items() if is_being_emptied(node) and name not in snapshot.removals)
     ledger = _remembered(ledger, snapshot, settings)
-    if not (full or marked) or not snapshot.buffers.is_known:
-        return Decision(ledger, again_at=None if not (full or marked) else now + _RETRY_SECONDS)
+    if not snapshot.pools or not snapshot.buffers.is_known:
+        return Decision(ledger, again_at=now + _RETRY_SECONDS if snapshot.pools else None)
     next_look_at = ledger.looked_at + settings.consolidation_interval_seconds
     is_due = any((instant_of(snapshot.nodes[name].annotations.get(SCALE_DOWN_AT)) or now) <= now for name in marked)
     if ledger.looked_at <= now < next_look_at and not is_due:
@@ -68,8 +68,9 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     turn = _Turn(snapshot, ledger, settings)
     for name in marked:
         turn.look_at_marked(snapshot.nodes[name])
-    if not swaps(snapshot, settings):
+    if full and not swaps(snapshot, settings):
         turn.look_at_others()
+    turn.tell_of_other_pools()
     return Decision(turn.ledger(), tuple(turn.actions), tuple(turn.notes), sooner(now + settings.consolidation_interval_seconds, *turn.again))
 
 
@@ -135,6 +136,17 @@ class _Turn:
             return
         self.actions.append(action)
         self.notes.append(Note(about_node(node), "Removing", "the node is given back: its pods fit on other nodes"))
+
+    def tell_of_other_pools(self) -> None:
+        """Nodes that nobody asks about, because their pool does not want it."""
+        for name, node in self.snapshot.nodes.items():
+            pool = self.snapshot.pools.get(node.pool)
+            if pool is None or pool.name in self._movable.pools or pool.deleted_at is not None or node.is_marked or node.is_starting:
+                continue
+            mode = pool.spec.consolidation
+            if name not in self.snapshot.removals and (mode == "Off" or working_pods(self.snapshot, name)):
+                kept = "keeps its nodes, empty ones too" if mode == "Off" else "gives back empty nodes only, and pods run there"
+                self._tell(node, mode, Note(about_node(node), STAYING, f"the node stays: NodePool {pool.name} {kept} (consolidation: {mode})"))
 
     # ------------------------------------------------------------------------------------------------------------------ others
 

@@ -47,7 +47,7 @@ from growth.plan.records import about_node, sooner
 from growth.plan.swaps import Swap, swaps
 from growth.solver.exchange import Exchange
 
-_LONGEST_PAUSE_SECONDS: Final = 3600.0
+_LONGEST_PAUSE_SECONDS: Final = 6 * 3600.0
 _MOST_IN_VAIN: Final = 30
 _RETRY_SECONDS: Final = 5.0
 _UNKNOWN_SECONDS: Final = 10.0
