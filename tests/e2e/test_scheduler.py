@@ -65,10 +65,16 @@ def _growth(cluster: ControlPlane, folder: Path) -> tuple[Rate, dict[str, float]
         wait_until_bound(cluster, 120)
         spent = meter.spent()
         rate = measure(cluster, PODS)
-    placed = cluster.objects("nodes"), cluster.objects("pods", "--namespace=default")
+    placed = [_at_rest(node) for node in cluster.objects("nodes")], cluster.objects("pods", "--namespace=default")
     refused = refused_calls(cluster)
     empty(cluster)  # the next test finds nothing of all this
     return rate, spent, placed, refused
+
+
+def _at_rest(node: Json) -> Json:
+    """Without the taints of a node whose heartbeat came late: on a busy machine some come after the pods."""
+    taints = [taint for taint in node["spec"].get("taints", ()) if not taint["key"].startswith("node.kubernetes.io/")]
+    return {**node, "spec": {**node["spec"], "taints": taints}}
 
 
 def _show(rates: dict[str, Rate]) -> None:
