@@ -144,7 +144,9 @@ class _Turn:
             if pool is None or pool.name in self._movable.pools or pool.deleted_at is not None or node.is_marked or node.is_starting:
                 continue
             mode = pool.spec.consolidation
-            if name not in self.snapshot.removals and (mode == "Off" or working_pods(self.snapshot, name)):
+            if name in self.snapshot.removals or not self._movable.is_settled(node):
+                continue
+            if mode == "Off" or working_pods(self.snapshot, name):
                 kept = "keeps its nodes, empty ones too" if mode == "Off" else "gives back empty nodes only, and pods run there"
                 self._tell(node, mode, Note(about_node(node), STAYING, f"the node stays: NodePool {pool.name} {kept} (consolidation: {mode})"))
 

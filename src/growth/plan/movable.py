@@ -51,9 +51,9 @@ class Movable:
         is_arriving = node.is_starting or (request is not None and request.is_in_flight)
         if not node.is_ready or is_arriving or not is_ours(node, snapshot) or not working_pods(snapshot, node.name):
             return False
-        return node.name not in self._reserved and self._is_settled(node)
+        return node.name not in self._reserved and self.is_settled(node)
 
-    def _is_settled(self, node: Node) -> bool:
+    def is_settled(self, node: Node) -> bool:
         settled_at = min(node.created_at, self._snapshot.now) + self._settings.settling_seconds
         self.again += [settled_at] if settled_at > self._snapshot.now else []
         return settled_at <= self._snapshot.now
