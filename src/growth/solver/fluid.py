@@ -27,8 +27,6 @@ class Fluid:
     values: FloatArray  # C: what one more pod of a row costs
     limit_prices: FloatArray  # L: what one more unit of a limit saves
     resource_prices: FloatArray  # K × R
-    nodes: FloatArray  # K
-    missing: FloatArray  # C: pods that no limit lets in
 
 
 def solve_fluid(stock: Stock, dear: FloatArray, free: FloatArray | None = None) -> Fluid:
@@ -44,7 +42,7 @@ def solve_fluid(stock: Stock, dear: FloatArray, free: FloatArray | None = None) 
     solver.passModel(model.linear_program())
     solver.run()
     solution = solver.getSolution()
-    columns, duals = np.array(solution.col_value), np.array(solution.row_dual)
+    duals = np.array(solution.row_dual)
     rows, choices, resources, limits = len(stock.count), len(stock.price), stock.need.shape[1], len(stock.limit_bound)
     first_limit = rows + choices * resources
     fluid = Fluid(
@@ -52,8 +50,6 @@ def solve_fluid(stock: Stock, dear: FloatArray, free: FloatArray | None = None) 
         values=np.maximum(duals[:rows], 0.0),
         limit_prices=np.maximum(-duals[first_limit : first_limit + limits], 0.0) / model.limit_scale,
         resource_prices=np.maximum(-duals[rows:first_limit].reshape(choices, resources), 0.0) / model.scale,
-        nodes=columns[:choices],
-        missing=columns[choices : choices + rows],
     )
     return _without_rooms(fluid) if has_rooms else fluid
 
@@ -71,13 +67,13 @@ def _with_rooms(stock: Stock, free: FloatArray) -> Stock:
 
 
 def _without_rooms(fluid: Fluid) -> Fluid:
-    return Fluid(fluid.price, fluid.values, fluid.limit_prices[:-1], fluid.resource_prices[:-1], fluid.nodes[:-1], fluid.missing)
+    return Fluid(fluid.price, fluid.values, fluid.limit_prices[:-1], fluid.resource_prices[:-1])
 
 
 def no_fluid(stock: Stock) -> Fluid:
     """When there is nothing to buy."""
     rows, resources = stock.need.shape
-    return Fluid(0.0, np.zeros(rows), np.zeros(len(stock.limit_bound)), np.zeros((0, resources)), np.zeros(0), stock.count)
+    return Fluid(0.0, np.zeros(rows), np.zeros(len(stock.limit_bound)), np.zeros((0, resources)))
 
 
 def quiet_solver() -> highspy.Highs:

@@ -23,7 +23,7 @@ from growth.solver.stock import BOUNDLESS, Stock
 _MIP_GAP = 5e-4
 _MOST_LISTED = 200
 _HEURISTICS = ("feasibility_jump", "rins", "rens", "root_reduced_cost", "zi_round", "shifting")
-MIP_NODES = 100  # of the search tree
+MIP_NODES = 1_000  # of the search tree
 
 
 @dataclass(frozen=True, slots=True)

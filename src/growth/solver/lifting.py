@@ -44,10 +44,8 @@ def lift(lesson: Lesson, rows: Rows, classes: int) -> tuple[Selected, Patterns]:
         values=master.values[open_row],
         limit_prices=master.limit_prices,
         resource_prices=np.array([prices[first_of[int(choice)]] for choice in chosen]).reshape(len(chosen), stock.need.shape[1]),
-        nodes=np.zeros(len(chosen)),
-        missing=np.zeros(len(stock.count)),
     )
-    return Selected(chosen, fluid, most, np.zeros(len(stock.price))), _lifted(lesson.pool, twins, open_row, stock)
+    return Selected(chosen, fluid, most), _lifted(lesson.pool, twins, open_row, stock)
 
 
 def _twins(small: Stock, stock: Stock, chosen: IntArray) -> dict[int, IntArray]:

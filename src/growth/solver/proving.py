@@ -51,7 +51,7 @@ def prove_bound(bins: Bins, placed: IntArray, lessons: Sequence[Lesson], dear: F
         values = lesson.values if lesson is same else _values_for(rows, lesson.rows, lesson.values, selected.fluid.values, len(layout.count))
         limit_prices = _moderate(stock, lesson.limit_prices)
         values = _within_reason(stock, values, limit_prices)
-        work = layout.problem.budget.exact_iterations // 4 if (same is None or lesson is same) and len(stock.count) <= _EXACT_ROWS else 0
+        work = layout.problem.budget.exact_iterations if (same is None or lesson is same) and len(stock.count) <= _EXACT_ROWS else 0
         found = prove(stock, free, _uppers(stock, selected, values, limit_prices, lesson.uppers if lesson is same else None, work), values, limit_prices)
         proof = found if found.lower_bound > proof.lower_bound else proof
     of_class = np.zeros(len(layout.count))

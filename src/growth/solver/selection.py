@@ -23,12 +23,11 @@ _MOST = 96
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The choices that matter, the fluid program over them, and upper bounds of what a node of every choice holds at its values."""
+    """The choices that matter, and the fluid program over them."""
 
     choices: IntArray
     fluid: Fluid
     most: FloatArray  # all K × C
-    uppers: FloatArray  # all K
 
 
 def select(stock: Stock, dear: FloatArray, free: FloatArray | None = None) -> Selected:
@@ -36,7 +35,7 @@ def select(stock: Stock, dear: FloatArray, free: FloatArray | None = None) -> Se
     most = stock.most_on_node()
     firsts = _one_of_each_kind(stock, most)
     if not len(firsts):
-        return Selected(firsts, no_fluid(stock), most, np.zeros(len(stock.price)))
+        return Selected(firsts, no_fluid(stock), most)
     firsts = firsts[without_dominated(stock.with_choices(firsts))]
     chosen = np.arange(len(firsts)) if len(firsts) <= _FEW else _of_all_sizes(stock, firsts, most)
     while True:
@@ -49,7 +48,7 @@ def select(stock: Stock, dear: FloatArray, free: FloatArray | None = None) -> Se
         if not len(joining) or len(chosen) > _MOST:
             break
         chosen = np.sort(np.concatenate([chosen, joining]))
-    return Selected(firsts[chosen], fluid, most, uppers)
+    return Selected(firsts[chosen], fluid, most)
 
 
 def _one_of_each_kind(stock: Stock, most: FloatArray) -> IntArray:
