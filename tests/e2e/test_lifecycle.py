@@ -16,6 +16,7 @@ from tests.e2e.manifests import deployment
 from tests.e2e.running import USER, node_pool, phase, refused_calls, running_growth, running_pods, wait_for_ready_requests, wait_for_running
 
 Json = dict[str, Any]
+pytestmark = pytest.mark.timeout(600)  # a thousand pods take their time on a busy machine
 QUICK = {"scaleDownDelaySeconds": 5, "unmetSeconds": 15, "backoffFirstSeconds": 2, "backoffLongestSeconds": 8}
 
 

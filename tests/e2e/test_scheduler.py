@@ -73,7 +73,8 @@ def _growth(cluster: ControlPlane, folder: Path) -> tuple[Rate, dict[str, float]
 
 def _at_rest(node: Json) -> Json:
     """Without the taints of a node whose heartbeat came late: on a busy machine some come after the pods."""
-    taints = [taint for taint in node["spec"].get("taints", ()) if not taint["key"].startswith("node.kubernetes.io/")]
+    late = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    taints = [taint for taint in node["spec"].get("taints", ()) if taint["key"] not in late]
     return {**node, "spec": {**node["spec"], "taints": taints}}
 
 

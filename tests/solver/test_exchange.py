@@ -83,7 +83,7 @@ def test_what_needs_nothing_bought_is_left_to_consolidation() -> None:
     assert exchange(problem([(LARGE, 10)], (free,))) == ()
 
 
-def test_ruling_9_like_is_never_replaced_by_like() -> None:
+def test_ac5_and_ruling_9_like_is_never_replaced_by_like() -> None:
     dear = replace(SMALL, offering=replace(SMALL.offering, location="there", price_per_hour=0.001))
     assert exchange(problem([(SMALL, 2)], choices=(SMALL, dear))) == ()
     other_pool = replace(dear, pool="other")
