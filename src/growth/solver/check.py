@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from growth.model.labels import HOSTNAME
 from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.solver.areas import everything
-from growth.solver.bound import prove, sharpen
 from growth.solver.drafting import lay_out
 from growth.solver.feasible import Neighbours
+from growth.solver.patterns.bound import prove, sharpen
 from growth.solver.problem import Choice, PlacementProblem, PlacementSolution, Room
 from growth.solver.rows import rows_of
 

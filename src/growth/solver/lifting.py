@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from growth.solver.areas import Part
-from growth.solver.fluid import Fluid
 from growth.solver.layout import IntArray, Layout
-from growth.solver.packing import Lesson, Patterns
+from growth.solver.patterns.fluid import Fluid
+from growth.solver.patterns.packing import Lesson, Patterns
+from growth.solver.patterns.selection import Selected
+from growth.solver.patterns.stock import Stock
 from growth.solver.rows import Rows
-from growth.solver.selection import Selected
 from growth.solver.standing import BoolArray
-from growth.solver.stock import Stock
 
 
 def without_areas(layout: Layout, parts: Sequence[Part], allowed: BoolArray) -> list[Part]:

@@ -13,13 +13,13 @@ import numpy as np
 
 from growth.solver.areas import everything
 from growth.solver.bins import Bins
-from growth.solver.bound import Proof, no_proof, prove, sharpen
-from growth.solver.knapsack import priced_uppers
 from growth.solver.layout import FloatArray, IntArray
-from growth.solver.packing import Lesson
+from growth.solver.patterns.bound import Proof, no_proof, prove, sharpen
+from growth.solver.patterns.knapsack import priced_uppers
+from growth.solver.patterns.packing import Lesson
+from growth.solver.patterns.selection import Selected, select
+from growth.solver.patterns.stock import Stock
 from growth.solver.rows import Rows, rows_of
-from growth.solver.selection import Selected, select
-from growth.solver.stock import Stock
 
 _EXACT_ROWS = 64
 _DEAREST = 10.0  # times the price of the dearest node: the most that a place under a limit is worth

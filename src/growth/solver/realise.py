@@ -14,10 +14,10 @@ from growth.solver.areas import Part
 from growth.solver.bins import Bins, is_alone
 from growth.solver.greedy import kind_rank, slack
 from growth.solver.layout import IntArray, Layout
-from growth.solver.packing import Packed
+from growth.solver.patterns.packing import Packed
+from growth.solver.patterns.stock import BOUNDLESS
 from growth.solver.rows import Rows
 from growth.solver.rulebook import ShapeRules
-from growth.solver.stock import BOUNDLESS
 
 _MOST_SWAPS_TRIED = 400
 

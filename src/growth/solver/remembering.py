@@ -12,7 +12,7 @@ import numpy as np
 
 from growth.model.pod import PodShape
 from growth.solver.layout import Layout
-from growth.solver.packing import Lesson, Patterns
+from growth.solver.patterns.packing import Lesson, Patterns
 from growth.solver.problem import Pattern
 from growth.solver.rows import Rows
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from growth.solver.areas import Part
 from growth.solver.layout import FloatArray, IntArray, Layout
+from growth.solver.patterns.stock import BOUNDLESS, Stock
 from growth.solver.standing import BoolArray
-from growth.solver.stock import BOUNDLESS, Stock
 
 _MANY_ROWS = 160  # beyond that, mild rules are left out if that makes fewer rows
 

@@ -28,13 +28,13 @@ from growth.solver.greedy import place_all, unit_prices
 from growth.solver.layout import FloatArray, IntArray, Layout
 from growth.solver.level import take_back_excess
 from growth.solver.lifting import lift, without_areas
-from growth.solver.packing import Lesson, carve, learn
+from growth.solver.patterns.packing import Lesson, carve, learn
+from growth.solver.patterns.selection import select
 from growth.solver.problem import PlacementProblem, PlacementSolution, Stage, Unplaced
 from growth.solver.proving import Proven, prove_bound
 from growth.solver.realise import counts_of, into_bins, open_nodes
 from growth.solver.remembering import recall, remember
 from growth.solver.rows import rows_of
-from growth.solver.selection import select
 from growth.solver.standing import BoolArray
 from growth.solver.thrift import make_cheaper
 from growth.solver.together import place_together, sticks_together

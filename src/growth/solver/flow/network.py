@@ -14,7 +14,7 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from growth.solver.fluid import quiet_solver
+from growth.solver.patterns.fluid import quiet_solver
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

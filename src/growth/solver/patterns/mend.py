@@ -1,4 +1,4 @@
-"""Can some of the nodes be packed better together? Asked by `solver/packing` after rounding, a few times: ruin and recreate.
+"""Can some of the nodes be packed better together? Asked by `solver/patterns/packing` after rounding, a few times: ruin and recreate.
 
 The nodes that hold least for their price are given back with some others beside them, and their pods are rounded anew; if that is cheaper, it stands.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from growth.solver.carving import Carving
-from growth.solver.dive import dive
-from growth.solver.finish import Finisher
-from growth.solver.generate import Generated
 from growth.solver.layout import FloatArray
+from growth.solver.patterns.carving import Carving
+from growth.solver.patterns.dive import dive
+from growth.solver.patterns.finish import Finisher
+from growth.solver.patterns.generate import Generated
 from growth.solver.problem import Budget
 
 _WORTH_IT = (0.001, 0.004)  # above the program's price: what is worth the first try, and the last

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from growth.solver.layout import FloatArray, IntArray
-from growth.solver.stock import Stock
+from growth.solver.patterns.stock import Stock
 
 _MOST_VISITED = 1_500
 _MOST_ROWS = 10

@@ -16,7 +16,7 @@ import highspy
 import numpy as np
 
 from growth.solver.layout import FloatArray, IntArray
-from growth.solver.stock import BOUNDLESS, Stock
+from growth.solver.patterns.stock import BOUNDLESS, Stock
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is the very best for a handful of pods? Asked by `solver/packing` when all patterns can be listed: then whole nodes are chosen exactly.
+"""What is the very best for a handful of pods? Asked by `solver/patterns/packing` when all patterns can be listed: then whole nodes are chosen exactly.
 
 For such small questions rounding is a matter of luck and limits are hard to meet; an integer program over all patterns is neither.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
-from growth.solver.carving import Carving
-from growth.solver.fluid import quiet_solver
-from growth.solver.generate import Generated
 from growth.solver.layout import FloatArray, IntArray
-from growth.solver.stock import Stock
+from growth.solver.patterns.carving import Carving
+from growth.solver.patterns.fluid import quiet_solver
+from growth.solver.patterns.generate import Generated
+from growth.solver.patterns.stock import Stock
 
 _SEARCH_NODES = 300
 

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from growth.solver.bound import prove, quick_uppers, sharpen
-from growth.solver.carving import Carving
-from growth.solver.dive import BOLDNESS, dive
-from growth.solver.finish import Finisher
-from growth.solver.generate import Generated, extend, generate, listed
 from growth.solver.layout import FloatArray, IntArray
-from growth.solver.mend import mend
+from growth.solver.patterns.bound import prove, quick_uppers, sharpen
+from growth.solver.patterns.carving import Carving
+from growth.solver.patterns.dive import BOLDNESS, dive
+from growth.solver.patterns.finish import Finisher
+from growth.solver.patterns.generate import Generated, extend, generate, listed
+from growth.solver.patterns.mend import mend
+from growth.solver.patterns.selection import Selected
+from growth.solver.patterns.small import carve_exactly
 from growth.solver.problem import Budget
 from growth.solver.rows import Rows
-from growth.solver.selection import Selected
-from growth.solver.small import carve_exactly
 
 _DIVE_ROUNDS = 40
 _BOLDNESSES = (BOLDNESS, 0.6, 0.1, 0.6, 0.2)

@@ -1,4 +1,4 @@
-"""How is the rest packed, when little is left, and is every node the cheapest for what it holds? Asked by `solver/packing` after rounding.
+"""How is the rest packed, when little is left, and is every node the cheapest for what it holds? Asked by `solver/patterns/packing` after rounding.
 
 Node by node, always the one whose content is worth most for its price. Before each node the alternative is looked at: to end here, with nodes
 that take all that is left. The best ending stands. At last every node becomes the cheapest choice that holds its content.
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from growth.solver.carving import Carving
 from growth.solver.layout import FloatArray, IntArray
-from growth.solver.pricing import fill_nodes
-from growth.solver.stock import Stock, keep_tallies
+from growth.solver.patterns.carving import Carving
+from growth.solver.patterns.pricing import fill_nodes
+from growth.solver.patterns.stock import Stock, keep_tallies
 
 _SHARPNESS = (1.0, 1.1, 1.25)  # how much more a dear row counts than a cheap one of the same size
 

@@ -1,17 +1,17 @@
-"""Which whole nodes are bought? Rounding of the pattern program. Asked by `solver/packing`.
+"""Which whole nodes are bought? Rounding of the pattern program. Asked by `solver/patterns/packing`.
 
 Take the whole part of every pattern's share, then the largest fractions, each cut to what is left and filled up again; solve the program for the
-rest with a round of new patterns; repeat. Cutting costs little while much is left. When little is left, `solver/finish` takes over.
+rest with a round of new patterns; repeat. Cutting costs little while much is left. When little is left, `solver/patterns/finish` takes over.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from growth.solver.carving import Carving
-from growth.solver.generate import Generated
 from growth.solver.layout import FloatArray
-from growth.solver.pricing import fill_nodes
+from growth.solver.patterns.carving import Carving
+from growth.solver.patterns.generate import Generated
+from growth.solver.patterns.pricing import fill_nodes
 
 BOLDNESS = 0.3  # share of what is left that is fixed in one step beside the whole parts
 _LOSS = 0.05  # of a node's price that may be wasted on a cut pattern while better ones wait

@@ -1,6 +1,6 @@
 """Which patterns are worth buying? Column generation: price patterns at the values of pods, solve the program over them, take its values, repeat.
 
-Asked by `solver/packing`. Rounds are counted, never timed; it stops early when the program is near the bound or nothing new is found.
+Asked by `solver/patterns/packing`. Rounds are counted, never timed; it stops early when the program is near the bound or nothing new is found.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from growth.solver.fluid import Fluid
 from growth.solver.layout import FloatArray, IntArray
-from growth.solver.listing import all_full_patterns
-from growth.solver.master import Master
-from growth.solver.pricing import fill_nodes
-from growth.solver.stock import Stock
+from growth.solver.patterns.fluid import Fluid
+from growth.solver.patterns.listing import all_full_patterns
+from growth.solver.patterns.master import Master
+from growth.solver.patterns.pricing import fill_nodes
+from growth.solver.patterns.stock import Stock
 
 _NEAR = 0.004  # of the bound: rounding costs more than what is left to gain
 _BOX = 0.15  # how far above its first value a row may be priced while patterns are few

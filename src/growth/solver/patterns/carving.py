@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from growth.solver.layout import FloatArray, IntArray
-from growth.solver.stock import Stock
+from growth.solver.patterns.stock import Stock
 
 
 @dataclass(slots=True)

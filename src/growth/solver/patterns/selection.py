@@ -1,4 +1,4 @@
-"""Which of many choices are worth thinking about? Asked by `solver/packing` and `bound` before they begin.
+"""Which of many choices are worth thinking about? Asked by `solver/patterns/packing` and `bound` before they begin.
 
 Choices that another one beats are struck out. If hundreds are left, the fluid program over a few of all sizes says which others would pay at its
 values; those join, until none pays. So four hundred types cost little more than forty.
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from growth.solver.fluid import Fluid, no_fluid, solve_fluid
-from growth.solver.knapsack import priced_uppers
 from growth.solver.layout import FloatArray, IntArray
-from growth.solver.stock import Stock, without_dominated
+from growth.solver.patterns.fluid import Fluid, no_fluid, solve_fluid
+from growth.solver.patterns.knapsack import priced_uppers
+from growth.solver.patterns.stock import Stock, without_dominated
 
 _FEW = 48  # kinds that are looked at together without selecting
 _SIZES = 20  # price ranges that are represented at first
