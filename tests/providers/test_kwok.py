@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from growth.kube.client import Client
+from growth.kube.transport import Request, Response, TransportError
 from growth.model.labels import Labels
 from growth.model.node import Taint
-from growth.model.outcome import Accepted, NoCapacity, Refused, Unknown
+from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, Unknown
 from growth.model.resources import CPU, Resources
 from growth.providers.catalogue import built_in_catalogue
 from growth.providers.contract import Gone, Order, ProviderError
@@ -124,9 +125,28 @@ def test_launches_at_the_same_moment_do_not_oversell_the_stock() -> None:
     on_cluster(test, stock={"fsn1": 2})
 
 
-def test_an_api_server_that_does_not_answer_concludes_nothing() -> None:
-    from growth.kube.transport import Request, Response, TransportError
+def test_a_launch_that_ends_while_another_waits_for_its_list_is_counted() -> None:
+    async def test(cluster: Cluster, provider: KwokProvider) -> None:
+        async def late(name: str) -> Outcome:
+            await cluster.runtime.sleep(0.5)
+            return await provider.launch(order(name, f"uid-{name}"))
 
+        send = cluster.api.send
+
+        async def answers_slowly(request: Request) -> Response:
+            answer = await send(request)
+            await cluster.runtime.sleep(1.0 if request.method == "GET" else 0.0)
+            return answer
+
+        cluster.api.send = answers_slowly  # type: ignore[method-assign]
+        outcomes = await asyncio.gather(provider.launch(order()), late("second"))
+        assert [type(outcome) for outcome in outcomes] == [Accepted, NoCapacity]
+        assert len(await provider.list("mine")) == 1
+
+    on_cluster(test, stock={"fsn1": 1})
+
+
+def test_an_api_server_that_does_not_answer_concludes_nothing() -> None:
     class Down:
         async def send(self, request: Request) -> Response:
             raise TransportError("no route")

@@ -17,6 +17,7 @@ a machine that boots slowly is one whose launch takes long: each takes its own t
 
 from __future__ import annotations
 
+from asyncio import Lock
 from typing import Any, Final
 from zlib import crc32
 
@@ -72,7 +73,7 @@ class KwokProvider:
         self._runtime = runtime
         self._catalogue = msgspec.structs.replace(catalogue, provider=self.name)
         self._offerings = {(offering.name, offering.location): offering for offering in self._catalogue.offerings()}
-        self._ordering: dict[str, tuple[str, str]] = {}  # launches under way, which the list may not show yet
+        self._counter = Lock()  # between counting what is taken and taking one more, nobody else may
 
     async def offerings(self) -> tuple[Offering, ...]:
         return tuple(self._offerings.values())
@@ -93,16 +94,17 @@ class KwokProvider:
         offering = self._offerings.get((order.offering, order.location))
         if offering is None:
             return RefusedOutcome(f"the catalogue has no {order.offering} in {order.location}")
-        try:
-            shortest, longest = self._catalogue.boot_seconds
-            await self._runtime.sleep(shortest + (longest - shortest) * crc32(order.name.encode()) / 2**32)
+        shortest, longest = self._catalogue.boot_seconds
+        await self._runtime.sleep(shortest + (longest - shortest) * crc32(order.name.encode()) / 2**32)
+        stock = self._catalogue.stock(offering.server_type, offering.location)
+        if stock is None:
             return await self._buy(order, offering)
-        finally:
-            self._ordering.pop(order.name, None)
+        async with self._counter:
+            return await self._buy(order, offering, stock)
 
-    async def _buy(self, order: Order, offering: Offering) -> Outcome:
+    async def _buy(self, order: Order, offering: Offering, stock: int | None = None) -> Outcome:
         try:
-            why = await self._why_sold_out(order, offering)
+            why = "" if stock is None else await self._why_sold_out(order, offering, stock)
             if why:
                 return NoCapacity(why)
             node = _decode(await self._client.create(NODES, self._node_for(order, offering)))
@@ -134,17 +136,10 @@ class KwokProvider:
         except (KubeError, msgspec.DecodeError) as error:
             raise ProviderError(f"nodes cannot be listed: {error}") from error
 
-    async def _why_sold_out(self, order: Order, offering: Offering) -> str:
-        stock = self._catalogue.stock(offering.server_type, offering.location)
-        if stock is None:
-            return ""
-        machines = {machine.name: (machine.offering, machine.location) for machine in map(self._machine, await self._nodes(order.cluster))}
-        machines |= self._ordering
-        machines.pop(order.name, None)
-        if sum(place == (order.offering, order.location) for place in machines.values()) >= stock:
-            return f"{offering.server_type} is sold out in {offering.location}: all {stock} are taken"
-        self._ordering[order.name] = (order.offering, order.location)
-        return ""
+    async def _why_sold_out(self, order: Order, offering: Offering, stock: int) -> str:
+        others = [machine for machine in map(self._machine, await self._nodes(order.cluster)) if machine.name != order.name]
+        taken = sum((machine.offering, machine.location) == (order.offering, order.location) for machine in others)
+        return f"{offering.server_type} is sold out in {offering.location}: all {stock} are taken" if taken >= stock else ""
 
     async def _adopt(self, order: Order) -> Outcome:
         """The name is taken: by an earlier launch of the same request, or by a stranger."""
