@@ -17,6 +17,7 @@ from msgspec import Struct
 from growth.model.labels import Labels
 from growth.model.node import SCALE_DOWN_TAINT
 from growth.model.offering import CLUSTER_LABEL
+from growth.model.settings import Settings
 from growth.providers.simulated import NodeTemplate
 from growth.sim.cluster import Cluster
 from growth.sim.kinds import BY_NAME, NODE, POD, Json
@@ -56,6 +57,7 @@ def _try(step: Callable[[], object]) -> None:
 class Scenario(Struct, frozen=True):
     name: str
     begin: Callable[[Script], None]
+    settings: Settings = Settings()  # growth's own, where the scenario would take hours with the usual ones
 
 
 def burst(script: Script) -> None:
@@ -270,6 +272,20 @@ def _add_taint(item: Json) -> None:
     item["spec"]["taints"] = [*(item["spec"].get("taints") or []), {"key": "example.com/haunted", "effect": "NoSchedule"}]
 
 
+def thinned_out(script: Script) -> None:
+    """A pool that is consolidated: pods leave its nodes, the others are moved together within their budget, and a user watches one of them."""
+    spec: dict[str, Any] = {"consolidation": "Full", "budgets": [{"nodes": "50%", "windowSeconds": 0}]}
+    script.cluster.create(node_pool("dense", "CX33", "CX32", **spec))
+    script.cluster.create(deployment("sparse", 16, "900m", "1Gi", nodeSelector={"growth.dev/pool": "dense"}))
+    script.cluster.create(disruption_budget("sparse", "sparse", maxUnavailable=2))
+    for _ in range(script.chance.randint(1, 3)):
+        script.at_some_time(partial(script.replicas, "sparse", script.chance.randint(2, 8)), earliest=0.2)
+    script.at_some_time(partial(_try, partial(_delete_some_pod, script)), earliest=0.4)
+
+
+HASTY: Final = Settings(settling_seconds=60.0, consolidation_interval_seconds=10.0, scale_down_delay_seconds=20.0)
+
+
 SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario("burst", burst),
     Scenario("churn", churn),
@@ -289,11 +305,12 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario("impatient users", impatient_users),
     Scenario("node deleted", node_deleted),
     Scenario("haunted pool", haunted_pool),
+    Scenario("thinned out", thinned_out, HASTY),
 )
 
 
-def begin_some(script: Script, seed: str, wanted: tuple[str, ...] = ()) -> list[str]:
-    """The default pool, and the wanted scenarios, or else some drawn by chance; their names.
+def begin_some(script: Script, seed: str, wanted: tuple[str, ...] = ()) -> list[Scenario]:
+    """The default pool, and the wanted scenarios, or else some drawn by chance.
 
     Each scenario has its own source of chance, so that a new row of the table changes nothing for the others.
     """
@@ -302,7 +319,7 @@ def begin_some(script: Script, seed: str, wanted: tuple[str, ...] = ()) -> list[
     for scenario in chosen:
         script.chance = random.Random(f"{seed}/scenario/{scenario.name}")
         scenario.begin(msgspec.structs.replace(script))
-    return [scenario.name for scenario in chosen]
+    return chosen
 
 
 def _is_drawn(seed: str, name: str) -> bool:

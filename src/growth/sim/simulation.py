@@ -19,6 +19,7 @@ from msgspec import Struct
 from growth.controllers.growth import Installation
 from growth.kube.transport import Request, TransportError
 from growth.model.node import POOL_LABEL
+from growth.model.settings import Settings
 from growth.providers.simulated import Server
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster, World
@@ -94,6 +95,7 @@ class Simulation:
         self.script = Script(self.cluster, random.Random(f"{seed}/scenario"), lasts, {})
         self.lives = 0
         self.process: GrowthProcess | None = None
+        self._settings = Settings()
         self._trace = trace
         self._writes = 0
         self._recent: list[str] = []  # what growth asked to write
@@ -104,7 +106,9 @@ class Simulation:
 
     async def run(self) -> Report:
         clock = self.cluster.runtime
-        scenarios = begin_some(self.script, self.seed, self.wish.scenarios)
+        begun = begin_some(self.script, self.seed, self.wish.scenarios)
+        self._settings = next((each.settings for each in begun if each.settings != Settings()), Settings())
+        scenarios = [each.name for each in begun]
         faults = turn_on_some(self.adversity, self.seed, self.wish.faults)
         self.adversity.crashes += [self.wish.crash] if self.wish.crash else []
         self._say(f"scenarios: {', '.join(scenarios)}; faults: {', '.join(faults)}")
@@ -193,7 +197,7 @@ class Simulation:
 
     def _start(self) -> None:
         self.lives += 1
-        process = self.process = GrowthProcess(self.cluster, Installation(), self.lives)
+        process = self.process = GrowthProcess(self.cluster, Installation(settings=self._settings), self.lives)
         transport = FaultyTransport(self.cluster.api, process.runtime, self.trouble, f"{self.seed}/network/{self.lives}")
         transport.on_write, transport.on_read = partial(self._at_write, process), self.witness.hear_read
         process.cloud_door.on_call = partial(self._at_cloud_call, process)
