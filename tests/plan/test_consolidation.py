@@ -299,14 +299,37 @@ def test_scale_down_leaves_the_mark_of_consolidation_alone() -> None:
     assert scaledown.plan(snapshot, scaledown.Ledger(), SETTINGS).actions == ()
 
 
-def test_a_removal_that_was_taken_back_is_not_tried_again_for_the_settling_time() -> None:
+def taken_back(ledger: consolidation.Ledger, at: float) -> Decision[consolidation.Ledger]:
+    """Node a was on its way out, and stands there again."""
     going = NodeRemovalRequest("a", NodeRemovalRequestSpec("a", "default", "sim-small", "id-a", "Consolidated"), uid="u")
-    during = plan(cluster([emptying("a"), *nodes("b")], two_to_one(), removals=[going]))
-    after = replace(cluster(nodes("a", "b"), two_to_one()), now=NOW + 60)
-    back = plan(after, during.ledger)
+    during = plan(replace(cluster([emptying("a"), *nodes("b")], two_to_one(), removals=[going]), now=at - 1), ledger)
+    return plan(replace(cluster(nodes("a", "b"), two_to_one()), now=at), replace(during.ledger, looked_at=0.0))
+
+
+def test_a_removal_that_was_taken_back_is_not_tried_again_for_the_settling_time() -> None:
+    back = taken_back(KNOWN, NOW + 60)
     assert marked_names(back) == []
-    assert why(back) == f"the node stays for now: it is left alone until {format_instant(NOW + 660)}, after an attempt that was taken back"
-    assert marked_names(plan(replace(after, now=NOW + 700), back.ledger)) == ["a"]
+    until = format_instant(NOW + 660)
+    assert why(back) == f"the node stays for now: no node of NodePool default is emptied before {until}, after an attempt that was taken back"
+    assert marked_names(plan(replace(cluster(nodes("a", "b"), two_to_one()), now=NOW + 700), back.ledger)) == ["a"]
+
+
+def test_each_removal_taken_back_in_a_row_is_followed_by_a_pause_four_times_as_long() -> None:
+    """Else pods whose room others take again and again would be moved for ever, and a machine bought each time."""
+    ledger, at, pauses = KNOWN, NOW, []
+    for _ in range(5):
+        ledger = taken_back(ledger, at).ledger
+        pauses.append(ledger.setbacks["default"].until - at)
+        at = ledger.setbacks["default"].until
+    assert pauses == [600, 2400, 9600, 38400, 86400]
+
+
+def test_a_node_that_did_go_ends_the_row() -> None:
+    once = taken_back(taken_back(KNOWN, NOW).ledger, NOW + 700).ledger
+    going = NodeRemovalRequest("a", NodeRemovalRequestSpec("a", "default", "sim-small", "id-a", "Consolidated"), uid="u")
+    during = plan(replace(cluster([emptying("a"), *nodes("b")], two_to_one(), removals=[going]), now=NOW + 9000), once)
+    gone = plan(replace(cluster(nodes("b"), []), now=NOW + 9100), during.ledger)
+    assert (once.setbacks["default"].count, dict(gone.ledger.setbacks)) == (2, {})
 
 
 def test_a_write_that_failed_is_decided_anew() -> None:

@@ -6,6 +6,7 @@
 | anything stands in the way | nothing; a note on the node says what, when that changes |
 | marked by this row, and the pods no longer fit, or the pool no longer wants it | UnmarkScaleDown: it stays |
 | marked by this row, and its time has come | looked at once more; then CreateNodeRemovalRequest, and removal moves the pods |
+| in a pool where removals were taken back | no other is chosen for the settling time; each further one in a row makes that four times as long |
 
 The best saving for the fewest pods moved comes first. It buys nothing, so it never undoes itself: what leaves has a place on what exists.
 Empty nodes are scale-down's. Nodes for which cheaper ones were bought (`plan/replacement`) come here marked; while that is under way, no others are
@@ -43,13 +44,21 @@ from growth.solver.blocking import Block
 STAYING: Final = "Staying"
 _RETRY_SECONDS: Final = 5.0
 _CLOCKS_DIFFER_SECONDS: Final = 60.0
+_LONGEST_PAUSE_SECONDS: Final = 86_400.0
+
+
+class Setback(Struct, frozen=True):
+    """Removals of a pool that were taken back in a row: pods cannot be steered, and somebody else may take the room that was meant for them."""
+
+    count: int
+    until: float
 
 
 class Ledger(Struct, frozen=True):
     looked_at: float = 0.0
     recent: Recent = Recent()
-    kept_until: Mapping[str, float] = {}  # nodes whose removal was taken back
-    going: tuple[str, ...] = ()  # nodes in removal for this reason when last looked
+    going: Mapping[str, str] = {}  # nodes in removal for this reason when last looked, and their pools
+    setbacks: Mapping[str, Setback] = {}  # by pool
     told: Mapping[str, tuple[str, Note]] = {}  # by node: what the last note was about
 
 
@@ -76,11 +85,21 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
 
 def _remembered(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> Ledger:
     """What is still of use. A removal that has vanished while its node stands was taken back."""
-    now = snapshot.now
-    going = tuple(sorted(name for name, removal in snapshot.removals.items() if removal.spec.reason == handover.CONSOLIDATED))
-    returned = {name: now + settings.settling_seconds for name in ledger.going if name not in snapshot.removals and name in snapshot.nodes}
-    kept_until = {name: at for name, at in {**ledger.kept_until, **returned}.items() if at > now and name in snapshot.nodes}
-    return replace(ledger, recent=with_moment(ledger.recent, snapshot, settings), going=going, kept_until=kept_until)
+    going = {name: removal.spec.pool for name, removal in sorted(snapshot.removals.items()) if removal.spec.reason == handover.CONSOLIDATED}
+    setbacks = _setbacks(ledger, snapshot, settings)
+    return replace(ledger, recent=with_moment(ledger.recent, snapshot, settings), going=going, setbacks=setbacks)
+
+
+def _setbacks(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> dict[str, Setback]:
+    """Each in a row is followed by a pause four times as long; a node that did go ends the row."""
+    over = [(name, pool) for name, pool in ledger.going.items() if name not in snapshot.removals]
+    gone = {pool for name, pool in over if name not in snapshot.nodes}
+    found = {pool: each for pool, each in ledger.setbacks.items() if pool in snapshot.pools and pool not in gone}
+    for pool in sorted({pool for name, pool in over if name in snapshot.nodes}):
+        count = found[pool].count + 1 if pool in found else 1
+        pause = min(_LONGEST_PAUSE_SECONDS, settings.settling_seconds * 4.0 ** (count - 1))
+        found[pool] = Setback(count, snapshot.now + pause)
+    return found
 
 
 class _Turn:
@@ -177,10 +196,11 @@ class _Turn:
 
     def _why_wait(self, node: Node, pool: NodePool) -> str:
         """Its pods fit elsewhere; but not now."""
-        free_at = self._ledger.kept_until.get(node.name, 0.0)
-        if self.snapshot.now < free_at:
-            self.again.append(free_at)
-            return f"it is left alone until {format_instant(free_at)}, after an attempt that was taken back"
+        setback = self._ledger.setbacks.get(pool.name)
+        if setback is not None and self.snapshot.now < setback.until:
+            self.again.append(setback.until)
+            times = "an attempt that was" if setback.count == 1 else f"{setback.count} attempts in a row that were"
+            return f"no node of NodePool {pool.name} is emptied before {format_instant(setback.until)}, after {times} taken back"
         return self._movable.why_wait(node, pool)
 
     def _tell_block(self, node: Node, block: Block) -> None:
