@@ -77,7 +77,7 @@ class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fiel
     pods_per_round: Annotated[int, Meta(ge=1, le=100_000, description="How many pods are placed and bound in one round; the others have their turn next.")] = (
         2_000
     )
-    parallel_binds: Annotated[int, Meta(ge=1, le=1_000, description="How many requests that bind pods are under way at a time.")] = 32
+    parallel_binds: Annotated[int, Meta(ge=1, le=1_000, description="How many requests that bind pods are under way at a time.")] = 64
 
 
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
