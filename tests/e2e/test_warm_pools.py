@@ -20,6 +20,7 @@ from tests.e2e.running import GrowthProcess, install, refused_calls
 
 Json = dict[str, Any]
 QUICK = {"plans": {"warmPools": {"samplingIntervalSeconds": 5, "observationWindowSeconds": 30}}}
+pytestmark = pytest.mark.timeout(400)  # schedules fire at whole minutes
 AT_ONCE = {"scaleUp": {"stabilizationWindowSeconds": 0}, "scaleDown": {"stabilizationWindowSeconds": 0}}
 SANDBOX_SET = ("agents.kruise.io/v1alpha1", "SandboxSet")
 
