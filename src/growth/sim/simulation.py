@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from growth.controllers.growth import Installation
 from growth.kube.transport import Request, TransportError
+from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL
 from growth.model.settings import Settings
 from growth.providers.simulated import Server
@@ -186,8 +187,11 @@ class Simulation:
             self.judge.accuse(law, f"at rest: {complaint}")
 
     def _is_anything_pending(self) -> bool:
+        """A pod without a place, a request, or a node so young that growth has not said yet why it stays."""
         waiting = any(not pod.node_name and not pod.is_finished for pod in self.witness.pods.values())
-        return waiting or bool(self.cluster.store.shelf(REQUEST).items)
+        oldest = self.cluster.runtime.now() - self._settings.settling_seconds - self._settings.consolidation_interval_seconds
+        is_young = any(parse_instant(node["metadata"]["creationTimestamp"]) > oldest for node in self.cluster.objects("Node"))
+        return waiting or is_young or bool(self.cluster.store.shelf(REQUEST).items)
 
     def _look_for_failures(self) -> None:
         for name, error in (self.process.failures if self.process else []) + self._failures:
