@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.crowd import Meter, Rate, bind_blindly, create, empty, measure, nodes, pods, wait_until_bound
 from tests.e2e.running import refused_calls, running_growth
-from tests.oracle.build import OracleMissingError, build_oracle, is_skip_allowed
+from tests.oracle.build import oracle_or_skip
 from tests.oracle.oracle import ask_all
 
 Json = dict[str, Any]
@@ -90,14 +90,8 @@ def _show(rates: dict[str, Rate]) -> None:
 
 def _against_the_rules(found: list[Json], placed: list[Json]) -> list[str]:
     """Each pod taken off and asked about again: which would kube-scheduler's plugins not put back where they were?"""
-    try:
-        binary = build_oracle()
-    except OracleMissingError as error:
-        if is_skip_allowed():
-            pytest.skip(str(error))
-        raise
     cases = [*_by_node(found, placed), *_by_zone(found, placed)]
-    truths = ask_all(binary, [msgspec.json.encode(case) for case, _ in cases])
+    truths = ask_all(oracle_or_skip(), [msgspec.json.encode(case) for case, _ in cases])
     assert len(truths) == len(cases) > NODES
     return [
         f"{case['pod']['metadata']['name']} on {node}: {truth.fails} {truth.error}"

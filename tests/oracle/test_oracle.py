@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from growth.kube.codec import Codec
-from tests.oracle.build import OracleMissingError, build_oracle, is_skip_allowed
+from tests.oracle.build import oracle_or_skip
 from tests.oracle.cases import RULES, random_case
 from tests.oracle.compare import disagreement
 from tests.oracle.draws import Draws, Json
@@ -27,13 +27,7 @@ CODEC = Codec()
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    try:
-        binary = build_oracle()
-    except OracleMissingError as error:
-        if is_skip_allowed():
-            pytest.skip(str(error))
-        raise
-    with Oracle(binary) as running:
+    with Oracle(oracle_or_skip()) as running:
         yield running
 
 

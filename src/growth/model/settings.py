@@ -115,7 +115,11 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         float, Meta(ge=0, le=1, description="And at least this share of what the replaced nodes cost; once machines are bought, half of it suffices.")
     ] = 0.05
     settling_seconds: Annotated[
-        Span, Meta(description="A node is not emptied before it is this old, nor again for this long after an attempt that was taken back.")
+        Span,
+        Meta(
+            description="A node is not emptied before it is this old. After an attempt that was taken back its pool rests for this long, and four times as "
+            "long after each further one in a row."
+        ),
     ] = 600.0
     disruption_window_seconds: Annotated[
         Span, Meta(description="Within this time no more nodes with pods are emptied than the budgets allow at once; unknown history counts as full.")
