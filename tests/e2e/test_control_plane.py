@@ -152,9 +152,10 @@ def test_a_clean_cluster_has_nothing_of_the_test_before(cluster: ControlPlane) -
     cluster.kubectl("wait", "--for=condition=Established", "crd/things.test.invalid")
     cluster.apply({"apiVersion": "test.invalid/v1", "kind": "Thing", "metadata": {"name": "thing", "finalizers": ["test.invalid/held"]}})
     cluster.kubectl("create", "clusterrole", "left", "--verb=get", "--resource=nodes")
-    began_at = time.monotonic()
+    began_at, kwok = time.monotonic(), cluster.processes["kwok"].pid
     cluster.clean()
     assert time.monotonic() - began_at < 30
+    assert cluster.processes["kwok"].pid != kwok
     for kind in ("nodes", "pods", "deployments", "jobs", "crds", "leases --namespace=kube-node-lease"):
         assert cluster.objects(*kind.split()) == []
     assert {each["metadata"]["name"] for each in cluster.objects("namespaces")} == {"default", "kube-node-lease", "kube-public", "kube-system"}
