@@ -18,7 +18,10 @@ from growth.sim.simulation import CALM, Wish, simulate
 
 A_FEW_SEEDS = [str(seed) for seed in range(6)]
 ONCE_FAILED = ["24", "63", "81", "139", "161", "174", "197", "264"]  # and 196, below
-QUICK_MUTANTS = ["second name", "no limits", "gate ignores pods", "forgets what is on its way", "drops foreign taints", "keeps start-up taint", "ignores pause"]
+QUICK_MUTANTS = [
+    "second name", "no limits", "gate ignores pods", "forgets what is on its way", "drops foreign taints", "keeps start-up taint", "ignores pause",
+    "no budget", "moves the protected", "beyond its bounds",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", A_FEW_SEEDS + ONCE_FAILED)

@@ -25,7 +25,9 @@ from growth.providers.simulated import Server
 from growth.sim.clock import START_OF_TIME
 from growth.sim.kinds import Json
 from growth.sim.manners import good_manners, no_node_is_overcommitted
+from growth.sim.moves import only_evictions, protected_pods_stay, removal_before_eviction, within_disruption_budgets
 from growth.sim.store import Key, Write
+from growth.sim.warmth import only_replicas_within_bounds
 from growth.sim.witness import REMOVAL, REQUEST, Witness
 
 STALENESS_SECONDS: Final = 60.0
@@ -288,6 +290,11 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("written", phases_move_forward),
     Law("written", good_manners),
     Law("written", no_node_is_overcommitted),
+    Law("written", only_evictions),
+    Law("written", removal_before_eviction),
+    Law("written", protected_pods_stay),
+    Law("written", within_disruption_budgets),
+    Law("written", only_replicas_within_bounds),
 )
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from growth.model.action import ReadyNode, WriteNodePoolStatus
 from growth.model.offering import CLUSTER_LABEL
 from growth.model.outcome import Accepted, Unknown
+from growth.plan.keeping import NOTHING_KEPT
 from growth.plan.records import seen
 from growth.plan.runaway import Verdict
 from growth.providers.contract import Gone, ProviderError
@@ -70,6 +71,15 @@ PLACES: Final = {
     "surely_gone": "growth.plan.removal:is_surely_gone",
     "minimum": "growth.plan.scaledown:_minimum",
     "remembered": "growth.plan.orphans:_remembered",
+    "budget": "growth.plan.movable:disruptions_left",
+    "protected_for_plan": "growth.plan.evictability:is_protected_pod",
+    "protected_for_drain": "growth.plan.draining:is_protected_pod",
+    "stays": "growth.plan.emptying:Emptying.why_stays",
+    "stuck": "growth.plan.emptying:Emptying.why_stuck",
+    "choose": "growth.plan.emptying:Emptying.choose",
+    "wanted": "growth.plan.draining:Draining._is_wanted",
+    "kept": "growth.plan.scaledown:keep",
+    "clamped": "growth.plan.sizing:_clamped",
     "judge": "growth.plan.survey:judge",
     "launch": "growth.providers.simulated:SimulatedProvider.launch",
     "list": "growth.providers.simulated:SimulatedProvider.list",
@@ -207,6 +217,38 @@ def never_learns() -> Any:
     return replaced(judge=lambda *_: Verdict())
 
 
+def no_budget() -> Any:
+    """Consolidation does not know about disruption budgets."""
+    return replaced(budget=lambda *_, **__: 1000)
+
+
+def moves_the_protected() -> Any:
+    """A pod that must not be disrupted is moved like any other."""
+    return replaced(protected_for_plan=lambda *_: False, protected_for_drain=lambda *_: False)
+
+
+def moves_without_room() -> Any:
+    """Nodes are emptied whether or not their pods fit elsewhere."""
+
+    def why_left_alone(self: Any, node: Any) -> Any:
+        return self.why_left_alone(node)
+
+    def nothing(*_: Any, **__: Any) -> None:
+        return None
+
+    return replaced(stays=why_left_alone, stuck=nothing, choose=nothing, wanted=lambda *_: False)
+
+
+def gives_back_spare_room() -> Any:
+    """Scale-down does not know about CapacityBuffers."""
+    return replaced(kept=lambda *_: NOTHING_KEPT)
+
+
+def beyond_its_bounds() -> Any:
+    """A warm pool is scaled as its policy wants, whatever its bounds are."""
+    return replaced(clamped=lambda _spec, replicas: (replicas, ""))
+
+
 class Mutant(Struct, frozen=True):
     """A bug, and where it shows."""
 
@@ -235,6 +277,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "collects what ran": Mutant(collects_what_ran, ("node deleted", "burst")),
     "below minimum": Mutant(below_minimum, ("minimum",)),
     "never learns": Mutant(never_learns, ("haunted pool",)),
+    "no budget": Mutant(no_budget, ("thinned out",)),
+    "moves the protected": Mutant(moves_the_protected, ("thinned out",)),
+    "moves without room": Mutant(moves_without_room, ("thinned out",)),
+    "gives back spare room": Mutant(gives_back_spare_room, ("spare room",)),
+    "beyond its bounds": Mutant(beyond_its_bounds, ("warm pool",)),
 }
 
 

@@ -59,6 +59,19 @@ def disruption_budget(name: str, app: str, namespace: str = "default", **spec: A
     }
 
 
+def capacity_buffer(name: str, of: str, namespace: str = "default", **spec: Any) -> Json:
+    """Spare room in pods of a Deployment."""
+    spec = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": of}, **spec}
+    return {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def pool_autoscaler(name: str, of: str, least: int, most: int, namespace: str = "default", **policy: Any) -> Json:
+    """As many pods of a Deployment as are in use, and so many available besides."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": of}
+    spec = {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most, "capacityPolicy": policy}
+    return {"apiVersion": "growth.dev/v1alpha1", "kind": "PoolAutoscaler", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
 def node_pool(name: str, *server_types: str | Json, **spec: Any) -> Json:
     """A NodePool of these server types, each a name or a whole choice."""
     choices = [{"name": one} if isinstance(one, str) else one for one in server_types]

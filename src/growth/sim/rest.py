@@ -12,7 +12,9 @@ from typing import Final
 from growth.controllers.growth import Growth
 from growth.model.api import FINALIZER
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT
+from growth.sim.declaredroom import has_buffers, missing_chunks
 from growth.sim.kinds import BY_NAME, NODE, Json
+from growth.sim.warmth import warm_pools
 from growth.sim.witness import POOL, REMOVAL, REQUEST, Witness
 
 EVENT: Final = BY_NAME["Event"]
@@ -96,7 +98,7 @@ def traces_left_behind(witness: Witness) -> Iterator[str]:
 
 
 def empty_nodes(witness: Witness) -> Iterator[str]:
-    """Empty nodes go, but for the minimum of each pool."""
+    """Empty nodes go, but for the minimum of each pool and for what buffers need."""
     failed = {one["metadata"]["name"] for one in witness.cluster.store.read_all(REMOVAL)}
     by_pool: dict[str, list[Json]] = {}
     for node in witness.cluster.store.read_all(NODE):
@@ -107,12 +109,21 @@ def empty_nodes(witness: Witness) -> Iterator[str]:
             continue
         minimum = sum(choice.get("min", 0) for choice in pool["spec"]["serverTypes"])
         idle = [node["metadata"]["name"] for node in nodes if _is_idle(witness, node["metadata"]["name"]) and node["metadata"]["name"] not in failed]
+        idle = [each for each in idle if not has_buffers(witness, name) or missing_chunks(witness, name, without=each) <= 0]
         if idle and len(nodes) > minimum:
             yield f"pool {name} has {len(nodes)} nodes, {len(idle)} of them empty ({', '.join(idle[:3])}), its minimum is {minimum}"
 
 
 def _is_idle(witness: Witness, node_name: str) -> bool:
     return not any(pod.counts_as_work for pod in witness.bound.get(node_name, {}).values())
+
+
+def declared_room(witness: Witness) -> Iterator[str]:
+    """Room that a buffer declares is free on nodes that serve."""
+    for pool in witness.cluster.store.read_all(POOL):
+        missing = missing_chunks(witness, pool["metadata"]["name"])
+        if missing > 0:
+            yield f"pool {pool['metadata']['name']} has no free room for {missing} chunks of its buffers"
 
 
 def missing_minimum(witness: Witness) -> Iterator[str]:
@@ -139,6 +150,8 @@ LOOKS: Final[tuple[Callable[[Witness], Iterator[str]], ...]] = (
     traces_left_behind,
     empty_nodes,
     missing_minimum,
+    declared_room,
+    warm_pools,
 )
 
 

@@ -15,16 +15,17 @@ import msgspec
 from msgspec import Struct
 
 from growth.model.labels import Labels
-from growth.model.node import SCALE_DOWN_TAINT
+from growth.model.node import DO_NOT_DISRUPT, SCALE_DOWN_TAINT
 from growth.model.offering import CLUSTER_LABEL
 from growth.model.settings import Settings
 from growth.providers.simulated import NodeTemplate
 from growth.sim.cluster import Cluster
 from growth.sim.kinds import BY_NAME, NODE, POD, Json
-from growth.sim.objects import deployment, disruption_budget, job, node, node_pool, pod
+from growth.sim.objects import capacity_buffer, deployment, disruption_budget, job, node, node_pool, pod, pool_autoscaler
 from growth.sim.refusal import Refusal
 from growth.sim.store import Write
 from growth.sim.timers import after
+from growth.sim.warmth import CLAIMED
 
 CHANCE_OF_EACH: Final = 0.2
 POOL: Final = BY_NAME["NodePool"]
@@ -273,14 +274,60 @@ def _add_taint(item: Json) -> None:
 
 
 def thinned_out(script: Script) -> None:
-    """A pool that is consolidated: pods leave its nodes, the others are moved together within their budget, and a user watches one of them."""
-    spec: dict[str, Any] = {"consolidation": "Full", "budgets": [{"nodes": "50%", "windowSeconds": 0}]}
+    """A pool that is consolidated: pods leave its nodes, the others are moved together within their budgets; one of them must stay where it is."""
+    spec: dict[str, Any] = {"consolidation": "Full", "budgets": [{"nodes": script.chance.choice(["1", "50%"]), "windowSeconds": 0}]}
     script.cluster.create(node_pool("dense", "CX33", "CX32", **spec))
     script.cluster.create(deployment("sparse", 16, "900m", "1Gi", nodeSelector={"growth.dev/pool": "dense"}))
     script.cluster.create(disruption_budget("sparse", "sparse", maxUnavailable=2))
+    anchor = deployment("anchor", 1, "900m", "1Gi", nodeSelector={"growth.dev/pool": "dense"})
+    anchor["spec"]["template"]["metadata"]["annotations"] = {DO_NOT_DISRUPT: "true"}
+    script.cluster.create(anchor)
     for _ in range(script.chance.randint(1, 3)):
         script.at_some_time(partial(script.replicas, "sparse", script.chance.randint(2, 8)), earliest=0.2)
     script.at_some_time(partial(_try, partial(_delete_some_pod, script)), earliest=0.4)
+
+
+def spare_room(script: Script) -> None:
+    """Room that is kept free, taken by pods that come, and bought again; in the end it may be given up."""
+    script.cluster.create(node_pool("roomy", "CX32", "CX33"))
+    script.cluster.create(deployment("popular", script.chance.randint(0, 4), "1", "1Gi", nodeSelector={"growth.dev/pool": "roomy"}))
+    script.cluster.create(capacity_buffer("spare", "popular", replicas=script.chance.randint(1, 6)))
+    for _ in range(script.chance.randint(1, 4)):
+        script.at_some_time(partial(script.replicas, "popular", script.chance.randint(0, 8)))
+    if script.chance.random() < 0.3:
+        script.at_some_time(partial(script.cluster.delete, "CapacityBuffer", "spare", "default"), earliest=0.5)
+
+
+def warm_pool(script: Script) -> None:
+    """Pods that wait for work, some of which are taken and given back; so many shall always be available."""
+    script.cluster.create(deployment("agents", script.chance.randint(0, 12), "500m", "512Mi"))
+    in_use = {"matchExpressions": [{"key": CLAIMED, "operator": "Exists"}]}
+    script.cluster.create(pool_autoscaler("agents", "agents", 2, 10, targetAvailable=script.chance.randint(2, 4), tolerance=1, inUse=in_use))
+    for _ in range(script.chance.randint(2, 5)):
+        script.at_some_time(partial(_claim, script, script.chance.randint(1, 4)))
+        script.at_some_time(partial(_release, script))
+
+
+def _claim(script: Script, count: int) -> None:
+    names = [one["metadata"]["name"] for one in script.cluster.objects("Pod", "default") if _is_agent(one) and CLAIMED not in one["metadata"]["labels"]]
+    for name in script.chance.sample(names, min(count, len(names))):
+        script.cluster.verbs.modify(POD, name, "default", partial(_set_claimed, "yes"), "user")
+
+
+def _release(script: Script) -> None:
+    """Whoever took some is done with all of them."""
+    for one in script.cluster.objects("Pod", "default"):
+        if _is_agent(one) and CLAIMED in one["metadata"]["labels"]:
+            script.cluster.verbs.modify(POD, one["metadata"]["name"], "default", partial(_set_claimed, None), "user")
+
+
+def _set_claimed(value: str | None, item: Json) -> None:
+    kept = {key: each for key, each in item["metadata"]["labels"].items() if key != CLAIMED}
+    item["metadata"]["labels"] = kept if value is None else {**kept, CLAIMED: value}
+
+
+def _is_agent(item: Json) -> bool:
+    return (item["metadata"].get("labels") or {}).get("app") == "agents" and (item.get("status") or {}).get("phase") == "Running"
 
 
 HASTY: Final = Settings(settling_seconds=60.0, consolidation_interval_seconds=10.0, scale_down_delay_seconds=20.0)
@@ -306,6 +353,8 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario("node deleted", node_deleted),
     Scenario("haunted pool", haunted_pool),
     Scenario("thinned out", thinned_out, HASTY),
+    Scenario("spare room", spare_room),
+    Scenario("warm pool", warm_pool),
 )
 
 

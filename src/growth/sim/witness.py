@@ -35,6 +35,8 @@ class Witness:
         self.bound_at: dict[str, float] = {}  # by pod UID
         self.waited_at: dict[Key, float] = {}  # when the pod was last seen without a node
         self.evicted: dict[str, None] = {}  # UIDs of pods whose eviction growth asked for
+        self.emptied: dict[str, tuple[str, float]] = {}  # nodes that growth evicted a pod from: their pool, and when it last did
+        self.sizes: dict[str, list[tuple[float, int]]] = {}  # of pools in nodes, each time that changed
         self.requests: dict[str, Json] = {}  # NodeRequests by name, also those that are gone
         self.pools: dict[str, Json] = {}
         self.paused_since: dict[str, float] = {}
@@ -67,14 +69,22 @@ class Witness:
                 self.served_since.setdefault(write.key[1], self.now)
         elif write.kind is POOL:
             self._see_pool(write)
-        elif write.kind is NODE and write.type == "DELETED" and write.actor == "user":
-            self._see_node_deleted(write.key[1])
-        elif write.kind is NODE and write.actor == "user":
-            self.meddled_at[write.key[1]] = self.now
+        elif write.kind is NODE:
+            self._see_node(write)
 
     def _see_server(self, _what: str, server: Server) -> None:
         offering = self.known_offerings.get((f"{self.cluster.world.catalogue.provider}-{server.server_type.lower()}", server.location))
         self.is_catalogue_wrong |= offering is not None and offering.allocatable != server.allocatable
+
+    def _see_node(self, write: Write) -> None:
+        if write.type == "DELETED" and write.actor == "user":
+            self._see_node_deleted(write.key[1])
+        elif write.actor == "user":
+            self.meddled_at[write.key[1]] = self.now
+        pool = (write.item["metadata"].get("labels") or {}).get(POOL_LABEL)
+        if pool is not None and write.type != "MODIFIED":
+            sizes = self.sizes.setdefault(pool, [(self.now, 0)])
+            sizes.append((self.now, sizes[-1][1] + (1 if write.type == "ADDED" else -1)))
 
     def _see_node_deleted(self, name: str) -> None:
         """A user deleted a node that served; one that was still on its way is given back as its request says."""
@@ -95,6 +105,10 @@ class Witness:
         if before is not None:
             self.bound.get(before.node_name, {}).pop(write.key, None)
         stored = self.cluster.store.get(POD, write.key[1], write.key[0])
+        ends = write.type == "DELETED" or "deletionTimestamp" in write.item["metadata"]
+        if write.actor == GROWTH and before is not None and before.deleted_at is None and ends:
+            node = self.node(before.node_name)
+            self.emptied[before.node_name] = ("" if node is None else node.pool, self.now)
         if write.type == "DELETED" or stored is None:
             if before is not None and not before.node_name:
                 self.waited_at[write.key] = self.now
@@ -137,6 +151,12 @@ class Witness:
 
     def servers_of(self, pool: str) -> list[Server]:
         return [server for server in self.our_servers() if server.template.labels.get(POOL_LABEL) == pool]
+
+    def most_nodes(self, pool: str, seconds: float) -> int:
+        """How many nodes the pool had at most within so long."""
+        sizes = self.sizes.get(pool, [])
+        recent = [size for at, size in sizes if at > self.now - seconds]
+        return max([*recent, *(size for _, size in sizes[: len(sizes) - len(recent)][-1:])], default=0)
 
     def request_uid(self, server: Server) -> str:
         return server.labels.get(REQUEST_UID_LABEL, "")
