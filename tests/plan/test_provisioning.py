@@ -116,6 +116,13 @@ def test_law_s2_a_machine_that_is_there_already_is_adopted() -> None:
     assert action.status.events[-1].reason == "the machine was there already"
 
 
+@pytest.mark.parametrize("state", ["creating", "stopped", "deleting"])
+def test_a_machine_that_nobody_finished_is_launched_again_under_its_name(state: str) -> None:
+    unfinished = replace(machine(NAME, SMALL), state=state)
+    (action,) = plan(with_one(one(), machines=[unfinished])).actions
+    assert isinstance(action, LaunchMachine)
+
+
 def test_a_machine_of_the_same_name_that_is_not_ours_is_never_touched() -> None:
     decision = plan(with_one(one(), machines=[machine(NAME, SMALL, "somebody-else")]))
     assert decision.actions == (ReleaseNodeRequest(seen(one())),)

@@ -2,7 +2,7 @@
 
 | phase | seen | then |
 | --- | --- | --- |
-| Pending | its machine is in the provider's list | Provisioning (adopted) |
+| Pending | its machine is in the provider's list, and runs | Provisioning (adopted) |
 | Pending | pool paused, gone, or the request over a limit | wait; over a limit and surely without a machine: release |
 | Pending | otherwise | LaunchMachine: Accepted → Provisioning, NoCapacity or Refused → Unmet, no answer → again later, under the same name |
 | Provisioning | the node serves | Ready |
@@ -14,6 +14,8 @@
 | deleted by hand, or its pool goes | Pending | release, once the provider's list shows no machine |
 | | Provisioning | as Deprovisioning |
 | | Ready | release |
+
+A launch may be asked for again: it finds a machine by its name, and finishes it where an earlier one did not.
 """
 
 from __future__ import annotations
@@ -121,9 +123,9 @@ class _Turn:
 
     def _pending(self, request: NodeRequest, pool: NodePool | None) -> None:
         machine = self.snapshot.machines.get(request.name)
-        if machine is not None and machine.request_uid == request.uid:
+        if machine is not None and machine.request_uid == request.uid and machine.state == "running":
             self._adopt(request, machine)
-        elif machine is not None:
+        elif machine is not None and machine.request_uid != request.uid:
             self._tell(request, "NameTaken", f"machine {machine.machine_id} has this name and belongs to another request", "Warning")
             self.actions.append(ReleaseNodeRequest(seen(request)))
         elif request.name in self._over:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from growth.model.outcome import Accepted, Refused
+from growth.model.outcome import Accepted, Refused, Unknown
 from growth.providers.hetzner.settings import Launch
 from growth.sim.hetzner.networks import Network, Subnet
 from growth.sim.hetzner.project import Refusal, Trouble
@@ -98,11 +98,29 @@ def test_a_launch_that_finds_its_server_made_but_not_attached_finishes_it() -> N
             raise Refusal(500, "server_error", "internal server error")
 
         bench.project.attach = broken  # type: ignore[method-assign, assignment]
-        first = await bench.provider.launch(order())
-        assert (bench.server(first).status, bench.server(first).addresses) == ("off", {})
+        unfinished = await bench.provider.launch(order())
+        assert isinstance(unfinished, Unknown)
+        assert "ordered and not finished" in unfinished.reason
+        (server,) = bench.project.servers.values()
+        assert (server.status, server.addresses) == ("off", {})
         bench.project.attach = attach  # type: ignore[method-assign]
-        assert await bench.new_provider().launch(order()) == first
+        assert await bench.new_provider().launch(order()) == Accepted(str(server.id))
         await bench.runtime.sleep(60)
-        assert (bench.server(first).status, bench.server(first).addresses) == ("running", {7001: "10.1.0.2"})
+        assert (server.status, server.addresses) == ("running", {7001: "10.1.0.2"})
 
     at_hetzner(test, SECOND)
+
+
+@pytest.mark.parametrize("seconds", [0.5 * step for step in range(1, 12)])
+def test_wherever_growth_dies_between_order_and_start_the_server_is_finished_and_no_other_bought(seconds: float) -> None:
+    async def test(town: Town) -> None:
+        town.cluster.create(node_pool("default", "CX33"), deployment("web", 1, cpu="3", memory="2Gi"))
+        await town.wait_for(lambda: bool(town.project.servers), 60)
+        await town.cluster.runtime.sleep(seconds)
+        town.growth.kill()
+        await town.cluster.runtime.sleep(5)
+        town.start()
+        await town.wait_for(lambda: town.running() == 1, 200)
+        assert len(town.project.meter.bills) == 1
+
+    in_town(test, networks=SECOND.networks, subnets=SECOND.subnets)

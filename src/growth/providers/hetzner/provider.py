@@ -20,7 +20,18 @@ from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLate
 from growth.providers.contract import Gone, Order, ProviderError
 from growth.providers.hetzner.catalogue import PROVIDER, HetznerCatalogue
 from growth.providers.hetzner.directory import Directory
-from growth.providers.hetzner.errors import NAME_TAKEN, NO_CAPACITY, NOT_FOUND, OF_THE_PROJECT, Answered, CallError, Unusable, outcome_before, outcome_of
+from growth.providers.hetzner.errors import (
+    NAME_TAKEN,
+    NO_CAPACITY,
+    NOT_FOUND,
+    OF_THE_PROJECT,
+    Answered,
+    CallError,
+    NoAnswer,
+    Unusable,
+    outcome_before,
+    outcome_of,
+)
 from growth.providers.hetzner.following import Following
 from growth.providers.hetzner.groups import Groups
 from growth.providers.hetzner.labels import label_value
@@ -153,7 +164,10 @@ class HetznerProvider:
 
     async def _brought_in(self, made: Accepted, attachments: tuple[Attachment, ...]) -> Outcome:
         """A server that cannot come into its subnet is of no use; one that is adopted may be there already."""
-        why_not = await self._subnets.bring_in(int(made.machine_id), attachments)
+        try:
+            why_not = await self._subnets.bring_in(int(made.machine_id), attachments)
+        except NoAnswer as error:
+            return Unknown(f"server {made.machine_id} is ordered and not finished: {error}")
         if not why_not:
             return made
         given_back = await self._delete(int(made.machine_id))

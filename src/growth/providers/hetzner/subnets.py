@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import structlog
 from msgspec import Struct
 
 from growth.model.outcome import Refused
@@ -31,8 +30,6 @@ REFUSED_SECONDS: Final = 900.0
 _PAUSES: Final = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0)  # a server from a large snapshot is locked for minutes
 _FOLLOWED_SECONDS: Final = 30.0
 _ALREADY_ATTACHED: Final = "server_already_attached"
-
-log = structlog.get_logger(__name__)
 
 
 class Attachment(Struct, frozen=True):
@@ -62,15 +59,13 @@ class Subnets:
         return found
 
     async def bring_in(self, server_id: int, attachments: Iterable[Attachment]) -> str:
-        """Attach and start the server; why Hetzner refuses, or empty. One that never starts for want of an answer is given back like any that never joins."""
+        """Attach and start the server; why Hetzner refuses, or empty. Raises NoAnswer where the same must be asked for again."""
         try:
             for each in attachments:
                 await self._attach(server_id, each)
             await self._insist(server_id, "poweron", None)
         except Answered as refused:
             return str(refused)
-        except NoAnswer as error:
-            log.warning("a server is not finished", server=server_id, error=str(error))
         return ""
 
     async def _attach(self, server_id: int, attachment: Attachment) -> None:
