@@ -216,11 +216,11 @@ class _Turn:
         self.notes.append(told)
 
     def _mark(self, node: Node, pool: NodePool) -> None:
-        due_at = self.snapshot.now + delay_seconds(pool, self.settings)
-        self.actions.append(empty_from(node, due_at))
-        self.again.append(due_at)
+        delay = delay_seconds(pool, self.settings)
+        self.actions.append(empty_from(node, self.snapshot.now + delay))
+        self.again.append(self.snapshot.now + delay)
         count = len(working_pods(self.snapshot, node.name))
-        text = f"{count} pod{' fits' if count == 1 else 's fit'} on other nodes, and will move from {format_instant(due_at)} on"
+        text = f"{count} pod{' fits' if count == 1 else 's fit'} on other nodes, and will move in {delay:.0f} s"
         self.notes.append(Note(about_node(node), "ScaleDown", text))
 
 

@@ -27,7 +27,6 @@ from msgspec.structs import replace
 
 from growth.model.action import Action, CreateNodeRequest
 from growth.model.decision import Decision, Settled
-from growth.model.instant import format_instant
 from growth.model.node import Node
 from growth.model.note import About, Note
 from growth.model.outcome import Accepted, TryLater, Unknown
@@ -233,10 +232,10 @@ class _Turn:
         return sum(self._movable.price(self.snapshot.nodes[name]) for name in swap.new if name in self.snapshot.nodes)
 
     def _mark(self, node: Node) -> None:
-        due_at = self.snapshot.now + delay_seconds(self._movable.pools[node.pool], self.settings)
-        self.actions.append(empty_from(node, due_at))
+        delay = delay_seconds(self._movable.pools[node.pool], self.settings)
+        self.actions.append(empty_from(node, self.snapshot.now + delay))
         self.tried |= {node.name}
-        self.notes.append(Note(about_node(node), "ScaleDown", f"cheaper nodes are Ready; its pods will move from {format_instant(due_at)} on"))
+        self.notes.append(Note(about_node(node), "ScaleDown", f"cheaper nodes are Ready; its pods will move in {delay:.0f} s"))
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)

@@ -25,7 +25,6 @@ from msgspec.structs import replace
 
 from growth.model.action import Action, MarkScaleDown, UnmarkScaleDown
 from growth.model.decision import Decision, Settled
-from growth.model.instant import format_instant
 from growth.model.node import OFFERING_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, Node, Taint
 from growth.model.nodepool import ORPHAN_NODES, NodePool
 from growth.model.note import Note
@@ -252,7 +251,7 @@ class _Turn:
     def _mark(self, node: Node, delay_seconds: float) -> None:
         due_at = self.snapshot.now + delay_seconds
         self.actions.append(MarkScaleDown(seen(node), (*_without_mark(node), SCALE_DOWN_TAINT), due_at))
-        self.notes.append(Note(about_node(node), "ScaleDown", f"not needed; goes at {format_instant(due_at)} unless pods come"))
+        self.notes.append(Note(about_node(node), "ScaleDown", f"not needed; goes in {delay_seconds:.0f} s unless pods come"))
 
     # --------------------------------------------------------------------------------------------------------------- settings
 
