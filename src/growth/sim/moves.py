@@ -14,7 +14,7 @@ from growth.sim.kinds import NODE, POD, Json
 from growth.sim.store import Write
 from growth.sim.witness import GROWTH, REMOVAL, Witness
 
-NEVER_SERVED: Final = (NOT_READY, DELETED)  # such nodes go whatever the budgets say
+BUDGETED: Final = tuple(reason for reason in DRAINING if reason not in (NOT_READY, DELETED))  # those never served
 CHOSEN_SECONDS: Final = Settings().drain_seconds + 60.0  # a node that is being emptied was chosen so long ago at most, by the nodes that were there then
 
 Complaint = str | None
@@ -27,11 +27,13 @@ def only_evictions(witness: Witness, write: Write) -> Complaint:
 
 
 def removal_before_eviction(witness: Witness, write: Write) -> Complaint:
-    """S14: pods leave a node only while an open NodeRemovalRequest says why."""
+    """S14: pods leave a node only while an open NodeRemovalRequest says why, or because its machine may have been deleted already."""
     pod = _ended_by_growth(write)
     if pod is None or _reason(witness, pod) in DRAINING:
         return None
-    return f"growth evicted {write.key} from {_node_of(pod)}, whose removal says {_reason(witness, pod)!r}"
+    removal = witness.cluster.store.read(REMOVAL, _node_of(pod)) or {}
+    may_be_gone = (removal.get("status") or {}).get("phase") == "Deprovisioning"
+    return None if may_be_gone else f"growth evicted {write.key} from {_node_of(pod)}, whose removal says {_reason(witness, pod)!r}"
 
 
 def protected_pods_stay(witness: Witness, write: Write) -> Complaint:
@@ -45,16 +47,17 @@ def protected_pods_stay(witness: Witness, write: Write) -> Complaint:
 def within_disruption_budgets(witness: Witness, write: Write) -> Complaint:
     """S8: nodes of a pool that are emptied, now and within the window of each of its budgets, are no more than it allows."""
     pod = _ended_by_growth(write)
-    if pod is None or _reason(witness, pod) in NEVER_SERVED:
+    emptied = None if pod is None else witness.emptied[_node_of(pod)]
+    if emptied is None or emptied.reason not in BUDGETED or emptied.pool not in witness.pools:
         return None
-    name = witness.emptied[_node_of(pod)][0]
-    budgets = witness.pools.get(name, {"spec": {}})["spec"].get("budgets") or ()
-    return next(filter(None, (_why_too_many(witness, name, budget) for budget in budgets if "schedule" not in budget)), None)
+    budgets = witness.pools[emptied.pool]["spec"].get("budgets") or ()
+    return next(filter(None, (_why_too_many(witness, emptied.pool, budget) for budget in budgets if "schedule" not in budget)), None)
 
 
 def _why_too_many(witness: Witness, pool: str, budget: Json) -> Complaint:
     since = witness.now - budget.get("windowSeconds", Settings().disruption_window_seconds)
-    emptied = [node for node, (of_pool, at) in witness.emptied.items() if of_pool == pool and (_is_going(witness, node) or at > since)]
+    of_pool = {name: each.at for name, each in witness.emptied.items() if each.pool == pool and each.reason in BUDGETED}
+    emptied = [name for name, at in of_pool.items() if at > since or _is_going(witness, name)]
     most = _allowed(str(budget["nodes"]), witness.most_nodes(pool, CHOSEN_SECONDS))
     return f"{len(emptied)} nodes of pool {pool} are emptied, {budget['nodes']} may be: {', '.join(emptied)}" if len(emptied) > most else None
 

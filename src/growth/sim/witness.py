@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Struct
+
 from growth.kube.codec import Codec
 from growth.kube.transport import Request
 from growth.model.node import POOL_LABEL, Node
@@ -23,6 +25,14 @@ GROWTH: Final = "growth"
 REQUEST, REMOVAL, POOL = (BY_NAME[name] for name in ("NodeRequest", "NodeRemovalRequest", "NodePool"))
 
 
+class Emptied(Struct, frozen=True):
+    """A node that a pod was evicted from: its pool, what its removal says, and when that last happened."""
+
+    pool: str
+    reason: str
+    at: float
+
+
 class Witness:
     """The memory of one simulation."""
 
@@ -35,7 +45,7 @@ class Witness:
         self.bound_at: dict[str, float] = {}  # by pod UID
         self.waited_at: dict[Key, float] = {}  # when the pod was last seen without a node
         self.evicted: dict[str, None] = {}  # UIDs of pods whose eviction growth asked for
-        self.emptied: dict[str, tuple[str, float]] = {}  # nodes that growth evicted a pod from: their pool, and when it last did
+        self.emptied: dict[str, Emptied] = {}  # nodes that growth evicted a pod from
         self.sizes: dict[str, list[tuple[float, int]]] = {}  # of pools in nodes, each time that changed
         self.requests: dict[str, Json] = {}  # NodeRequests by name, also those that are gone
         self.pools: dict[str, Json] = {}
@@ -107,8 +117,9 @@ class Witness:
         stored = self.cluster.store.get(POD, write.key[1], write.key[0])
         ends = write.type == "DELETED" or "deletionTimestamp" in write.item["metadata"]
         if write.actor == GROWTH and before is not None and before.deleted_at is None and ends:
-            node = self.node(before.node_name)
-            self.emptied[before.node_name] = ("" if node is None else node.pool, self.now)
+            removal = self.cluster.store.read(REMOVAL, before.node_name)
+            spec = {} if removal is None else removal["spec"]
+            self.emptied[before.node_name] = Emptied(spec.get("pool", ""), spec.get("reason", ""), self.now)
         if write.type == "DELETED" or stored is None:
             if before is not None and not before.node_name:
                 self.waited_at[write.key] = self.now
