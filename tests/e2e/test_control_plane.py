@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.controlplane import build
+from tests.e2e.controlplane.audit import events_in
 from tests.e2e.controlplane.cluster import ControlPlane, KubectlError, StartError
 from tests.e2e.manifests import Manifest, deployment, job, kwok_node, namespace
 
@@ -121,6 +122,13 @@ def test_the_audit_log_begins_anew_with_each_test(cluster: ControlPlane) -> None
     assert not [event for event in cluster.audit_events() if event.user_name == "admin"]
     cluster.kubectl("get", "nodes")
     cluster.wait_until(lambda: [event for event in cluster.audit_events() if event.user_name == "admin" and event.resource == "nodes"], "the call", 10)
+
+
+def test_a_line_of_the_audit_log_that_was_being_written_when_it_was_forgotten_is_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    log.write_text("".join(f'{{"verb":"{verb}","stage":"ResponseComplete","requestURI":"/"}}\n' for verb in ("get", "list", "watch")) + '{"verb":"del')
+    seen = [[event.verb for event in events_in(log, offset)] for offset in (0, 1, log.read_text().index("list"), log.read_text().index('{"verb":"watch'))]
+    assert seen == [["get", "list", "watch"], ["list", "watch"], ["watch"], ["watch"]]
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["in order", "as a crash"])

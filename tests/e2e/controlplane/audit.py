@@ -82,10 +82,12 @@ class AuditEvent(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def events_in(path: Path, offset: int = 0) -> Iterator[AuditEvent]:
-    """The events of a log from a byte on; a last line that is still being written is left for the next time."""
+    """The events of a log from a byte on: without a line that this byte cuts, and without a last one that is still being written."""
     decoder = msgspec.json.Decoder(AuditEvent)
     with path.open("rb") as log:
-        log.seek(offset)
+        if offset:
+            log.seek(offset - 1)
+            log.readline()
         for line in log:
             if line.endswith(b"\n"):
                 yield decoder.decode(line)
