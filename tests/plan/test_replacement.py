@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from growth.model.action import MarkScaleDown
 from growth.model.decision import Decision, Settled
+from growth.model.instant import format_instant
 from growth.model.node import Node
 from growth.model.nodepool import DisruptionBudget, PoolLimits
 from growth.model.noderequest import NodeRequest, NodeRequestSpec
@@ -19,6 +20,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan import consolidation, provisioning, replacement, scaledown
 from growth.plan.budgets import Recent
 from growth.plan.emptying import EMPTYING_TAINT
+from growth.plan.setbacks import Setback
 from growth.solver.exchange import exchange
 from tests.plan.builders import NOW, bound, limited, machine, node, notes_by_reason, offering, ordered, orders, pod, pool, request, world
 
@@ -233,6 +235,36 @@ def test_an_old_node_is_marked_once_only() -> None:
     assert marked(replacement.plan(replace(swapped(), now=NOW + 30), decision.ledger, SETTINGS)) == []
     failed = replacement.settle(Settled(decision.actions[0], Conflict("changed")), swapped(), decision.ledger, SETTINGS)
     assert marked(replacement.plan(replace(swapped(), now=NOW + 30), failed.ledger, SETTINGS)) == ["big"]
+
+
+def test_after_each_swap_in_a_row_that_was_given_up_the_pool_rests_four_times_as_long() -> None:
+    """Otherwise the same machine is bought and given back for ever, because somebody else takes the room on it."""
+    at, ledger = NOW, KNOWN
+    for rest in (600.0, 2400.0, 9600.0):
+        ledger = replacement.plan(swapped(now=at), ledger, SETTINGS).ledger
+        over = one_large(now=at + 700)
+        given_up = replacement.plan(over, ledger, SETTINGS)
+        assert f"no node of NodePool default is replaced before {format_instant(at + 700 + rest)}" in notes_by_reason(given_up)["ReplacementGivenUp"][0]
+        resting = replace(given_up.ledger, fleet_since=at)
+        assert replacement.question(replace(over, now=at + 690 + rest), resting, SETTINGS) is None
+        at += 700 + rest
+        assert replacement.question(replace(over, now=at), resting, SETTINGS) is not None
+        ledger = given_up.ledger
+
+
+def test_a_node_that_was_marked_for_one_swap_is_marked_again_for_the_next() -> None:
+    first = replacement.plan(swapped(), KNOWN, SETTINGS)
+    assert marked(first) == ["big"]
+    given_up = replacement.plan(one_large(now=NOW + 700), first.ledger, SETTINGS)
+    assert marked(replacement.plan(swapped(now=NOW + 9000), given_up.ledger, SETTINGS)) == ["big"]
+
+
+def test_a_swap_that_worked_ends_the_rest_and_one_whose_nodes_still_go_is_not_over() -> None:
+    ledger = replacement.plan(swapped(), replace(KNOWN, setbacks={"default": Setback(3, NOW - 1)}), SETTINGS).ledger
+    going = cluster([node("big", of=LARGE, taints=(EMPTYING_TAINT,))], [works("p", "big")], now=NOW + 700)
+    assert replacement.plan(going, ledger, SETTINGS).ledger.setbacks == {"default": Setback(3, NOW - 1)}
+    gone = cluster([node("s1", of=SMALL)], [works("p", "s1")], now=NOW + 800)
+    assert replacement.plan(gone, ledger, SETTINGS).ledger.setbacks == {}
 
 
 def test_nothing_is_asked_before_an_order_is_seen() -> None:

@@ -38,20 +38,13 @@ from growth.plan.budgets import Recent, with_disrupted, with_moment
 from growth.plan.emptying import Emptying, empty_from, is_being_emptied, without_mark
 from growth.plan.movable import Movable, delay_seconds, full_pools, is_paused
 from growth.plan.records import about_node, instant_of, seen, sooner
+from growth.plan.setbacks import Setback, with_attempts
 from growth.plan.swaps import swaps
 from growth.solver.blocking import Block
 
 STAYING: Final = "Staying"
 _RETRY_SECONDS: Final = 5.0
 _CLOCKS_DIFFER_SECONDS: Final = 60.0
-_LONGEST_PAUSE_SECONDS: Final = 86_400.0
-
-
-class Setback(Struct, frozen=True):
-    """Removals of a pool that were taken back in a row: pods cannot be steered, and somebody else may take the room that was meant for them."""
-
-    count: int
-    until: float
 
 
 class Ledger(Struct, frozen=True):
@@ -91,15 +84,11 @@ def _remembered(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> Ledge
 
 
 def _setbacks(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> dict[str, Setback]:
-    """Each in a row is followed by a pause four times as long; a node that did go ends the row."""
     over = [(name, pool) for name, pool in ledger.going.items() if name not in snapshot.removals]
     gone = {pool for name, pool in over if name not in snapshot.nodes}
-    found = {pool: each for pool, each in ledger.setbacks.items() if pool in snapshot.pools and pool not in gone}
-    for pool in sorted({pool for name, pool in over if name in snapshot.nodes}):
-        count = found[pool].count + 1 if pool in found else 1
-        pause = min(_LONGEST_PAUSE_SECONDS, settings.settling_seconds * 4.0 ** (count - 1))
-        found[pool] = Setback(count, snapshot.now + pause)
-    return found
+    kept = {pool for name, pool in over if name in snapshot.nodes}
+    known = {pool: each for pool, each in ledger.setbacks.items() if pool in snapshot.pools}
+    return with_attempts(known, gone, kept, snapshot.now, settings.settling_seconds)
 
 
 class _Turn:
@@ -199,8 +188,7 @@ class _Turn:
         setback = self._ledger.setbacks.get(pool.name)
         if setback is not None and self.snapshot.now < setback.until:
             self.again.append(setback.until)
-            times = "an attempt that was" if setback.count == 1 else f"{setback.count} attempts in a row that were"
-            return f"no node of NodePool {pool.name} is emptied before {format_instant(setback.until)}, after {times} taken back"
+            return f"no node of NodePool {pool.name} is emptied before {format_instant(setback.until)}, after {setback.words} taken back"
         return self._movable.why_wait(node, pool)
 
     def _tell_block(self, node: Node, block: Block) -> None:

@@ -9,6 +9,7 @@
 | a swap whose machines are on their way | wait |
 | they have come, the old nodes' pods fit on what stays, and half of that saving is left | MarkScaleDown on the old nodes, within the budgets |
 | the pods do not fit, or too little is saved | nothing: the swap lapses; what was bought stays if pods have come, else scale-down takes it |
+| a swap is over, and some of its old nodes are still there | the pool rests, each time in a row four times as long: nothing is bought for it |
 | some of the old nodes have gone already | the others follow as soon as their pods fit |
 
 Emptying (`plan/consolidation`) comes first: it buys nothing. An attempt that finds nothing is repeated less and less often, until the nodes change.
@@ -18,7 +19,7 @@ What was bought is not looked at again for the settling time. All that matters i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -27,7 +28,9 @@ from msgspec.structs import replace
 
 from growth.model.action import Action, CreateNodeRequest
 from growth.model.decision import Decision, Settled
+from growth.model.instant import format_instant
 from growth.model.node import Node
+from growth.model.nodepool import NodePool
 from growth.model.note import About, Note
 from growth.model.outcome import Accepted, TryLater, Unknown
 from growth.model.settings import Settings
@@ -43,6 +46,7 @@ from growth.plan.idleness import is_protected_node
 from growth.plan.movable import Movable, delay_seconds, full_pools, is_paused, kind_of, minimum
 from growth.plan.neighbourhoods import neighbourhoods
 from growth.plan.records import about_node, sooner
+from growth.plan.setbacks import Setback, with_attempts
 from growth.plan.swaps import Swap, swaps
 from growth.solver.exchange import Exchange
 
@@ -64,7 +68,9 @@ class Ledger(Struct, frozen=True):
     in_vain: int = 0  # how often nothing was found in this fleet
     awaited: tuple[Awaited, ...] = ()
     hold_until: float = 0.0
-    tried: frozenset[str] = frozenset()  # old nodes that were marked once
+    tried: frozenset[str] = frozenset()  # old nodes of swaps under way that were marked once
+    under_way: Mapping[tuple[str, ...], frozenset[str]] = {}  # the nodes that each swap replaces, and their pools
+    setbacks: Mapping[str, Setback] = {}  # by pool
 
 
 def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Asked | None:
@@ -73,7 +79,8 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Asked | 
         return None
     movable = Movable(snapshot, settings, with_moment(ledger.recent, snapshot, settings))
     evictability = Evictability(snapshot, settings)
-    nodes = [node for _, node in sorted(snapshot.nodes.items()) if _may_go(node, movable, evictability, snapshot, settings)]
+    resting = {pool for pool, setback in ledger.setbacks.items() if snapshot.now < setback.until}
+    nodes = [node for _, node in sorted(snapshot.nodes.items()) if node.pool not in resting and _may_go(node, movable, evictability, snapshot, settings)]
     spare = {kind_of(node): movable.staying.get(kind_of(node), 0) - minimum(node, movable.pools[node.pool]) for node in nodes}
     guess = partial(neighbourhoods, left=movable.left, spare=spare, turn=ledger.in_vain)
     return ask(snapshot, settings, [(node, movable.price(node), movable.disruption(node)) for node in nodes], guess)
@@ -122,14 +129,40 @@ def plan(
     ledger = _looked(ledger, snapshot, settings)
     if question is not None:
         return _answered(question, answers or (), snapshot, ledger, settings)
+    ledger, notes = _without_those_over(ledger, snapshot, settings)
     turn = _Turn(snapshot, ledger, settings)
-    for swap in swaps(snapshot, settings):
-        if swap.reason == REPLACEMENT:
-            turn.look_at(swap)
+    for swap in _under_way(snapshot, settings):
+        turn.look_at(swap)
     if (_next_ask_at(snapshot, ledger, settings) or math.inf) <= snapshot.now:
         ledger = replace(ledger, looked_at=snapshot.now)
     again = sooner(_next_ask_at(snapshot, ledger, settings), *turn.again)
-    return Decision(replace(ledger, tried=turn.tried), tuple(turn.actions), tuple(turn.notes), again)
+    return Decision(replace(ledger, tried=turn.tried), tuple(turn.actions), (*notes, *turn.notes), again)
+
+
+def _under_way(snapshot: Snapshot, settings: Settings) -> list[Swap]:
+    return [swap for swap in swaps(snapshot, settings) if swap.reason == REPLACEMENT]
+
+
+def _without_those_over(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> tuple[Ledger, tuple[Note, ...]]:
+    """What came of swaps that were under way. One whose old nodes are still going is not over, even if its records are gone."""
+    seen_now = {swap.replaced: frozenset(snapshot.nodes[name].pool for name in swap.old) for swap in _under_way(snapshot, settings)}
+    over = {old: pools for old, pools in ledger.under_way.items() if old not in seen_now and not any(_is_going(name, snapshot) for name in old)}
+    failed = {pool for old, pools in over.items() if any(name in snapshot.nodes for name in old) for pool in pools}
+    worked = {pool for pools in over.values() for pool in pools if pool not in failed}
+    setbacks = with_attempts(ledger.setbacks, worked, failed, snapshot.now, settings.settling_seconds)
+    under_way = {**{old: pools for old, pools in ledger.under_way.items() if old not in over}, **seen_now}
+    tried = frozenset(name for name in ledger.tried if any(name in old for old in under_way))
+    notes = tuple(_told_of_setback(snapshot.pools[pool], setbacks[pool]) for pool in sorted(failed) if pool in snapshot.pools)
+    return replace(ledger, under_way=under_way, setbacks=setbacks, tried=tried), notes
+
+
+def _is_going(name: str, snapshot: Snapshot) -> bool:
+    return name in snapshot.removals or (name in snapshot.nodes and snapshot.nodes[name].is_marked)
+
+
+def _told_of_setback(pool: NodePool, setback: Setback) -> Note:
+    text = f"no node of NodePool {pool.name} is replaced before {format_instant(setback.until)}, after {setback.words} given up: old nodes could not go"
+    return Note(About("NodePool", pool.name, uid=pool.uid), "ReplacementGivenUp", text)
 
 
 def _looked(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> Ledger:
