@@ -111,11 +111,12 @@ def _planned_pods(request: Json) -> list[Key]:
 
 
 def _wasted(witness: Witness, offering: str, owner: str) -> list[str]:
-    """Machines of the offering, Ready for a minute, bought for pods of this owner that still wait, that never got one."""
+    """Machines of the offering, Ready for a minute, bought for pods of this owner that still wait, that never got one; their records were left alone."""
     return [
         name
         for name, request in witness.requests.items()
         if request["spec"]["targetOffering"] == offering
+        and name not in witness.erased
         and any(witness.owner_of.get(key) == owner and key in witness.pods and not witness.pods[key].node_name for key in _planned_pods(request))
         and witness.now - witness.served_since.get(name, witness.now) > TRIAL_SECONDS
         and owner not in witness.served.get(name, {})

@@ -300,7 +300,8 @@ def spare_room(script: Script) -> None:
 
 def warm_pool(script: Script) -> None:
     """Pods that wait for work, some of which are taken and given back; so many shall always be available."""
-    script.cluster.create(deployment("agents", script.chance.randint(0, 12), "500m", "512Mi"))
+    script.cluster.create(node_pool("ready", "CX33", "CX32"))
+    script.cluster.create(deployment("agents", script.chance.randint(0, 12), "500m", "512Mi", nodeSelector={"growth.dev/pool": "ready"}))
     in_use = {"matchExpressions": [{"key": CLAIMED, "operator": "Exists"}]}
     script.cluster.create(pool_autoscaler("agents", "agents", 2, 10, targetAvailable=script.chance.randint(2, 4), tolerance=1, inUse=in_use))
     for _ in range(script.chance.randint(2, 5)):

@@ -54,6 +54,7 @@ class Witness:
         self.served: dict[str, dict[str, None]] = {}  # node → owners of pods that were bound to it
         self.owner_of: dict[Key, str] = {}  # pods, also those that are gone → UID of their controller
         self.meddled_at: dict[str, float] = {}  # nodes: when a user last changed them
+        self.erased: dict[str, None] = {}  # NodeRequests that a user deleted, and with them what growth could know after a restart
         self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
         self.is_catalogue_wrong = False  # machines are smaller than the catalogue says: what was planned onto one may not fit
         self.is_clock_off = False  # growth's own clock has been stepped
@@ -75,6 +76,7 @@ class Witness:
             self._see_pod(write)
         elif write.kind is REQUEST:
             self.requests[write.key[1]] = write.item
+            self.erased |= {write.key[1]: None} if write.actor == "user" else {}
             if (write.item.get("status") or {}).get("phase") == "Ready":
                 self.served_since.setdefault(write.key[1], self.now)
         elif write.kind is POOL:
