@@ -1,6 +1,8 @@
 """What the provider sells and which machines it has for us: asked regularly, and at once after we changed something.
 
-Read by observe and the gate. An answer that fails leaves the last one standing with its age: unknown is not absent.
+Read by observe and the gate. An answer that fails leaves the last one standing with its age: unknown is not absent. Lists can be empty, old or cut
+short although the provider says that all is well. So of machines that the last list had and this one lacks a few are asked for by their ids; if one of
+them is there after all, the list is not believed.
 """
 
 from __future__ import annotations
@@ -75,11 +77,19 @@ class Supply:
     async def _refresh_machines(self) -> None:
         asked_at = self._runtime.now()
         listed = {machine.name: machine for machine in await self._provider.list(self._cluster)}
+        await self._doubt([machine for name, machine in self.machines.items() if name not in listed])
         is_first = self.machines_at is None
         self.machines_at = asked_at
         if listed != self.machines or is_first:
             self.machines = listed
             self._tell()
+
+    async def _doubt(self, lost: list[Machine]) -> None:
+        """Raises ProviderError if one of them is there: the first, the last, one in the middle."""
+        for machine in dict.fromkeys(lost[index] for index in (0, len(lost) // 2, -1)) if lost else ():
+            found = await self._provider.describe(machine.machine_id)
+            if isinstance(found, Machine) and found.state != "deleting":
+                raise ProviderError(f"the list of machines lacks {machine.name}, which is there")
 
     def _tell(self) -> None:
         self.version += 1
