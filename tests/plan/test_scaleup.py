@@ -12,10 +12,11 @@ from growth.model.instant import format_instant
 from growth.model.labels import HOSTNAME, ZONE, LabelSelector, NodeSelectorTerm, Requirement
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, Taint
 from growth.model.nodepool import PoolLimits
-from growth.model.noderequest import NodeRequestSpec
+from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRemovalRequestStatus, NodeRequestSpec
 from growth.model.pod import Owner, Pod, PodAffinityTerm, PreferredPods
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet
+from growth.plan.emptying import EMPTYING_TAINT
 from growth.plan.records import seen
 from tests.plan.builders import (
     AT_ONCE,
@@ -199,6 +200,19 @@ def test_ruling_5_a_marked_node_is_revived_before_anything_is_bought() -> None:
     decision = scale_up(world([pod("a")], [pool()], [SMALL], [marked]))
     assert decision.actions == (UnmarkScaleDown(seen(marked), (other,)),)
     assert notes_by_reason(decision) == {"Revived": ["Pod default/a: node default-pool-1 is kept: there is room for this pod"]}
+
+
+@pytest.mark.parametrize(("reason", "phase", "ends_in", "buys"), [
+    ("Consolidated", "Pending", 30, 0), ("Consolidated", "Pending", 3600, 1), ("Consolidated", "Deprovisioning", 30, 1), ("Expired", "Pending", 30, 1),
+])  # fmt: skip
+def test_nothing_is_bought_for_a_pod_that_fits_on_a_node_which_is_emptied_only_to_save_money(reason: str, phase: Any, ends_in: int, buys: int) -> None:
+    """Its removal ends itself when the pods that were evicted have left, and another one waits."""
+    going = node("default-pool-1", of=SMALL, taints=(EMPTYING_TAINT,))
+    removal = NodeRemovalRequest("default-pool-1", NodeRemovalRequestSpec("default-pool-1", "default", reason=reason), NodeRemovalRequestStatus(phase))
+    leaving = replace(bound(pod("old", 2), "default-pool-1"), deleted_at=NOW + ends_in)
+    decision = scale_up(world([pod("a", 2), leaving], [pool()], [SMALL], [going], removals=[removal]))
+    assert len(orders(decision.actions)) == buys
+    assert not any(isinstance(action, UnmarkScaleDown) for action in decision.actions)
 
 
 def test_ruling_9_min_is_kept_warm_without_load_and_counts_what_is_on_its_way() -> None:

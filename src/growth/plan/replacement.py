@@ -152,7 +152,8 @@ def _without_those_over(ledger: Ledger, snapshot: Snapshot, settings: Settings) 
     setbacks = with_attempts(ledger.setbacks, worked, failed, snapshot.now, settings.settling_seconds)
     under_way = {**{old: pools for old, pools in ledger.under_way.items() if old not in over}, **seen_now}
     tried = frozenset(name for name in ledger.tried if any(name in old for old in under_way))
-    notes = tuple(_told_of_setback(snapshot.pools[pool], setbacks[pool]) for pool in sorted(failed) if pool in snapshot.pools)
+    anew = sorted(pool for pool in failed if pool in snapshot.pools and setbacks[pool] != ledger.setbacks.get(pool))
+    notes = tuple(_told_of_setback(snapshot.pools[pool], setbacks[pool]) for pool in anew)
     return replace(ledger, under_way=under_way, setbacks=setbacks, tried=tried), notes
 
 

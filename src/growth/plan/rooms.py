@@ -4,6 +4,7 @@
 | --- | --- |
 | Ready, schedulable | open |
 | marked for scale-down, Ready | open, kind "marked": revive before buying |
+| being emptied to save money, nothing asked of the provider yet | the same, once its pods have left: whoever waits and fits there then ends that |
 | of a live NodeRequest, or that request alone | open, kind "in-flight", with its planned pods in it |
 | cordoned, NotReady, in removal, going, malformed, starting without a request | closed: its pods still count for rules between pods |
 """
@@ -11,15 +12,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
 from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node
+from growth.model.noderequest import PENDING
 from growth.model.pod import Pod, PodShape
 from growth.model.snapshot import Snapshot
 from growth.plan.assignments import Expected
 from growth.plan.fitting import charge, free_amounts, stands
+from growth.plan.handover import CONSOLIDATED
 from growth.solver.problem import Room
+
+_SOON_SECONDS: Final = 45.0
 
 
 def rooms(snapshot: Snapshot, expected: Iterable[Expected], lodged: Mapping[str, tuple[Pod, ...]]) -> tuple[Room, ...]:
@@ -38,17 +44,28 @@ def _of_expected(expected: Expected) -> Room:
 
 
 def _of_node(node: Node, snapshot: Snapshot, lodged: tuple[Pod, ...]) -> Room:
-    shapes = [pod.shape for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished]
-    shapes += [pod.shape for pod in lodged]
+    is_emptied = node.name in snapshot.removals
+    staying = [pod for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished and not (is_emptied and _leaves_soon(pod, snapshot.now))]
+    shapes = [pod.shape for pod in (*staying, *lodged)]
     future = replace(node, taints=tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key))
     return Room(future, _counted(shapes), "marked" if node.is_marked else "node", is_open=takes_pods(node, snapshot))
 
 
 def takes_pods(node: Node, snapshot: Snapshot) -> bool:
     """Could the scheduler put a pod here now, once a mark for scale-down is taken back?"""
-    if node.name in snapshot.removals or node.deleted_at is not None or node.malformed:
+    if node.deleted_at is not None or node.malformed or _is_surely_going(node.name, snapshot):
         return False
     return node.is_ready and not node.is_unschedulable and not any(taint.key == STARTUP_TAINT.key for taint in node.taints)
+
+
+def _leaves_soon(pod: Pod, now: float) -> bool:
+    """Before a machine that is bought now could serve."""
+    return pod.deleted_at is not None and pod.deleted_at <= now + _SOON_SECONDS
+
+
+def _is_surely_going(name: str, snapshot: Snapshot) -> bool:
+    removal = snapshot.removals.get(name)
+    return removal is not None and (removal.spec.reason != CONSOLIDATED or removal.phase != PENDING or removal.deleted_at is not None)
 
 
 def _counted(shapes: Iterable[PodShape]) -> tuple[tuple[PodShape, int], ...]:

@@ -196,7 +196,7 @@ def _additions(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
 
 def _revivals(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
     """The room's node has lost its mark already; the other taints stay."""
-    marked = [room.node for room, _ in dealt.into_rooms if room.kind == "marked"]
+    marked = [room.node for room, _ in dealt.into_rooms if room.kind == "marked" and room.node.name not in snapshot.removals]  # a removal ends itself
     return tuple(UnmarkScaleDown(seen(snapshot.nodes[node.name]), node.taints) for node in marked if node.name in snapshot.nodes)
 
 

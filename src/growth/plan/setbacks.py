@@ -26,9 +26,9 @@ class Setback(Struct, frozen=True):
 
 
 def with_attempts(known: Mapping[str, Setback], worked: Collection[str], failed: Collection[str], now: float, first_seconds: float) -> dict[str, Setback]:
-    """By pool; where some attempts worked and others failed at once, the row begins anew."""
+    """By pool. Where some attempts worked and others failed at once, the row begins anew; what fails while a pool rests began before, and counts no more."""
     found = {pool: each for pool, each in known.items() if pool not in worked}
-    for pool in sorted(failed):
+    for pool in sorted(each for each in failed if each not in found or found[each].until <= now):
         count = found[pool].count + 1 if pool in found else 1
         found[pool] = Setback(count, now + min(_LONGEST_SECONDS, first_seconds * 4.0 ** (count - 1)))
     return found
