@@ -26,7 +26,7 @@ def missing_chunks(witness: Witness, pool: str, without: str = "") -> int:
         return 0
     stored = [item["metadata"]["name"] for item in witness.cluster.store.read_all(NODE)]
     nodes = [node for name in stored if name != without and (node := witness.node(name)) is not None and node.pool == pool and not node.taints]
-    return sum(count for _, count in declared) - sum(_times(declared[0][0], _free(witness, node)) for node in nodes)
+    return sum(count for _, count in declared) - sum(_times(declared[0][0], free_on(witness, node)) for node in nodes)
 
 
 def has_buffers(witness: Witness, pool: str) -> bool:
@@ -42,7 +42,8 @@ def _declared(witness: Witness, pool: str) -> Iterator[tuple[Resources, int]]:
             yield Resources.parse(spec["containers"][0]["resources"]["requests"]) + _ONE_POD, buffer["spec"]["replicas"]
 
 
-def _free(witness: Witness, node: Node) -> Resources:
+def free_on(witness: Witness, node: Node) -> Resources:
+    """What the pods bound to a node leave of it."""
     pods = [pod for pod in witness.bound.get(node.name, {}).values() if not pod.is_finished]
     return node.allocatable - sum_resources([pod.shape.requests + _ONE_POD for pod in pods])
 

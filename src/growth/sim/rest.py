@@ -11,8 +11,8 @@ from typing import Final
 
 from growth.controllers.growth import Growth
 from growth.model.api import FINALIZER
-from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT
-from growth.sim.declaredroom import has_buffers, missing_chunks
+from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
+from growth.sim.declaredroom import free_on, has_buffers, missing_chunks
 from growth.sim.kinds import BY_NAME, NODE, Json
 from growth.sim.warmth import warm_pools
 from growth.sim.witness import POOL, REMOVAL, REQUEST, Witness
@@ -24,9 +24,9 @@ OLDEST_CACHE_SECONDS: Final = 150.0
 def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Iterator[str]:
     """Every pod that a pool can host is bound, or its reason is written. `expected`: how many pods of an app can be, if not all.
 
-    A machine that could not be removed still counts against its pool's limits, so that fewer may find a place, and a deleted pool waits for it.
+    Where a pool's limits say how many, each node that is none of theirs costs a place; a deleted pool waits for a machine that could not be removed.
     """
-    failed, stuck = len(_failed_removals(witness)), _stuck_pools(witness)
+    stuck = _stuck_pools(witness)
     by_app: dict[str, list[tuple[str, str, bool]]] = {}
     for key, pod in witness.pods.items():
         if not pod.is_finished and pod.deleted_at is None and not pod.is_daemon:
@@ -34,13 +34,34 @@ def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Itera
     told = {(event["regarding"].get("namespace", ""), event["regarding"].get("name")) for event in witness.cluster.store.read_all(EVENT)}
     for app, pods in by_app.items():
         bound = sum(is_bound for _, _, is_bound in pods)
-        wanted = min(expected[app] - failed, len(pods)) if app in expected else sum(_pool_of(witness, *key) not in stuck for *key, _ in pods)
+        hosted = [key for *key, _ in pods if _pool_of(witness, *key) not in stuck]
+        wanted = min(expected[app] - _lost_places(witness, app), len(pods)) if app in expected else len(hosted)
         if bound < wanted:
             waiting = [name for _, name, is_bound in pods if not is_bound]
             yield f"{bound} of {len(pods)} pods of {app} are bound, {wanted} could be; waiting: {', '.join(waiting[:3])}"
         for namespace, name, is_bound in pods:
             if not is_bound and (namespace, name) not in told:
                 yield f"pod {namespace}/{name} waits and nobody says why"
+
+
+def _lost_places(witness: Witness, app: str) -> int:
+    """Nodes that use up the limits of an app's pool, each for one of its pods, and hold none of them.
+
+    A machine could not be removed; or pods that may run anywhere stand in the way: the scheduler put them there when a user had deleted a pod of the app,
+    and growth moves nobody in a pool that gives back empty nodes only.
+    """
+    shape = next(pod.shape for pod in witness.pods.values() if pod.shape.labels.get("app") == app)
+    pool, needs = shape.node_selector[POOL_LABEL], shape.requests
+    failed = [name for name, its_pool in _failed_removals(witness).items() if its_pool == pool]
+    names = [node["metadata"]["name"] for node in witness.cluster.store.read_all(NODE)]
+    nodes = [node for name in names if name not in failed and (node := witness.node(name)) is not None and node.pool == pool]
+    return len(failed) + sum(_is_taken(witness, node, app) and not needs.fits_in(free_on(witness, node)) for node in nodes)
+
+
+def _is_taken(witness: Witness, node: Node, app: str) -> bool:
+    """By pods of others, and none of the app."""
+    apps = {pod.shape.labels.get("app") for pod in witness.bound.get(node.name, {}).values() if pod.counts_as_work}
+    return bool(apps) and app not in apps
 
 
 def _failed_removals(witness: Witness) -> dict[str, str]:
