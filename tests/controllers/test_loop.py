@@ -53,6 +53,23 @@ def taken(row: Row, world: World, *inbox: Settled) -> Turn:
     return run_virtual(play())
 
 
+def test_when_the_clock_goes_back_a_ledger_begins_anew_but_for_what_its_row_keeps() -> None:
+    def kept(ledger: dict[str, float]) -> dict[str, float]:
+        return {name: at for name, at in ledger.items() if name == "learned"}
+
+    async def play() -> list[dict[str, float]]:
+        runtime = SimRuntime("loop")
+        loop = Loop(World(), World(), Quiet(), Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]  # doubles
+        loop.turns = tuple(Turn(Row("row", Decision, Decision, dict, without_timers=keep)) for keep in (None, kept))
+        for turn in loop.turns:
+            turn.ledger = {"learned": 1.0, "until": 2.0}
+        loop._latest = runtime.now() + 3600
+        loop._notice_a_clock_that_went_back()
+        return [turn.ledger for turn in loop.turns]
+
+    assert run_virtual(play()) == [{}, {"learned": 1.0}]
+
+
 def test_a_decision_sees_what_settling_the_last_outcomes_has_written() -> None:
     seen: list[int] = []
 

@@ -278,6 +278,14 @@ def test_law_s4_what_was_learned_outlives_the_records() -> None:
     assert [spec.target_offering for spec in orders(scale_up(later, ledger).actions)] == ["sim-other"]
 
 
+def test_law_s4_what_was_learned_outlives_a_clock_that_was_ahead_and_went_back() -> None:
+    ahead = fruitless(3, NOW + 3600)
+    ledger = scaleup.without_timers(scale_up(replace(ahead, now=NOW + 3700)).ledger)
+    for snapshot in (ahead, replace(ahead, requests={}, nodes={}, pods_by_node={})):
+        assert [spec.target_offering for spec in orders(scale_up(snapshot, ledger).actions)] == ["sim-other"]
+    assert [spec.target_offering for spec in orders(scale_up(ahead).actions)] == ["sim-other"]  # a restart: by the records alone
+
+
 def test_law_s4_a_machine_on_which_such_a_pod_runs_is_not_in_vain() -> None:
     snapshot = fruitless(3, NOW - 300)
     one = next(iter(snapshot.nodes))

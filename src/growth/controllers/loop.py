@@ -90,12 +90,12 @@ class Loop:
                     await self._take_safely(turn)
 
     def _notice_a_clock_that_went_back(self) -> None:
-        """Timers in memory then lie in a future that may not come for an hour. Ledgers may be lost, so they begin anew."""
+        """Timers in memory then lie in a future that may not come for an hour. Ledgers may be lost, so they begin anew, but for what has no time."""
         now = self.runtime.now()
         if now < self._latest - _CLOCK_STEP_SECONDS:
             log.warning("the clock went back", seconds=round(self._latest - now, 1))
             for turn in self.turns:
-                turn.ledger, turn.seen_version, turn.again_at = turn.row.first_ledger(), None, None
+                turn.ledger, turn.seen_version, turn.again_at = turn.row.renewed(turn.ledger), None, None
         self._latest = now
 
     def _sleep_seconds(self) -> float:

@@ -52,13 +52,18 @@ class Row(Struct, frozen=True):
     question: Plan | None = None
     answer: Callable[[Any], Any] = solve  # answers the question's problem, in the worker process
     measure: Callable[[Metrics, Any, float], None] | None = None  # what a pass left in the ledger, and the seconds it took
+    without_timers: Callable[[Any], Any] | None = None  # what of a ledger outlives a clock that went back; unset: nothing
+
+    def renewed(self, ledger: Any) -> Any:
+        """The ledger after the clock went back."""
+        return self.first_ledger() if self.without_timers is None else self.without_timers(ledger)
 
 
 ROWS: Final = (
     Row("provisioning", provisioning.plan, provisioning.settle, provisioning.Ledger),
     Row("realising", realising.plan, realising.settle, realising.Ledger),
     Row("scheduling", scheduling.plan, scheduling.settle, scheduling.Ledger),
-    Row("scale-up", scaleup.plan, scaleup.settle, scaleup.Ledger, scaleup.question, measure=measure_scale_up),
+    Row("scale-up", scaleup.plan, scaleup.settle, scaleup.Ledger, scaleup.question, measure=measure_scale_up, without_timers=scaleup.without_timers),
     Row("scale-down", scaledown.plan, scaledown.settle, scaledown.Ledger),
     Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),
     Row("replacement", replacement.plan, replacement.settle, replacement.Ledger, replacement.question, exchange),

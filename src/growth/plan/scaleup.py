@@ -40,7 +40,7 @@ from growth.plan.sparing import SpareQuestion, after_buying, buy, spare_question
 from growth.plan.survey import Ledger, Survey, identity, survey
 from growth.solver.problem import Budget, Choice, DemandClass, PlacementProblem, PlacementSolution
 
-__all__ = ["Ledger", "Question", "plan", "question", "settle"]
+__all__ = ["Ledger", "Question", "plan", "question", "settle", "without_timers"]
 
 _UNKNOWN_SECONDS: Final = 10.0  # long enough for a watch to show what a lost answer did
 _REFUSED_SECONDS: Final = 60.0
@@ -155,6 +155,11 @@ def _for_spares(snapshot: Snapshot, settings: Settings, turn: SpareTurn, solutio
     after, notes = _told(found, _tidied(replace(found.ledger, spare=spare), snapshot))
     again = [wait.until for wait in spare.waits.values() if not wait.is_backed_off]
     return Decision(after, bought.actions, notes + bought.notes, sooner(found.again_at, found.closes_at, *again))
+
+
+def without_timers(ledger: Ledger) -> Ledger:
+    """What is still true after the clock went back: which machines were bought in vain."""
+    return Ledger(in_vain=ledger.in_vain)
 
 
 def _tidied(ledger: Ledger, snapshot: Snapshot) -> Ledger:

@@ -40,7 +40,10 @@ class Batch(Struct, frozen=True):
 
 
 class Ledger(Struct, frozen=True):
-    """What scale-up remembers. All of it may be lost: then offerings are tried again and back-off begins anew."""
+    """What scale-up remembers. All of it may be lost: then offerings are tried again and back-off begins anew.
+
+    Machines in vain are money: when a clock went back they are kept, for their records may have expired while it was ahead.
+    """
 
     learned: Learned = {}
     struck_at: Mapping[Place, float] = {}
