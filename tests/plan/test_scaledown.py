@@ -187,6 +187,12 @@ def test_a_node_that_is_still_starting_or_has_pods_on_the_way_is_not_idle() -> N
     assert nominated.actions == ()
 
 
+@pytest.mark.parametrize(("ahead_seconds", "marked"), [(5, []), (3600, [NAME])])
+def test_a_node_that_became_ready_before_the_clock_went_back_waits_for_nobody(ahead_seconds: float, marked: list[str]) -> None:
+    ready = request(NAME, SMALL, "Ready", planned=["default/a"], changed_at=NOW + ahead_seconds)
+    assert names(plan(with_nodes(idle(), requests=[ready], pods=[pod("a", 64)])), MarkScaleDown) == marked
+
+
 def test_a_starting_node_whose_request_is_gone_is_idle_like_any_other() -> None:
     assert names(plan(with_nodes(idle(taints=(STARTUP_TAINT,)))), MarkScaleDown) == [NAME]
 

@@ -38,7 +38,7 @@ def why_not_idle(node: Node, snapshot: Snapshot, arrival_seconds: float) -> str:
     pods = blocking_pods(node.name, snapshot)
     if pods:
         return f"pod {pods[0].key} runs there" if len(pods) == 1 else f"pod {pods[0].key} and {len(pods) - 1} more run there"
-    is_young = request is not None and request.phase == READY and snapshot.now < request.changed_at + arrival_seconds
+    is_young = request is not None and request.phase == READY and abs(snapshot.now - request.changed_at) < arrival_seconds  # far ahead: a clock went back
     planned = frozenset(request.planned_pods) if request is not None and is_young else frozenset()
     for pod in snapshot.waiting_pods:
         if pod.deleted_at is None and (pod.nominated_node == node.name or pod.key in planned):

@@ -2,8 +2,8 @@
 
 After three machines of an offering became Ready for a class of pods and took none of it, that offering is barred for the class. Until the
 scheduler has had its time with the last of them the class waits as a whole, so that nothing else is bought in a hurry either.
-Pods of the class that do run there clear the machine; a class without waiting pods is forgotten. A machine that became Ready in the future did so
-before a clock went back: it counts, and the scheduler has had its time.
+Pods of the class that do run there clear the machine; a class without waiting pods is forgotten. A machine that became Ready far in the future did
+so before a clock went back: it counts, and the scheduler has had its time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def judge(in_vain: InVain, now: float) -> Verdict:
         failed = {offering: machines for offering, machines in sorted(offerings.items()) if len(machines) >= MOST_IN_VAIN}
         if failed:
             barred[shape] = tuple(failed)
-            latest = max((at for machines in failed.values() for at in machines.values() if at <= now), default=0.0)
+            latest = max((at for machines in failed.values() for at in machines.values() if at < now + SCHEDULER_SECONDS), default=0.0)
             if latest + SCHEDULER_SECONDS > now:
                 waits[shape] = latest + SCHEDULER_SECONDS
     return Verdict(barred, waits)
