@@ -10,7 +10,7 @@ from growth.model.noderequest import NodeRequest
 from growth.model.outcome import NoCapacity
 from growth.plan import provisioning
 from growth.plan.records import seen
-from tests.plan.builders import NOW, machine, node, offering, pool, request, world
+from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, request, world
 from tests.plan.oneorder import NAME, SMALL, one, plan, removal, settle_launch, with_one
 
 GPU = offering("gpu", 8, 16384, 0.5, devices={"example.com/gpu": 1})
@@ -104,6 +104,14 @@ def test_ruling_16_a_provisioning_request_deleted_by_hand_has_its_machine_remove
     assert isinstance(create, CreateNodeRemovalRequest)
     assert create.spec.machine_id == "m-17"
     assert plan(with_one(going, removals=[removal()])).actions == (ReleaseNodeRequest(seen(going)),)
+
+
+def test_ruling_16_a_provisioning_request_deleted_by_hand_whose_node_works_already_loses_only_its_record() -> None:
+    going, working = one("Provisioning", deleted_at=NOW, machine_id="m-17"), [bound(pod("a"), NAME)]
+    assert plan(with_one(going, nodes=[node(NAME, of=SMALL)], pods=working)).actions == (ReleaseNodeRequest(seen(going)),)
+    (create,) = plan(with_one(going, pods=working)).actions  # its Node was deleted too, and its pods are not collected yet
+    assert isinstance(create, CreateNodeRemovalRequest)
+    assert create.spec.machine_id == "m-17"
 
 
 def test_ruling_16_a_ready_request_deleted_by_hand_loses_only_its_record() -> None:

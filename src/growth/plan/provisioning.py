@@ -12,7 +12,8 @@
 | Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
 | Deprovisioning | there is one | its time is written; when it is over, or the failure no longer counts: release |
 | deleted by hand, or its pool goes | Pending | release, once the provider's list shows no machine |
-| | Provisioning | as Deprovisioning |
+| | Provisioning, and its node has working pods | by hand: release, the node speaks for the machine; with its pool: as Deprovisioning |
+| | Provisioning otherwise | as Deprovisioning |
 | | Ready | release |
 
 A launch may be asked for again: it finds a machine by its name, and finishes it where an earlier one did not.
@@ -108,7 +109,7 @@ class _Turn:
             self._ready(request, is_going)
         elif request.phase == UNMET:
             self._unmet(request, is_going)
-        elif request.phase == PROVISIONING and request.deleted_at is not None and working_pods(self.snapshot, request.name):
+        elif request.phase == PROVISIONING and request.deleted_at is not None and self._works(request):
             self.actions.append(ReleaseNodeRequest(seen(request)))  # it serves already: only the record goes
         elif request.phase == DEPROVISIONING or (request.phase == PROVISIONING and is_going):
             self._give_back(request, handover.DELETED if is_going else handover.NOT_READY)
@@ -118,6 +119,10 @@ class _Turn:
             self._pending_and_going(request)
         else:
             self._pending(request, pool)
+
+    def _works(self, request: NodeRequest) -> bool:
+        """Pods can outlive their Node for a while: without it nothing but this record leads to the machine."""
+        return request.name in self.snapshot.nodes and bool(working_pods(self.snapshot, request.name))
 
     # ---------------------------------------------------------------------------------------------------------------- Pending
 
