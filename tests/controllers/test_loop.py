@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +15,8 @@ from growth.model.decision import Decision, Settled
 from growth.model.noderequest import NodeRequestStatus
 from growth.model.outcome import Accepted, Outcome, TryLater
 from growth.model.settings import Settings
-from growth.sim.clock import SimRuntime, run_virtual
+from growth.model.snapshot import Snapshot
+from growth.sim.clock import START_OF_TIME, SimRuntime, run_virtual
 
 WRITE = WriteNodeRequestStatus(Seen("a"), NodeRequestStatus(phase="Provisioning"))
 LAUNCHED = Settled(ReleaseNodeRequest(Seen("a")), Accepted())
@@ -26,11 +28,13 @@ class World(Struct):
     version: int = 0
     performed: list[Action] = []
     outcome: Outcome = Accepted()
+    seconds: float = 0.0  # that an action takes
 
-    def snapshot(self) -> int:
-        return self.version
+    def snapshot(self) -> Snapshot:
+        return Snapshot(START_OF_TIME, machines_at=self.version)
 
     async def perform(self, action: Action) -> Outcome:
+        await asyncio.sleep(self.seconds)
         self.performed.append(action)
         self.version += 1
         return self.outcome
@@ -71,10 +75,10 @@ def test_when_the_clock_goes_back_a_ledger_begins_anew_but_for_what_its_row_keep
 
 
 def test_a_decision_sees_what_settling_the_last_outcomes_has_written() -> None:
-    seen: list[int] = []
+    seen: list[float | None] = []
 
-    def plan(snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
-        seen.append(snapshot)
+    def plan(snapshot: Snapshot, ledger: Any, _settings: Settings) -> Decision[Any]:
+        seen.append(snapshot.machines_at)
         return Decision(ledger)
 
     def settle(settled: Settled, _snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
@@ -96,3 +100,17 @@ def test_the_wish_of_a_settled_outcome_to_be_looked_at_again_outlives_the_decisi
     turn = taken(Row("row", plan, settle, dict), World(performed=[], outcome=TryLater("busy")), LAUNCHED)
     assert turn.again_at == 7.0
     assert taken(Row("row", plan, settle, dict), World(performed=[])).again_at == 500.0
+
+
+def test_an_outcome_is_settled_at_the_time_it_came_with_what_the_decision_saw() -> None:
+    settled_at: list[tuple[float, float | None]] = []
+
+    def plan(_snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
+        return Decision(ledger, (WRITE,))
+
+    def settle(_settled: Settled, snapshot: Snapshot, ledger: Any, _settings: Settings) -> Decision[Any]:
+        settled_at.append((snapshot.now - START_OF_TIME, snapshot.machines_at))
+        return Decision(ledger)
+
+    taken(Row("row", plan, settle, dict), World(performed=[], seconds=60.0))
+    assert settled_at == [(60.0, 0)]

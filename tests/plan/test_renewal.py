@@ -12,7 +12,7 @@ from growth.model.decision import Decision, Settled
 from growth.model.node import POOL_LABEL, SCALE_DOWN_TAINT, TEMPLATE, Node
 from growth.model.nodepool import DisruptionBudget, NodePool, PoolLimits, PoolTaint
 from growth.model.offering import Offering
-from growth.model.outcome import Accepted, Conflict
+from growth.model.outcome import Accepted, Conflict, Unknown
 from growth.model.pod import Owner, Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -202,6 +202,8 @@ def test_a_type_that_the_pool_no_longer_lists_is_drift() -> None:
 def test_an_order_must_be_seen_before_the_next_is_made() -> None:
     snapshot = cluster(3)
     decision = decide(snapshot)
-    settled = renewal.settle(Settled(decision.actions[0], Accepted()), snapshot, replace(decision.ledger, asked_at=0.0, looked_at=0.0), SETTINGS)
-    assert renewal.question(replace(snapshot, now=NOW + 20), settled.ledger, SETTINGS) is None
+    for outcome in (Accepted(), Unknown("lost")):
+        settled = renewal.settle(Settled(decision.actions[0], outcome), snapshot, replace(decision.ledger, asked_at=0.0, looked_at=0.0), SETTINGS)
+        assert renewal.question(replace(snapshot, now=NOW + 20, requests_age_seconds=15), settled.ledger, SETTINGS) is None
+        assert renewal.question(replace(snapshot, now=NOW + 40), settled.ledger, SETTINGS) is not None
     assert renewal.settle(Settled(decision.actions[0], Conflict("gone")), snapshot, decision.ledger, SETTINGS).again_at == NOW + 10

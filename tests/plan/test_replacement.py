@@ -13,7 +13,7 @@ from growth.model.instant import format_instant
 from growth.model.node import Node
 from growth.model.nodepool import DisruptionBudget, PoolLimits
 from growth.model.noderequest import NodeRequest, NodeRequestSpec
-from growth.model.outcome import Accepted, Conflict
+from growth.model.outcome import Accepted, Conflict, Outcome, Unknown
 from growth.model.pod import Owner, Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -267,14 +267,17 @@ def test_a_swap_that_worked_ends_the_rest_and_one_whose_nodes_still_go_is_not_ov
     assert replacement.plan(gone, ledger, SETTINGS).ledger.setbacks == {}
 
 
-def test_nothing_is_asked_before_an_order_is_seen() -> None:
+@pytest.mark.parametrize("outcome", [Accepted(), Unknown("lost")])
+def test_nothing_is_asked_before_an_order_is_seen_that_was_made_or_may_have_been(outcome: Outcome) -> None:
     snapshot = one_large()
     decision = decide(snapshot)
     ledger = decision.ledger
     for action in decision.actions:
-        ledger = replacement.settle(Settled(action, Accepted()), snapshot, ledger, SETTINGS).ledger
-    later = replace(snapshot, now=NOW + 25)
-    assert replacement.question(later, replace(ledger, fleet_since=NOW - 100, awaited=ledger.awaited), SETTINGS) is None
+        ledger = replacement.settle(Settled(action, outcome), snapshot, ledger, SETTINGS).ledger
+    ledger = replace(ledger, fleet_since=NOW - 100)
+    assert replacement.question(replace(snapshot, now=NOW + 5), ledger, SETTINGS) is None
+    assert replacement.question(replace(snapshot, now=NOW + 300, requests_age_seconds=295), ledger, SETTINGS) is None  # the API server is away
+    assert replacement.question(replace(snapshot, now=NOW + 300), ledger, SETTINGS) is not None
 
 
 def test_the_record_of_a_replacement_is_kept_for_the_settling_time() -> None:

@@ -10,7 +10,7 @@ from growth.model.decision import Decision, Settled
 from growth.model.instant import format_instant
 from growth.model.node import STARTUP_TAINT
 from growth.model.nodepool import ServerTypeChoice
-from growth.model.outcome import Accepted, Conflict, Refused, TryLater, Unknown
+from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import scaleup
@@ -327,8 +327,19 @@ def test_equal_orders_are_counted_when_they_are_waited_for() -> None:
     assert scale_up(applied(snapshot, decision.actions), ledger).again_at is None
 
 
-@pytest.mark.parametrize(("outcome", "seconds"), [(Unknown("lost"), 10.0), (TryLater("busy", 7.0), 7.0), (Conflict("gone"), 2.0)])
-def test_an_order_of_unknown_fate_is_not_repeated_before_it_would_have_shown(outcome: Unknown | TryLater | Conflict, seconds: float) -> None:
+@pytest.mark.parametrize(("outcome", "least"), [(Accepted(), 30), (Unknown("lost"), 10)])
+def test_an_order_that_may_have_been_made_is_not_repeated_before_the_api_server_has_proved_that_it_is_not_there(outcome: Outcome, least: float) -> None:
+    snapshot, decision, action = first_order()
+    ledger = scaleup.settle(Settled(action, outcome), snapshot, decision.ledger, AT_ONCE).ledger
+    for seconds in (least - 1, least + 300):  # while the API server is away, time says nothing
+        held = scale_up(replace(snapshot, now=NOW + seconds, requests_age_seconds=seconds - least + 1), ledger)
+        assert (held.actions, held.again_at) == ((), NOW + seconds + 2)
+    assert len(orders(scale_up(replace(snapshot, now=NOW + least + 300, requests_age_seconds=300), ledger).actions)) == 1
+    assert scale_up(applied(snapshot, decision.actions), ledger).again_at is None  # it is seen
+
+
+@pytest.mark.parametrize(("outcome", "seconds"), [(TryLater("busy", 7.0), 7.0), (Conflict("gone"), 2.0)])
+def test_an_order_that_could_not_be_made_is_repeated_after_a_while(outcome: Outcome, seconds: float) -> None:
     snapshot, decision, action = first_order()
     settled = scaleup.settle(Settled(action, outcome), snapshot, decision.ledger, AT_ONCE)
     assert settled.again_at == NOW + seconds

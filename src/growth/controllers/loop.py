@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import structlog
+from msgspec.structs import replace
 
 from growth.controllers.apply import Applier, is_slow, object_of
 from growth.controllers.journal import Journal
@@ -138,10 +139,11 @@ class Loop:
         return answer
 
     async def _settle(self, turn: Turn, snapshot: Snapshot, settled: list[Settled]) -> None:
-        """Turn outcomes into the next steps, and theirs into the next."""
+        """Turn outcomes into the next steps, and theirs into the next. They are seen as the decision saw, at the time they came: actions take a while."""
         for _ in range(_FOLLOW_UPS):
             if not settled:
                 return
+            snapshot = replace(snapshot, now=self.runtime.now())
             following: list[Action] = []
             for one in settled:
                 decision = turn.row.settle(one, snapshot, turn.ledger, self.settings)

@@ -159,6 +159,7 @@ class Observer:
             volumes=volumes,
             pools=self.pools.view(),
             requests=self.requests.view(),
+            requests_age_seconds=self.requests.age_seconds or 0.0,
             removals=self.removals.view(),
             disruption_budgets=self.disruption_budgets.view(),
             offerings=self.supply.offerings,

@@ -73,6 +73,7 @@ class Snapshot(Struct, frozen=True):
     volumes: VolumeWorld = VolumeWorld()
     pools: Mapping[str, NodePool] = EMPTY
     requests: Mapping[str, NodeRequest] = EMPTY
+    requests_age_seconds: float = 0.0  # since the API server last proved that they are all
     removals: Mapping[str, NodeRemovalRequest] = EMPTY
     disruption_budgets: Mapping[str, PodDisruptionBudget] = EMPTY  # by namespace/name
     offerings: tuple[Offering, ...] = ()

@@ -33,7 +33,7 @@ from growth.plan.arrival import is_ours, working_pods
 from growth.plan.budgets import Recent, disruptions_left, with_moment
 from growth.plan.emptying import without_mark
 from growth.plan.exchanging import Asked, ask, orders
-from growth.plan.expecting import Awaited, still_awaited, with_order
+from growth.plan.expecting import Awaited, must_show, still_awaited, with_order
 from growth.plan.handover import DRIFTED, EXPIRED
 from growth.plan.limits import RENEWAL
 from growth.plan.records import about_node, seen, sooner
@@ -168,6 +168,8 @@ class _Turn:
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
     action, outcome, now = settled.action, settled.outcome, snapshot.now
+    if isinstance(action, CreateNodeRequest) and must_show(outcome):
+        return Decision(replace(ledger, awaited=with_order(ledger.awaited, action.spec, outcome, snapshot)))
     if isinstance(outcome, Accepted):
-        return Decision(replace(ledger, awaited=with_order(ledger.awaited, action.spec, snapshot)) if isinstance(action, CreateNodeRequest) else ledger)
+        return Decision(ledger)
     return Decision(ledger, again_at=now + (outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS))

@@ -32,7 +32,7 @@ from growth.model.instant import format_instant
 from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.note import About, Note
-from growth.model.outcome import Accepted, TryLater, Unknown
+from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.arrival import working_pods
@@ -40,7 +40,7 @@ from growth.plan.budgets import Recent, with_moment
 from growth.plan.emptying import Emptying, empty_from, is_being_emptied
 from growth.plan.evictability import Evictability
 from growth.plan.exchanging import REPLACEMENT, Asked, after_buying, ask, orders
-from growth.plan.expecting import Awaited, still_awaited, with_order
+from growth.plan.expecting import Awaited, must_show, still_awaited, with_order
 from growth.plan.handover import CONSOLIDATED
 from growth.plan.idleness import is_protected_node
 from growth.plan.movable import Movable, delay_seconds, full_pools, is_paused, kind_of, minimum
@@ -53,7 +53,6 @@ from growth.solver.exchange import Exchange
 _LONGEST_PAUSE_SECONDS: Final = 6 * 3600.0
 _MOST_IN_VAIN: Final = 30
 _RETRY_SECONDS: Final = 5.0
-_UNKNOWN_SECONDS: Final = 10.0
 _PODS_APART: Final = 20  # counts of pods that differ by less than one part in so many are the same
 
 Fleet = tuple[frozenset[str], int, float]  # names of nodes, about how many pods, what everything for sale costs together
@@ -273,12 +272,13 @@ class _Turn:
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
-    """Orders that were accepted must be seen before anything is asked again; a mark that failed is tried anew."""
+    """Orders that were accepted, or may have been, must be seen before anything is asked again; a mark that failed is tried anew."""
     action, outcome, now = settled.action, settled.outcome, snapshot.now
     if isinstance(action, CreateNodeRequest):
-        if isinstance(outcome, Accepted):
-            return Decision(replace(ledger, awaited=with_order(ledger.awaited, action.spec, snapshot)))
-        seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _UNKNOWN_SECONDS if isinstance(outcome, Unknown) else _RETRY_SECONDS
+        if must_show(outcome):
+            again_at = None if isinstance(outcome, Accepted) else now + _RETRY_SECONDS
+            return Decision(replace(ledger, awaited=with_order(ledger.awaited, action.spec, outcome, snapshot)), again_at=again_at)
+        seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
         return Decision(replace(ledger, hold_until=max(ledger.hold_until, now + seconds)), again_at=now + seconds)
     if isinstance(outcome, Accepted):
         return Decision(ledger)

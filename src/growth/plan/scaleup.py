@@ -25,13 +25,13 @@ from msgspec.structs import replace
 from growth.model.action import Action, CreateNodeRequest, UnmarkScaleDown, WriteNodeRequestStatus
 from growth.model.decision import Decision, Settled
 from growth.model.note import About, Note
-from growth.model.outcome import Accepted, Refused, TryLater, Unknown
+from growth.model.outcome import Accepted, Refused, TryLater
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.plan.dealing import MOST_PLANNED_PODS, Dealt, Hand, deal
 from growth.plan.demand import Demand
-from growth.plan.expecting import still_awaited, with_order
+from growth.plan.expecting import must_show, still_awaited, with_order
 from growth.plan.explaining import notes_of
 from growth.plan.offers import limits_for, order
 from growth.plan.patience import Wait, after_lodging, after_miss
@@ -42,7 +42,6 @@ from growth.solver.problem import Budget, Choice, DemandClass, PlacementProblem,
 
 __all__ = ["Ledger", "Question", "plan", "question", "settle", "without_timers"]
 
-_UNKNOWN_SECONDS: Final = 10.0  # long enough for a watch to show what a lost answer did
 _REFUSED_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 2.0
 
@@ -230,16 +229,17 @@ def _waits_after(dealt: Dealt, question: Question, snapshot: Snapshot, settings:
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
-    """Accepted: the objects will show it, and are waited for. Anything else is planned again, an order of unknown fate not before it would have shown."""
+    """An order that was accepted, or may have been, is waited for: the objects will show it. Anything else is planned again."""
     action, outcome, now = settled.action, settled.outcome, snapshot.now
-    if isinstance(outcome, Accepted):
-        return Decision(replace(ledger, awaited=with_order(ledger.awaited, action.spec, snapshot)) if isinstance(action, CreateNodeRequest) else ledger)
+    again_at = None if isinstance(outcome, Accepted) else now + _RETRY_SECONDS
     if not isinstance(action, CreateNodeRequest):
-        return Decision(ledger, again_at=now + _RETRY_SECONDS)
+        return Decision(ledger, again_at=again_at)
+    if must_show(outcome):
+        return Decision(replace(ledger, awaited=with_order(ledger.awaited, action.spec, outcome, snapshot)), again_at=again_at)
     if isinstance(outcome, Refused):
         note = Note(About("NodePool", action.pool.name, uid=action.pool.uid), "OrderRefused", f"a NodeRequest was refused: {outcome.reason}", "Warning")
         closed = {**{name: at for name, at in ledger.closed.items() if at > now}, action.pool.name: now + _REFUSED_SECONDS}
-        return Decision(replace(ledger, closed=closed), notes=(note,), again_at=now + _RETRY_SECONDS)
-    seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _UNKNOWN_SECONDS if isinstance(outcome, Unknown) else _RETRY_SECONDS
+        return Decision(replace(ledger, closed=closed), notes=(note,), again_at=again_at)
+    seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
     hold_until = max(ledger.hold_until, now + seconds)
     return Decision(replace(ledger, hold_until=hold_until), again_at=hold_until)
