@@ -14,7 +14,6 @@ from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUES
 from growth.kube.transport import Request, Response
 from growth.model.action import DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
-from growth.model.node import STARTUP_TAINT
 from growth.model.noderequest import NodeRequestSpec
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
@@ -179,29 +178,6 @@ def test_what_the_api_server_does_not_let_us_read_says_nothing_about_an_offering
         return await gate.why_not_launch(action)
 
     assert asked(story) == TryLater("Forbidden (403): GET is not allowed", 10.0)
-
-
-# ---------------------------------------------------------------------------------------------------------------------- binds
-
-
-def test_pods_are_bound_only_while_our_start_up_taint_is_on_the_node_live() -> None:
-    async def story(house: Gatehouse) -> Outcome | None:
-        taints = {"taints": [{"key": STARTUP_TAINT.key, "effect": "NoSchedule"}]}
-        await house.put(NODES, "default-pool-1", spec=taints)
-        assert await house.gate.why_not_bind("default-pool-1") is None
-        await house.client.merge_patch(NODES, "default-pool-1", {"spec": {"taints": None}})
-        assert await house.gate.why_not_bind("default-pool-1") is None  # in the same breath: one look for many pods
-        await house.runtime.sleep(1.0)
-        return await house.gate.why_not_bind("default-pool-1")
-
-    assert asked(story) == Conflict("node default-pool-1 is no longer held by our start-up taint")
-
-
-def test_no_pod_is_bound_to_a_node_that_is_gone() -> None:
-    async def story(house: Gatehouse) -> Outcome | None:
-        return await house.gate.why_not_bind("default-pool-1")
-
-    assert isinstance(asked(story), Conflict)
 
 
 # -------------------------------------------------------------------------------------------------------------------- deletes

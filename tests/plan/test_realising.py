@@ -81,7 +81,15 @@ def test_a_start_up_taint_that_was_taken_off_already_is_not_put_back() -> None:
 
 def test_planned_pods_are_bound_behind_the_taint() -> None:
     asked = [pod("a"), pod("b")]
-    assert plan(joined(asked)).actions == (BindPod(seen_pod(asked[0]), NAME), BindPod(seen_pod(asked[1]), NAME))
+    together = (asked[0].uid, asked[1].uid)
+    assert plan(joined(asked)).actions == (BindPod(seen_pod(asked[0]), NAME, together), BindPod(seen_pod(asked[1]), NAME, together))
+
+
+def test_a_bind_names_the_pods_that_were_counted_on_its_node() -> None:
+    there, agent, asked = bound(pod("there", 0.5), NAME), daemon_pod("agent", NAME), pod("a")
+    (binding,) = plan(joined([there, agent, asked, bound(pod("elsewhere"), "another")])).actions
+    assert isinstance(binding, BindPod)
+    assert set(binding.beside) == {there.uid, agent.uid, asked.uid}
 
 
 @pytest.mark.parametrize(
@@ -252,7 +260,7 @@ def test_machines_may_arrive_in_any_order() -> None:
     asked = [pod("a", 2), pod("b", 2)]
     requests = [request(f"default-pool-{each.name}", SMALL, "Provisioning", planned=[each.key]) for each in asked]
     late_first = world(asked, [pool()], [SMALL], [node("default-pool-b", of=SMALL, taints=(STARTUP_TAINT,))], requests)
-    assert plan(late_first).actions == (BindPod(seen_pod(asked[1]), "default-pool-b"),)
+    assert plan(late_first).actions == (BindPod(seen_pod(asked[1]), "default-pool-b", (asked[1].uid,)),)
 
 
 @pytest.mark.parametrize(("cpu", "waits"), [(1, True), (2, False)])

@@ -44,7 +44,7 @@ WAYS: Final[Mapping[type[Any], Way]] = {
     act.ReleaseNodeRequest: Way(ways.release_node_request, (Right(NODE_REQUESTS, ("get", "delete", "patch")),)),
     act.LaunchMachine: Way(ways.launch_machine, (Right(NODE_REQUESTS, ("get",)),), is_slow=True),
     act.RegisterNode: Way(ways.register_node, (_NODE_PATCH,), subject="node"),
-    act.BindPod: Way(ways.bind_pod, (Right(PODS, ("create",), "binding"), Right(NODES, ("get",))), subject="pod"),
+    act.BindPod: Way(ways.bind_pod, (Right(PODS, ("create",), "binding"), Right(NODES, ("get",)), Right(PODS, ("list",))), subject="pod"),
     act.BindPods: Way(podways.bind_pods, (Right(PODS, ("create",), "binding"),), is_slow=True, subject=""),
     act.WritePodsUnscheduled: Way(podways.write_pods_unscheduled, (Right(PODS, ("patch",), "status"),), is_slow=True, subject=""),
     act.NominatePod: Way(ways.nominate_pod, (Right(PODS, ("patch",), "status"),), subject="pod"),

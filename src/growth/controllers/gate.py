@@ -13,7 +13,7 @@ Asked by `controllers/ways`, on live data, however sure the plan was. Answers No
 | brake: not while many nodes are NotReady | | ✓ |
 | leadership, last of all | ✓ | ✓ |
 
-Before a bind: our start-up taint is still on the node, read live. Behind it nobody else binds, so what was planned still fits.
+Before a bind: `controllers/bindgate`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from typing import Any, Final
 
 import msgspec
 
+from growth.controllers.bindgate import BindGate
 from growth.controllers.observe import Observer
 from growth.kube.client import Client
 from growth.kube.errors import NotFound
 from growth.kube.errors import Refused as ApiRefused
-from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
-from growth.model.action import DeleteMachine, LaunchMachine
+from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, PODS
+from growth.model.action import BindPod, DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.labels import Labels
-from growth.model.node import POOL_LABEL, STARTUP_TAINT
+from growth.model.node import POOL_LABEL
 from growth.model.nodepool import PAUSED
 from growth.model.noderequest import DEPROVISIONING, PENDING
 from growth.model.offering import Machine
@@ -44,7 +45,6 @@ from growth.providers.contract import Gone, Provider, ProviderError
 
 OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute
 _CLOSED_SECONDS: Final = 10.0
-_BREATH_SECONDS: Final = 1.0  # one look at a node serves all pods that are bound in one breath
 
 
 class Gate:
@@ -61,14 +61,13 @@ class Gate:
         clock: Callable[[], float],
     ) -> None:
         self._client = client
-        self._clock = clock
         self._provider = provider
         self._observer = observer
         self._settings = settings
         self._cluster = cluster
         self._leads = leads
         self._ordered: dict[str, Machine] = {}  # launches the provider's list may not show yet
-        self._seen_starting: dict[str, float] = {}  # nodes that were seen live with our start-up taint, and when
+        self._binds = BindGate(client, observer.codec, clock)
 
     async def why_not_launch(self, action: LaunchMachine) -> Outcome | None:
         return await _answered(self._why_not_launch(action))
@@ -76,16 +75,8 @@ class Gate:
     async def why_not_delete(self, action: DeleteMachine) -> Outcome | None:
         return await _answered(self._why_not_delete(action))
 
-    async def why_not_bind(self, node: str) -> Outcome | None:
-        """However old the caches are: a user may have taken our taint off since, and the scheduler may have filled the room."""
-        now = self._clock()
-        if now - self._seen_starting.get(node, -_BREATH_SECONDS) < _BREATH_SECONDS:
-            return None
-        live = await self._record(NODES, node)
-        if live is None or all(taint["key"] != STARTUP_TAINT.key for taint in live["spec"].get("taints") or ()):
-            return Conflict(f"node {node} is no longer held by our start-up taint")
-        self._seen_starting = {name: at for name, at in self._seen_starting.items() if now - at < _BREATH_SECONDS} | {node: now}
-        return None
+    async def why_not_bind(self, action: BindPod) -> Outcome | None:
+        return await self._binds.why_not_bind(action.node_name, action.beside)
 
     async def _why_not_launch(self, action: LaunchMachine) -> Outcome | None:
         closed = self._why_closed(action.spec.pool)

@@ -195,8 +195,8 @@ async def _patch_node(hands: Hands, node: Seen, metadata: dict[str, Any], taints
 
 
 async def bind_pod(hands: Hands, action: act.BindPod) -> Outcome:
-    """The node is looked at live; the pod by the API server itself: it refuses one of another UID, bound already, gated or being deleted."""
-    closed = await hands.gate.why_not_bind(action.node_name)
+    """The node and its pods are looked at live; the pod by the API server: it refuses one of another UID, bound already, gated or being deleted."""
+    closed = await hands.gate.why_not_bind(action)
     if closed is not None:
         return closed
     pod = action.pod

@@ -67,6 +67,7 @@ class BindPod(Struct, frozen=True, tag=True):
 
     pod: Seen
     node_name: str
+    beside: tuple[str, ...] = ()  # UIDs of the pods that were counted on the node: there already, or planned onto it as well
 
 
 class Assignment(Struct, frozen=True, gc=False):

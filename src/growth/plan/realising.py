@@ -13,8 +13,9 @@ A tight packing rarely survives a scheduler that spreads. While our taint keeps 
 | registered and Ready, but its request was deleted | the same |
 
 Growth may bind a pod of the default scheduler, or of its own if that is on, without gates, resource claims and unbound volumes, in a pool that
-lets it, where every rule of scheduling still allows it. A pod that is gone, bound elsewhere or no longer fits is dropped here and is demand
-again there. A nomination to a node that is gone is taken back.
+lets it, where every rule of scheduling still allows it. Each bind names the pods that were counted on the node: the gate lets it through only
+while no others are there. A pod that is gone, bound elsewhere or no longer fits is dropped here and is demand again there. A nomination to a
+node that is gone is taken back.
 """
 
 from __future__ import annotations
@@ -106,19 +107,20 @@ class _Turn:
             self.actions.append(_register(node, pool, request, self._sold))
         elif node.is_starting and is_initialised(node, request, pool):
             outstanding = [pod for pod in expected.planned if (pod.uid, node.name) not in self.ledger.done]
+            beside = _counted(expected, self.snapshot)
             for pod in outstanding:
-                self._realise(pod, node, pool)
+                self._realise(pod, node, pool, beside)
             if not outstanding and pool.spec.bind_planned_pods:
                 self._open(node, others_first=self._has_room_for_others(expected))
             elif not outstanding:
                 self._untaint(node)
 
-    def _realise(self, pod: Pod, node: Node, pool: NodePool) -> None:
+    def _realise(self, pod: Pod, node: Node, pool: NodePool, beside: tuple[str, ...]) -> None:
         not_before = self.ledger.not_before.get(pod.uid, 0.0)
         if self.snapshot.now < not_before:
             self.again.append(not_before)
         elif pod.uid not in self.ledger.unbindable and may_bind(pod, pool, self.snapshot, self.settings.scheduler) and self.rules.allow(pod, node.name):
-            self.actions.append(BindPod(seen_pod(pod), node.name))
+            self.actions.append(BindPod(seen_pod(pod), node.name, beside))
         else:
             self.actions.append(NominatePod(seen_pod(pod), node.name))
 
@@ -158,6 +160,11 @@ class _Turn:
             is_gone = name not in self.snapshot.nodes or name in self.snapshot.removals
             if name and is_ours and is_gone and pod.deleted_at is None and (pod.uid, "") not in self.ledger.done:
                 self.actions.append(NominatePod(seen_pod(pod), ""))
+
+
+def _counted(expected: Expected, snapshot: Snapshot) -> tuple[str, ...]:
+    """Pods beside which each of the planned ones was found to fit."""
+    return tuple(pod.uid for pod in (*snapshot.pods_by_node.get(expected.node.name, ()), *expected.planned))
 
 
 def may_bind(pod: Pod, pool: NodePool, snapshot: Snapshot, scheduler: SchedulerSettings = _NO_SCHEDULER) -> bool:
