@@ -79,6 +79,13 @@ def test_ruling_16_after_its_time_a_ready_record_goes_and_the_machine_stays() ->
     assert plan(with_one(old, nodes=[node(NAME, of=SMALL)])).actions == (ReleaseNodeRequest(seen(old)),)
 
 
+def test_a_ready_record_written_before_a_clock_went_back_is_as_old_as_its_node_says() -> None:
+    ready = one("Ready", changed_at=NOW + 3600, machine_id="m")
+    waiting = plan(with_one(ready, nodes=[node(NAME, of=SMALL, ready_changed_at=NOW - 599)]))
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 1)
+    assert plan(with_one(ready, nodes=[node(NAME, of=SMALL, ready_changed_at=NOW - 600)])).actions == (ReleaseNodeRequest(seen(ready)),)
+
+
 # --------------------------------------------------------------------------------------------------------------- deletion by hand
 
 

@@ -114,6 +114,15 @@ def test_a_mark_made_before_a_clock_went_back_is_written_anew() -> None:
     assert names(plan(with_nodes(of_node)), MarkScaleDown) == [NAME]
 
 
+def test_a_node_that_became_ready_before_a_clock_went_back_waits_for_its_pods_no_longer_than_any_other() -> None:
+    ready = request(NAME, SMALL, "Ready", planned=["default/a"], changed_at=NOW + 3600)
+    waiting = [pod("a", 64)]
+    fresh = plan(with_nodes(idle(ready_changed_at=NOW - 20), pods=waiting, requests=[ready]))
+    assert (fresh.actions, fresh.again_at) == ((), NOW + 40)
+    old = plan(with_nodes(idle(ready_changed_at=NOW - 60), pods=waiting, requests=[ready]))
+    assert names(old, MarkScaleDown) == [NAME]
+
+
 def test_a_pod_that_arrives_through_a_toleration_takes_mark_and_taint_off_and_leaves_other_taints() -> None:
     of_node = marked(taints=(OTHER,))
     decision = plan(with_nodes(of_node, pods=[bound(pod("a"), NAME)]))

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from growth.model.node import POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import NodeRequest
+from growth.model.noderequest import READY, NodeRequest
 from growth.model.pod import Pod
 from growth.model.snapshot import Snapshot
 from growth.plan.limits import ordered_amounts
+from growth.plan.records import CLOCKS_DIFFER_SECONDS
 from growth.plan.templates import is_transient
 
 
@@ -31,6 +32,14 @@ def is_initialised(node: Node, request: NodeRequest, pool: NodePool | None) -> b
 
 def is_serving(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
     return is_initialised(node, request, pool) and not node.is_starting
+
+
+def phase_since(request: NodeRequest, snapshot: Snapshot) -> float:
+    """Since when a request is in its phase. A stamp from the future was written before a clock went back: then its node's word counts, or its age."""
+    node = snapshot.nodes.get(request.name)
+    ready_at = (node.ready_changed_at,) if node is not None and request.phase == READY else ()
+    stamps = (request.changed_at, *ready_at, request.created_at)
+    return next((at for at in stamps if at <= snapshot.now + CLOCKS_DIFFER_SECONDS), 0.0)
 
 
 def working_pods(snapshot: Snapshot, node: str) -> tuple[Pod, ...]:

@@ -16,13 +16,12 @@ from growth.model.noderequest import UNMET, NodeRequest
 from growth.model.offering import Offering
 from growth.model.resources import Resources
 from growth.model.snapshot import Snapshot
-from growth.plan.records import instant_of
+from growth.plan.records import CLOCKS_DIFFER_SECONDS, instant_of
 
 Learned = Mapping[str, Resources]  # by offering: what its real nodes lack
 Place = tuple[str, str]  # an offering's name and its location
 
 BELIEF_SECONDS: Final = 300.0
-_CLOCKS_DIFFER_SECONDS: Final = 60.0
 
 
 def by_place(offerings: Iterable[Offering]) -> dict[Place, Offering]:
@@ -76,6 +75,6 @@ def struck_out(requests: Iterable[NodeRequest], now: float, otherwise_seconds: f
 
 def unmet_until(request: NodeRequest, now: float, otherwise_seconds: float) -> float:
     """As its status says; a record without a readable time counts from its last change. One changed in the future is over: a clock went back."""
-    if request.changed_at > now + _CLOCKS_DIFFER_SECONDS:
+    if request.changed_at > now + CLOCKS_DIFFER_SECONDS:
         return 0.0
     return instant_of(request.status.expires_at) or request.changed_at + otherwise_seconds

@@ -37,14 +37,13 @@ from growth.plan.arrival import working_pods
 from growth.plan.budgets import Recent, with_disrupted, with_moment
 from growth.plan.emptying import Emptying, empty_from, is_being_emptied, without_mark
 from growth.plan.movable import Movable, delay_seconds, full_pools, is_paused
-from growth.plan.records import about_node, instant_of, seen, sooner
+from growth.plan.records import CLOCKS_DIFFER_SECONDS, about_node, instant_of, seen, sooner
 from growth.plan.setbacks import Setback, with_attempts
 from growth.plan.swaps import swaps
 from growth.solver.blocking import Block
 
 STAYING: Final = "Staying"
 _RETRY_SECONDS: Final = 5.0
-_CLOCKS_DIFFER_SECONDS: Final = 60.0
 
 
 class Ledger(Struct, frozen=True):
@@ -126,7 +125,7 @@ class _Turn:
             self._unmark(node, block.message)
         elif is_paused(pool, self.settings):
             return
-        elif due_at is None or due_at > now + delay_seconds(pool, self.settings) + _CLOCKS_DIFFER_SECONDS:
+        elif due_at is None or due_at > now + delay_seconds(pool, self.settings) + CLOCKS_DIFFER_SECONDS:
             self._mark(node, pool)
         elif now < due_at:
             self.again.append(due_at)

@@ -12,7 +12,7 @@ from growth.model.node import DO_NOT_DISRUPT, Node
 from growth.model.noderequest import READY
 from growth.model.pod import Pod, PodShape
 from growth.model.snapshot import Snapshot
-from growth.plan.arrival import working_pods
+from growth.plan.arrival import phase_since, working_pods
 from growth.plan.fitting import charge, free_amounts, stands
 
 UNREACHABLE_SECONDS: Final = 300.0
@@ -38,7 +38,7 @@ def why_not_idle(node: Node, snapshot: Snapshot, arrival_seconds: float) -> str:
     pods = blocking_pods(node.name, snapshot)
     if pods:
         return f"pod {pods[0].key} runs there" if len(pods) == 1 else f"pod {pods[0].key} and {len(pods) - 1} more run there"
-    is_young = request is not None and request.phase == READY and abs(snapshot.now - request.changed_at) < arrival_seconds  # far ahead: a clock went back
+    is_young = request is not None and request.phase == READY and snapshot.now < phase_since(request, snapshot) + arrival_seconds
     planned = frozenset(request.planned_pods) if request is not None and is_young else frozenset()
     for pod in snapshot.waiting_pods:
         if pod.deleted_at is None and (pod.nominated_node == node.name or pod.key in planned):

@@ -41,7 +41,7 @@ from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLate
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import handover
-from growth.plan.arrival import is_initialised, is_serving, working_pods
+from growth.plan.arrival import is_initialised, is_serving, phase_since, working_pods
 from growth.plan.catalogue import Place, by_place, unmet_until
 from growth.plan.idleness import blocking_pods, lost_at
 from growth.plan.limits import RENEWAL, Allowance, Member, allowances, members, why_not_one_more, with_member, with_surge
@@ -224,7 +224,7 @@ class _Turn:
 
     def _ready(self, request: NodeRequest, is_going: bool) -> None:
         """A pool that goes waits for its records only as long as they say something: their nodes are removed by themselves."""
-        ends_at = request.changed_at + self.settings.ready_record_seconds
+        ends_at = phase_since(request, self.snapshot) + self.settings.ready_record_seconds
         ends_at = max(ends_at, settles_at(request, self.snapshot, self.settings)) if request.spec.replaces else ends_at
         says_nothing = is_going and (request.deleted_at is not None or request.name not in self.snapshot.nodes)
         if says_nothing or self.snapshot.now >= ends_at:

@@ -26,6 +26,7 @@ from growth.model.note import About
 from growth.model.pod import Pod
 
 LONGEST_REASON: Final = 512
+CLOCKS_DIFFER_SECONDS: Final = 60.0  # a stamp further in the future than this was written before a clock went back
 
 
 class Versioned(Protocol):

@@ -33,7 +33,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import handover
 from growth.plan.aging import changes_at, why_replaced
-from growth.plan.arrival import is_ours, working_pods
+from growth.plan.arrival import is_ours, phase_since, working_pods
 from growth.plan.brake import why_braked_now
 from growth.plan.budgets import Recent, disruptions_left, with_moment
 from growth.plan.emptying import is_being_emptied
@@ -41,14 +41,13 @@ from growth.plan.idleness import blocking_pods, is_protected_node, lost_at, wait
 from growth.plan.keeping import Kept, keep, look_seconds
 from growth.plan.listing import LOOK_AGAIN_SECONDS
 from growth.plan.pools import choice_of_type
-from growth.plan.records import about_node, instant_of, seen, sooner
+from growth.plan.records import CLOCKS_DIFFER_SECONDS, about_node, instant_of, seen, sooner
 from growth.plan.swaps import is_settling, settles_at
 
 NEEDED_BY_BUFFER: Final = "NeededByBuffer"
 
 _RETRY_SECONDS: Final = 5.0
 _HOUR_SECONDS: Final = 3600.0
-_CLOCKS_DIFFER_SECONDS: Final = 60.0  # a mark further in the future than anybody writes was made before a clock went back
 _HOUR_MARGIN_SECONDS: Final = 120.0  # for the removal itself
 
 
@@ -116,7 +115,7 @@ class _Turn:
             self._unmark(node, why_stay)
         elif self._is_paused(pool):
             return
-        elif due_at is None or due_at > now + self._delay(pool) + _CLOCKS_DIFFER_SECONDS or all(taint.key != SCALE_DOWN_TAINT.key for taint in node.taints):
+        elif due_at is None or due_at > now + self._delay(pool) + CLOCKS_DIFFER_SECONDS or all(taint.key != SCALE_DOWN_TAINT.key for taint in node.taints):
             self._mark(node, self._delay(pool))
         elif now < due_at:
             self.again.append(due_at)
@@ -235,7 +234,7 @@ class _Turn:
         self.again += [freed_at] if (freed_at := lost_at(node.name, self.snapshot)) is not None else []
         request = self.snapshot.requests.get(node.name)
         if request is not None and not request.is_in_flight:
-            arrived_at = request.changed_at + self._delay(pool)
+            arrived_at = phase_since(request, self.snapshot) + self._delay(pool)
             self.again += [arrived_at] if arrived_at > self.snapshot.now else []
 
     def _is_wanted(self, node: Node, pool: NodePool) -> bool:

@@ -20,6 +20,7 @@ from msgspec import Struct
 from growth.model.noderequest import READY, NodeRequest
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.arrival import phase_since
 
 _LEAST_SECONDS: Final = 120.0  # however soon nodes settle, the old ones get this long to be marked
 
@@ -65,4 +66,4 @@ def is_settling(name: str, snapshot: Snapshot, settings: Settings) -> bool:
 
 
 def settles_at(request: NodeRequest, snapshot: Snapshot, settings: Settings) -> float:
-    return min(request.changed_at, snapshot.now) + max(settings.settling_seconds, _LEAST_SECONDS)
+    return min(phase_since(request, snapshot), snapshot.now) + max(settings.settling_seconds, _LEAST_SECONDS)
