@@ -86,6 +86,21 @@ def test_a_ready_record_written_before_a_clock_went_back_is_as_old_as_its_node_s
     assert plan(with_one(ready, nodes=[node(NAME, of=SMALL, ready_changed_at=NOW - 600)])).actions == (ReleaseNodeRequest(seen(ready)),)
 
 
+def test_law_s4_a_ready_record_stays_while_a_pod_that_it_names_waits_and_none_like_it_runs_there() -> None:
+    old = one("Ready", planned=["default/a"], created_at=NOW - 700, changed_at=NOW - 600, machine_id="m")
+    released = (ReleaseNodeRequest(seen(old)),)
+    waiting = pod("a", created_at=NOW - 800)
+    here, there = [node(NAME, of=SMALL)], [machine(NAME, SMALL)]
+    kept = plan(with_one(old, pods=[waiting], nodes=here, machines=there))
+    assert (kept.actions, kept.again_at) == ((), None)
+    assert plan(with_one(old, pods=[waiting])).actions == ()  # node and machine were given back since
+    assert plan(with_one(old, pods=[bound(waiting, "elsewhere")], nodes=here, machines=there)).actions == released
+    assert plan(with_one(old, pods=[waiting, bound(pod("twin"), NAME)], nodes=here, machines=there)).actions == released
+    assert plan(with_one(old, pods=[replace(waiting, created_at=NOW - 100)], nodes=here, machines=there)).actions == released  # another pod of that name
+    assert plan(with_one(old, pods=[waiting], machines=there)).actions == released  # a machine that lost its node must be seen to be alone
+    assert plan(with_one(old, pods=[waiting], nodes=here, machines=there, pools=[pool(deleted_at=NOW)])).actions == released
+
+
 # --------------------------------------------------------------------------------------------------------------- deletion by hand
 
 

@@ -286,6 +286,12 @@ def test_law_s4_what_was_learned_outlives_a_clock_that_was_ahead_and_went_back()
     assert [spec.target_offering for spec in orders(scale_up(ahead).actions)] == ["sim-other"]  # a restart: by the records alone
 
 
+def test_law_s4_a_pod_made_anew_under_the_same_name_has_a_trial_of_its_own() -> None:
+    snapshot = fruitless(3, NOW - 300)
+    anew = replace(snapshot, waiting_pods=tuple(replace(each, created_at=NOW - 5) for each in snapshot.waiting_pods))  # its machines were ordered before
+    assert [spec.target_offering for spec in orders(scale_up(anew).actions)] == ["sim-small"]
+
+
 def test_law_s4_a_machine_on_which_such_a_pod_runs_is_not_in_vain() -> None:
     snapshot = fruitless(3, NOW - 300)
     one = next(iter(snapshot.nodes))

@@ -97,7 +97,10 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     )
     unmet_seconds: Annotated[Span, Meta(description="How long an offering that was sold out is left alone; doubled while it repeats.")] = 120.0
     unmet_longest_seconds: Annotated[Span, Meta(description="The longest time that an offering is left alone.")] = 600.0
-    ready_record_seconds: Annotated[Span, Meta(description="How long the record of a node that became Ready is kept.")] = 600.0
+    ready_record_seconds: Annotated[
+        Span,
+        Meta(description="How long the record of a node that became Ready is kept; longer while a pod it was bought for waits and none like it runs there."),
+    ] = 600.0
     scale_down_delay_seconds: Annotated[Span, Meta(description="How long an idle node stays marked before it is removed. A pool may say otherwise.")] = 60.0
     scale_down_headroom: Annotated[
         float, Meta(ge=0, le=10, description="A node with pods goes only if the nodes that stay have room for this share more than its pods ask for.")

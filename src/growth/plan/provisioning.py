@@ -7,7 +7,7 @@
 | Pending | otherwise | LaunchMachine: Accepted → Provisioning, NoCapacity or Refused → Unmet, no answer → again later, under the same name |
 | Provisioning | the node serves | Ready |
 | Provisioning | not in time, no working pods on it | Deprovisioning; the third in a row of its offering: Unmet |
-| Ready | its record is old | release: the machine stays |
+| Ready | its record is old | release: the machine stays; not while it tells of a machine bought in vain (`plan/runaway`) |
 | Unmet | its time is over | release (first a NodeRemovalRequest, if a machine stands behind it; kept a while where it still counts, see `plan/strikes`) |
 | Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
 | Deprovisioning | there is one | its time is written; when it is over, or the failure no longer counts: release |
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -48,6 +49,7 @@ from growth.plan.limits import RENEWAL, Allowance, Member, allowances, members, 
 from growth.plan.listing import LOOK_AGAIN_SECONDS, is_surely_absent
 from growth.plan.pools import why_not_buying
 from growth.plan.records import about_request, instant_of, life_event, seen, sooner, with_request_phase
+from growth.plan.runaway import records_in_vain
 from growth.plan.strikes import (
     FAILURES_THAT_STRIKE,
     NOT_READY_EVENT,
@@ -227,10 +229,15 @@ class _Turn:
         ends_at = phase_since(request, self.snapshot) + self.settings.ready_record_seconds
         ends_at = max(ends_at, settles_at(request, self.snapshot, self.settings)) if request.spec.replaces else ends_at
         says_nothing = is_going and (request.deleted_at is not None or request.name not in self.snapshot.nodes)
-        if says_nothing or self.snapshot.now >= ends_at:
+        is_over = self.snapshot.now >= ends_at
+        if says_nothing or (is_over and (is_going or request.name not in self._in_vain)):
             self.actions.append(ReleaseNodeRequest(seen(request)))
-        else:
+        elif not is_over:
             self.again.append(ends_at)
+
+    @cached_property
+    def _in_vain(self) -> frozenset[str]:
+        return records_in_vain(self.snapshot)
 
     def _unmet(self, request: NodeRequest, is_going: bool) -> None:
         """A machine behind it is handed to removal first; the record then only says that the offering is struck out."""

@@ -1,9 +1,13 @@
-"""Is an offering bought again and again for pods that never come to run on it? Asked by scale-up before it asks the solver.
+"""Is an offering bought again and again for pods that never come to run on it? Asked by scale-up before it asks the solver, and by
+provisioning before it lets a record go.
 
 After three machines of an offering became Ready for a class of pods and took none of it, that offering is barred for the class. Until the
 scheduler has had its time with the last of them the class waits as a whole, so that nothing else is bought in a hurry either.
 Pods of the class that do run there clear the machine; a class without waiting pods is forgotten. A machine that became Ready far in the future did
 so before a clock went back: it counts, and the scheduler has had its time.
+
+Who leads next reads the same off the records: one that tells of a machine bought in vain stays as long as a pod it names waits. A pod made later under
+the same name is another one, perhaps mended, and has a trial of its own.
 """
 
 from __future__ import annotations
@@ -45,12 +49,20 @@ def observe(snapshot: Snapshot, known: InVain) -> InVain:
 def _look_at(request: NodeRequest, snapshot: Snapshot, waiting: Mapping[str, Pod], found: dict[PodShape, dict[str, dict[str, float]]]) -> None:
     running = {pod.shape for pod in snapshot.pods_by_node.get(request.name, ())}
     offering = request.spec.target_offering
-    for shape in dict.fromkeys(waiting[key].shape for key in request.planned_pods if key in waiting):
+    began_at = max(request.created_at, request.changed_at)
+    for shape in dict.fromkeys(waiting[key].shape for key in request.planned_pods if key in waiting and waiting[key].created_at <= began_at):
         machines = found[shape].setdefault(offering, {})
         if shape in running:
             machines.pop(request.name, None)
         else:
             machines.setdefault(request.name, request.changed_at)
+
+
+def records_in_vain(snapshot: Snapshot) -> frozenset[str]:
+    """Ready requests that tell of a machine bought in vain. One whose machine has lost its node is no such record: it would hide that machine."""
+    found = observe(snapshot, {})
+    names = (name for offerings in found.values() for machines in offerings.values() for name in machines)
+    return frozenset(name for name in names if name not in snapshot.machines or name in snapshot.nodes or name in snapshot.removals)
 
 
 def judge(in_vain: InVain, now: float) -> Verdict:
