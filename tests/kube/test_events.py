@@ -174,7 +174,40 @@ def test_memory_is_bounded_while_the_server_is_away() -> None:
         assert recorder.dropped == 490
         assert (len(recorder._occasions), len(recorder._budgets), len(recorder._waiting)) == (50, 50, 10)
         await asyncio.sleep(600)
-        assert recorder.dropped == 500
+        assert (recorder.dropped, len(recorder._waiting)) == (490, 10)
+        await asyncio.sleep(3700)
+        assert (recorder.dropped, len(recorder._waiting)) == (500, 0)
+
+    play(scene)
+
+
+def test_what_was_said_while_the_server_was_away_is_written_when_it_is_back() -> None:
+    async def scene() -> None:
+        away: list[Step] = [TransportError("away"), status_answer(401, "Unauthorized"), status_answer(503, "ServiceUnavailable")]
+        notebook = Notebook(*away * 7, Answer(201, b"{}"))
+        recorder = notebook.recorder()
+        recorder.record(NODE, "Normal", "Marked", "not needed")
+        recorder.record(POD, "Warning", "Unplaced", "no place for this pod")
+        await asyncio.sleep(900)
+        assert {body["regarding"]["name"] for body in notebook.bodies[21:]} == {"node-1", "web"}
+        assert (len(notebook.bodies), recorder.dropped) == (23, 0)
+
+    play(scene)
+
+
+def test_an_event_that_the_server_never_takes_holds_up_no_other() -> None:
+    async def scene() -> None:
+        def picky(request: Request) -> Answer:
+            return status_answer(500, "InternalError") if b"node-1" in request.body else Answer(201, b"{}")
+
+        notebook = Notebook(picky)
+        recorder = notebook.recorder()
+        recorder.record(NODE, "Normal", "Marked", "not needed")
+        recorder.record(POD, "Warning", "Unplaced", "no place for this pod")
+        await asyncio.sleep(5)
+        assert "web" in [body["regarding"]["name"] for body in notebook.bodies]
+        await asyncio.sleep(4000)
+        assert recorder.dropped == 1
 
     play(scene)
 

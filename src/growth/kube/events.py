@@ -1,10 +1,11 @@
 """Tells people, through Kubernetes events, what happened to an object.
 
-Asked by the journal. Writes events.k8s.io/v1, which `kubectl describe` shows with its count and age. Never blocks its caller and never fails it:
-what could not be written is counted in `dropped`.
+Asked by the journal, which says nothing twice. Writes events.k8s.io/v1, which `kubectl describe` shows with its count and age. Never blocks its caller and
+never fails it: what could not be written is counted in `dropped`.
 
     the same object, severity, reason and note    first time ... one Event is created
                                                   again ........ counted; the count is written at most once in `series_seconds`
+    it cannot be written now                      the event goes to the end of the line, and is dropped an hour after it happened
     many different events of one object           beyond `burst` only one each `refill_seconds`, the others are dropped
 """
 
@@ -18,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from growth.kube.client import Client
-from growth.kube.errors import AlreadyExists, EffectUnknown, NotFound, TooManyRequests, Unreachable
+from growth.kube.errors import AlreadyExists, EffectUnknown, NotFound, NotLeader, TooManyRequests, Unauthorized, Unreachable
 from growth.kube.pace import Backoff, Lane
 from growth.kube.resources import EVENTS
 from growth.model.instant import format_precise_instant
@@ -26,7 +27,8 @@ from growth.runtime import Runtime, Spawned
 
 NOTE_BYTES = 1024
 _WORD_BYTES = 128  # reason, action and reporting instance
-_ATTEMPTS = 4
+_PASSING = (Unreachable, EffectUnknown, TooManyRequests, NotLeader, Unauthorized)  # the same event may get through later
+_KEPT_SECONDS = 3600.0  # so long a server keeps events, too
 
 Severity = Literal["Normal", "Warning"]
 
@@ -65,6 +67,7 @@ class _Occasion(Struct, gc=False):
     is_created: bool = False
     written_at: float = -math.inf  # monotonic
     is_waiting: bool = False
+    queued_at: float = 0.0  # monotonic
 
 
 class Recorder:
@@ -113,6 +116,7 @@ class Recorder:
             self.dropped += 1
             return
         occasion.is_waiting = True
+        occasion.queued_at = self._runtime.monotonic()
         self._waiting.append(occasion)
         if self._writing is None:
             self._writing = self._runtime.spawn("event recorder", self._write_all())
@@ -120,28 +124,32 @@ class Recorder:
     # -------------------------------------------------------------------------------------------------- beside the caller
 
     async def _write_all(self) -> None:
+        backoff = Backoff(self._runtime, 1.0, 30.0)
         try:
             while self._waiting:
                 occasion = self._waiting.popleft()
                 occasion.is_waiting = False
                 occasion.written_at = self._runtime.monotonic()
                 try:
-                    await self._write_patiently(occasion)
+                    await self._write(occasion)
+                    backoff.reset()
+                except _PASSING as failure:
+                    self._put_back(occasion)
+                    await backoff.wait(getattr(failure, "retry_after_seconds", None))
                 except Exception:  # an event is never worth a failure; `dropped` tells
                     self.dropped += 1
         finally:
             self._writing = None
 
-    async def _write_patiently(self, occasion: _Occasion) -> None:
-        backoff = Backoff(self._runtime, 1.0, 10.0)
-        while True:
-            try:
-                await self._write(occasion)
-                return
-            except (Unreachable, EffectUnknown, TooManyRequests) as failure:
-                if backoff.failures + 1 >= _ATTEMPTS:
-                    raise
-                await backoff.wait(getattr(failure, "retry_after_seconds", None))
+    def _put_back(self, occasion: _Occasion) -> None:
+        """Nobody will say it again, so it waits, behind the others: one that the server never takes must not hold them up."""
+        if occasion.is_waiting:
+            return
+        if self._runtime.monotonic() >= occasion.queued_at + _KEPT_SECONDS or len(self._waiting) >= self._settings.waiting:
+            self.dropped += 1
+            return
+        occasion.is_waiting = True
+        self._waiting.append(occasion)
 
     async def _write(self, occasion: _Occasion) -> None:
         if occasion.is_created:
