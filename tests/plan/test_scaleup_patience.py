@@ -266,6 +266,13 @@ def test_law_s4_after_three_machines_in_vain_the_offering_is_barred_for_the_clas
     assert [spec.target_offering for spec in orders(scale_up(fruitless(3, NOW - 300)).actions)] == ["sim-other"]
 
 
+def test_law_s4_pods_for_which_nothing_more_is_bought_are_told_so() -> None:
+    snapshot = fruitless(3, NOW - 300)
+    only = replace(snapshot, offerings=tuple(each for each in snapshot.offerings if each.name == "sim-small"))
+    (told,) = notes_by_reason(scale_up(only))["Unplaced"]
+    assert "3 machines of sim-small became Ready for such pods and took none, so no more are bought" in told
+
+
 def test_law_s4_the_scheduler_gets_its_time_before_anything_else_is_bought() -> None:
     decision = scale_up(fruitless(3, NOW - 5))
     assert (decision.actions, decision.again_at) == ((), NOW - 5 + SCHEDULER_SECONDS)

@@ -12,6 +12,7 @@ from growth.plan.dealing import Dealt
 from growth.plan.demand import Demand
 from growth.plan.pools import offerings_of, why_not_buying
 from growth.plan.records import about_pod, cut
+from growth.plan.runaway import MOST_IN_VAIN
 from growth.plan.survey import Ledger, Survey, identity
 
 _LONGEST_MESSAGE = 1000
@@ -64,7 +65,7 @@ def _of_unplaced(dealt: Dealt, found: Survey, after: Ledger, snapshot: Snapshot,
     notes = []
     asides = {name: _aside(name, snapshot, settings) for name in snapshot.pools}
     for demand, reasons in dealt.unplaced:
-        more = tuple(asides[name] for name in demand.pools if asides.get(name))
+        more = (*_bought_in_vain(demand, found.ledger), *(asides[name] for name in demand.pools if asides.get(name)))
         message = cut("no place for this pod: " + "; ".join(reasons + more), _LONGEST_MESSAGE)
         notes.append(Note(about_pod(demand.pod), "Unplaced", message, "Warning"))
         name = identity(demand.pod)
@@ -72,6 +73,16 @@ def _of_unplaced(dealt: Dealt, found: Survey, after: Ledger, snapshot: Snapshot,
         if now.is_backed_off and not (before is not None and before.is_backed_off):
             notes.append(Note(about_pod(demand.pod), "BackOff", _back_off(now.misses), "Warning"))
     return tuple(notes)
+
+
+def _bought_in_vain(demand: Demand, ledger: Ledger) -> list[str]:
+    """To the solver such an offering is one that the pod's own rules exclude."""
+    tried = {offering: len(machines) for offering, machines in sorted(ledger.in_vain.get(demand.pod.shape, {}).items())}
+    return [
+        f"{count} machines of {offering} became Ready for such pods and took none, so no more are bought: mend what keeps the pods off, then make them anew"
+        for offering, count in tried.items()
+        if count >= MOST_IN_VAIN
+    ]
 
 
 def _back_off(misses: int) -> str:
