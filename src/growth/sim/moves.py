@@ -10,6 +10,7 @@ from typing import Final
 from growth.model.node import DO_NOT_DISRUPT
 from growth.model.settings import Settings
 from growth.plan.handover import DELETED, DRAINING, NOT_READY
+from growth.plan.undoing import IRREVOCABLE
 from growth.sim.kinds import NODE, POD, Json
 from growth.sim.store import Write
 from growth.sim.witness import GROWTH, REMOVAL, Witness
@@ -31,8 +32,8 @@ def removal_before_eviction(witness: Witness, write: Write) -> Complaint:
     pod = _ended_by_growth(write)
     if pod is None or _reason(witness, pod) in DRAINING:
         return None
-    removal = witness.cluster.store.read(REMOVAL, _node_of(pod)) or {}
-    may_be_gone = (removal.get("status") or {}).get("phase") == "Deprovisioning"
+    status = (witness.cluster.store.read(REMOVAL, _node_of(pod)) or {}).get("status") or {}
+    may_be_gone = status.get("phase") == "Deprovisioning" or any(each["type"] == IRREVOCABLE for each in status.get("conditions") or ())
     return None if may_be_gone else f"growth evicted {write.key} from {_node_of(pod)}, whose removal says {_reason(witness, pod)!r}"
 
 
