@@ -47,7 +47,7 @@ from growth.plan.movable import Movable, delay_seconds, full_pools, is_paused, k
 from growth.plan.neighbourhoods import neighbourhoods
 from growth.plan.records import about_node, sooner
 from growth.plan.setbacks import Setback, with_attempts
-from growth.plan.swaps import Swap, swaps
+from growth.plan.swaps import Swap, is_going, swaps
 from growth.solver.exchange import Exchange
 
 _LONGEST_PAUSE_SECONDS: Final = 6 * 3600.0
@@ -145,7 +145,7 @@ def _under_way(snapshot: Snapshot, settings: Settings) -> list[Swap]:
 def _without_those_over(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> tuple[Ledger, tuple[Note, ...]]:
     """What came of swaps that were under way. One whose old nodes are still going is not over, even if its records are gone."""
     seen_now = {swap.replaced: frozenset(snapshot.nodes[name].pool for name in swap.old) for swap in _under_way(snapshot, settings)}
-    over = {old: pools for old, pools in ledger.under_way.items() if old not in seen_now and not any(_is_going(name, snapshot) for name in old)}
+    over = {old: pools for old, pools in ledger.under_way.items() if old not in seen_now and not any(is_going(name, snapshot) for name in old)}
     failed = {pool for old, pools in over.items() if any(name in snapshot.nodes for name in old) for pool in pools}
     worked = {pool for pools in over.values() for pool in pools if pool not in failed}
     setbacks = with_attempts(ledger.setbacks, worked, failed, snapshot.now, settings.settling_seconds)
@@ -154,10 +154,6 @@ def _without_those_over(ledger: Ledger, snapshot: Snapshot, settings: Settings) 
     anew = sorted(pool for pool in failed if pool in snapshot.pools and setbacks[pool] != ledger.setbacks.get(pool))
     notes = tuple(_told_of_setback(snapshot.pools[pool], setbacks[pool]) for pool in anew)
     return replace(ledger, under_way=under_way, setbacks=setbacks, tried=tried), notes
-
-
-def _is_going(name: str, snapshot: Snapshot) -> bool:
-    return name in snapshot.removals or (name in snapshot.nodes and snapshot.nodes[name].is_marked)
 
 
 def _told_of_setback(pool: NodePool, setback: Setback) -> Note:
@@ -237,7 +233,7 @@ class _Turn:
         self.actions: list[Action] = []
         self.notes: list[Note] = []
         self.again: list[float] = []
-        self.tried = frozenset(name for name in ledger.tried if name in snapshot.nodes)
+        self.tried = ledger.tried
         self._movable = Movable(snapshot, settings, ledger.recent)
 
     def look_at(self, swap: Swap) -> None:

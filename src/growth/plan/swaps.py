@@ -50,13 +50,17 @@ def swaps(snapshot: Snapshot, settings: Settings) -> tuple[Swap, ...]:
 def _swap(replaced: tuple[str, ...], group: list[NodeRequest], snapshot: Snapshot, settings: Settings) -> Swap | None:
     old = tuple(name for name in replaced if name in snapshot.nodes)
     live = [request for request in group if request.is_in_flight or (request.phase == READY and request.name in snapshot.nodes)]
-    going = [name for name in old if snapshot.nodes[name].is_marked or name in snapshot.removals]
+    going = [name for name in old if is_going(name, snapshot)]
     is_coming = any(request.is_in_flight for request in live)
     is_old = all(not is_settling(request.name, snapshot, settings) for request in group)
     if not old or not live or (is_old and not going and not is_coming):
         return None
     reason = group[0].spec.reason
     return Swap(replaced, old, tuple(request.name for request in live), is_coming, bool(going) or len(old) < len(replaced), reason)
+
+
+def is_going(name: str, snapshot: Snapshot) -> bool:
+    return name in snapshot.removals or (name in snapshot.nodes and snapshot.nodes[name].is_marked)
 
 
 def is_settling(name: str, snapshot: Snapshot, settings: Settings) -> bool:
