@@ -35,7 +35,7 @@ from growth.model.snapshot import EMPTY, Snapshot
 from growth.plan import buffers, scaleup
 from growth.plan.keeping import keep
 from growth.plan.spares import planned_annotation
-from growth.solver.solve import solve
+from growth.solver.purchase.solve import solve
 
 NOW = 1_800_000_000.0
 GIB = 1024**3

@@ -21,8 +21,8 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import consolidation, replacement
 from growth.plan.budgets import Recent
-from growth.solver.exchange import exchange
-from growth.solver.whatif import WhatIf
+from growth.solver.existing.exchange import exchange
+from growth.solver.existing.what_if import WhatIf
 
 STEP_SECONDS = 10_000.0  # everything has settled by then
 _TIMES_IN_VAIN = 4

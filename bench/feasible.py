@@ -17,8 +17,8 @@ from growth.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, NodeSelec
 from growth.model.node import Node, Taint
 from growth.model.pod import HostPort, Pod, PodAffinityTerm, PodShape, Toleration, TopologySpread
 from growth.model.resources import Resources
-from growth.solver.classes import PodClass
-from growth.solver.feasible import Neighbours
+from growth.solver.rules import Neighbours
+from growth.solver.rules.pod_class import PodClass
 
 NODES, NODE_SHAPES = 1_000, 50
 WAITING, WAITING_CLASSES = 1_000, 50

@@ -18,8 +18,8 @@ from pathlib import Path
 from bench.report import MIB, Figure, Report, main, parser, peak_resident_mib, resident_mib
 from bench.solver_inputs import Case, cases, data_folder
 from bench.solver_page import write_page
-from growth.solver.check import check
-from growth.solver.solve import solve
+from growth.solver.purchase.check import check
+from growth.solver.purchase.solve import solve
 
 _SUMS = {"generic_5000_and_10000": ("*_generic_5000", "*_generic_10000", 111 / 20), "diverse_5000": ("*_diverse_5000", "", 59 / 10)}
 

@@ -23,8 +23,8 @@ from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.resources import Resources
 from growth.model.settings import Settings
-from growth.solver.problem import Choice, DemandClass, PlacementProblem
-from growth.solver.solve import solve
+from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem
+from growth.solver.purchase.solve import solve
 
 _MIB: Final = 1 << 20
 _PRICE_PER_CORE, _PRICE_PER_GIB, _PRICE_PER_GPU = 0.03, 0.004, 0.60

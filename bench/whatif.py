@@ -18,7 +18,7 @@ from bench.report import MIB, Report, main, measured, parser
 from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.resources import Resources
-from growth.solver.whatif import WhatIf
+from growth.solver.existing.what_if import WhatIf
 
 
 def run(_: argparse.Namespace) -> Report:

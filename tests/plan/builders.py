@@ -26,7 +26,7 @@ from growth.model.resources import Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import scaleup
-from growth.solver.solve import solve
+from growth.solver.purchase.solve import solve
 
 MIB = 1024 * 1024
 NOW = 1_800_000_000.0

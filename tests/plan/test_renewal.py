@@ -20,7 +20,7 @@ from growth.plan import provisioning, renewal
 from growth.plan.aging import has_drifted, template_digest
 from growth.plan.budgets import Recent
 from growth.plan.limits import why_over_limit
-from growth.solver.exchange import exchange
+from growth.solver.existing.exchange import exchange
 from tests.plan.builders import NOW, bound, limited, machine, node, notes_by_reason, offering, ordered, orders, pod, pool, request, world
 
 SMALL = offering("small", 4, 8192, 0.01)

@@ -21,7 +21,7 @@ from growth.plan import consolidation, provisioning, replacement, scaledown
 from growth.plan.budgets import Recent
 from growth.plan.emptying import EMPTYING_TAINT
 from growth.plan.setbacks import Setback
-from growth.solver.exchange import exchange
+from growth.solver.existing.exchange import exchange
 from tests.plan.builders import NOW, bound, limited, machine, node, notes_by_reason, offering, ordered, orders, pod, pool, request, world
 
 SMALL = offering("small", 4, 8192, 0.01)

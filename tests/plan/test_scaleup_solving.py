@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from growth.model.settings import Settings
 from growth.plan import scaleup
-from growth.solver.problem import Budget, PlacementProblem
-from growth.solver.solve import solve
+from growth.solver.purchase.problem import Budget, PlacementProblem
+from growth.solver.purchase.solve import solve
 from tests.plan.builders import AT_ONCE, notes_by_reason, offering, pod, pods, pool, scale_up, world
 
 TYPES = tuple(offering(name, cpu, 1024 * cpu, price) for name, cpu, price in (("small", 2, 0.01), ("large", 16, 0.07)))

@@ -7,7 +7,7 @@ from itertools import product
 
 from growth.model.pod import PodShape
 from growth.model.resources import PODS, Resources, sum_resources
-from growth.solver.problem import Choice, PlacementProblem
+from growth.solver.purchase.problem import Choice, PlacementProblem
 
 
 def cheapest_of_all(problem: PlacementProblem) -> float | None:

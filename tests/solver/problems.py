@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from growth.model.labels import HOSTNAME, ZONE, Labels
 from growth.model.pod import PodShape
-from growth.solver.problem import Choice, DemandClass, Limit, PlacementProblem, Room
+from growth.solver.purchase.problem import Choice, DemandClass, Limit, PlacementProblem, Room
 from tests.solver.worlds import at_most, choice, room, shape, spread, term
 
 ZONES = ("a", "b", "c")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from growth.model.node import Taint
-from growth.solver.feasible import Neighbours
 from growth.solver.reasons import Kind, Reason, Rule, count_phrases, malformed, refusal, sentence
-from tests.solver.feasible.scenes import node, pod
+from growth.solver.rules import Neighbours
+from tests.solver.rules.scenes import node, pod
 
 TAINT = refusal(Kind.TOLERATION, Rule.TAINT_TOLERATION, "gpu=true:NoSchedule", "untolerated taint gpu=true:NoSchedule")
 MEMORY = Reason(Kind.RESOURCES, Rule.NODE_RESOURCES_FIT, "memory", ("insufficient memory",), "needs 4Gi, has 1Gi")

@@ -9,7 +9,7 @@ from growth.model.node import POOL_LABEL, Node
 from growth.model.offering import Offering
 from growth.model.pod import PodAffinityTerm, PodShape, TopologySpread
 from growth.model.resources import Resources
-from growth.solver.problem import Choice, DemandClass, Limit, Room
+from growth.solver.purchase.problem import Choice, DemandClass, Limit, Room
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB

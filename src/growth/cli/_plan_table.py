@@ -11,7 +11,7 @@ from rich.table import Table
 
 from growth.model.resources import CPU, MEMORY
 from growth.plan.dealing import Dealt, Hand
-from growth.solver.problem import Choice, PlacementSolution
+from growth.solver.purchase.problem import Choice, PlacementSolution
 
 _MOST_REASONS = 20
 

@@ -25,8 +25,8 @@ from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.snapshot import VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
-from growth.solver.classes import PodClass
-from growth.solver.feasible import Neighbours, Reason
+from growth.solver.rules import Neighbours, Reason
+from growth.solver.rules.pod_class import PodClass
 
 Noun = TypeVar("Noun")
 

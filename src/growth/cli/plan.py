@@ -26,9 +26,9 @@ from growth.plan import scaleup
 from growth.plan.dealing import Dealt, deal
 from growth.plan.offers import order
 from growth.plan.survey import Ledger, identity, survey
-from growth.solver.check import check as complaints_about
-from growth.solver.problem import PlacementSolution
-from growth.solver.solve import solve
+from growth.solver.purchase.check import check as complaints_about
+from growth.solver.purchase.problem import PlacementSolution
+from growth.solver.purchase.solve import solve
 
 
 class PlannedNode(Struct, frozen=True, rename="camel"):

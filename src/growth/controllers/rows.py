@@ -27,8 +27,8 @@ from growth.plan import (
     scheduling,
     warmpools,
 )
-from growth.solver.exchange import exchange
-from growth.solver.solve import solve
+from growth.solver.existing.exchange import exchange
+from growth.solver.purchase.solve import solve
 
 Plan = Callable[..., Any]
 

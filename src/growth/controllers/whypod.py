@@ -16,9 +16,9 @@ from growth.model.snapshot import Snapshot
 from growth.plan import scaleup, scheduling
 from growth.plan.assignments import is_plannable
 from growth.plan.survey import Survey, identity, survey
-from growth.solver.feasible import Neighbours
 from growth.solver.flow import Fleet, arcs_of
-from growth.solver.solve import solve
+from growth.solver.purchase.solve import solve
+from growth.solver.rules import Neighbours
 
 
 class PodAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):

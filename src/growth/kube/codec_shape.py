@@ -18,8 +18,8 @@ from growth.kube.wire import WireAny, WireCondition, WireContainer, WireContaine
 from growth.kube.wire_scheduling import WireAffinity, WirePodAffinity, WireSpread, WireToleration
 from growth.model.labels import NO_LABELS, Labels, NodeSelectorTerm
 from growth.model.pod import HostPort, PodAffinityTerm, PodShape, PreferredNodes, PreferredPods
+from growth.model.pod_requests import Asked, PodAsked, Quantities, effective_requests
 from growth.model.quantity import QuantityError
-from growth.model.requests import Asked, PodAsked, Quantities, effective_requests
 from growth.model.resources import NOTHING, Resources
 
 Part = TypeVar("Part")

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from growth.kube.codec_pod import PodDecoder
 from growth.model.capacitybuffer import VIRTUAL_PRIORITY, BufferTemplate
 from growth.model.disruption import PriorityClass
+from growth.model.pod_requests import Asked, PodAsked, effective_requests
 from growth.model.quantity import QuantityError, parse_quantity
-from growth.model.requests import Asked, PodAsked, effective_requests
 from growth.model.resources import Resources
 
 Json = dict[str, Any]

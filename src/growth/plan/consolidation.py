@@ -40,7 +40,7 @@ from growth.plan.movable import Movable, delay_seconds, full_pools, is_paused
 from growth.plan.records import CLOCKS_DIFFER_SECONDS, about_node, instant_of, seen, sooner
 from growth.plan.setbacks import Setback, with_attempts
 from growth.plan.swaps import swaps
-from growth.solver.blocking import Block
+from growth.solver.existing.blocking import Block
 
 STAYING: Final = "Staying"
 _RETRY_SECONDS: Final = 5.0

@@ -15,7 +15,7 @@ from growth.model.pod import Pod
 from growth.model.poolautoscaler import PodSelector, PoolAutoscaler
 from growth.model.snapshot import Snapshot
 from growth.model.warmpool import DEPLOYMENT, REPLICA_SET, WarmPool, WarmPoolKind, WarmPoolView
-from growth.solver.feasible.selectors import Selector, read_selector
+from growth.solver.rules.selectors import Selector, read_selector
 
 
 class Counts(Struct, frozen=True, gc=False):

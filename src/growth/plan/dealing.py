@@ -16,7 +16,7 @@ from growth.plan.catalogue import Place
 from growth.plan.demand import Demand
 from growth.plan.limits import Allowance, why_not_one_more, with_member
 from growth.plan.offers import member_of
-from growth.solver.problem import Choice, PlacementProblem, PlacementSolution, Room
+from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, Room
 
 MOST_PLANNED_PODS: Final = 1000  # on one request: the bound of its API
 

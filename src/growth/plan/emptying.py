@@ -18,8 +18,8 @@ from growth.plan.evictability import Evictability
 from growth.plan.idleness import is_protected_node
 from growth.plan.keeping import keep
 from growth.plan.records import seen
-from growth.solver.blocking import Block
-from growth.solver.whatif import Holding, Verdict, WhatIf
+from growth.solver.existing.blocking import Block
+from growth.solver.existing.what_if import Holding, Verdict, WhatIf
 
 EMPTYING_TAINT = Taint(SCALE_DOWN_TAINT.key, "consolidation")
 _MOST_HELD = 2000  # of one kind; more do not change the answer

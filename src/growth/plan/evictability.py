@@ -23,8 +23,8 @@ from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.idleness import is_protected_pod
-from growth.solver.blocking import Block
-from growth.solver.feasible.selectors import read_selector
+from growth.solver.existing.blocking import Block
+from growth.solver.rules.selectors import read_selector
 
 _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _SYSTEM: Final = "kube-system"

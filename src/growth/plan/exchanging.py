@@ -28,8 +28,8 @@ from growth.plan.pools import architectures_of, choice_of_type, pools_for, with_
 from growth.plan.records import seen
 from growth.plan.rooms import nominated, rooms
 from growth.plan.templates import landing_daemons
-from growth.solver.exchange import Exchange, ExchangeProblem, Leaving
-from growth.solver.problem import Choice, DemandClass, PlacementProblem, Room
+from growth.solver.existing.exchange import Exchange, ExchangeProblem, Leaving
+from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem, Room
 
 REPLACEMENT = "Replacement"
 

@@ -12,8 +12,8 @@ from growth.model.labels import Labels, NodeSelectorTerm
 from growth.model.node import Taint
 from growth.model.pod import PodShape
 from growth.model.resources import PODS, Resources, sum_resources
-from growth.solver.feasible.selectors import NODE_NAME_FIELD, holds, why_term_malformed
-from growth.solver.feasible.taints import first_untolerated
+from growth.solver.rules.selectors import NODE_NAME_FIELD, holds, why_term_malformed
+from growth.solver.rules.taints import first_untolerated
 
 ONE_POD: Final = Resources({PODS: 1})
 

@@ -24,8 +24,8 @@ from growth.plan.buffersize import Sizing
 from growth.plan.fitting import charge, free_amounts, stands
 from growth.plan.rooms import nominated, rooms
 from growth.plan.spares import Spare, planned_entries, planned_on, spares
-from growth.solver.lodging import lodge
-from growth.solver.problem import DemandClass, PlacementProblem, Room
+from growth.solver.existing.place import lodge
+from growth.solver.purchase.problem import DemandClass, PlacementProblem, Room
 
 Counts = Mapping[str, int]  # by buffer
 

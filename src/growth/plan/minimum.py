@@ -17,7 +17,7 @@ from growth.plan.limits import Allowance, Member, why_not_one_more, with_member
 from growth.plan.listing import is_surely_absent
 from growth.plan.offers import Market, member_of
 from growth.plan.pools import server_type_of
-from growth.solver.problem import Choice
+from growth.solver.purchase.problem import Choice
 
 
 def lacks_minimum(snapshot: Snapshot) -> bool:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from growth.model.resources import PODS
-from growth.solver.exchange import Leaving
-from growth.solver.problem import Choice, DemandClass
+from growth.solver.existing.exchange import Leaving
+from growth.solver.purchase.problem import Choice, DemandClass
 
 MOST_TOGETHER: Final = 100
 _MOST_GUESSES: Final = 10

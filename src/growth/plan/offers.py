@@ -20,7 +20,7 @@ from growth.plan.catalogue import Place, struck_out, unmet_until
 from growth.plan.limits import Allowance, Member, headroom
 from growth.plan.pools import choice_of_type, offerings_of, why_not_buying
 from growth.plan.templates import choice_labels, daemon_shapes, serving_taints
-from growth.solver.problem import Choice, Limit
+from growth.solver.purchase.problem import Choice, Limit
 
 
 class Market(Struct, frozen=True):

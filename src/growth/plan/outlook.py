@@ -32,7 +32,7 @@ from growth.plan.limits import Allowance
 from growth.plan.offers import Market, orders_possible
 from growth.plan.patience import Prospects
 from growth.plan.pools import offerings_of
-from growth.solver.problem import Choice, Room
+from growth.solver.purchase.problem import Choice, Room
 
 ROOM: Final = "room on nodes"
 

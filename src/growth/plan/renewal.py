@@ -1,6 +1,6 @@
 """Which nodes with pods are replaced because they are too old, or made from a template that has changed? Buys first, then lets them go.
 
-    question  nodes that must be replaced and may be disrupted now, the oldest first: put to the solver (`solver/exchange`), like may replace like
+    question  nodes that must be replaced and may be disrupted now, the oldest first: put to the solver (`solver/existing/exchange`), like may replace like
     plan      the answer as orders that name the nodes they replace; and of swaps whose machines have come, the old nodes marked
 
 | node | then |
@@ -38,8 +38,8 @@ from growth.plan.handover import DRIFTED, EXPIRED
 from growth.plan.limits import RENEWAL
 from growth.plan.records import about_node, seen, sooner
 from growth.plan.swaps import swaps
-from growth.solver.exchange import Exchange, Leaving
-from growth.solver.problem import Choice, DemandClass
+from growth.solver.existing.exchange import Exchange, Leaving
+from growth.solver.purchase.problem import Choice, DemandClass
 
 _PAUSE_SECONDS: Final = 60.0  # after an attempt for which nothing could be bought
 _RETRY_SECONDS: Final = 10.0

@@ -1,6 +1,6 @@
 """Which nodes with pods could be replaced by cheaper ones? Only in pools with `consolidation: Full`. Buys first, then moves, then gives back.
 
-    question  nodes that may go, everything that stays, everything that may be bought: put to the solver (`solver/exchange`)
+    question  nodes that may go, everything that stays, everything that may be bought: put to the solver (`solver/existing/exchange`)
     plan      the answer as orders; and of swaps whose machines have come, the old nodes marked, so that consolidation empties them
 
 | seen | then |
@@ -48,7 +48,7 @@ from growth.plan.neighbourhoods import neighbourhoods
 from growth.plan.records import about_node, sooner
 from growth.plan.setbacks import Setback, with_attempts
 from growth.plan.swaps import Swap, is_going, swaps
-from growth.solver.exchange import Exchange
+from growth.solver.existing.exchange import Exchange
 
 _LONGEST_PAUSE_SECONDS: Final = 6 * 3600.0
 _MOST_IN_VAIN: Final = 30

@@ -23,7 +23,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.assignments import Expected
 from growth.plan.fitting import charge, free_amounts, stands
 from growth.plan.handover import CONSOLIDATED
-from growth.solver.problem import Room
+from growth.solver.purchase.problem import Room
 
 _SOON_SECONDS: Final = 45.0
 

@@ -38,7 +38,7 @@ from growth.plan.patience import Wait, after_lodging, after_miss
 from growth.plan.records import seen, sooner
 from growth.plan.sparing import SpareQuestion, after_buying, buy, spare_question
 from growth.plan.survey import Ledger, Survey, identity, survey
-from growth.solver.problem import Budget, Choice, DemandClass, PlacementProblem, PlacementSolution
+from growth.solver.purchase.problem import Budget, Choice, DemandClass, PlacementProblem, PlacementSolution
 
 __all__ = ["Ledger", "Question", "plan", "question", "settle", "without_timers"]
 

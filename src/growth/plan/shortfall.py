@@ -20,7 +20,7 @@ from growth.plan.offers import Market, open_market, orders_possible
 from growth.plan.pools import offerings_of, why_not_buying
 from growth.plan.spares import Spare
 from growth.plan.templates import choice_labels, daemon_shapes, serving_taints
-from growth.solver.problem import Choice
+from growth.solver.purchase.problem import Choice
 
 
 class Shortfall:

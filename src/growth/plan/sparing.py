@@ -38,7 +38,7 @@ from growth.plan.patience import Wait, after_miss, is_over, with_prospects
 from growth.plan.records import cut, seen, sooner
 from growth.plan.runaway import MOST_IN_VAIN
 from growth.plan.spares import Spare, planned_entries, planned_entry
-from growth.solver.problem import Budget, Choice, PlacementProblem, PlacementSolution
+from growth.solver.purchase.problem import Budget, Choice, PlacementProblem, PlacementSolution
 
 _LONGEST_ENTRY: Final = 317  # of a planned pod in the API
 _LONGEST_MESSAGE: Final = 1000

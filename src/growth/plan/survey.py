@@ -28,7 +28,7 @@ from growth.plan.records import sooner
 from growth.plan.rooms import holders, may_hold, rooms
 from growth.plan.runaway import InVain, Verdict, judge, observe
 from growth.plan.sparing import SpareLedger, Wanting, look_at_spares
-from growth.solver.problem import Choice, Pattern, Room
+from growth.solver.purchase.problem import Choice, Pattern, Room
 
 
 class Batch(Struct, frozen=True):

@@ -16,8 +16,8 @@ from growth.model.pod import Pod
 from growth.model.resources import NOTHING, PODS, Resources
 from growth.model.snapshot import VolumeWorld
 from growth.sim.store import Key
-from growth.solver.feasible import Neighbours
 from growth.solver.reasons import sentence
+from growth.solver.rules import Neighbours
 
 _ONE_POD = Resources({PODS: 1})
 

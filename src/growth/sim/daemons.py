@@ -20,7 +20,7 @@ from growth.sim.store import Write
 from growth.sim.timers import Nudge
 from growth.sim.verbs import Verbs
 from growth.sim.workloads import controller_of, is_active, is_ready, pod_from
-from growth.solver.feasible import Neighbours, Rule
+from growth.solver.rules import Neighbours, Rule
 
 DAEMON_SET: Final = BY_NAME["DaemonSet"]
 STEP_SECONDS: Final = 0.1

@@ -22,8 +22,8 @@ from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.resources import CPU, MEMORY, Resources
 from growth.sim.census import HostedNode
-from growth.solver.feasible.selectors import holds
-from growth.solver.feasible.taints import count_soft_untolerated
+from growth.solver.rules.selectors import holds
+from growth.solver.rules.taints import count_soft_untolerated
 
 _UNSAID: Final = Resources({CPU: 100, MEMORY: 200 * 2**20})  # what a pod that asks for nothing counts as
 

@@ -15,7 +15,7 @@ from growth.model.node import SCALE_DOWN_TAINT
 from growth.sim.cluster import Cluster
 from growth.sim.kinds import Json
 from growth.sim.kubelet import ready_status
-from growth.solver.problem import PlacementSolution
+from growth.solver.purchase.problem import PlacementSolution
 
 Say = Callable[[float, str, str], None]  # virtual seconds, who, what
 

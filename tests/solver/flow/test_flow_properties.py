@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from growth.model.labels import HOSTNAME, ZONE, Labels
 from growth.model.node import Node, Taint
 from growth.model.pod import HostPort, Pod, PodShape, PreferredPods
-from growth.solver.feasible import Neighbours
 from growth.solver.flow import Fleet, Group, Round, place
+from growth.solver.rules import Neighbours
 from tests.solver.flow.worlds import SPREAD, Bound, fleet_of, machine, pods_on, refused_in_order, soft, tolerating
 from tests.solver.worlds import shape, spread, term
 

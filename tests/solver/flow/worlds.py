@@ -9,10 +9,10 @@ from growth.model.labels import HOSTNAME, ZONE, Labels
 from growth.model.node import Node, Taint
 from growth.model.pod import Pod, PodShape, Toleration
 from growth.model.settings import SchedulerSettings
-from growth.solver.check import check
-from growth.solver.feasible import Neighbours
 from growth.solver.flow import Fleet, Group, Round, place
-from growth.solver.problem import DemandClass, Placement, PlacementProblem, PlacementSolution, Room, Unplaced
+from growth.solver.purchase.check import check
+from growth.solver.purchase.problem import DemandClass, Placement, PlacementProblem, PlacementSolution, Room, Unplaced
+from growth.solver.rules import Neighbours
 from tests.solver.worlds import amounts, shape
 
 SPREAD = SchedulerSettings()
@@ -58,7 +58,7 @@ def left(answer: Round, number: int = 0) -> int:
 
 
 def mistakes(nodes: Sequence[Node], bound: Bound, groups: Sequence[Group], answer: Round) -> tuple[str, ...]:
-    """What `solver/check`, which knows nothing of flows, has against the answer."""
+    """What `solver/purchase/check`, which knows nothing of flows, has against the answer."""
     rooms = tuple(Room(node, tuple((one, 1) for one in bound.get(node.name, ()))) for node in nodes)
     numbers = {node.name: number for number, node in enumerate(nodes)}
     problem = PlacementProblem(demands=tuple(DemandClass(each.pod.shape, each.count) for each in groups), rooms=rooms)

@@ -3,7 +3,7 @@
     groups of equal pods ──arcs──▶ classes of machines ──steps of rising cost──▶ sink
             └──────────────────▶ unscheduled ─────────────────────────────────▶ sink
 
-It places onto nodes that exist and buys nothing: that is the business of `solver/solve`. It stands on the same rules (`solver/feasible`).
+It places onto nodes that exist and buys nothing: that is the business of `solver/purchase/solve`. It stands on the same rules (`solver/rules`).
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ from growth.model.pod import Pod, PodShape
 from growth.model.resources import CPU, MEMORY, PODS
 from growth.model.settings import SchedulerSettings
 from growth.model.snapshot import EMPTY, VolumeWorld
-from growth.solver.classes import PodClass
-from growth.solver.feasible import Neighbours
-from growth.solver.feasible.node_affinity import any_term_matches
-from growth.solver.feasible.resources import Vector
-from growth.solver.feasible.taints import count_soft_untolerated
 from growth.solver.flow.network import FloatArray, IntArray
+from growth.solver.rules import Neighbours
+from growth.solver.rules.node_affinity import any_term_matches
+from growth.solver.rules.pod_class import PodClass
+from growth.solver.rules.resources import Vector
+from growth.solver.rules.taints import count_soft_untolerated
 
 _LOAD: Final = (CPU, MEMORY, PODS)  # what makes a machine full
 _NO_WORLD: Final = VolumeWorld()

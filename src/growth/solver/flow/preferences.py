@@ -17,13 +17,13 @@ import numpy as np
 
 from growth.model.pod import PodAffinityTerm, PodShape, TopologySpread
 from growth.model.settings import SchedulerSettings
-from growth.solver.classes import PodClass
-from growth.solver.feasible import Neighbours
-from growth.solver.feasible.counters import DomainCounter
-from growth.solver.feasible.nodes import ABSENT
-from growth.solver.feasible.pod_affinity import Term, matching, read_terms, view
-from growth.solver.feasible.spread import matching_pods, read_constraint
 from growth.solver.flow.network import FloatArray, IntArray
+from growth.solver.rules import Neighbours
+from growth.solver.rules.counters import DomainCounter
+from growth.solver.rules.node_table import ABSENT
+from growth.solver.rules.pod_affinity import Term, matching, read_terms, view
+from growth.solver.rules.pod_class import PodClass
+from growth.solver.rules.spread import matching_pods, read_constraint
 
 
 def looks_for_pods(shape: PodShape) -> bool:

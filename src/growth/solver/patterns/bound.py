@@ -1,4 +1,4 @@
-"""What can no placement of these pods undercut? Asked by `solver/solve` for every answer.
+"""What can no placement of these pods undercut? Asked by `solver/purchase/solve` for every answer.
 
 Give each row of pods a value v and each limit a price m. If no node of any choice can hold more value than it costs (its limits' prices
 included), then Σ v·count - Σ m·bound - (most value that the rooms can hold) is a lower bound: Lagrange's. Values that are too high are scaled
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from growth.solver.layout import FloatArray, IntArray
 from growth.solver.patterns.knapsack import MIP_NODES, exact, fractional, priced_uppers
 from growth.solver.patterns.stock import Stock
 from growth.solver.patterns.tabling import table_uppers
+from growth.solver.purchase.layout import FloatArray, IntArray
 
 _WORTH_A_TABLE = 6
 _LEAST_WORK = 60  # iterations that setting up an exact pricing is worth

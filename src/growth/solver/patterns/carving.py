@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from growth.solver.layout import FloatArray, IntArray
 from growth.solver.patterns.stock import Stock
+from growth.solver.purchase.layout import FloatArray, IntArray
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from growth.solver.layout import FloatArray, IntArray
 from growth.solver.patterns.stock import BOUNDLESS, Stock
+from growth.solver.purchase.layout import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)

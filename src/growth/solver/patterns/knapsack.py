@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from growth.solver.layout import FloatArray, IntArray
 from growth.solver.patterns.fluid import quiet_solver
 from growth.solver.patterns.listing import full_patterns
 from growth.solver.patterns.stock import BOUNDLESS, Stock
-from growth.solver.standing import BoolArray
+from growth.solver.purchase.layout import FloatArray, IntArray
+from growth.solver.purchase.standing import BoolArray
 
 _MIP_GAP = 5e-4
 _MOST_LISTED = 200

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from growth.solver.layout import FloatArray
 from growth.solver.patterns.carving import Carving
 from growth.solver.patterns.dive import dive
 from growth.solver.patterns.finish import Finisher
 from growth.solver.patterns.generate import Generated
-from growth.solver.problem import Budget
+from growth.solver.purchase.layout import FloatArray
+from growth.solver.purchase.problem import Budget
 
 _WORTH_IT = (0.001, 0.004)  # above the program's price: what is worth the first try, and the last
 _WORST = 0.06  # share of the nodes that is given back because they hold least

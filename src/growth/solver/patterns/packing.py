@@ -1,4 +1,4 @@
-"""Which nodes are bought for these rows of pods? Asked by `solver/solve`: column generation, exact pricing where it is cheap, rounding.
+"""Which nodes are bought for these rows of pods? Asked by `solver/purchase/solve`: column generation, exact pricing where it is cheap, rounding.
 
 First it learns (patterns, values of pods, a proof), then it carves (whole nodes). What was learnt about pods whose zones are left open can be lifted
 onto rows with zones, see `lifting`. It knows nothing of zones, rooms and names itself.
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from growth.solver.layout import FloatArray, IntArray
 from growth.solver.patterns.bound import prove, quick_uppers, sharpen
 from growth.solver.patterns.carving import Carving
 from growth.solver.patterns.dive import BOLDNESS, dive
@@ -19,8 +18,9 @@ from growth.solver.patterns.generate import Generated, extend, generate, listed
 from growth.solver.patterns.mend import mend
 from growth.solver.patterns.selection import Selected
 from growth.solver.patterns.small import carve_exactly
-from growth.solver.problem import Budget
-from growth.solver.rows import Rows
+from growth.solver.purchase.layout import FloatArray, IntArray
+from growth.solver.purchase.problem import Budget
+from growth.solver.purchase.rows import Rows
 
 _DIVE_ROUNDS = 40
 _BOLDNESSES = (BOLDNESS, 0.6, 0.1, 0.6, 0.2)

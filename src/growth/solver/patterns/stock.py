@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from growth.solver.layout import FloatArray, IntArray
-from growth.solver.standing import BoolArray
+from growth.solver.purchase.layout import FloatArray, IntArray
+from growth.solver.purchase.standing import BoolArray
 
 BOUNDLESS = 1e15  # stands for "no bound" in what is counted as floats
 

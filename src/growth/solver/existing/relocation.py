@@ -1,0 +1,255 @@
+"""Where do these pods go among the nodes that stay? A search with a bound. Asked by the what-if, inside a trial.
+
+| step | how |
+| --- | --- |
+| 1 | first fit, each class first where the last of its kind went. Pods that only need amounts are counted apart and cost nothing to undo |
+| 2 | a pod that fits on no node even alone, and that no other pod can help: there is no place, whatever the order |
+| 3 | tightest fit, largest first; whoever finds no place is tried first in the next round (or last, if it was first) |
+| 4 | few pods: every way that differs, depth first |
+
+Steps 3 and 4 spend from a purse of steps, so that one hard node cannot hold up the rest. An empty purse means no place was found; that
+errs on the side of keeping a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from growth.model.pod import Pod
+from growth.solver.rules import Neighbours
+from growth.solver.rules.node_table import Mask
+from growth.solver.rules.pod_class import PodClass
+from growth.solver.rules.resources import Vector
+
+_ROUNDS: Final = 8
+_FEW: Final = 12  # pods; more have too many ways
+_MOST_STEPS: Final = 600  # for one question
+
+
+class Mover(NamedTuple):
+    """A pod that must move; where it only holds room, its name for people."""
+
+    pod: Pod | str
+    pod_class: PodClass
+
+    @property
+    def name(self) -> str:
+        return self.pod if isinstance(self.pod, str) else self.pod.key
+
+
+class Found(NamedTuple):
+    """Where each mover goes, by node number in the order of the movers; or who found no place."""
+
+    targets: list[int]
+    stuck: Mover | None = None
+
+
+class Purse:
+    """Steps that searches may still spend, all together."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def spend(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+
+class _Profile(NamedTuple):
+    """What the search knows of a class."""
+
+    is_plain: bool  # only amounts matter, and nobody looks where it stands
+    is_helpless: bool  # no placement of another pod can open a node for it
+    rows: list[tuple[int, int]]
+    order: tuple[bool, float, int]
+
+
+class Relocation:
+    """Finds places. All classes that will be asked about are named first: then every rule that looks at others is known."""
+
+    def __init__(self, neighbours: Neighbours, targets: Mask, classes: Sequence[PodClass]) -> None:
+        self._neighbours = neighbours
+        self.targets = targets
+        self._last: dict[int, int] = {}
+        for pod_class in classes:
+            neighbours.question(pod_class)
+        size = len(neighbours.table)
+        total = np.maximum(neighbours.table.free[:, :size].astype(np.float64), 0.0).sum(axis=1)
+        self._weights = 1.0 / np.maximum(total, 1.0)
+        self._profiles: dict[int, _Profile] = {}
+
+    def profile(self, pod_class: PodClass) -> _Profile:
+        known = self._profiles.get(pod_class.number)
+        if known is None:
+            known = self._profiles[pod_class.number] = self._describe(pod_class)
+        return known
+
+    def _describe(self, pod_class: PodClass) -> _Profile:
+        neighbours, shape = self._neighbours, pod_class.shape
+        rows = [(row, amount) for row, amount in Vector(neighbours.table, shape.requests).rows if amount > 0]
+        is_plain = not neighbours.question(pod_class).is_entangled and not neighbours.is_watched(pod_class)
+        size = sum(amount * self._weights[row] for row, amount in rows if row < len(self._weights))
+        return _Profile(is_plain, not (shape.affinity or shape.spread), rows, (is_plain, -float(size), pod_class.number))
+
+    def order(self, movers: Sequence[Mover]) -> list[Mover]:
+        """Those with rules between pods first, then the largest."""
+        order_of = {pod_class: self.profile(pod_class).order for pod_class in {mover.pod_class: None for mover in movers}}
+        return sorted(movers, key=lambda mover: order_of[mover.pod_class])
+
+    # ------------------------------------------------------------------------------------------------------------- first fit
+
+    def quickly(self, movers: Sequence[Mover]) -> Found:
+        """First fit. Leaves nothing placed."""
+        taken: dict[int, list[int]] = {}  # what is left on nodes that took plain pods
+        counted: list[tuple[PodClass, int]] = []
+        targets: list[int] = []
+        profiles = self._profiles  # all are known: the movers were put in order by them
+        for mover in movers:
+            pod_class = mover.pod_class
+            profile = profiles[pod_class.number]
+            if profile.is_plain:
+                target = self._plain_target(pod_class, profile.rows, taken)
+            else:
+                target = self._first_target(pod_class)
+                counted.append((pod_class, target))
+            if target < 0:
+                break
+            targets.append(target)
+        for pod_class, target in counted:
+            if target >= 0:
+                self._neighbours.count_in(pod_class, target, -1)
+        return Found(targets, movers[len(targets)] if len(targets) < len(movers) else None)
+
+    def _first_target(self, pod_class: PodClass) -> int:
+        neighbours = self._neighbours
+        target = self._last.get(pod_class.number, -1)
+        if target < 0 or not neighbours.fits_on(pod_class, target):
+            fits = neighbours.fits(pod_class) & self.targets
+            target = int(fits.argmax())
+            if not fits[target]:
+                return -1
+            self._last[pod_class.number] = target
+        neighbours.count_in(pod_class, target, 1)
+        return target
+
+    def _plain_target(self, pod_class: PodClass, rows: list[tuple[int, int]], taken: dict[int, list[int]]) -> int:
+        target = self._last.get(pod_class.number, -1)
+        if target >= 0 and self._neighbours.table.is_here[target] and self._take(target, rows, taken):
+            return target
+        fits = self._neighbours.fits(pod_class) & self.targets
+        while True:
+            target = int(fits.argmax())
+            if not fits[target]:
+                return -1
+            if self._take(target, rows, taken):
+                self._last[pod_class.number] = target
+                return target
+            fits[target] = False
+
+    def _take(self, target: int, rows: list[tuple[int, int]], taken: dict[int, list[int]]) -> bool:
+        left = taken.get(target)
+        if left is None:
+            left = taken[target] = [row[target] for row in self._neighbours.table.free_one]
+        for row, amount in rows:
+            if left[row] < amount:
+                return False
+        for row, amount in rows:
+            left[row] -= amount
+        return True
+
+    # ------------------------------------------------------------------------------------------------------------ reordering
+
+    def is_hopeless(self, movers: Sequence[Mover]) -> Mover | None:
+        """One that fits nowhere even alone, and that nobody can help."""
+        for pod_class in dict.fromkeys(mover.pod_class for mover in movers):
+            if self.profile(pod_class).is_helpless and not (self._neighbours.fits(pod_class) & self.targets).any():
+                return next(mover for mover in movers if mover.pod_class is pod_class)
+        return None
+
+    def thoroughly(self, movers: Sequence[Mover], purse: Purse) -> Found | None:
+        """Other orders; None if none was found within the purse. Leaves nothing placed."""
+        own = Purse(min(_MOST_STEPS, purse.left))
+        try:
+            order, seen = list(movers), set[tuple[int, ...]]()
+            for _ in range(_ROUNDS):
+                seen.add(tuple(id(mover) for mover in order))
+                found = self._tightly(order, own)
+                if found.stuck is None:
+                    return _in_order(movers, order, found.targets)
+                order = _reordered(order, found.stuck)
+                if tuple(id(mover) for mover in order) in seen:
+                    break
+            return self._every_way(movers, own) if len(movers) <= _FEW else None
+        finally:
+            purse.left -= min(_MOST_STEPS, purse.left) - max(0, own.left)
+
+    def _tightly(self, order: Sequence[Mover], purse: Purse) -> Found:
+        targets: list[int] = []
+        with self._neighbours.trial():
+            for mover in order:
+                ways = self.ways(mover.pod_class) if purse.spend() else []
+                if not ways:
+                    return Found(targets, mover)
+                self._neighbours.add(mover.pod_class, ways[0])
+                targets.append(ways[0])
+        return Found(targets)
+
+    def ways(self, pod_class: PodClass) -> list[int]:
+        """Nodes that take it, the tightest first."""
+        numbers = np.flatnonzero(self._neighbours.fits(pod_class) & self.targets)
+        if not len(numbers):
+            return []
+        free = self._neighbours.table.free
+        weights = np.concatenate((self._weights, np.ones(len(free) - len(self._weights))))
+        slack = weights @ free[:, numbers].astype(np.float64)
+        return [int(number) for number in numbers[np.argsort(slack, kind="stable")]]
+
+    def _every_way(self, movers: Sequence[Mover], purse: Purse) -> Found | None:
+        left = list(movers)
+        placed: list[tuple[Mover, int]] = []
+        if not self._descend(left, placed, purse):
+            return None
+        order = [mover for mover, _ in placed]
+        return _in_order(movers, order, [target for _, target in placed])
+
+    def _descend(self, left: list[Mover], placed: list[tuple[Mover, int]], purse: Purse) -> bool:
+        if not left:
+            return True
+        tried: set[int] = set()
+        for position, mover in enumerate(left):
+            if mover.pod_class.number in tried:
+                continue
+            tried.add(mover.pod_class.number)
+            rest = left[:position] + left[position + 1 :]
+            for target in self._unlike(mover.pod_class, left):
+                if not purse.spend():
+                    return False
+                with self._neighbours.trial():
+                    self._neighbours.add(mover.pod_class, target)
+                    placed.append((mover, target))
+                    if self._descend(rest, placed, purse):
+                        return True
+                    placed.pop()
+            if self.profile(mover.pod_class).is_helpless:
+                return False  # it must go somewhere, and nobody can help it: later is no better
+        return False
+
+    def _unlike(self, pod_class: PodClass, left: Sequence[Mover]) -> list[int]:
+        """Nodes that take it, one of each kind: nodes that all who are left cannot tell apart lead to the same end."""
+        ways = self.ways(pod_class)
+        alike = self._neighbours.node_classes(dict.fromkeys(mover.pod_class for mover in left))
+        return list({int(alike[number]): number for number in reversed(ways)}.values())[::-1]
+
+
+def _reordered(order: list[Mover], stuck: Mover) -> list[Mover]:
+    others = [mover for mover in order if mover is not stuck]
+    return [*others, stuck] if order[0] is stuck else [stuck, *others]
+
+
+def _in_order(movers: Sequence[Mover], order: Sequence[Mover], targets: Sequence[int]) -> Found:
+    """The targets in the order that was asked for."""
+    by_name: dict[int, int] = {id(mover): target for mover, target in zip(order, targets, strict=True)}
+    return Found([by_name[id(mover)] for mover in movers])

@@ -1,0 +1,310 @@
+"""How many more pods of a class does each node take, now? Asked by every stage that puts pods onto rooms and planned nodes one after the other.
+
+Bins are rooms (first, in the layout's order) and planned nodes (in the order they were opened). The answer is exact for the rules between
+pods as they stand at that moment, each bin looked at alone; put pods in, ask again. While `is_strict`, a pod is also kept from where it would
+break the spread of pods placed before it, which a scheduler would not mind: so a plan holds in whatever order it is carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from growth.solver.purchase.layout import MANY, IntArray, Layout, SpreadView
+from growth.solver.purchase.rulebook import ShapeRules
+from growth.solver.purchase.standing import BoolArray
+
+
+class Bins:
+    """Nodes that take pods, and all counts that the rules look at."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        rooms, tallies = len(layout.room_index), len(layout.tally_key)
+        capacity = rooms + 64
+        self.size = rooms
+        self.rooms = rooms
+        self.choice: IntArray = np.full(capacity, -1, dtype=np.int64)
+        self.left: IntArray = np.zeros((capacity, len(layout.resources)), dtype=np.int64)
+        self.left[:rooms] = layout.room_left
+        self.domain: IntArray = np.full((len(layout.domains), capacity), -1, dtype=np.int64)
+        self.domain[:, :rooms] = layout.room_domain
+        self.tally: IntArray = np.zeros((capacity, tallies), dtype=np.int64)
+        self.bound: IntArray = np.full((capacity, tallies), MANY, dtype=np.int64)  # what anti-affinity on the node still allows
+        self.spread_here: BoolArray = np.zeros((capacity, tallies), dtype=np.bool_)  # a pod of ours that spreads by the tally is here
+        self.contents: list[dict[int, int]] = [{} for _ in range(rooms)]
+        self.limit_left = layout.limit_bound.copy()
+        self.is_strict = True
+        self.home: dict[int, int] = {}  # by tally: the domain where the first of a group went; the others follow
+        self.promised: dict[int, IntArray] = {}  # by tally: pods that have a domain but no node yet, in each domain
+        self.promised_bound: dict[int, IntArray] = {}  # by tally: what their anti-affinity allows in each domain
+        self.bounded = frozenset(bound.tally for rules in self._all_rules() for bound in rules.anti)
+        for room, content in enumerate(layout.contents):
+            for rules, count in content:
+                self._count(room, rules, count)
+
+    # ------------------------------------------------------------------------------------------------------- changing
+
+    def put(self, index: int, bin_number: int, count: int) -> None:
+        """So many pods of a class into a bin."""
+        self.left[bin_number] -= self.layout.need[index] * count
+        content = self.contents[bin_number]
+        content[index] = content.get(index, 0) + count
+        self._count(bin_number, self.layout.rules[index], count)
+        for view in self.layout.spreads[index]:
+            self.spread_here[bin_number, view.rule.tally] = True
+        self._settle(index, self.domain[:, bin_number])
+
+    def take_out(self, index: int, bin_number: int, count: int) -> None:
+        """So many pods of a class out of a bin again. Bounds that only they brought stay: they err on the safe side."""
+        self.left[bin_number] += self.layout.need[index] * count
+        content = self.contents[bin_number]
+        content[index] -= count
+        if not content[index]:
+            del content[index]
+        for tally in self.layout.rules[index].adds:
+            self.tally[bin_number, tally] -= count
+
+    def _settle(self, index: int, domain: IntArray) -> None:
+        """A group that must be near itself is never split: where its first goes, all go."""
+        for tally in self.layout.rules[index].affinity:
+            key = int(self.layout.tally_key[tally])
+            if key >= 0:
+                self.home.setdefault(tally, int(domain[key]))
+
+    def promise(self, index: int, domain: IntArray, count: int) -> None:
+        """So many pods of a class will stand in these domains (one for each key), on nodes that are still to be found."""
+        self._settle(index, domain)
+        for tally in self.layout.rules[index].adds:
+            key = int(self.layout.tally_key[tally])
+            if key >= 0 and domain[key] >= 0:
+                known = self.promised.setdefault(tally, np.zeros(len(self.layout.domains[key]), dtype=np.int64))
+                known[domain[key]] += count
+        for bound in self.layout.rules[index].anti:
+            key = int(self.layout.tally_key[bound.tally])
+            if key >= 0 and domain[key] >= 0:
+                limits = self.promised_bound.setdefault(bound.tally, np.full(len(self.layout.domains[key]), MANY, dtype=np.int64))
+                limits[domain[key]] = min(limits[domain[key]], bound.limit)
+
+    def forget_promises(self) -> None:
+        self.promised.clear()
+        self.promised_bound.clear()
+
+    def open(self, choice: int) -> int:
+        """A planned node; the caller has asked `openable` before."""
+        number = self.size
+        if number == len(self.left):
+            self._grow()
+        self.size += 1
+        self.choice[number] = choice
+        self.left[number] = self.layout.offer[choice]
+        self.domain[:, number] = self.layout.choice_domain[:, choice]
+        self.contents.append({})
+        self.limit_left = self.limit_left - self.layout.limit_use[:, choice]
+        for rules in self.layout.daemons[choice]:
+            self._count(number, rules, 1)
+        return number
+
+    def open_alike(self, choice: int, content: Mapping[int, int], times: int) -> None:
+        """So many planned nodes with the same content; the limits have been looked at."""
+        while self.size + times > len(self.left):
+            self._grow()
+        first, last = self.size, self.size + times
+        pattern = self.open(choice)
+        for index, count in content.items():
+            self.put(index, pattern, count)
+        self.size = last
+        for array in (self.choice, self.left, self.tally, self.bound, self.spread_here):
+            array[first + 1 : last] = array[first]
+        self.domain[:, first + 1 : last] = self.domain[:, first : first + 1]
+        self.contents.extend(dict(content) for _ in range(times - 1))
+        self.limit_left = self.limit_left - self.layout.limit_use[:, choice] * (times - 1)
+
+    def exchange(self, number: int, choice: int) -> None:
+        """A planned node becomes one of another choice, with the same content and the same daemons."""
+        before = int(self.choice[number])
+        self.left[number] += self.layout.offer[choice] - self.layout.offer[before]
+        self.limit_left = self.limit_left + self.layout.limit_use[:, before] - self.layout.limit_use[:, choice]
+        self.domain[:, number] = self.layout.choice_domain[:, choice]
+        self.choice[number] = choice
+
+    def close_last(self) -> None:
+        """The node opened last is not needed after all; nothing may be on it."""
+        number = self.size = self.size - 1
+        self.limit_left = self.limit_left + self.layout.limit_use[:, self.choice[number]]
+        self.contents.pop()
+        self.choice[number] = -1
+        self.tally[number] = 0
+        self.bound[number] = MANY
+        self.spread_here[number] = False
+
+    def openable(self) -> IntArray:
+        """How many more nodes of each choice the limits allow, each choice looked at alone."""
+        use = self.layout.limit_use
+        if not len(use):
+            return np.full(len(self.layout.price), MANY, dtype=np.int64)
+        slack = np.maximum(self.limit_left, 0.0)[:, None] * (1 + 1e-12) + 1e-9
+        counts = np.where(use > 0, np.floor(slack / np.where(use > 0, use, 1.0)), MANY)
+        return np.asarray(counts.min(axis=0), dtype=np.int64)
+
+    # --------------------------------------------------------------------------------------------------------- asking
+
+    def space(self, index: int, ignores_areas: bool = False) -> IntArray:
+        """How many more pods of the class each bin takes, the bin looked at alone; `ignores_areas` when their domain is decided already."""
+        size = self.size
+        need = self.layout.need[index]
+        asked = np.flatnonzero(need)
+        space: IntArray = (self.left[:size, asked] // need[asked]).min(axis=1)
+        space[: self.rooms][~self.layout.room_fits[index]] = 0
+        planned = self.choice[self.rooms : size]
+        space[self.rooms :][~self.layout.fits[index, planned]] = 0
+        np.maximum(space, 0, out=space)
+        if not is_alone(self.layout.rules[index]) and space.any():
+            np.minimum(space, self._node_rules(index), out=space)
+            if not ignores_areas:
+                np.minimum(space, self.area_space(index, self.domain[:, :size]), out=space)
+        return space
+
+    def area_space(self, index: int, domain: IntArray) -> IntArray:
+        """How many more the rules beyond the single node allow at places in these domains (T × places)."""
+        rules = self.layout.rules[index]
+        space = np.full(domain.shape[1], MANY, dtype=np.int64)
+        for tally, limit in self._bounds_of(rules):
+            key = int(self.layout.tally_key[tally])
+            if key >= 0:
+                np.minimum(space, self._area_bound(tally, limit, tally in rules.adds)[domain[key]], out=space)
+        for view in self._spreads_of(index):
+            key = int(self.layout.tally_key[view.rule.tally])
+            if key >= 0:
+                np.minimum(space, self._area_spread(index, view)[domain[key]], out=space)
+        return self._near_others(rules, domain, space) if rules.affinity else space
+
+    def _near_others(self, rules: ShapeRules, domain: IntArray, space: IntArray) -> IntArray:
+        """Affinity: where those are that it must be near; the first of a group anywhere, and the others where the first went."""
+        begins = self._may_begin(rules)
+        for tally in rules.affinity:
+            key = int(self.layout.tally_key[tally])
+            if key >= 0:
+                allowed = domain[key] >= 0 if begins else np.append(self.area_count(tally) > 0, False)[domain[key]]
+                if tally in self.home:
+                    allowed &= domain[key] == self.home[tally]
+                space = np.where(allowed, space, 0)
+        return space
+
+    def area_count(self, tally: int, among: BoolArray | None = None) -> IntArray:
+        """Matching pods in each domain of the tally's key."""
+        key = int(self.layout.tally_key[tally])
+        size = self.size
+        where = self.domain[key, :size] >= 0
+        if among is not None:
+            where &= among
+        found = np.bincount(self.domain[key, :size][where], weights=self.tally[:size, tally][where], minlength=len(self.layout.domains[key]))
+        counts = found.astype(np.int64)
+        return counts + self.promised[tally] if tally in self.promised else counts
+
+    # -------------------------------------------------------------------------------------------------------- private
+
+    def _all_rules(self) -> Iterable[ShapeRules]:
+        yield from self.layout.rules
+        yield from (rules for content in self.layout.contents for rules, _ in content)
+        yield from (rules for daemons in self.layout.daemons for rules in daemons)
+
+    def _count(self, bin_number: int, rules: ShapeRules, count: int) -> None:
+        for tally in rules.adds:
+            self.tally[bin_number, tally] += count
+        for bound in rules.anti:
+            self.bound[bin_number, bound.tally] = min(self.bound[bin_number, bound.tally], bound.limit)
+
+    def _grow(self) -> None:
+        extra = len(self.left)
+        self.choice = np.concatenate((self.choice, np.full(extra, -1, dtype=np.int64)))
+        self.left = np.concatenate((self.left, np.zeros_like(self.left)))
+        self.domain = np.concatenate((self.domain, np.full_like(self.domain, -1)), axis=1)
+        self.tally = np.concatenate((self.tally, np.zeros_like(self.tally)))
+        self.bound = np.concatenate((self.bound, np.full_like(self.bound, MANY)))
+        self.spread_here = np.concatenate((self.spread_here, np.zeros_like(self.spread_here)))
+
+    def _bounds_of(self, rules: ShapeRules) -> Iterable[tuple[int, int]]:
+        """Tallies under anti-affinity that matter to a class, with its own limit."""
+        own = {bound.tally: bound.limit for bound in rules.anti}
+        yield from own.items()
+        yield from ((tally, MANY) for tally in rules.adds if tally not in own and tally in self.bounded)
+
+    def _node_rules(self, index: int) -> IntArray:
+        rules, size = self.layout.rules[index], self.size
+        space = np.full(size, MANY, dtype=np.int64)
+        for tally, limit in self._bounds_of(rules):
+            if self.layout.tally_key[tally] < 0:
+                count, bound = self.tally[:size, tally], np.minimum(self.bound[:size, tally], limit)
+                np.minimum(space, bound - count if tally in rules.adds else np.where(count <= limit, MANY, 0), out=space)
+        for view in self._spreads_of(index):
+            if self.layout.tally_key[view.rule.tally] < 0:
+                np.minimum(space, self._node_spread(view, view not in self.layout.spreads[index]), out=space)
+        for tally in rules.affinity:
+            if self.layout.tally_key[tally] < 0 and not self._may_begin(rules):
+                space[self.tally[:size, tally] == 0] = 0
+        return np.maximum(space, 0)
+
+    def _spreads_of(self, index: int) -> tuple[SpreadView, ...]:
+        """The spread rules of a class; while strict, also those of others that it counts for."""
+        return self.layout.spreads[index] + (self.layout.implied[index] if self.is_strict else ())
+
+    def _node_spread(self, view: SpreadView, is_implied: bool) -> IntArray:
+        """While strict, every node counts as standing beside an empty one as soon as new ones are planned: more of them may come."""
+        counts, counted = self.tally[: self.size, view.rule.tally], self.counted(view)
+        emptiest = int(counts[counted].min()) if counted.any() and int(counted.sum()) >= view.rule.min_domains else 0
+        space = _skew_space(counts, 0 if self.is_strict and self.size > self.rooms else emptiest, view)
+        return np.where(self.spread_here[: self.size, view.rule.tally], space, MANY) if is_implied else space
+
+    def counted(self, view: SpreadView) -> BoolArray:
+        """Bins among which a spread rule counts and compares."""
+        return np.concatenate((view.rooms, view.choices[self.choice[self.rooms : self.size]]))
+
+    def _area_spread(self, index: int, view: SpreadView) -> IntArray:
+        """For each domain (the last stands for an absent label): how many more the rule allows."""
+        key, counted = int(self.layout.tally_key[view.rule.tally]), self.counted(view)
+        counts = self.area_count(view.rule.tally, counted)
+        exists = np.zeros(len(counts), dtype=np.bool_)
+        exists[self.domain[key, : self.size][counted]] = True
+        if self.is_strict:  # a domain that can be bought is a domain
+            within_reach = view.choices & self.layout.fits[index] & (self.layout.choice_domain[key] >= 0)
+            exists[self.layout.choice_domain[key][within_reach]] = True
+        emptiest = int(counts[exists].min()) if exists.any() and int(exists.sum()) >= view.rule.min_domains else 0
+        return np.append(_skew_space(counts, emptiest, view), 0)
+
+    def _area_bound(self, tally: int, limit: int, adds: bool) -> IntArray:
+        key, size = int(self.layout.tally_key[tally]), self.size
+        counts = self.area_count(tally)
+        bounds = np.full(len(counts) + 1, MANY, dtype=np.int64)
+        np.minimum.at(bounds, self.domain[key, :size], self.bound[:size, tally])
+        bounds[-1] = MANY
+        if tally in self.promised_bound:
+            bounds[:-1] = np.minimum(bounds[:-1], self.promised_bound[tally])
+        if not adds:
+            return np.append(np.where(counts <= limit, MANY, 0), MANY)
+        return np.append(np.maximum(np.minimum(bounds[:-1], limit) - counts, 0), MANY)
+
+    def _may_begin(self, rules: ShapeRules) -> bool:
+        """Nobody matches yet and the class matches itself: the first of a group may go anywhere."""
+        if not rules.is_first_of_its_kind:
+            return False
+        return not any(self._seen_anywhere(tally) for tally in rules.affinity)
+
+    def _seen_anywhere(self, tally: int) -> bool:
+        if tally in self.promised and self.promised[tally].any():
+            return True
+        key = int(self.layout.tally_key[tally])
+        counts = self.tally[: self.size, tally]
+        return bool((counts if key < 0 else counts[self.domain[key, : self.size] >= 0]).any())
+
+
+def is_alone(rules: ShapeRules) -> bool:
+    """Does no rule between pods concern it?"""
+    return not (rules.adds or rules.anti or rules.spreads or rules.affinity)
+
+
+def _skew_space(counts: IntArray, emptiest: int, view: SpreadView) -> IntArray:
+    if view.rule.counts_itself:
+        return np.maximum(view.rule.max_skew + emptiest - counts, 0)
+    return np.where(counts - emptiest <= view.rule.max_skew, MANY, 0)

@@ -1,0 +1,163 @@
+"""The question put to the solver and its answer: class counts in, class counts out, small and picklable.
+
+Asked by scale-up, what-if, consolidation and `growth plan`; answered by `solver/purchase/solve`. Pods have no names here: the asker
+keeps for each demand class the list of its pods and deals them out by the counts of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from growth.model.labels import Labels
+from growth.model.node import Node, Taint
+from growth.model.offering import Offering
+from growth.model.pod import PodShape
+from growth.model.snapshot import EMPTY, VolumeWorld
+
+
+class DemandClass(Struct, frozen=True):
+    """Pods that no rule can tell apart."""
+
+    shape: PodShape
+    count: int
+    pools: tuple[str, ...] = ()  # NodePools it may buy from
+    is_virtual: bool = False  # spare capacity: placed after every real demand
+
+
+class Room(Struct, frozen=True):
+    """A node that exists, or is on its way: it may take pods and costs nothing more.
+
+    A closed room (cordoned, not ready, in removal) takes none, but its pods still count for affinity and spread.
+    """
+
+    node: Node
+    contents: tuple[tuple[PodShape, int], ...] = ()
+    kind: Literal["node", "marked", "in-flight"] = "node"
+    is_open: bool = True
+
+
+class Choice(Struct, frozen=True):
+    """An offering that a pool may buy, and the node it would become."""
+
+    pool: str
+    offering: Offering
+    labels: Labels  # of the node, without its hostname
+    taints: tuple[Taint, ...] = ()
+    daemons: tuple[PodShape, ...] = ()  # DaemonSet pods that will land on it
+    pool_priority: int = 0
+    type_priority: int = 0
+
+
+class Limit(Struct, frozen=True):
+    """What the planned nodes of some choices may not exceed together: a type over its zones, a pool, the cluster."""
+
+    name: str
+    choices: tuple[int, ...]
+    nodes: int | None = None
+    resources: Mapping[str, int] = EMPTY  # of allocatable
+    price_per_hour: float | None = None
+
+
+class Pattern(Struct, frozen=True, gc=False):
+    """A mix of pods that made good use of a node."""
+
+    pool: str
+    offering: str
+    location: str
+    contents: tuple[tuple[PodShape, int], ...]
+
+
+class Budget(Struct, frozen=True):
+    """How much work may be spent, in units that do not depend on the machine. The defaults are about a second of hard questions."""
+
+    pricing_rounds: int = 60
+    simplex_iterations: int = 7_000  # of the program over patterns, while patterns are looked for
+    exact_iterations: int = 4_000  # of exact pricing, for bounds that are nearer and patterns that greedy pricing misses
+    mending_iterations: int = 5_000  # of rounding again what was rounded badly
+    seed: int = 0
+
+    @classmethod
+    def for_seconds(cls, seconds: float) -> Budget:
+        """What takes about so long; easy questions take less."""
+        usual = cls()
+        return cls(
+            *(max(1, round(units * seconds)) for units in (usual.pricing_rounds, usual.simplex_iterations, usual.exact_iterations, usual.mending_iterations))
+        )
+
+
+class PlacementProblem(Struct, frozen=True):
+    demands: tuple[DemandClass, ...] = ()
+    rooms: tuple[Room, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    namespaces: Mapping[str, Labels] = EMPTY
+    volumes: VolumeWorld = VolumeWorld()
+    preferences: Literal["Respect", "Ignore"] = "Respect"
+    node_price_per_hour: float = 0.0  # what a node costs beside its machine
+    budget: Budget = Budget()
+    patterns: tuple[Pattern, ...] = ()  # of an earlier solution: a head start, nothing more
+    is_checked: bool = False  # whether the answer is looked at by `solver/purchase/check` before it is given
+
+
+class Placement(Struct, frozen=True, gc=False):
+    """So many pods of a class into a room."""
+
+    demand: int
+    room: int
+    count: int
+
+
+class PlannedNode(Struct, frozen=True, gc=False):
+    """A node to buy, and what goes onto it: (demand class, count)."""
+
+    choice: int
+    contents: tuple[tuple[int, int], ...] = ()
+
+
+class Unplaced(Struct, frozen=True, gc=False):
+    """So many pods of a class found no place, in words that add up over all rooms and choices."""
+
+    demand: int
+    count: int
+    reasons: tuple[str, ...]
+
+
+class Stage(Struct, frozen=True, gc=False):
+    """What one stage of the solver did."""
+
+    name: str
+    price_per_hour: float
+    detail: str = ""
+
+
+class Proof(Struct, frozen=True, gc=False):
+    """Why nothing can be cheaper: no node holds more of these values than it costs, so their sum bounds every plan.
+
+    Limit prices stand in the order of the limits, each with its nodes, its resources by name and its price, as far as it has them.
+    """
+
+    values: tuple[float, ...] = ()  # of one pod of each demand class
+    limit_prices: tuple[float, ...] = ()
+
+
+class PlacementSolution(Struct, frozen=True):
+    """AllPlaced, NoDemands or IncompletePlacement, with its proof."""
+
+    kind: Literal["AllPlaced", "NoDemands", "IncompletePlacement"]
+    placements: tuple[Placement, ...] = ()
+    nodes: tuple[PlannedNode, ...] = ()
+    unplaced: tuple[Unplaced, ...] = ()
+    price_per_hour: float = 0.0  # of the planned nodes, what each costs beside its machine included
+    lower_bound: float = 0.0  # no placement of the same pods can cost less
+    stages: tuple[Stage, ...] = ()
+    proof: Proof = Proof()
+    patterns: tuple[Pattern, ...] = ()  # for the next problem
+    complaints: tuple[str, ...] = ()  # what the checker said of a plan that was thrown away
+
+    @property
+    def gap(self) -> float:
+        """How far above the bound, as a share: 0.013 is 1.3 %."""
+        return self.price_per_hour / self.lower_bound - 1 if self.lower_bound > 0 else 0.0

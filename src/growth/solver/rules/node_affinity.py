@@ -1,0 +1,132 @@
+"""Is the node among those the pod, or a volume, asks for by name, label or field?
+
+| what is asked | matches |
+| --- | --- |
+| node selector | every pair is a label of the node |
+| terms | any one of them; an empty list, and an empty term, match no node |
+| a term | all its expressions (labels) and fields (metadata.name); a malformed part makes the whole term match nothing |
+| spec.nodeName | that node |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from growth.model.labels import Labels, NodeSelectorTerm, Requirement
+from growth.model.pod import PodShape
+from growth.solver.reasons import Kind, Reason, Rule, refusal
+from growth.solver.rules.node_table import Amounts, Mask, NodeTable
+from growth.solver.rules.rule import NodeRule, all_false, all_true
+from growth.solver.rules.selectors import NODE_NAME_FIELD, why_term_malformed
+
+
+def selected(table: NodeTable, selector: Labels, span: slice) -> Mask:
+    """Nodes that carry every pair of a node selector. Its pairs are compared as they are written."""
+    mask = all_true(span)
+    for key, value in selector.items():
+        mask &= _labelled(table, Requirement(key, "In", (value,)), span)
+    return mask
+
+
+def any_term_matches(table: NodeTable, terms: Iterable[NodeSelectorTerm], span: slice, with_fields: bool = True) -> Mask:
+    """Nodes that match one of the terms. A volume's terms are matched without fields: the scheduler shows it labels only."""
+    mask = all_false(span)
+    for term in terms:
+        if (term.expressions or term.fields) and not why_term_malformed(term):
+            mask |= _term_matches(table, term, span, with_fields)
+    return mask
+
+
+def _term_matches(table: NodeTable, term: NodeSelectorTerm, span: slice, with_fields: bool) -> Mask:
+    mask = all_true(span)
+    for requirement in term.expressions:
+        mask &= _labelled(table, requirement, span)
+    if with_fields:
+        for field in term.fields:
+            mask &= _field_matches(table, field, span)
+    return mask
+
+
+def _labelled(table: NodeTable, requirement: Requirement, span: slice) -> Mask:
+    column = table.column(requirement.key)
+    return column.flags(requirement)[column.codes[span]]
+
+
+def _field_matches(table: NodeTable, field: Requirement, span: slice) -> Mask:
+    """Only metadata.name is a field of a node; any other reads as empty. A nameless node has no fields, so none can fail."""
+    wanted = field.values[0]
+    is_wanted = all_false(span) if field.key == NODE_NAME_FIELD or wanted else all_true(span)
+    named = table.index.get(wanted) if field.key == NODE_NAME_FIELD else None
+    if named is not None and span.start <= named < span.stop:
+        is_wanted[named - span.start] = True
+    mask = is_wanted if field.operator == "In" else ~is_wanted
+    nameless = table.index.get("")
+    if nameless is not None and span.start <= nameless < span.stop:
+        mask[nameless - span.start] = True
+    return mask
+
+
+def eligible(table: NodeTable, shape: PodShape, span: slice) -> Mask:
+    """Nodes that the pod's selector and required affinity allow."""
+    mask = selected(table, shape.node_selector, span)
+    return mask if shape.node_affinity is None else mask & any_term_matches(table, shape.node_affinity, span)
+
+
+def why_terms_conflict(shape: PodShape) -> Reason | None:
+    """Each term asks for two different nodes by name: no node is even looked at."""
+    names: set[str] = set()
+    for term in shape.node_affinity or ():
+        wanted = [set(field.values) for field in term.fields if field.key == NODE_NAME_FIELD and field.operator == "In"]
+        if not wanted:
+            return None
+        names |= set.intersection(*wanted)
+    if names or not shape.node_affinity:
+        return None
+    text = describe_terms(shape.node_affinity)
+    return refusal(Kind.NODEAFFINITY, Rule.NODE_AFFINITY, text, f"node affinity contradicts itself: {text}")
+
+
+def describe_terms(terms: tuple[NodeSelectorTerm, ...]) -> str:
+    told = [str(term) + (f" (malformed: {problem})" if (problem := why_term_malformed(term)) else "") for term in terms]
+    return " or ".join(told) or "nothing"
+
+
+class NodeAffinity(NodeRule):
+    rule = Rule.NODE_AFFINITY
+
+    def __init__(self, table: NodeTable, shape: PodShape) -> None:
+        self._table = table
+        self._shape = shape
+
+    def passes(self, span: slice) -> Mask:
+        return eligible(self._table, self._shape, span)
+
+    def alike(self, numbers: Amounts) -> Amounts:
+        return selected(self._table, self._shape.node_selector, slice(0, len(self._table)))[numbers].astype(np.int64)
+
+    def explain(self, index: int) -> Reason:
+        selector = self._shape.node_selector
+        if not selected(self._table, selector, slice(index, index + 1))[0]:
+            return refusal(Kind.NODESELECTOR, self.rule, str(selector), f"didn't match node selector {selector}")
+        text = describe_terms(self._shape.node_affinity or ())
+        return refusal(Kind.NODEAFFINITY, self.rule, text, f"didn't match node affinity {text}")
+
+
+class NodeName(NodeRule):
+    rule = Rule.NODE_NAME
+
+    def __init__(self, table: NodeTable, name: str) -> None:
+        self._table = table
+        self._name = name
+
+    def passes(self, span: slice) -> Mask:
+        mask = all_false(span)
+        named = self._table.index.get(self._name)
+        if named is not None and span.start <= named < span.stop:
+            mask[named - span.start] = True
+        return mask
+
+    def explain(self, _index: int) -> Reason:
+        return refusal(Kind.NODENAME, self.rule, self._name, f"not the requested node {self._name}")

@@ -1,0 +1,126 @@
+"""Is there enough of everything the pod asks for, and a place in the pod count?
+
+kube-scheduler counts cpu, memory, ephemeral storage, huge pages, attachable volumes, and names with a prefix (extended resources);
+any other name is ignored. What a pod does not ask for may be overcommitted without keeping it away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, format_amount
+from growth.solver.reasons import Kind, Reason, Rule
+from growth.solver.rules.node_table import Amounts, Mask, NodeTable, clipped
+from growth.solver.rules.rule import NodeRule
+from growth.solver.rules.selectors import is_label_key
+
+_ALWAYS: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_QUOTA_PREFIX: Final = "requests."
+_OWN_DOMAIN: Final = "kubernetes.io/"
+_LIMIT: Final = 2**62  # hundreds of pods that ask for more than any machine has: the node is full, and no number overflows
+_ORDINARY: Final = 2**40
+
+
+@lru_cache(maxsize=4096)
+def is_counted(name: str) -> bool:
+    """Does the scheduler look at this resource at all?"""
+    if name in _ALWAYS or name.startswith(("hugepages-", "attachable-volumes-")) or _OWN_DOMAIN in name:
+        return True
+    return "/" in name and not name.startswith(_QUOTA_PREFIX) and is_label_key(_QUOTA_PREFIX + name)
+
+
+def counted_needs(requests: Resources) -> dict[str, int]:
+    """What one pod takes from a node: its counted requests and one place."""
+    return {PODS: 1, **{name: clipped(amount) for name, amount in requests.items() if is_counted(name)}}
+
+
+class Vector:
+    """What one pod takes, lined up with the rows of the table."""
+
+    __slots__ = ("needs", "rows")
+
+    def __init__(self, table: NodeTable, requests: Resources) -> None:
+        self.needs = counted_needs(requests)
+        self.rows = [(table.row(name), amount) for name, amount in self.needs.items()]
+
+    def take(self, table: NodeTable, index: int, count: int) -> None:
+        """So many such pods more (or fewer) on one node."""
+        free = table.free_one
+        for row, amount in self.rows:
+            left = free[row][index] - amount * count
+            free[row][index] = left if -_LIMIT < left < _LIMIT else _LIMIT * (1 if left > 0 else -1)
+
+    def take_many(self, table: NodeTable, held: dict[int, int]) -> None:
+        """The same for many nodes at once."""
+        self.take_each(table, np.array(list(held), np.int64), np.array(list(held.values()), np.int64))
+
+    def take_each(self, table: NodeTable, numbers: Amounts, counts: Amounts) -> None:
+        """The same from arrays; no number stands there twice."""
+        if any(amount > _ORDINARY for _, amount in self.rows):
+            for index, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+                self.take(table, index, count)
+            return
+        for row, amount in self.rows:
+            table.free[row, numbers] -= amount * counts
+
+
+class NodeResourcesFit(NodeRule):
+    rule = Rule.NODE_RESOURCES_FIT
+    looks_at_pods = True
+
+    def __init__(self, table: NodeTable, vector: Vector) -> None:
+        self._table = table
+        self._asked = [(name, table.row(name), amount) for name, amount in vector.needs.items() if amount > 0]
+
+    def narrow(self, span: slice, mask: Mask) -> None:
+        free = self._table.free
+        for _, row, amount in self._asked:
+            mask &= free[row, span] >= amount
+
+    def passes_on(self, index: int) -> bool:
+        free = self._table.free_one
+        for _, row, amount in self._asked:  # noqa: SIM110  (a generator costs as much as the answer)
+            if free[row][index] < amount:
+                return False
+        return True
+
+    def looks(self, span: slice) -> Iterator[Amounts]:
+        for _, row, _ in self._asked:
+            yield self._table.free[row, span]
+
+    def how_often(self, span: slice) -> Amounts:
+        """How many such pods the amounts leave room for on each node."""
+        counts = np.full(span.stop - span.start, np.iinfo(np.int64).max, np.int64)
+        for _, row, amount in self._asked:
+            np.minimum(counts, self._table.free[row, span] // amount, out=counts)
+        return np.maximum(counts, 0)
+
+    def alike(self, numbers: Amounts) -> Amounts:
+        return self.shortages(numbers)
+
+    def shortages(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For each of these nodes, which of the resources asked for it lacks, as bits: equal numbers lack the same."""
+        lacks = np.zeros(len(numbers), np.int64)
+        for position, (_, row, amount) in enumerate(self._asked[:60]):
+            lacks |= (self._table.free[row, numbers] < amount).astype(np.int64) << position
+        return lacks
+
+    def explain(self, index: int) -> Reason:
+        short = [(name, amount, int(self._table.free[row, index])) for name, row, amount in self._asked if self._table.free[row, index] < amount]
+        names = ", ".join(name for name, _, _ in short)
+        return Reason(Kind.RESOURCES, self.rule, names, tuple(_phrase(name) for name, _, _ in short), "; ".join(_told(*one, len(short)) for one in short))
+
+
+def _phrase(name: str) -> str:
+    return "too many pods" if name == PODS else f"insufficient {name}"
+
+
+def _told(name: str, amount: int, free: int, among: int) -> str:
+    """`needs 4Gi, has 1Gi`, with the name in front where several are short."""
+    text = f"needs {format_amount(name, amount)}, has {format_amount(name, max(0, free))}"
+    return text if among == 1 else f"{name} {text}"

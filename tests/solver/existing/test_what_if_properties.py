@@ -1,0 +1,121 @@
+"""The what-if on random worlds: never a false ALLOW, never a false BLOCK where few pods move, no crash on anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from growth.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, NodeSelectorTerm, Requirement
+from growth.model.node import Node, Taint
+from growth.model.pod import HostPort, Pod, PodAffinityTerm, PodShape, Toleration, TopologySpread, VolumeUse
+from growth.model.resources import Resources
+from growth.solver.existing.what_if import WhatIf
+from growth.solver.rules import Neighbours
+from tests.solver.rules.scenes import apps, near, node, pod
+
+RULES: tuple[dict[str, Any], ...] = (
+    {},
+    {"anti_affinity": (near("web"),)},
+    {"affinity": (near("db", key=ZONE),)},
+    {"spread": (TopologySpread(1, HOSTNAME, selector=apps("web")),)},
+    {"spread": (TopologySpread(1, ZONE, selector=apps("web")),)},
+    {"host_ports": (HostPort(80),)},
+    {"node_selector": Labels({ZONE: "z1"})},
+)
+mover_fields = st.tuples(st.sampled_from(("web", "db")), st.integers(0, 4), st.sampled_from(RULES))
+nodes_left = st.lists(st.tuples(st.sampled_from(("z1", "z2")), st.integers(1, 6)), min_size=1, max_size=3)
+
+
+def is_possible(nodes: list[Node], staying: list[Pod], movers: list[Pod]) -> bool:
+    """Every order and every target, by the rules themselves."""
+    if not movers:
+        return True
+    for position, mover in enumerate(movers):
+        index = Neighbours(nodes, staying)
+        fits = index.fits(index.class_of_pod(mover))
+        rest = movers[:position] + movers[position + 1 :]
+        for number in range(len(nodes)):
+            if fits[number] and is_possible(nodes, [*staying, _at(mover, nodes[number])], rest):
+                return True
+    return False
+
+
+def _at(mover: Pod, target: Node) -> Pod:
+    return Pod(mover.name, mover.shape, node_name=target.name)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(mover_fields, min_size=1, max_size=4), nodes_left, st.lists(mover_fields, max_size=2))
+def test_the_answer_is_that_of_trying_everything(movers: list[Any], left: list[Any], others: list[Any]) -> None:
+    remaining = [node(f"n{number}", zone, cpu) for number, (zone, cpu) in enumerate(left)]
+    staying = [pod(f"s{number}", "n0", app=app, cpu=cpu, **rules) for number, (app, cpu, rules) in enumerate(others)]
+    moving = [pod(f"m{number}", "gone", app=app, cpu=cpu, **rules) for number, (app, cpu, rules) in enumerate(movers)]
+    verdict = WhatIf([node("gone", cpu=64), *remaining], [*moving, *staying], headroom=0.0).judge(["gone"])
+    assert verdict.may_go is is_possible(remaining, staying, moving)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(mover_fields, min_size=1, max_size=5), nodes_left)
+def test_the_moves_hold_in_some_order(movers: list[Any], left: list[Any]) -> None:
+    remaining = [node(f"n{number}", zone, cpu) for number, (zone, cpu) in enumerate(left)]
+    moving = {f"default/m{number}": pod(f"m{number}", "gone", app=app, cpu=cpu, **rules) for number, (app, cpu, rules) in enumerate(movers)}
+    verdict = WhatIf([node("gone", cpu=64), *remaining], moving.values(), headroom=0.0).judge(["gone"])
+    if verdict.may_go:
+        assert sorted(move.pod for move in verdict.moves) == sorted(moving)
+        places = {each.name: each for each in remaining}
+        assert _holds(remaining, [], [(moving[move.pod], places[move.target]) for move in verdict.moves])
+
+
+def _holds(nodes: list[Node], placed: list[Pod], moves: list[tuple[Pod, Node]]) -> bool:
+    """Is there an order in which each move is allowed when its turn comes?"""
+    index = Neighbours(nodes, placed)
+    return not moves or any(
+        index.fits_on(index.class_of_pod(mover), index.table.index[target.name])
+        and _holds(nodes, [*placed, _at(mover, target)], moves[:position] + moves[position + 1 :])
+        for position, (mover, target) in enumerate(moves)
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------------- bad input
+
+words = st.sampled_from(("", "a", "app", "web", "kubernetes.io/hostname", "x" * 70, "Ünï", "5", "-1", "\x00"))
+operators = st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Near", ""))
+requirements = st.builds(Requirement, words, operators, st.lists(words, max_size=2).map(tuple))
+selectors = st.none() | st.builds(LabelSelector, st.lists(requirements, max_size=2).map(tuple))
+terms = st.builds(PodAffinityTerm, words, selectors, st.lists(words, max_size=2).map(tuple), selectors)
+spreads = st.builds(
+    TopologySpread, st.integers(-2, 3), words, st.sampled_from(("DoNotSchedule", "ScheduleAnyway", "?")), selectors, st.none() | st.integers(-1, 3)
+)
+shapes = st.builds(
+    PodShape,
+    namespace=words,
+    labels=st.dictionaries(words, words, max_size=2).map(Labels),
+    requests=st.dictionaries(st.sampled_from(("cpu", "memory", "pods", "a/b", "odd")), st.integers(-5, 2**70), max_size=3).map(Resources),
+    tolerations=st.lists(st.builds(Toleration, words, operators, words, words), max_size=2).map(tuple),
+    node_selector=st.dictionaries(words, words, max_size=1).map(Labels),
+    node_affinity=st.none()
+    | st.lists(st.builds(NodeSelectorTerm, st.lists(requirements, max_size=2).map(tuple), st.lists(requirements, max_size=1).map(tuple)), max_size=2).map(
+        tuple
+    ),
+    affinity=st.lists(terms, max_size=1).map(tuple),
+    anti_affinity=st.lists(terms, max_size=1).map(tuple),
+    spread=st.lists(spreads, max_size=1).map(tuple),
+    host_ports=st.lists(st.builds(HostPort, st.integers(-1, 70_000), words, words), max_size=1).map(tuple),
+    volumes=st.lists(st.builds(VolumeUse, words, st.booleans(), words, words, words), max_size=1).map(tuple),
+    required_node=words,
+    malformed=st.sampled_from(("", "spec: no object")),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(shapes, min_size=1, max_size=4), st.lists(st.builds(Taint, words, words, words), max_size=2))
+def test_malformed_specs_get_an_answer_and_never_a_crash(given_shapes: list[PodShape], taints: list[Taint]) -> None:
+    names = ("a", "b", "c")
+    nodes = [node("a"), node("b", taints=tuple(taints)), node("c", malformed="status: unreadable")]
+    pods = [Pod(f"p{number}", one, node_name=names[number % 3]) for number, one in enumerate(given_shapes)]
+    for name, verdict in WhatIf(nodes, pods).judge_each(names).items():
+        movers = [each for each in pods if each.node_name == name]
+        assert (verdict.block is None) or (verdict.block.message and verdict.block.check_type)
+        assert verdict.block is not None or len(verdict.moves) == len(movers)

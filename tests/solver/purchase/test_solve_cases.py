@@ -1,0 +1,128 @@
+"""The cases people will ask about first, each with its expected plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from growth.model.labels import ZONE
+from growth.model.node import SCALE_DOWN_TAINT, Node
+from growth.model.pod import PreferredPods
+from growth.solver.purchase.problem import PlacementProblem, PlacementSolution, Room
+from growth.solver.purchase.solve import solve
+from tests.solver.worlds import amounts, at_most, choice, demand, hetzner, room, term
+
+
+def placed_anywhere(solution: PlacementSolution) -> int:
+    return sum(placement.count for placement in solution.placements) + sum(count for node in solution.nodes for _, count in node.contents)
+
+
+def unplaced(solution: PlacementSolution) -> int:
+    return sum(one.count for one in solution.unplaced)
+
+
+def test_no_demands_is_an_answer_of_its_own() -> None:
+    assert solve(PlacementProblem(choices=hetzner())).kind == "NoDemands"
+
+
+def test_without_offerings_the_demand_is_unplaced_with_a_reason() -> None:
+    solution = solve(PlacementProblem(demands=(demand(1),)))
+    assert solution.kind == "IncompletePlacement"
+    assert not solution.nodes
+    assert unplaced(solution) == 1
+    assert solution.unplaced[0].reasons
+
+
+def test_a_limit_of_two_nodes_leaves_the_third_pod_unplaced() -> None:
+    solution = solve(PlacementProblem(demands=(demand(3, 2, 4096),), choices=(choice("two", 2, 4096),), limits=(at_most(2, 0),)))
+    assert len(solution.nodes) == 2
+    assert unplaced(solution) == 1
+    assert "limit" in " ".join(solution.unplaced[0].reasons)
+
+
+def test_the_small_pod_joins_the_large_one_on_the_machine_that_is_needed_anyway() -> None:
+    choices = (choice("big", 48, 192 * 1024, 0.50), choice("tiny", 2, 4096, 0.01))
+    solution = solve(PlacementProblem(demands=(demand(1, 4), demand(1, 2)), choices=choices))
+    assert [node.choice for node in solution.nodes] == [0]
+    assert placed_anywhere(solution) == 2
+
+
+def test_pods_of_three_and_one_cpu_fill_ten_nodes_completely() -> None:
+    solution = solve(PlacementProblem(demands=(demand(10, 3, 100), demand(10, 1, 100)), choices=(choice("four", 4, 8192),)))
+    assert len(solution.nodes) == 10
+    assert all(sorted(node.contents) == [(0, 1), (1, 1)] for node in solution.nodes)
+
+
+def test_a_hundred_one_cpu_pods_cost_no_more_than_seven_cx52() -> None:
+    choices = hetzner()
+    solution = solve(PlacementProblem(demands=(demand(100),), choices=choices, limits=(at_most(100, *range(len(choices))),)))
+    assert solution.kind == "AllPlaced"
+    assert solution.price_per_hour <= 7 * 0.0314 + 1e-9
+
+
+def test_memory_is_never_overcommitted() -> None:
+    choices = hetzner(("cx22", "cx32", "cx42", "cx52"))
+    solution = solve(PlacementProblem(demands=(demand(50, 1, 8192),), choices=choices))
+    assert solution.kind == "AllPlaced"
+    assert solution.price_per_hour <= 13 * 0.0314 + 1e-9
+    for node in solution.nodes:
+        asked = sum(count for _, count in node.contents) * 8192 * 1024 * 1024
+        assert asked <= choices[node.choice].offering.allocatable["memory"]
+
+
+def test_five_hundred_pods_cost_less_than_seventy_percent_of_a_node_each() -> None:
+    solution = solve(PlacementProblem(demands=(demand(500, 2, 1024),), choices=hetzner()))
+    assert solution.kind == "AllPlaced"
+    assert solution.price_per_hour < 0.7 * 500 * 0.0060
+
+
+@pytest.mark.parametrize(("zones", "nodes"), [(("a", "b", "c"), 3), (("a", "b"), 2)])
+def test_required_zone_anti_affinity_takes_one_node_in_each_zone(zones: tuple[str, ...], nodes: int) -> None:
+    choices = tuple(choice("node", zone=zone) for zone in zones)
+    limits = tuple(at_most(1, index, name=zone) for index, zone in enumerate(zones))
+    apart = demand(3, labels={"app": "db"}, anti_affinity=(term(ZONE, app="db"),))
+    solution = solve(PlacementProblem(demands=(apart,), choices=choices, limits=limits))
+    assert len({choices[node.choice].offering.zone for node in solution.nodes}) == len(solution.nodes) == nodes
+    assert unplaced(solution) == 3 - nodes
+
+
+def test_preferred_anti_affinity_never_keeps_a_pod_waiting() -> None:
+    choices = tuple(choice("node", zone=zone) for zone in ("a", "b"))
+    wish = (PreferredPods(100, term(ZONE, app="db")),)
+    solution = solve(PlacementProblem(demands=(demand(3, labels={"app": "db"}, preferred_anti_affinity=wish),), choices=choices))
+    assert solution.kind == "AllPlaced"
+
+
+def test_a_limit_shared_over_zones_counts_all_of_them() -> None:
+    choices = tuple(choice("node", cpu=1, zone=zone) for zone in ("a", "b", "c"))
+    solution = solve(PlacementProblem(demands=(demand(3),), choices=choices, limits=(at_most(2, 0, 1, 2),)))
+    assert len(solution.nodes) == 2
+    assert unplaced(solution) == 1
+
+
+@pytest.mark.parametrize(("pods", "cpu", "new"), [(2, 1, 0), (3, 1, 1), (1, 4, 1)])
+def test_what_is_on_its_way_takes_pods_first(pods: int, cpu: float, new: int) -> None:
+    coming = room("request", 2, 4096, kind="in-flight")
+    solution = solve(PlacementProblem(demands=(demand(pods, cpu),), rooms=(coming,), choices=(choice("four"),)))
+    assert solution.kind == "AllPlaced"
+    assert len(solution.nodes) == new
+
+
+def test_a_request_in_flight_for_one_pool_does_not_absorb_the_demand_of_another() -> None:
+    wants_cpu = demand(1, pools=("cpu",))
+    gpu = room("request", 8, 16384, pool="gpu", kind="in-flight")
+    solution = solve(PlacementProblem(demands=(wants_cpu,), rooms=(gpu,), choices=(choice("node", pool="cpu"),)))
+    assert not solution.placements
+    assert len(solution.nodes) == 1
+
+
+def test_a_pool_with_one_node_left_gets_one_node() -> None:
+    full = room("full", 2, 4096, contents=((demand(1, 2, 4096).shape, 1),))
+    solution = solve(PlacementProblem(demands=(demand(3, 2, 4096),), rooms=(full,), choices=(choice("two", 2, 4096),), limits=(at_most(1, 0),)))
+    assert len(solution.nodes) == 1
+
+
+def test_a_marked_node_is_free_capacity_in_spite_of_our_own_taint() -> None:
+    marked = Room(Node("old", allocatable=amounts(4, 8192), taints=(SCALE_DOWN_TAINT,)), kind="marked")
+    solution = solve(PlacementProblem(demands=(demand(2),), rooms=(marked,), choices=(choice(),)))
+    assert not solution.nodes
+    assert sum(placement.count for placement in solution.placements) == 2
