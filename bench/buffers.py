@@ -32,9 +32,10 @@ from growth.model.pod import Pod, PodShape
 from growth.model.resources import Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import EMPTY, Snapshot
-from growth.plan import buffers, scaleup
-from growth.plan.keeping import keep
-from growth.plan.spares import planned_annotation
+from growth.plan.buffers import status
+from growth.plan.buffers.placement import keep
+from growth.plan.buffers.virtual_pods import planned_annotation
+from growth.plan.nodes_up import scale_up
 from growth.solver.purchase.solve import solve
 
 NOW = 1_800_000_000.0
@@ -121,7 +122,7 @@ class _World:
 
 def _told(snapshot: Snapshot) -> Snapshot:
     """Every buffer says how it stands already."""
-    decision = buffers.plan(snapshot, buffers.Ledger(), AT_ONCE)
+    decision = status.plan(snapshot, status.Ledger(), AT_ONCE)
     statuses = {f"{each.buffer.namespace}/{each.buffer.name}": each.status for each in decision.actions if isinstance(each, WriteBufferStatus)}
     told = {key: replace(buffer, status=statuses[key]) for key, buffer in snapshot.buffers.buffers.items()}
     return replace(snapshot, buffers=replace(snapshot.buffers, buffers=told))
@@ -140,10 +141,10 @@ def _node(name: str, request: NodeRequest) -> Node:
 
 def _bought(snapshot: Snapshot) -> Snapshot:
     """Turn after turn, until nothing more is ordered."""
-    ledger = scaleup.Ledger()
+    ledger = scale_up.Ledger()
     for _ in range(10):
-        asked = scaleup.question(snapshot, ledger, AT_ONCE)
-        decision: Decision[scaleup.Ledger] = scaleup.plan(snapshot, ledger, AT_ONCE, asked, None if asked is None else solve(asked.problem))
+        asked = scale_up.question(snapshot, ledger, AT_ONCE)
+        decision: Decision[scale_up.Ledger] = scale_up.plan(snapshot, ledger, AT_ONCE, asked, None if asked is None else solve(asked.problem))
         ordered = [action.spec for action in decision.actions if isinstance(action, CreateNodeRequest)]
         if not ordered:
             return snapshot

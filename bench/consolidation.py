@@ -29,8 +29,8 @@ from growth.model.pod import Owner, Pod, PodShape
 from growth.model.resources import Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan import consolidation
-from growth.plan.budgets import Recent
+from growth.plan.nodes_down import consolidation
+from growth.plan.nodes_down.budgets import Recent
 
 GIB = 2**30
 NOW = 1_800_000_000.0

@@ -19,8 +19,8 @@ from growth.model.offering import Machine
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan import consolidation, replacement
-from growth.plan.budgets import Recent
+from growth.plan.nodes_down import consolidation, replacement
+from growth.plan.nodes_down.budgets import Recent
 from growth.solver.existing.exchange import exchange
 from growth.solver.existing.what_if import WhatIf
 

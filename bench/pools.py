@@ -30,7 +30,7 @@ from growth.model.poolautoscaler import PoolAutoscaler
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.model.warmpool import SANDBOX_SET, WarmPoolView
-from growth.plan import warmpools
+from growth.plan.warm_pools import warm_pools
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess
@@ -61,7 +61,7 @@ class World:
     def __init__(self, count: int) -> None:
         self.autoscalers: Cache[PoolAutoscaler] = Cache(POOL_AUTOSCALERS, Codec())
         self.targets = WarmPoolCache(SANDBOX_SET)
-        self.settings, self.ledger, self.now = Settings(), warmpools.Ledger(), _START
+        self.settings, self.ledger, self.now = Settings(), warm_pools.Ledger(), _START
         for cache, item in ((self.autoscalers, autoscaler), (self.targets, sandbox_set)):
             cache.relisting()
             cache.listed([msgspec.Raw(msgspec.json.encode(item(number))) for number in range(count)])
@@ -70,7 +70,7 @@ class World:
     def decide(self) -> int:
         """One pass; statuses are written back as the API server would. How many actions there were."""
         view = WarmPoolView(self.targets.view())
-        decision = warmpools.plan(Snapshot(self.now, autoscalers=self.autoscalers.view(), warm_pools={SANDBOX_SET.name: view}), self.ledger, self.settings)
+        decision = warm_pools.plan(Snapshot(self.now, autoscalers=self.autoscalers.view(), warm_pools={SANDBOX_SET.name: view}), self.ledger, self.settings)
         self.ledger = decision.ledger
         return sum(self._write(action) for action in decision.actions)
 

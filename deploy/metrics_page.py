@@ -7,8 +7,9 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from growth.controllers.metrics import Metrics
 from growth.controllers.runtime import SystemRuntime
-from growth.plan import outlook, pools
-from growth.plan.demand import MALFORMED
+from growth.plan.nodes_up import outlook
+from growth.plan.nodes_up.demand import MALFORMED
+from growth.plan.world import pools
 
 INTRODUCTION = """# Metrics
 

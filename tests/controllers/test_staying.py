@@ -6,7 +6,7 @@ from growth.controllers.journal import Journal
 from growth.controllers.metrics import Metrics
 from growth.controllers.runtime import SystemRuntime
 from growth.model.note import About, Note
-from growth.plan.consolidation import STAYING
+from growth.plan.nodes_down.consolidation import STAYING
 from growth.solver.existing.blocking import no_nodes
 from tests.controllers.test_journal import KeptEvents
 

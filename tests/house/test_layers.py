@@ -71,7 +71,7 @@ def test_a_row_that_imports_another_is_noticed() -> None:
     sources = {
         "growth.plan.demand": "def demands(): ...",
         "growth.plan.scaleup": "from growth.plan.demand import demands\ndef plan(): ...",
-        "growth.plan.removal": "from growth.plan import scaleup\ndef plan(): ...",
+        "growth.plan.nodes_down.removal": "from growth.plan import scaleup\ndef plan(): ...",
     }
-    assert row_modules(sources) == {"growth.plan.scaleup", "growth.plan.removal"}
-    assert imports_of_rows(sources) == ["growth.plan.removal imports the row growth.plan.scaleup"]
+    assert row_modules(sources) == {"growth.plan.nodes_up.scale_up", "growth.plan.nodes_down.removal"}
+    assert imports_of_rows(sources) == ["growth.plan.nodes_down.removal imports the row growth.plan.nodes_up.scale_up"]

@@ -25,7 +25,7 @@ from growth.model.pod import Owner, Pod, PodShape
 from growth.model.resources import Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan import scaleup
+from growth.plan.nodes_up import scale_up
 from growth.solver.purchase.solve import solve
 
 MIB = 1024 * 1024
@@ -168,12 +168,12 @@ def world(
 # ------------------------------------------------------------------------------------------------------------------ walking a plan
 
 
-def scale_up(snapshot: Snapshot, ledger: scaleup.Ledger | None = None, settings: Settings = AT_ONCE) -> Decision[scaleup.Ledger]:
+def run_scale_up(snapshot: Snapshot, ledger: scale_up.Ledger | None = None, settings: Settings = AT_ONCE) -> Decision[scale_up.Ledger]:
     """As the loop does it: ask, solve, plan."""
-    ledger = ledger or scaleup.Ledger()
-    asked = scaleup.question(snapshot, ledger, settings)
+    ledger = ledger or scale_up.Ledger()
+    asked = scale_up.question(snapshot, ledger, settings)
     solution = None if asked is None else solve(asked.problem)
-    return scaleup.plan(snapshot, ledger, settings, asked, solution)
+    return scale_up.plan(snapshot, ledger, settings, asked, solution)
 
 
 def orders(actions: Iterable[Action]) -> list[NodeRequestSpec]:

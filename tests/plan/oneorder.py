@@ -10,7 +10,7 @@ from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec,
 from growth.model.outcome import Outcome
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan import provisioning
+from growth.plan.nodes_up import provisioning
 from tests.plan.builders import offering, pool, request, world
 
 SMALL = offering("small", 2, 4096, 0.01, location="fsn1")

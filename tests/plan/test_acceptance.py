@@ -15,7 +15,7 @@ from growth.model.node import Taint
 from growth.model.pod import PodAffinityTerm, PreferredPods, Toleration
 from growth.model.settings import Settings
 from tests.plan.builders import node
-from tests.plan.test_consolidation import SMALL, cluster, marked_names, plan, why, works
+from tests.plan.nodes_down.test_consolidation import SMALL, cluster, marked_names, plan, why, works
 
 GPU = Taint("gpu", "true")
 TOLERATES_GPU = Toleration("gpu", "Equal", "true", "NoSchedule")

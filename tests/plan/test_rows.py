@@ -14,8 +14,10 @@ from growth.model.decision import Decision, Settled
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan import orphans, poolstatus, provisioning, realising, removal, scaledown, scaleup
-from tests.plan.builders import scale_up
+from growth.plan import pool_status
+from growth.plan.nodes_down import orphans, removal, scale_down
+from growth.plan.nodes_up import joining, provisioning, scale_up
+from tests.plan.builders import run_scale_up
 from tests.plan.worlds import random_world, seeds
 
 SETTINGS: Final = Settings(batch_quiet_seconds=0.0)
@@ -31,8 +33,8 @@ def answer_of(row: Any) -> Answer:
 
 
 ROWS: Final[dict[str, tuple[Any, Answer]]] = {
-    "scale-up": (scaleup, lambda snapshot, ledger: scale_up(snapshot, ledger, SETTINGS)),
-    **{row.__name__.rpartition(".")[2]: (row, answer_of(row)) for row in (provisioning, realising, scaledown, removal, poolstatus, orphans)},
+    "scale-up": (scale_up, lambda snapshot, ledger: run_scale_up(snapshot, ledger, SETTINGS)),
+    **{row.__name__.rpartition(".")[2]: (row, answer_of(row)) for row in (provisioning, joining, scale_down, removal, pool_status, orphans)},
 }
 every_row = pytest.mark.parametrize("name", sorted(ROWS))
 
@@ -80,8 +82,8 @@ def test_a_row_that_has_nothing_to_do_wants_to_be_asked_later_not_now(name: str,
 @given(seeds)
 def test_nothing_is_bought_or_given_back_while_growth_is_paused(seed: int) -> None:
     snapshot, paused = random_world(seed), Settings(batch_quiet_seconds=0.0, is_paused=True)
-    actions: list[Any] = list(scale_up(snapshot, settings=paused).actions)
-    for row in (provisioning, realising, scaledown, removal, poolstatus, orphans):
+    actions: list[Any] = list(run_scale_up(snapshot, settings=paused).actions)
+    for row in (provisioning, joining, scale_down, removal, pool_status, orphans):
         actions += row.plan(snapshot, row.Ledger(), paused).actions
     names = {type(action).__name__ for action in actions}
     assert names.isdisjoint({"CreateNodeRequest", "LaunchMachine", "DeleteMachine", "MarkScaleDown", "EvictPod"})

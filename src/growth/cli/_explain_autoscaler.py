@@ -25,12 +25,12 @@ from growth.kube.http import HttpTransport
 from growth.model.malformed import Malformed
 from growth.model.poolautoscaler import PoolAutoscaler, Recommendation
 from growth.model.settings import WarmPoolSettings
-from growth.plan.autoscalers import why_not_active
-from growth.plan.counting import Counts
-from growth.plan.sizing import Memory, Sized, by_bounds, by_capacity, by_cron
-from growth.plan.steadying import Observation
-from growth.plan.timetable import Timetable, schedule_of, timetable
-from growth.plan.watermarks import Watermarks, watermarks
+from growth.plan.warm_pools.counts import Counts
+from growth.plan.warm_pools.firings import Timetable, schedule_of, timetable
+from growth.plan.warm_pools.obstacles import why_not_active
+from growth.plan.warm_pools.size import Memory, Sized, by_bounds, by_capacity, by_cron
+from growth.plan.warm_pools.stabilise import Observation
+from growth.plan.warm_pools.watermarks import Watermarks, watermarks
 
 _FIRINGS = 3  # of each policy
 _AT_ONCE = {"observation_window_seconds": 0.0, "scale_up_window_seconds": 0, "scale_down_window_seconds": 0}

@@ -21,8 +21,8 @@ from growth.kube.codec_template import ContainerRange, RuntimeClass
 from growth.model.capacitybuffer import ACTIVE_CAPACITY, BufferWorld, CapacityBuffer, ResourceQuota, reference_key
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed
-from growth.plan.buffersize import Sizing
-from growth.plan.spares import Spare, spares, virtual_pods
+from growth.plan.buffers.size import Sizing
+from growth.plan.buffers.virtual_pods import Spare, spares, virtual_pods
 
 _NAMES_SHOWN = 3
 

@@ -24,7 +24,7 @@ from growth.model.action import WriteNodePoolStatus
 from growth.model.nodepool import NodePoolStatus
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan import poolstatus
+from growth.plan import pool_status
 from growth.providers.registry import open_provider
 
 Subject = Literal["pod", "node", "nodepool"]
@@ -74,7 +74,7 @@ def answer_for(subject: Subject, key: str, snapshot: Snapshot, settings: Setting
 def _why_pool(name: str, snapshot: Snapshot, settings: Settings) -> PoolAnswer:
     """Its status is decided anew: what is written may be old, or of nobody's making."""
     untold = replace(snapshot.pools[name], status=NodePoolStatus())
-    decision = poolstatus.plan(replace(snapshot, pools={**snapshot.pools, name: untold}), poolstatus.Ledger(), settings)
+    decision = pool_status.plan(replace(snapshot, pools={**snapshot.pools, name: untold}), pool_status.Ledger(), settings)
     status = next((each.status for each in decision.actions if isinstance(each, WriteNodePoolStatus) and each.pool.name == name), untold.status)
     conditions = {each.type: f"{each.status}, {each.reason}: {each.message}".rstrip(": ") for each in status.conditions}
     offerings = {f"{each.name} {each.location}".strip(): f"{each.state}, {each.price_per_hour} per hour, {each.nodes} nodes" for each in status.offerings}

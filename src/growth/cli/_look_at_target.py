@@ -18,8 +18,8 @@ from growth.model.poolautoscaler import PoolAutoscaler
 from growth.model.settings import WarmPoolSettings
 from growth.model.snapshot import EMPTY, Snapshot
 from growth.model.warmpool import DEPLOYMENT, REPLICA_SET, WarmPool, WarmPoolKind, WarmPoolView
-from growth.plan.autoscalers import owners_of, target_of, why_not_active
-from growth.plan.counting import Counts, Owned, counts_of
+from growth.plan.warm_pools.counts import Counts, Owned, counts_of
+from growth.plan.warm_pools.obstacles import owners_of, target_of, why_not_active
 
 
 class Looked(Struct, frozen=True):

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from growth.model.resources import CPU, MEMORY
-from growth.plan.dealing import Dealt, Hand
+from growth.plan.nodes_up.assign import Dealt, Hand
 from growth.solver.purchase.problem import Choice, PlacementSolution
 
 _MOST_REASONS = 20

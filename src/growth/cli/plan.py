@@ -1,6 +1,6 @@
 """`growth plan`: what would be bought for these pods, what would it cost, and how much less could it cost at best? Without a cluster.
 
-The decision is that of `plan/scaleup`, made on the cluster that files describe (see `cli/_plan_files`). Nothing is changed anywhere.
+The decision is that of `plan/nodes_up/scale_up`, made on the cluster that files describe (see `cli/_plan_files`). Nothing is changed anywhere.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from growth.controllers.configuration import load_configuration
 from growth.model.noderequest import NodeRequest
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan import scaleup
-from growth.plan.dealing import Dealt, deal
-from growth.plan.offers import order
-from growth.plan.survey import Ledger, identity, survey
+from growth.plan.nodes_up import scale_up
+from growth.plan.nodes_up.assign import Dealt, deal
+from growth.plan.nodes_up.survey import Ledger, identity, survey
+from growth.plan.world.market import order
 from growth.solver.purchase.check import check as complaints_about
 from growth.solver.purchase.problem import PlacementSolution
 from growth.solver.purchase.solve import solve
@@ -99,18 +99,18 @@ def plan(
     return 1 if described.problems or wrong else 0
 
 
-def ask(snapshot: Snapshot, settings: Settings) -> scaleup.Question | None:
+def ask(snapshot: Snapshot, settings: Settings) -> scale_up.Question | None:
     """What scale-up would put to the solver. Machines that `min` keeps warm count as ordered, and no pod is too new to be planned for."""
     known = frozenset(identity(pod) for pod in snapshot.waiting_pods)
     ledger = Ledger(known=known)
     warm = survey(snapshot, ledger, settings).minimum
     ordered = {f"{choice.pool}-minimum-{number}": choice for number, choice in enumerate(warm, 1)}
     requests = {name: NodeRequest(name, order(choice, (), "Minimum")) for name, choice in ordered.items()}
-    asked = scaleup.question(replace(snapshot, requests={**snapshot.requests, **requests}), ledger, settings)
-    return asked if isinstance(asked, scaleup.Question) else None
+    asked = scale_up.question(replace(snapshot, requests={**snapshot.requests, **requests}), ledger, settings)
+    return asked if isinstance(asked, scale_up.Question) else None
 
 
-def _answer(snapshot: Snapshot, settings: Settings, asked: scaleup.Question | None, solution: PlacementSolution, seconds: float) -> tuple[Answer, Dealt]:
+def _answer(snapshot: Snapshot, settings: Settings, asked: scale_up.Question | None, solution: PlacementSolution, seconds: float) -> tuple[Answer, Dealt]:
     found = asked.survey if asked is not None else survey(snapshot, Ledger(), settings)
     dealt = Dealt() if asked is None else deal(asked.problem, asked.classes, solution, found.allowances, found.promised)
     nodes = tuple(

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from growth.controllers.jointokens import JoinTokens
 from growth.model.settings import Settings
-from growth.plan.cron import UnknownTimeZoneError, read_zone
+from growth.plan.world.schedule import UnknownTimeZoneError, read_zone
 from growth.providers.hetzner.settings import HetznerSettings
 
 Installed = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]

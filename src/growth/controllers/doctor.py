@@ -36,7 +36,7 @@ from growth.kube.transport import Request, Transport, TransportError
 from growth.model.api import API_GROUP, API_VERSION
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
-from growth.plan.pools import offerings_of
+from growth.plan.world.pools import offerings_of
 from growth.providers.contract import Provider, ProviderError
 from growth.runtime import Runtime
 

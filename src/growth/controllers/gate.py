@@ -38,9 +38,9 @@ from growth.model.noderequest import DEPROVISIONING, PENDING
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
-from growth.plan.brake import why_braked
-from growth.plan.idleness import is_lost
-from growth.plan.limits import counts, why_over_limit
+from growth.plan.nodes_down.brake import why_braked
+from growth.plan.world.idleness import is_lost
+from growth.plan.world.limits import counts, why_over_limit
 from growth.providers.contract import Gone, Provider, ProviderError
 
 OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute

@@ -29,8 +29,8 @@ from growth.kube.events import EventSettings, Recorder
 from growth.kube.exchange import ClientSettings
 from growth.kube.transport import Transport
 from growth.model.settings import Settings
-from growth.plan.demand import is_demand
-from growth.plan.keeping import keep
+from growth.plan.buffers.placement import keep
+from growth.plan.nodes_up.demand import is_demand
 from growth.providers.contract import Provider
 from growth.runtime import Runtime, Spawned
 

@@ -20,7 +20,7 @@ from growth.controllers.jointokens import RIGHTS as TOKEN_RIGHTS
 from growth.kube.client import Client
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
-from growth.plan.pools import offerings_of
+from growth.plan.world.pools import offerings_of
 from growth.providers.contract import Order, ProviderError
 from growth.providers.hetzner.errors import Unusable
 from growth.providers.hetzner.provider import HetznerProvider

@@ -15,8 +15,8 @@ from growth.controllers.metrics import Metrics
 from growth.kube.events import Recorder, Regarding
 from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, POOL_AUTOSCALERS
 from growth.model.note import About, Note
-from growth.plan.consolidation import STAYING
-from growth.plan.scaledown import NEEDED_BY_BUFFER
+from growth.plan.nodes_down.consolidation import STAYING
+from growth.plan.nodes_down.scale_down import NEEDED_BY_BUFFER
 
 _OBJECTS_KEPT: Final = 50_000
 _REASONS_KEPT: Final = 20  # for each object, the latest

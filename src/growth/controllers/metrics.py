@@ -16,9 +16,10 @@ from growth.model.node import OFFERING_LABEL, Node
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest, RemovalPhase, RequestPhase
 from growth.model.outcome import Outcome
 from growth.model.resources import CPU, MEMORY
-from growth.plan import outlook, pools
-from growth.plan.demand import MALFORMED
-from growth.plan.keeping import Kept
+from growth.plan.buffers.placement import Kept
+from growth.plan.nodes_up import outlook
+from growth.plan.nodes_up.demand import MALFORMED
+from growth.plan.world import pools
 from growth.runtime import Runtime
 
 _SECONDS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

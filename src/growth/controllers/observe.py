@@ -45,7 +45,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPoolKind
-from growth.plan.orphans import is_alone
+from growth.plan.nodes_down.orphans import is_alone
 from growth.runtime import Runtime, Spawned
 
 WATCHED: Final[tuple[Resource, ...]] = (

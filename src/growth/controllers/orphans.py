@@ -1,6 +1,6 @@
 """Machines that nothing in the cluster speaks of, looked up live, and given back one by one when a person says so.
 
-Asked by `growth orphans`. The rule of what is an orphan is that of `plan/orphans`; here it is asked of fresh lists, and once more right
+Asked by `growth orphans`. The rule of what is an orphan is that of `plan/nodes_down/orphans`; here it is asked of fresh lists, and once more right
 before a machine is deleted.
 """
 
@@ -17,7 +17,7 @@ from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.offering import Machine
 from growth.model.outcome import Conflict, Outcome, Refused
 from growth.model.snapshot import Snapshot
-from growth.plan.orphans import is_alone
+from growth.plan.nodes_down.orphans import is_alone
 from growth.providers.contract import Gone, Provider
 
 

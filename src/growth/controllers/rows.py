@@ -12,32 +12,23 @@ from typing import Any, Final
 from msgspec import Struct
 
 from growth.controllers.metrics import Metrics
-from growth.plan import (
-    buffers,
-    consolidation,
-    orphans,
-    poolstatus,
-    provisioning,
-    realising,
-    removal,
-    renewal,
-    replacement,
-    scaledown,
-    scaleup,
-    scheduling,
-    warmpools,
-)
+from growth.plan import pool_status
+from growth.plan.buffers import status
+from growth.plan.flow import scheduling
+from growth.plan.nodes_down import consolidation, orphans, removal, renewal, replacement, scale_down
+from growth.plan.nodes_up import joining, provisioning, scale_up
+from growth.plan.warm_pools import warm_pools
 from growth.solver.existing.exchange import exchange
 from growth.solver.purchase.solve import solve
 
 Plan = Callable[..., Any]
 
 
-def measure_warm_pools(metrics: Metrics, ledger: warmpools.Ledger, seconds: float) -> None:
+def measure_warm_pools(metrics: Metrics, ledger: warm_pools.Ledger, seconds: float) -> None:
     metrics.looked_at_warm_pools(ledger.looked.unchanged, ledger.looked.failed, ledger.looked.samples, seconds)
 
 
-def measure_scale_up(metrics: Metrics, ledger: scaleup.Ledger, _seconds: float) -> None:
+def measure_scale_up(metrics: Metrics, ledger: scale_up.Ledger, _seconds: float) -> None:
     missed = (wait.reason for wait in ledger.waits.values() if not wait.lodged_on)
     metrics.count_unplaced(Counter([*missed, *(said.partition(":")[0] for said in ledger.told.values())]))
 
@@ -61,16 +52,16 @@ class Row(Struct, frozen=True):
 
 ROWS: Final = (
     Row("provisioning", provisioning.plan, provisioning.settle, provisioning.Ledger),
-    Row("realising", realising.plan, realising.settle, realising.Ledger),
+    Row("realising", joining.plan, joining.settle, joining.Ledger),
     Row("scheduling", scheduling.plan, scheduling.settle, scheduling.Ledger),
-    Row("scale-up", scaleup.plan, scaleup.settle, scaleup.Ledger, scaleup.question, measure=measure_scale_up, without_timers=scaleup.without_timers),
-    Row("scale-down", scaledown.plan, scaledown.settle, scaledown.Ledger),
+    Row("scale-up", scale_up.plan, scale_up.settle, scale_up.Ledger, scale_up.question, measure=measure_scale_up, without_timers=scale_up.without_timers),
+    Row("scale-down", scale_down.plan, scale_down.settle, scale_down.Ledger),
     Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),
     Row("replacement", replacement.plan, replacement.settle, replacement.Ledger, replacement.question, exchange),
     Row("renewal", renewal.plan, renewal.settle, renewal.Ledger, renewal.question, exchange),
     Row("removal", removal.plan, removal.settle, removal.Ledger),
     Row("orphans", orphans.plan, orphans.settle, orphans.Ledger),
-    Row("pool status", poolstatus.plan, poolstatus.settle, poolstatus.Ledger),
-    Row("buffers", buffers.plan, buffers.settle, buffers.Ledger),
-    Row("warm pools", warmpools.plan, warmpools.settle, warmpools.Ledger, measure=measure_warm_pools),
+    Row("pool status", pool_status.plan, pool_status.settle, pool_status.Ledger),
+    Row("buffers", status.plan, status.settle, status.Ledger),
+    Row("warm pools", warm_pools.plan, warm_pools.settle, warm_pools.Ledger, measure=measure_warm_pools),
 )

@@ -17,10 +17,10 @@ from growth.model.node import OFFERING_LABEL, SCALE_DOWN_AT, Node
 from growth.model.resources import CPU, MEMORY, sum_resources
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.arrival import is_ours, working_pods
-from growth.plan.emptying import Emptying
-from growth.plan.idleness import is_protected_node, why_not_idle
-from growth.plan.keeping import keep
+from growth.plan.buffers.placement import keep
+from growth.plan.nodes_down.what_if import Emptying
+from growth.plan.world.arrival import is_ours, working_pods
+from growth.plan.world.idleness import is_protected_node, why_not_idle
 
 
 class NodeAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -13,9 +13,10 @@ from growth.model.action import BindPods
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan import scaleup, scheduling
-from growth.plan.assignments import is_plannable
-from growth.plan.survey import Survey, identity, survey
+from growth.plan.flow import scheduling
+from growth.plan.nodes_up import scale_up
+from growth.plan.nodes_up.survey import Survey, identity, survey
+from growth.plan.world.assignments import is_plannable
 from growth.solver.flow import Fleet, arcs_of
 from growth.solver.purchase.solve import solve
 from growth.solver.rules import Neighbours
@@ -44,7 +45,7 @@ def why_pod(pod: Pod, snapshot: Snapshot, settings: Settings) -> PodAnswer:
     asked = replace(pod, unschedulable_at=pod.unschedulable_at or snapshot.now)
     world = replace(snapshot, waiting_pods=tuple(asked if each.key == pod.key else each for each in snapshot.waiting_pods))
     at_once = replace(settings, batch_quiet_seconds=0.0, batch_longest_seconds=0.0)
-    found = survey(world, scaleup.Ledger(), at_once)
+    found = survey(world, scale_up.Ledger(), at_once)
     pools = next((demand.pools for demand in found.eligible if demand.pod.key == pod.key), ())
     plan = _held(pod, found) or _scheduled(pod, snapshot, settings) or _planned(asked, world, at_once)
     return PodAnswer(pod.key, state, plan, _sentence(pod, snapshot), pools, _arcs(pod, snapshot, settings))
@@ -95,10 +96,10 @@ def _arcs(pod: Pod, snapshot: Snapshot, settings: Settings) -> dict[str, str]:
 
 
 def _planned(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
-    ledger = scaleup.Ledger()
-    question = scaleup.question(snapshot, ledger, settings)
+    ledger = scale_up.Ledger()
+    question = scale_up.question(snapshot, ledger, settings)
     solution = None if question is None else solve(question.problem)
-    decision = scaleup.plan(snapshot, ledger, settings, question, solution)
+    decision = scale_up.plan(snapshot, ledger, settings, question, solution)
     told = [f"{note.reason}: {note.message}" for note in decision.notes if note.about.kind == "Pod" and note.about.uid == pod.uid]
     wait = decision.ledger.waits.get(identity(pod))
     if told:

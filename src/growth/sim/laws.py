@@ -20,7 +20,7 @@ from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL
 from growth.model.quantity import parse_quantity
 from growth.model.resources import CPU, MEMORY, parse_amount, sum_resources
-from growth.plan.limits import RENEWAL
+from growth.plan.world.limits import RENEWAL
 from growth.providers.simulated import Server
 from growth.sim.clock import START_OF_TIME
 from growth.sim.kinds import Json

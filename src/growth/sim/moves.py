@@ -9,8 +9,8 @@ from typing import Final
 
 from growth.model.node import DO_NOT_DISRUPT
 from growth.model.settings import Settings
-from growth.plan.handover import DELETED, DRAINING, NOT_READY
-from growth.plan.undoing import IRREVOCABLE
+from growth.plan.nodes_down.undoing import IRREVOCABLE
+from growth.plan.world.removal_reasons import DELETED, DRAINING, NOT_READY
 from growth.sim.kinds import NODE, POD, Json
 from growth.sim.store import Write
 from growth.sim.witness import GROWTH, REMOVAL, Witness

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from growth.model.action import ReadyNode, WriteNodePoolStatus
 from growth.model.offering import CLUSTER_LABEL
 from growth.model.outcome import Accepted, Unknown
-from growth.plan.keeping import NOTHING_KEPT
-from growth.plan.records import seen
-from growth.plan.runaway import Verdict
+from growth.plan.buffers.placement import NOTHING_KEPT
+from growth.plan.nodes_up.runaway import Verdict
+from growth.plan.world.records import seen
 from growth.providers.contract import Gone, ProviderError
 from growth.sim.simulation import Report, Wish, simulate
 
@@ -62,25 +62,25 @@ PLACES: Final = {
     "gate_launch": "growth.controllers.gate:Gate.why_not_launch",
     "gate_closed": "growth.controllers.gate:Gate._why_closed",
     "gate_paused": "growth.controllers.gate:Gate._why_paused",
-    "allowances": "growth.plan.survey:allowances",
-    "over_limit": "growth.plan.provisioning:_over_limit",
-    "expected_nodes": "growth.plan.survey:expected_nodes",
-    "struck_out": "growth.plan.offers:struck_out",
-    "buying": "growth.plan.offers:why_not_buying",
-    "launching": "growth.plan.provisioning:why_not_buying",
-    "surely_gone": "growth.plan.removal:is_surely_gone",
-    "minimum": "growth.plan.scaledown:_minimum",
-    "remembered": "growth.plan.orphans:_remembered",
-    "budget": "growth.plan.movable:disruptions_left",
-    "protected_for_plan": "growth.plan.evictability:is_protected_pod",
-    "protected_for_drain": "growth.plan.draining:is_protected_pod",
-    "stays": "growth.plan.emptying:Emptying.why_stays",
-    "stuck": "growth.plan.emptying:Emptying.why_stuck",
-    "choose": "growth.plan.emptying:Emptying.choose",
-    "wanted": "growth.plan.draining:Draining._is_wanted",
-    "kept": "growth.plan.scaledown:keep",
-    "clamped": "growth.plan.sizing:_clamped",
-    "judge": "growth.plan.survey:judge",
+    "allowances": "growth.plan.nodes_up.survey:allowances",
+    "over_limit": "growth.plan.nodes_up.provisioning:_over_limit",
+    "expected_nodes": "growth.plan.nodes_up.survey:expected_nodes",
+    "struck_out": "growth.plan.world.market:struck_out",
+    "buying": "growth.plan.world.market:why_not_buying",
+    "launching": "growth.plan.nodes_up.provisioning:why_not_buying",
+    "surely_gone": "growth.plan.nodes_down.removal:is_surely_gone",
+    "minimum": "growth.plan.nodes_down.scale_down:_minimum",
+    "remembered": "growth.plan.nodes_down.orphans:_remembered",
+    "budget": "growth.plan.nodes_down.candidates:disruptions_left",
+    "protected_for_plan": "growth.plan.nodes_down.evictability:is_protected_pod",
+    "protected_for_drain": "growth.plan.nodes_down.drain:is_protected_pod",
+    "stays": "growth.plan.nodes_down.what_if:Emptying.why_stays",
+    "stuck": "growth.plan.nodes_down.what_if:Emptying.why_stuck",
+    "choose": "growth.plan.nodes_down.what_if:Emptying.choose",
+    "wanted": "growth.plan.nodes_down.drain:Draining._is_wanted",
+    "kept": "growth.plan.nodes_down.scale_down:keep",
+    "clamped": "growth.plan.warm_pools.size:_clamped",
+    "judge": "growth.plan.nodes_up.survey:judge",
     "launch": "growth.providers.simulated:SimulatedProvider.launch",
     "list": "growth.providers.simulated:SimulatedProvider.list",
     "describe": "growth.providers.simulated:SimulatedProvider.describe",

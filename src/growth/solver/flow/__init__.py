@@ -1,4 +1,4 @@
-"""Where do waiting pods go, if all of them are looked at together? Placement by min-cost flow. Asked by `plan/scheduling` and `growth explain pod`.
+"""Where do waiting pods go, if all of them are looked at together? Placement by min-cost flow. Asked by `plan/flow/scheduling` and `growth explain pod`.
 
     groups of equal pods ──arcs──▶ classes of machines ──steps of rising cost──▶ sink
             └──────────────────▶ unscheduled ─────────────────────────────────▶ sink

@@ -1,6 +1,6 @@
 """Which machines are there, how full is each, and what does a pod dislike about one? The ground on which flow placement stands.
 
-Asked by all of `solver/flow`; kept from round to round by `plan/scheduling`. `follow` takes in what has changed and nothing else: an index that
+Asked by all of `solver/flow`; kept from round to round by `plan/flow/scheduling`. `follow` takes in what has changed and nothing else: an index that
 has followed equals one made anew. Nodes that went are only taken out; when there are many of them, the index is made again.
 """
 

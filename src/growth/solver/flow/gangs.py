@@ -1,4 +1,4 @@
-"""Which pods start together or not at all? Read from annotations; asked by `plan/scheduling` when it groups pods.
+"""Which pods start together or not at all? Read from annotations; asked by `plan/flow/scheduling` when it groups pods.
 
 | annotation | the gang | how many must run |
 | --- | --- | --- |

@@ -1,0 +1,142 @@
+"""How many chunks does a buffer hold, of which shape? Asked for each buffer by `plan/buffers/virtual_pods`, and offline by `growth explain buffer`.
+
+| replicas | percentage | size by `bufferSizing: capped` (default) | by `bufferSizing: upstream` |
+| --- | --- | --- | --- |
+| r | – | r | r |
+| – | p | ⌊p·n/100⌋ | ⌈p·n/100⌉ |
+| r | p | the smaller of both | the larger of both |
+| – | – | as many as fit the limits | the same |
+
+n is what the workload asks for now. `limits` then caps the size at as many whole chunks as fit; nothing is rounded up into them.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from growth.model.capacitybuffer import BufferTemplate, BufferWorld, CapacityBuffer, CapacityBufferSpec, reference_key
+from growth.model.quantity import QuantityError, parse_quantity
+from growth.model.resources import CPU, PODS, Resources, format_amount
+
+MOST_CHUNKS: Final = 10_000  # in one buffer: more is a slip of the pen, and is said so
+
+Sizing = Literal["capped", "upstream"]
+
+
+class Sized(Struct, frozen=True):
+    """A buffer's size and shape, or the reason why it has none."""
+
+    count: int = 0
+    template: BufferTemplate | None = None
+    reason: str = "AttributesSetSuccessfully"
+    message: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        return self.reason == "AttributesSetSuccessfully"
+
+
+def sized(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> Sized:
+    """Before quotas."""
+    problem = why_not_valid(buffer.spec)
+    if problem:
+        return Sized(reason="ResolutionFailed", message=problem)
+    found = _resolved(buffer, world)
+    if isinstance(found, Sized):
+        return found
+    replicas, template = found
+    if template.refusal or template.shape.malformed:
+        return Sized(reason="ResolutionFailed", message=template.refusal or f"its pod template cannot be read: {template.shape.malformed}")
+    try:
+        count = chunks(buffer.spec, replicas, template.shape.requests, sizing)
+    except QuantityError as error:
+        return Sized(reason="ResolutionFailed", message=f"spec.limits: {error}")
+    return _checked(count, template, buffer.spec)
+
+
+def _checked(count: int | None, template: BufferTemplate, spec: CapacityBufferSpec) -> Sized:
+    if count is None:
+        return Sized(reason="ResolutionFailed", message="nothing bounds its size: its pods ask for none of the resources in spec.limits")
+    if count > MOST_CHUNKS:
+        return Sized(reason="ResolutionFailed", message=f"it would hold {count} chunks; growth keeps at most {MOST_CHUNKS} in one buffer")
+    if count == 0:
+        return Sized(0, template, "BufferEmpty", _why_empty(spec, template.shape.requests))
+    return Sized(count, template, message=f"{count} chunks of {template.shape.requests or 'pods that ask for nothing'}")
+
+
+def why_not_valid(spec: CapacityBufferSpec) -> str:
+    """What the API server checks as well, where the definition in the cluster does so."""
+    if spec.pod_template_ref is not None and spec.scalable_ref is not None:
+        return "podTemplateRef and scalableRef are both set: a buffer has exactly one of them"
+    if spec.pod_template_ref is None and spec.scalable_ref is None:
+        return "neither podTemplateRef nor scalableRef is set: a buffer has exactly one of them"
+    if (spec.replicas or 0) < 0 or (spec.percentage or 0) < 0:
+        return "replicas and percentage must not be negative"
+    if spec.pod_template_ref is not None and spec.replicas is None and spec.limits is None:
+        return "with podTemplateRef, replicas or limits must be set"
+    return ""
+
+
+def _resolved(buffer: CapacityBuffer, world: BufferWorld) -> tuple[int, BufferTemplate] | Sized:
+    spec = buffer.spec
+    if spec.pod_template_ref is not None:
+        stored = world.templates.get(f"{buffer.namespace}/{spec.pod_template_ref.name}")
+        if stored is None:
+            return Sized(reason="PodTemplateNotFound", message=f"PodTemplate {spec.pod_template_ref.name} is not in namespace {buffer.namespace}")
+        return 0, stored.template
+    if spec.scalable_ref is None:
+        raise AssertionError("checked before")
+    scalable = world.scalables.get(reference_key(buffer.namespace, spec.scalable_ref))
+    told = f"{spec.scalable_ref.kind} {spec.scalable_ref.name}"
+    if scalable is None or scalable.is_missing:
+        return Sized(reason="ScalableRefNotFound", message=f"{told} is not in namespace {buffer.namespace}")
+    if scalable.template is None:
+        return Sized(reason="ResolutionFailed", message=scalable.why or f"{told} has no pod template")
+    return scalable.replicas, scalable.template
+
+
+# ---------------------------------------------------------------------------------------------------------------------- arithmetic
+
+
+def chunks(spec: CapacityBufferSpec, workload: int, requests: Resources, sizing: Sizing) -> int | None:
+    """By the table above; None if nothing bounds it. Raises QuantityError for limits that cannot be read."""
+    wanted = _wanted(spec, workload, sizing)
+    most = chunks_within(spec.limits, requests) if spec.limits is not None else None
+    if wanted is None:
+        return most if spec.limits is not None else 0
+    return wanted if most is None else min(wanted, most)
+
+
+def _wanted(spec: CapacityBufferSpec, workload: int, sizing: Sizing) -> int | None:
+    percentage = spec.percentage if spec.scalable_ref is not None else None
+    if percentage is None:
+        return spec.replicas
+    share = percentage * workload // 100 if sizing == "capped" else -(-percentage * workload // 100)
+    if spec.replicas is None:
+        return share
+    return min(spec.replicas, share) if sizing == "capped" else max(spec.replicas, share)
+
+
+def chunks_within(limits: dict[str, str | int | float], requests: Resources) -> int | None:
+    """How many whole chunks the limits hold; None if they say nothing about what a chunk asks for."""
+    counts = []
+    for name, text in sorted(limits.items()):
+        amount = parse_quantity(text)
+        if amount < 0:
+            raise QuantityError(f"{name}: {text!r} is negative")
+        asked = 1 if name == PODS else requests[name]
+        if asked > 0:
+            counts.append(int((amount * 1000 if name == CPU else Fraction(amount)) // asked))
+    return min(counts, default=None)
+
+
+def _why_empty(spec: CapacityBufferSpec, requests: Resources) -> str:
+    if spec.replicas is None and spec.percentage is None and spec.limits is None:
+        return "the buffer holds nothing: neither replicas, percentage nor limits are set"
+    if spec.limits and chunks_within(spec.limits, requests) == 0:
+        told = ", ".join(f"{name} {format_amount(name, requests[name])}" for name in sorted(spec.limits) if requests[name])
+        return f"the buffer holds nothing: its limits are smaller than one chunk ({told})"
+    return "the buffer holds nothing: replicas or percentage make no whole chunk"

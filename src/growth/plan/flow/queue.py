@@ -1,0 +1,121 @@
+"""Who waits for growth's own scheduler, and whose turn is it? Asked by scheduling, once in each round.
+
+| pod that names our scheduler | |
+| --- | --- |
+| gated, being deleted | not yet, or no more: nothing is said |
+| cannot be read, needs volumes or claims bound first, belongs to a gang that cannot be read | left, with the reason |
+| planned onto a machine on its way | it has its place: realising binds it there |
+| found no place a moment ago | when something has changed, and not before its back-off of 1 to 10 seconds is over |
+| anything else | now, by priority and age; a gang as a whole |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from growth.model.pod import Pod
+from growth.model.settings import SchedulerSettings
+from growth.model.snapshot import Snapshot
+from growth.plan.world.binding import why_not_bindable
+from growth.solver.flow.costs import minutes_waited
+from growth.solver.flow.gangs import Gang, read_gang
+from growth.solver.flow.place import Group
+
+LONGEST_BACKOFF_SECONDS: Final = 10.0
+
+
+class Wait(Struct, frozen=True, gc=False):
+    """A pod that was tried and found no place."""
+
+    failures: int = 0
+    until: float = 0.0
+    changes: int = -1  # of the fleet, when it was tried
+    message: str = ""  # what was told last
+    told_at: float = 0.0
+
+
+class Queue(Struct, frozen=True):
+    """Those whose turn it is, in order; those that growth cannot place; when time alone brings the next."""
+
+    due: tuple[Pod, ...] = ()
+    unfit: tuple[tuple[Pod, str], ...] = ()
+    gang_of: Mapping[str, Gang] = {}  # by the pod's UID
+    has_more: bool = False  # whose turn it is, too, but not in this round
+    again_at: float | None = None
+
+
+def is_ours(pod: Pod, scheduler: SchedulerSettings) -> bool:
+    return pod.shape.scheduler_name == scheduler.name and not pod.is_gated and pod.deleted_at is None
+
+
+def line_up(snapshot: Snapshot, planned: Collection[str], waits: Mapping[str, Wait], changes: int, scheduler: SchedulerSettings) -> Queue:
+    ours = [pod for pod in snapshot.waiting_pods if is_ours(pod, scheduler) and pod.key not in planned]
+    gang_of: dict[str, Gang] = {}
+    unfit: list[tuple[Pod, str]] = []
+    able: list[Pod] = []
+    for pod in ours:
+        gang = read_gang(pod) if pod.annotations else None
+        reason = pod.shape.malformed or why_not_bindable(pod, snapshot) or (gang if isinstance(gang, str) else "")
+        if reason:
+            unfit.append((pod, reason))
+            continue
+        able.append(pod)
+        if isinstance(gang, Gang):
+            gang_of[pod.uid] = gang
+    due = {pod.uid for pod in able if _is_due(waits.get(pod.uid), changes, snapshot.now)}
+    called = {gang_of[uid].name for uid in due if uid in gang_of}
+    later = [waits[pod.uid].until for pod in able if pod.uid not in due and waits[pod.uid].changes != changes]
+    ready = [pod for pod in able if pod.uid in due or (pod.uid in gang_of and gang_of[pod.uid].name in called)]
+    ready.sort(key=lambda pod: -pod.shape.priority)  # those of one priority stay in the order of their age
+    called_up = _first(ready, gang_of, scheduler.pods_per_round)
+    return Queue(called_up, tuple(unfit), gang_of, len(called_up) < len(ready), min(later, default=None))
+
+
+def _is_due(wait: Wait | None, changes: int, now: float) -> bool:
+    return wait is None or (wait.changes != changes and now >= wait.until)
+
+
+def _first(ready: list[Pod], gang_of: Mapping[str, Gang], most: int) -> tuple[Pod, ...]:
+    """So many, and whoever belongs to a gang among them."""
+    taken = ready[:most]
+    called = {gang_of[pod.uid].name for pod in taken if pod.uid in gang_of}
+    return (*taken, *(pod for pod in ready[most:] if pod.uid in gang_of and gang_of[pod.uid].name in called))
+
+
+def groups_of(queue: Queue, now: float) -> list[tuple[Group, list[Pod]]]:
+    """Pods that nothing tells apart, oldest first in each group."""
+    hands: dict[tuple[object, str, int], list[Pod]] = {}
+    for pod in queue.due:
+        gang = queue.gang_of.get(pod.uid)
+        looks = (pod.shape, pod.uid) if pod.shape.volumes else pod.shape
+        hands.setdefault((looks, gang.name if gang else "", minutes_waited(now - pod.created_at)), []).append(pod)
+    return [(Group(pods[0], len(pods), gang, 60.0 * minutes), pods) for (_, gang, minutes), pods in hands.items()]
+
+
+def gang_needs(queue: Queue, snapshot: Snapshot, scheduler: SchedulerSettings) -> dict[str, int]:
+    """How many more of each gang must start, counting those that run and those that wait."""
+    asked = {gang.name: gang for gang in queue.gang_of.values()}
+    if not asked:
+        return {}
+    waiting = _members((pod for pod in snapshot.waiting_pods if pod.shape.scheduler_name == scheduler.name), asked)
+    running = _members((pod for pods in snapshot.pods_by_node.values() for pod in pods if not pod.is_finished), asked)
+    return {name: max(0, gang.minimum(waiting.get(name, 0) + running.get(name, 0)) - running.get(name, 0)) for name, gang in asked.items()}
+
+
+def _members(pods: Iterable[Pod], asked: Mapping[str, Gang]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for pod in pods:
+        gang = read_gang(pod) if pod.annotations else None
+        if isinstance(gang, Gang) and gang.name in asked:
+            counts[gang.name] = counts.get(gang.name, 0) + 1
+    return counts
+
+
+def after_failure(before: Wait | None, now: float, changes: int) -> Wait:
+    """Twice as long with every failure."""
+    failures = (before.failures if before else 0) + 1
+    message, told_at = (before.message, before.told_at) if before else ("", 0.0)
+    return Wait(failures, now + min(LONGEST_BACKOFF_SECONDS, 2.0 ** (failures - 1)), changes, message, told_at)

@@ -1,0 +1,144 @@
+"""How many more nodes of a pool may be disrupted now? Asked by scale-down, consolidation, replacement and renewal before a node with pods goes.
+
+A budget is a count or a share of the pool's nodes (a share lets at least one go, unless it is 0 %); of several that hold now the smallest counts.
+
+| uses a budget up | |
+| --- | --- |
+| a node that is being drained, or is marked and has pods | now |
+| a node that is not Ready | now |
+| a node with pods that went within the budget's window (law S8) | until the window has passed |
+
+A budget with a schedule holds from each time it names, in its time zone, for its duration; one that cannot be read holds always. What went before
+growth started nobody knows, so the first window after a restart counts as used up. A lost memory errs on the safe side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from growth.model.node import Node
+from growth.model.nodepool import DisruptionBudget, NodePool
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan.world.arrival import working_pods
+from growth.plan.world.removal_reasons import DRAINING
+from growth.plan.world.schedule import ScheduleError, UnknownTimeZoneError, read_schedule
+
+
+class Recent(Struct, frozen=True):
+    """Nodes that were disrupted lately, as far as one row has seen: their pool, and when each was last there."""
+
+    known_since: float = 0.0  # what went before is not known
+    seen: Mapping[str, tuple[str, float]] = {}
+
+    def known_at(self, pool: NodePool, settings: Settings) -> float:
+        """When the whole window of the pool's budgets is known; of a pool that was made since, everything is."""
+        return 0.0 if pool.created_at >= self.known_since > 0.0 else self.known_since + _longest_window(pool, settings)
+
+
+def with_moment(recent: Recent, snapshot: Snapshot, settings: Settings) -> Recent:
+    """What is remembered after one more look."""
+    now = snapshot.now
+    oldest = now - max((_longest_window(pool, settings) for pool in snapshot.pools.values()), default=0.0)
+    kept = {name: (pool, now if name in snapshot.nodes else at) for name, (pool, at) in recent.seen.items()}
+    for name in sorted(_going(snapshot)):
+        if name not in kept and name in snapshot.nodes and working_pods(snapshot, name):
+            kept[name] = (snapshot.nodes[name].pool, now)
+    known_since = recent.known_since if 0.0 < recent.known_since <= now else now
+    return Recent(known_since, {name: each for name, each in kept.items() if each[1] > oldest and not _was_kept(name, snapshot)})
+
+
+def with_disrupted(recent: Recent, node: Node, now: float) -> Recent:
+    """It was chosen just now."""
+    return Recent(recent.known_since, {**recent.seen, node.name: (node.pool, now)})
+
+
+def _going(snapshot: Snapshot) -> Iterable[str]:
+    draining = {name for name in snapshot.removals if _is_disrupted(name, snapshot)}
+    return draining | {name for name, node in snapshot.nodes.items() if node.is_marked}
+
+
+def _was_kept(name: str, snapshot: Snapshot) -> bool:
+    """Its mark or its removal was taken back: it is neither going nor gone."""
+    node = snapshot.nodes.get(name)
+    return node is not None and not node.is_marked and name not in snapshot.removals and node.is_ready
+
+
+# ---------------------------------------------------------------------------------------------------------------------- what is left
+
+
+def disruptions_left(pool: NodePool, snapshot: Snapshot, settings: Settings, recent: Recent, *, is_repair: bool = False) -> int:
+    """By the strictest budget that holds now. To a repair a node that is not Ready is disrupted already: it does not count before it is drained."""
+    nodes = [node for node in snapshot.nodes.values() if node.pool == pool.name]
+    used = sum(1 for node in nodes if _uses_up(node, snapshot) or (not node.is_ready and not is_repair))
+    lefts = []
+    for budget in budgets_now(pool, snapshot.now):
+        gone = _gone_lately(pool, budget, recent, snapshot, settings)
+        lefts.append(_allowed(budget.nodes, len(nodes)) - used - gone)
+    return max(0, min(lefts, default=len(nodes)))
+
+
+def _uses_up(node: Node, snapshot: Snapshot) -> bool:
+    return _is_disrupted(node.name, snapshot) or (node.is_marked and bool(working_pods(snapshot, node.name)))
+
+
+def _gone_lately(pool: NodePool, budget: DisruptionBudget, recent: Recent, snapshot: Snapshot, settings: Settings) -> int:
+    since = snapshot.now - _window(budget, settings)
+    return sum(1 for name, (of_pool, at) in recent.seen.items() if of_pool == pool.name and at > since and name not in snapshot.nodes)
+
+
+def budgets_now(pool: NodePool, now: float) -> list[DisruptionBudget]:
+    return [budget for budget in pool.spec.budgets if _holds(budget, now)]
+
+
+def budgets_change_at(pool: NodePool, now: float) -> float | None:
+    """When the next budget with a schedule begins or ends to hold."""
+    return min((at for budget in pool.spec.budgets if (at := _changes_at(budget, now)) is not None), default=None)
+
+
+def _holds(budget: DisruptionBudget, now: float) -> bool:
+    if budget.schedule is None or budget.duration_seconds is None:
+        return True
+    try:
+        began_at = read_schedule(budget.schedule, budget.time_zone or "UTC").last_until(now)
+    except (ScheduleError, UnknownTimeZoneError):
+        return True
+    return began_at is not None and now < began_at + budget.duration_seconds
+
+
+def _changes_at(budget: DisruptionBudget, now: float) -> float | None:
+    if budget.schedule is None or budget.duration_seconds is None:
+        return None
+    try:
+        schedule = read_schedule(budget.schedule, budget.time_zone or "UTC")
+        began_at = schedule.last_until(now)
+        ends_at = now if began_at is None else began_at + budget.duration_seconds
+        return ends_at if ends_at > now else schedule.next_after(now)
+    except (ScheduleError, UnknownTimeZoneError):
+        return None
+
+
+def _window(budget: DisruptionBudget, settings: Settings) -> float:
+    return settings.disruption_window_seconds if budget.window_seconds is None else float(budget.window_seconds)
+
+
+def _longest_window(pool: NodePool, settings: Settings) -> float:
+    return max((_window(budget, settings) for budget in pool.spec.budgets), default=settings.disruption_window_seconds)
+
+
+def _is_disrupted(name: str, snapshot: Snapshot) -> bool:
+    removal = snapshot.removals.get(name)
+    return removal is not None and removal.spec.reason in DRAINING
+
+
+def _allowed(text: str, count: int) -> int:
+    """Malformed: nothing may be disrupted."""
+    digits = text.removesuffix("%")
+    if not digits.isdecimal():
+        return 0
+    if not text.endswith("%"):
+        return int(digits)
+    share = count * int(digits) // 100
+    return max(1, share) if int(digits) > 0 else 0

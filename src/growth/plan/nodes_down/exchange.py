@@ -1,0 +1,188 @@
+"""What would these nodes' pods need if the nodes went, and how does the answer become orders? Asked by replacement and renewal.
+
+The question to the solver has every room with what stands there, virtual pods included, and everything that may be bought. Rooms that are on their
+way, marked or closed take nothing. A little more than the pods need must have room (the consolidation headroom): where they go cannot be steered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from growth.model.action import CreateNodeRequest
+from growth.model.node import OFFERING_LABEL, Node
+from growth.model.noderequest import NodeRequest
+from growth.model.offering import Offering
+from growth.model.pod import Owner, Pod, PodShape
+from growth.model.settings import Settings
+from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
+from growth.plan.buffers.placement import Kept, keep, occupied_rooms
+from growth.plan.world.arrival import working_pods
+from growth.plan.world.assignments import expected_nodes, promised_node
+from growth.plan.world.capacity import nominated, rooms
+from growth.plan.world.catalogue import Place, by_place, corrected, learn
+from growth.plan.world.limits import RENEWAL, Allowance, allowances, members, why_not_one_more, with_member, with_surge
+from growth.plan.world.market import Market, limits_for, member_of, open_market, order
+from growth.plan.world.pools import architectures_of, choice_of_type, pools_for, with_pool_rules
+from growth.plan.world.records import seen
+from growth.plan.world.templates import landing_daemons
+from growth.solver.existing.exchange import Exchange, ExchangeProblem, Leaving
+from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem, Room
+
+REPLACEMENT = "Replacement"
+
+Neighbourhoods = Callable[[tuple[Leaving, ...], tuple[DemandClass, ...], tuple[Choice, ...]], tuple[tuple[int, ...], ...]]
+
+
+class Asked(Struct, frozen=True):
+    """What is put to the solver, with the names behind its numbers."""
+
+    problem: ExchangeProblem
+    nodes: tuple[str, ...]
+    allowances: tuple[Allowance, ...]
+    promised: Mapping[Place, Offering]
+    reason: str = REPLACEMENT
+
+    def names(self, answer: Exchange) -> tuple[str, ...]:
+        return tuple(self.nodes[index] for index in answer.leaving)
+
+
+def ask(
+    snapshot: Snapshot, settings: Settings, nodes: Iterable[tuple[Node, float, float]], neighbourhoods: Neighbourhoods, *, reason: str = REPLACEMENT
+) -> Asked | None:
+    """Of these nodes, each with its price and the disruption it costs; None if there is nothing to ask."""
+    asking = _Asking(snapshot, settings)
+    found = [(node, asking.leaving(node, price, disruption)) for node, price, disruption in nodes]
+    if not found:
+        return None
+    leaving = tuple(each for _, each in found)
+    market = asking.market()
+    chosen = neighbourhoods(leaving, asking.demands, market.choices)
+    if not chosen:
+        return None
+    allowed, promised = allowances(snapshot.pools, settings.limits, members(snapshot)), by_place(snapshot.offerings)
+    allowed = with_surge(allowed) if reason == RENEWAL else allowed
+    world = asking.world(market, allowed, promised)
+    return Asked(
+        ExchangeProblem(world, leaving, chosen, reason == REPLACEMENT, settings.consolidation_headroom),
+        tuple(node.name for node, _ in found),
+        allowed,
+        promised,
+        reason,
+    )
+
+
+class _Asking:
+    """Collects demand classes while nodes are read."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
+        self._snapshot, self._settings = snapshot, settings
+        self._kept = keep(snapshot, settings)
+        self._rooms = tuple(_closed(room) for room in _all_rooms(snapshot, self._kept))
+        self._index = {room.node.name: index for index, room in enumerate(self._rooms)}
+        self._classes: dict[DemandClass, int] = {}
+        self._read: dict[PodShape, int] = {}
+        self._architectures: dict[str, tuple[str, ...]] = {}
+
+    def leaving(self, node: Node, price: float, disruption: float) -> Leaving:
+        counts: dict[int, int] = {}
+        for pod in working_pods(self._snapshot, node.name):
+            if pod.deleted_at is None:
+                number = self._class_of(pod.shape)
+                counts[number] = counts.get(number, 0) + 1
+        for spare in self._kept.spares:
+            held = self._kept.by_node.get(node.name, {}).get(spare.key, 0)
+            if held:
+                counts[self._number(DemandClass(spare.shape, 1, spare.pools, is_virtual=True))] = held
+        pool, offering = self._snapshot.pools[node.pool], node.labels.get(OFFERING_LABEL, "")
+        listed = choice_of_type(pool, offering)
+        priority = (pool.spec.priority, 0 if listed is None else listed.priority)
+        return Leaving(self._index[node.name], node.pool, offering, price, tuple(sorted(counts.items())), disruption, priority)
+
+    def _class_of(self, shape: PodShape) -> int:
+        known = self._read.get(shape)
+        if known is None:
+            match = pools_for(shape, self._snapshot.pools)
+            for name in match.names:
+                if name not in self._architectures:
+                    self._architectures[name] = architectures_of(self._snapshot.pools[name], self._snapshot.offerings)
+            wished = with_pool_rules(shape, match, self._architectures)
+            known = self._read[shape] = self._number(DemandClass(wished, 1, match.names))
+        return known
+
+    def _number(self, demand: DemandClass) -> int:
+        return self._classes.setdefault(demand, len(self._classes))
+
+    @property
+    def demands(self) -> tuple[DemandClass, ...]:
+        return tuple(self._classes)
+
+    def market(self) -> Market:
+        snapshot = self._snapshot
+        offerings = corrected(snapshot.offerings, learn(snapshot, {}, snapshot.nodes.values()))
+        pools = sorted({name for demand in self._classes for name in demand.pools})
+        return open_market(snapshot, pools, offerings, {}, self._settings)
+
+    def world(self, market: Market, allowed: tuple[Allowance, ...], promised: Mapping[Place, Offering]) -> PlacementProblem:
+        return PlacementProblem(
+            demands=self.demands,
+            rooms=self._rooms,
+            choices=market.choices,
+            limits=limits_for(market, allowed, promised),
+            namespaces=dict(self._snapshot.namespaces),
+            volumes=self._volumes(),
+            node_price_per_hour=self._settings.node_price_per_hour,
+        )
+
+    def _volumes(self) -> VolumeWorld:
+        """Sent along only where somebody looks at it: the question travels to another process."""
+        if not any(demand.shape.volumes for demand in self._classes):
+            return VolumeWorld({}, {}, {}, {})
+        world = self._snapshot.volumes
+        return VolumeWorld(dict(world.claims), dict(world.volumes), dict(world.classes), dict(world.nodes))
+
+
+def _all_rooms(snapshot: Snapshot, kept: Kept) -> tuple[Room, ...]:
+    if kept.rooms:
+        return occupied_rooms(kept)
+    lodged = nominated(snapshot)
+    return rooms(snapshot, expected_nodes(snapshot, snapshot.offerings, {pod.key for pods in lodged.values() for pod in pods}), lodged)
+
+
+def _closed(room: Room) -> Room:
+    """Only nodes that serve, and stay, take pods that are moved."""
+    return room if room.kind == "node" or not room.is_open else replace(room, is_open=False)
+
+
+# ---------------------------------------------------------------------------------------------------------------------- the answer
+
+
+def orders(asked: Asked, answer: Exchange, snapshot: Snapshot) -> tuple[CreateNodeRequest, ...] | None:
+    """All of them, or none: if one would break a limit, the whole exchange is off."""
+    left, found = asked.allowances, list[CreateNodeRequest]()
+    for node in answer.bought:
+        choice = asked.problem.world.choices[node.choice]
+        member = member_of(choice, asked.promised)
+        if any(why_not_one_more(each, member) for each in left):
+            return None
+        left = tuple(with_member(each, member) if each.covers(member.pool, member.offering) else each for each in left)
+        spec = replace(order(choice, (), asked.reason), replaces=asked.names(answer))
+        found.append(CreateNodeRequest(seen(snapshot.pools[choice.pool]), spec))
+    return tuple(found)
+
+
+def after_buying(snapshot: Snapshot, made: Iterable[CreateNodeRequest]) -> Snapshot:
+    """As it will look when these machines serve: so that nothing is bought unless the old nodes can go then, by the check that is made then."""
+    sold, nodes, pods = by_place(snapshot.offerings), dict(snapshot.nodes), dict(snapshot.pods_by_node)
+    for number, action in enumerate(made):
+        pool = snapshot.pools[action.spec.pool]
+        node = promised_node(NodeRequest(f"bought {number}", action.spec), pool, sold)
+        nodes[node.name] = node
+        pods[node.name] = tuple(_daemon(each, node.name) for each in landing_daemons(snapshot.daemon_sets, node.labels, node.taints))
+    return replace(snapshot, nodes=nodes, pods_by_node=pods)
+
+
+def _daemon(daemon_set: DaemonSet, node: str) -> Pod:
+    return Pod(daemon_set.key, daemon_set.shape, f"{node}/{daemon_set.key}", Owner("DaemonSet", daemon_set.key), node, phase="Running")

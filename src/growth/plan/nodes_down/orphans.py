@@ -1,0 +1,108 @@
+"""Which machines has everybody forgotten? Machines of this cluster without a NodeRequest, Node or NodeRemovalRequest.
+
+| such a machine | then |
+| --- | --- |
+| seen so for less than the grace period | wait |
+| its request was seen before it could have a node, and no node since | collected: a NodeRemovalRequest, removal does the rest |
+| anything else | reported, once; a person decides (`growth orphans --delete`) |
+
+An etcd restore or `kubectl delete node` also leaves machines without objects, and those run work. So "never had a node" must be known, not
+guessed, and not read off clocks or lists that may be stale: only a machine whose request this process saw Pending, and which it has watched
+ever since, is known never to have had one. After a restart the others are reported only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from growth.model.action import Action
+from growth.model.decision import Decision, Settled
+from growth.model.noderequest import PENDING, READY
+from growth.model.note import About, Note
+from growth.model.offering import Machine
+from growth.model.outcome import Accepted, TryLater
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan.world.limits import pool_of_machine
+from growth.plan.world.records import sooner
+from growth.plan.world.removal_reasons import removal_of_machine
+
+_RETRY_SECONDS: Final = 30.0
+
+
+class Ledger(Struct, frozen=True):
+    """What was seen since this process began to watch; nothing of it can be known otherwise. Lists that are empty for once erase nothing."""
+
+    unborn: frozenset[str] = frozenset()  # requests that were seen before they could have a node
+    joined: frozenset[str] = frozenset()  # names that had a node at some time
+    alone_since: Mapping[str, float] = {}
+    told: frozenset[str] = frozenset()
+
+
+def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    ledger = _remembered(snapshot, ledger)
+    if snapshot.machines_at is None:
+        return Decision(ledger)
+    now = snapshot.now
+    alone = {name: ledger.alone_since.get(name, now) for name in sorted(snapshot.machines) if is_alone(snapshot.machines[name], snapshot)}
+    actions: list[Action] = []
+    notes: list[Note] = []
+    again: list[float] = []
+    told = [name for name in alone if name in ledger.told]
+    for name, since in alone.items():
+        machine = snapshot.machines[name]
+        due_at = since + settings.machine_collection_grace_seconds
+        if now < due_at:
+            again.append(due_at)
+        elif name in ledger.unborn and name not in ledger.joined:
+            if not _is_paused(machine, snapshot, settings):
+                actions.append(removal_of_machine(machine))
+                notes.append(_note(machine, snapshot, "OrphanCollected", "never had a node and is given back"))
+        elif name not in ledger.told:
+            told.append(name)
+            notes.append(_note(machine, snapshot, "OrphanedMachine", "has no NodeRequest, Node or NodeRemovalRequest; a person must decide"))
+    return Decision(replace(ledger, alone_since=alone, told=frozenset(told)), tuple(actions), tuple(notes), sooner(*again))
+
+
+def _remembered(snapshot: Snapshot, ledger: Ledger) -> Ledger:
+    """A node, or a request that is Ready, says that the machine had one. Only then is its beginning of no more use."""
+    ready = {name for name, request in snapshot.requests.items() if request.phase == READY}
+    joined = {name for name, node in snapshot.nodes.items() if node.pool} | {name for name in ledger.unborn if name in snapshot.nodes} | ready
+    unborn = {name for name, request in snapshot.requests.items() if request.phase == PENDING and name not in snapshot.nodes}
+    if joined <= ledger.joined and unborn <= ledger.unborn:
+        return ledger
+    all_joined = ledger.joined | joined
+    return replace(ledger, joined=all_joined, unborn=(ledger.unborn | unborn) - all_joined)
+
+
+def is_alone(machine: Machine, snapshot: Snapshot) -> bool:
+    """Nothing in the cluster speaks of it, by name or by what its node says of it. One that is going already is nobody's worry."""
+    name = machine.name
+    if machine.state == "deleting" or name in snapshot.requests or name in snapshot.nodes or name in snapshot.removals:
+        return False
+    if any(request.uid == machine.request_uid for request in snapshot.requests.values() if machine.request_uid):
+        return False
+    return not any(node.provider_id == machine.provider_id for node in snapshot.nodes.values() if machine.provider_id)
+
+
+def _is_paused(machine: Machine, snapshot: Snapshot, settings: Settings) -> bool:
+    pool = snapshot.pools.get(pool_of_machine(machine))
+    return settings.is_paused or (pool is not None and pool.is_paused)
+
+
+def _note(machine: Machine, snapshot: Snapshot, reason: str, text: str) -> Note:
+    pool = snapshot.pools.get(pool_of_machine(machine))
+    about = About("NodePool", pool_of_machine(machine), uid="" if pool is None else pool.uid)
+    fields = (("machine", machine.machine_id), ("name", machine.name))
+    return Note(about, reason, f"machine {machine.name} ({machine.machine_id}) {text}", "Warning", fields)
+
+
+def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
+    outcome = settled.outcome
+    if isinstance(outcome, Accepted):
+        return Decision(ledger)
+    return Decision(ledger, again_at=snapshot.now + (outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS))

@@ -1,0 +1,110 @@
+"""Which pods need a place that growth should find? Asked by scale-up.
+
+| pod | |
+| --- | --- |
+| the scheduler says Unschedulable | a demand |
+| not looked at yet, gated, going, a DaemonSet's, a mirror | none: growth is not asked |
+| below the priority cutoff | none: no machines for filler |
+| planned onto a node on its way | none: it has its place |
+| nominated to, or expected by us on, a node with room | none: it waits for the scheduler, and holds that room |
+| names a missing pool, names none where there is no default, is not allowed in its pool, cannot be read | none, and is told so once |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from growth.model.nodepool import NodePool
+from growth.model.note import Note
+from growth.model.offering import Offering
+from growth.model.pod import Pod, PodShape
+from growth.plan.world.assignments import is_plannable
+from growth.plan.world.pools import PoolMatch, architectures_of, pools_for, with_pool_rules
+from growth.plan.world.records import about_pod
+
+MALFORMED: Final = "Malformed"
+
+Barred = Mapping[PodShape, tuple[str, ...]]  # offerings that have failed pods of this shape
+
+
+class Demand(Struct, frozen=True):
+    """A pod with the pools it may buy from, and its needs as the solver shall see them."""
+
+    pod: Pod
+    pools: tuple[str, ...]
+    shape: PodShape
+
+
+class Problem(Struct, frozen=True):
+    """A pod for which nothing can be bought, and why."""
+
+    pod: Pod
+    reason: str
+    message: str
+
+    def note(self) -> Note:
+        return Note(about_pod(self.pod), self.reason, self.message, "Warning")
+
+
+class Demands(Struct, frozen=True):
+    wanted: tuple[Demand, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def demands(
+    pods: Iterable[Pod],
+    placed: Collection[str],
+    pools: Mapping[str, NodePool],
+    offerings: tuple[Offering, ...],
+    priority_cutoff: int,
+    barred: Barred,
+) -> Demands:
+    """Of waiting pods, those that need a place. `placed` holds the keys of pods that have one."""
+    reader = _Reader(pools, offerings, barred)
+    wanted, problems = [], []
+    for pod in pods:
+        if not _is_asked_for(pod, priority_cutoff) or pod.key in placed:
+            continue
+        if pod.shape.malformed and pod.deleted_at is None:
+            problems.append(Problem(pod, MALFORMED, pod.shape.malformed))
+        elif is_plannable(pod):
+            match, shape = reader.read(pod.shape)
+            if match.names:
+                wanted.append(Demand(pod, match.names, shape))
+            else:
+                problems.append(Problem(pod, match.reason, match.message))
+    return Demands(tuple(wanted), tuple(problems))
+
+
+def _is_asked_for(pod: Pod, priority_cutoff: int) -> bool:
+    """The scheduler has no place for it, and it is worth a machine."""
+    return pod.unschedulable_at is not None and pod.shape.priority >= priority_cutoff
+
+
+def is_demand(pod: Pod, priority_cutoff: int) -> bool:
+    """Does it need a place that growth may find?"""
+    return _is_asked_for(pod, priority_cutoff) and is_plannable(pod)
+
+
+class _Reader:
+    """Reads each distinct shape once: thousands of pods share one."""
+
+    def __init__(self, pools: Mapping[str, NodePool], offerings: tuple[Offering, ...], barred: Barred) -> None:
+        self._pools = pools
+        self._offerings = offerings
+        self._barred = barred
+        self._architectures: dict[str, tuple[str, ...]] = {}
+        self._known: dict[PodShape, tuple[PoolMatch, PodShape]] = {}
+
+    def read(self, shape: PodShape) -> tuple[PoolMatch, PodShape]:
+        known = self._known.get(shape)
+        if known is None:
+            match = pools_for(shape, self._pools)
+            for name in match.names:
+                if name not in self._architectures:
+                    self._architectures[name] = architectures_of(self._pools[name], self._offerings)
+            known = self._known[shape] = (match, with_pool_rules(shape, match, self._architectures, self._barred.get(shape, ())))
+        return known

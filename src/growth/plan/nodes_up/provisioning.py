@@ -1,0 +1,375 @@
+"""What is the next step in the life of each NodeRequest? Asked whenever one changes, and when its time is up.
+
+| phase | seen | then |
+| --- | --- | --- |
+| Pending | its machine is in the provider's list, and runs | Provisioning (adopted) |
+| Pending | pool paused, gone, or the request over a limit | wait; over a limit and surely without a machine: release |
+| Pending | otherwise | LaunchMachine: Accepted → Provisioning, NoCapacity or Refused → Unmet, no answer → again later, under the same name |
+| Provisioning | the node serves | Ready |
+| Provisioning | not in time, no working pods on it | Deprovisioning; the third in a row of its offering: Unmet |
+| Ready | its record is old | release: the machine stays; not while it tells of a machine bought in vain (`plan/nodes_up/runaway`) |
+| Unmet | its time is over | release (first a NodeRemovalRequest, if a machine stands behind it; kept a while where it still counts: `plan/nodes_up/failures`) |
+| Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
+| Deprovisioning | there is one | its time is written; when it is over, or the failure no longer counts: release |
+| deleted by hand, or its pool goes | Pending | release, once the provider's list shows no machine |
+| | Provisioning, and its node has working pods | by hand: release, the node speaks for the machine; with its pool: as Deprovisioning |
+| | Provisioning otherwise | as Deprovisioning |
+| | Ready | release |
+
+A launch may be asked for again: it finds a machine by its name, and finishes it where an earlier one did not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from growth.model.action import Action, LaunchMachine, ReleaseNodeRequest, WriteNodeRequestStatus
+from growth.model.api import FINALIZER
+from growth.model.decision import Decision, Settled
+from growth.model.instant import format_instant
+from growth.model.node import REQUEST_LABEL
+from growth.model.nodepool import NodePool
+from growth.model.noderequest import DEPROVISIONING, PENDING, PROVISIONING, READY, UNMET, NodeRequest, NodeRequestStatus
+from growth.model.note import About, Note
+from growth.model.offering import Machine, Offering
+from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan.nodes_up.failures import (
+    FAILURES_THAT_STRIKE,
+    NOT_READY_EVENT,
+    History,
+    has_failed,
+    histories,
+    place_of,
+    remembered_seconds,
+    strike_seconds,
+    struck_until,
+)
+from growth.plan.nodes_up.runaway import records_in_vain
+from growth.plan.world import removal_reasons
+from growth.plan.world.arrival import is_initialised, is_serving, phase_since, working_pods
+from growth.plan.world.catalogue import Place, by_place, unmet_until
+from growth.plan.world.idleness import blocking_pods, lost_at
+from growth.plan.world.limits import RENEWAL, Allowance, Member, allowances, members, why_not_one_more, with_member, with_surge
+from growth.plan.world.machines import LOOK_AGAIN_SECONDS, is_surely_absent
+from growth.plan.world.pools import why_not_buying
+from growth.plan.world.records import about_request, instant_of, life_event, seen, sooner, with_request_phase
+from growth.plan.world.swaps import settles_at
+from growth.plan.world.templates import boot_taints, node_labels
+
+_RETRY_FIRST_SECONDS: Final = 2.0
+_RETRY_LONGEST_SECONDS: Final = 60.0
+
+
+class Retry(Struct, frozen=True):
+    """A launch without a result."""
+
+    at: float
+    seconds: float
+    asked_at: float
+
+
+class Ledger(Struct, frozen=True):
+    retries: Mapping[str, Retry] = {}  # by request
+    asked: Mapping[str, float] = {}  # launches under way, and since when
+
+
+def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    turn = _Turn(snapshot, ledger, settings)
+    for name in sorted(snapshot.requests):
+        turn.look_at(snapshot.requests[name])
+    kept = {name: retry for name, retry in ledger.retries.items() if name in snapshot.requests}
+    asked = {name: at for name, at in turn.asked.items() if name in snapshot.requests and snapshot.requests[name].phase == PENDING}
+    return Decision(replace(ledger, retries=kept, asked=asked), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
+
+
+class _Turn:
+    """One look at all requests; what is found is collected."""
+
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> None:
+        self.snapshot, self.ledger, self.settings = snapshot, ledger, settings
+        self.actions: list[Action] = []
+        self.notes: list[Note] = []
+        self.again: list[float] = []
+        self.asked = dict(ledger.asked)
+        self._histories = histories(snapshot.requests.values())
+        self._failed: Counter[Place] = Counter()  # in this look
+        self._sold = by_place(snapshot.offerings)
+        self._over = _over_limit(snapshot, settings)
+
+    def look_at(self, request: NodeRequest) -> None:
+        pool = self.snapshot.pools.get(request.spec.pool)
+        is_going = request.deleted_at is not None or (pool is not None and pool.deleted_at is not None)
+        if request.phase == READY:
+            self._ready(request, is_going)
+        elif request.phase == UNMET:
+            self._unmet(request, is_going)
+        elif request.phase == PROVISIONING and request.deleted_at is not None and self._works(request):
+            self.actions.append(ReleaseNodeRequest(seen(request)))  # it serves already: only the record goes
+        elif request.phase == DEPROVISIONING or (request.phase == PROVISIONING and is_going):
+            self._give_back(request, removal_reasons.DELETED if is_going else removal_reasons.NOT_READY)
+        elif request.phase == PROVISIONING:
+            self._provisioning(request, pool)
+        elif is_going:
+            self._pending_and_going(request)
+        else:
+            self._pending(request, pool)
+
+    def _works(self, request: NodeRequest) -> bool:
+        """Pods can outlive their Node for a while: without it nothing but this record leads to the machine."""
+        return request.name in self.snapshot.nodes and bool(working_pods(self.snapshot, request.name))
+
+    # ---------------------------------------------------------------------------------------------------------------- Pending
+
+    def _pending(self, request: NodeRequest, pool: NodePool | None) -> None:
+        machine = self.snapshot.machines.get(request.name)
+        if machine is not None and machine.request_uid == request.uid and machine.state == "running":
+            self._adopt(request, machine)
+        elif machine is not None and machine.request_uid != request.uid:
+            self._tell(request, "NameTaken", f"machine {machine.machine_id} has this name and belongs to another request", "Warning")
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+        elif request.name in self._over:
+            self._over_a_limit(request)
+        elif pool is not None and not why_not_buying(pool, self.settings.is_paused):
+            self._launch(request, pool)
+
+    def _adopt(self, request: NodeRequest, machine: Machine) -> None:
+        status = _accepted(request, machine.machine_id, self.snapshot.now, "the machine was there already")
+        self.actions.append(WriteNodeRequestStatus(seen(request), status))
+
+    def _over_a_limit(self, request: NodeRequest) -> None:
+        self._tell(request, "OverLimit", f"not launched: {self._over[request.name]}", "Warning")
+        if self._surely_no_machine(request, request.created_at):
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+
+    def _launch(self, request: NodeRequest, pool: NodePool) -> None:
+        if FINALIZER not in request.finalizers:
+            self._tell(request, "NoFinalizer", "not launched: without our finalizer the record could be lost before its machine", "Warning")
+            return
+        retry = self.ledger.retries.get(request.name)
+        if retry is not None and self.snapshot.now < retry.at:
+            self.again.append(retry.at)
+        if request.name in self.asked or (retry is not None and self.snapshot.now < retry.at):
+            return
+        self.asked[request.name] = self.snapshot.now
+        self.actions.append(_launch(request, pool, self._sold))
+
+    def _pending_and_going(self, request: NodeRequest) -> None:
+        machine = self.snapshot.machines.get(request.name)
+        if machine is not None and machine.request_uid in ("", request.uid):
+            self._give_back(request, removal_reasons.DELETED)
+        elif self._surely_no_machine(request, request.deleted_at or request.created_at):
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+
+    def _surely_no_machine(self, request: NodeRequest, since: float) -> bool:
+        """Only a list that is younger than everything we asked for can say so."""
+        retry = self.ledger.retries.get(request.name)
+        asked_at = max(since, 0.0 if retry is None else retry.asked_at)
+        if request.name not in self.asked and is_surely_absent(request.name, asked_at, self.snapshot):
+            return True
+        self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
+        return False
+
+    # ----------------------------------------------------------------------------------------------------------- Provisioning
+
+    def _provisioning(self, request: NodeRequest, pool: NodePool | None) -> None:
+        node, now = self.snapshot.nodes.get(request.name), self.snapshot.now
+        if node is not None and is_serving(node, request, pool):
+            arrived = (life_event(node.created_at, "nodeProvisioned"), life_event(now, "nodeLabelled"), life_event(now, "nodeReady"))
+            self.actions.append(WriteNodeRequestStatus(seen(request), with_request_phase(request.status, READY, now, *arrived)))
+            self._tell(request, "Ready", f"node {node.name} serves after {now - request.created_at:.0f} s")
+            return
+        given = self._readiness_wait(pool)
+        is_nearly_there = node is not None and is_initialised(node, request, pool)
+        since = next((at for at in (request.changed_at, request.created_at) if at <= now), now)  # a stamp from the future: a clock went back
+        deadline = since + given * (2 if is_nearly_there else 1)  # its pods are being bound
+        if blocking_pods(request.name, self.snapshot) or self._is_paused(pool):
+            self.again += [freed_at] if (freed_at := lost_at(request.name, self.snapshot)) is not None else []
+            return
+        if now >= deadline:
+            self._fail(request, given)
+        else:
+            self.again.append(deadline)
+
+    def _readiness_wait(self, pool: NodePool | None) -> float:
+        chosen = None if pool is None else pool.spec.readiness_wait_seconds
+        return self.settings.readiness_wait_seconds if chosen is None else float(chosen)
+
+    def _is_paused(self, pool: NodePool | None) -> bool:
+        return self.settings.is_paused or (pool is not None and pool.is_paused)
+
+    def _fail(self, request: NodeRequest, waited: float) -> None:
+        now, place = self.snapshot.now, place_of(request)
+        event = life_event(now, NOT_READY_EVENT, f"no Ready node within {waited:.0f} s")
+        machine_id = request.status.machine_id or removal_reasons.recorded_id(request.name, request.uid, self.snapshot)
+        known = self._history(request)
+        self._failed[place] += 1
+        if machine_id and len(known.failures) + self._failed[place] >= FAILURES_THAT_STRIKE:  # without an id the record must lead to the machine
+            until = struck_until(known, now, self.settings)
+            status = replace(with_request_phase(request.status, UNMET, now, event), machine_id=machine_id, expires_at=format_instant(until))
+        else:
+            status = with_request_phase(request.status, DEPROVISIONING, now, event)
+        self.actions.append(WriteNodeRequestStatus(seen(request), status))
+        self._tell(request, "NotReadyInTime", f"{place[0]}: no Ready node within {waited:.0f} s, the machine is given back", "Warning")
+
+    def _history(self, request: NodeRequest) -> History:
+        return self._histories.get(place_of(request), History())
+
+    # ------------------------------------------------------------------------------------------------------ Ready, Unmet, the end
+
+    def _ready(self, request: NodeRequest, is_going: bool) -> None:
+        """A pool that goes waits for its records only as long as they say something: their nodes are removed by themselves."""
+        ends_at = phase_since(request, self.snapshot) + self.settings.ready_record_seconds
+        ends_at = max(ends_at, settles_at(request, self.snapshot, self.settings)) if request.spec.replaces else ends_at
+        says_nothing = is_going and (request.deleted_at is not None or request.name not in self.snapshot.nodes)
+        is_over = self.snapshot.now >= ends_at
+        if says_nothing or (is_over and (is_going or request.name not in self._in_vain)):
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+        elif not is_over:
+            self.again.append(ends_at)
+
+    @cached_property
+    def _in_vain(self) -> frozenset[str]:
+        return records_in_vain(self.snapshot)
+
+    def _unmet(self, request: NodeRequest, is_going: bool) -> None:
+        """A machine behind it is handed to removal first; the record then only says that the offering is struck out."""
+        ends_at = unmet_until(request, self.snapshot.now, self.settings.unmet_seconds)
+        if request.status.machine_id and request.name in self.snapshot.removals:
+            self.actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="")))
+        elif request.status.machine_id:
+            self._hand_over(request, removal_reasons.NOT_READY)
+        else:
+            kept = max(strike_seconds(request, self.settings), self._remembered_seconds(request)) if self._history(request).keeps(request) else 0.0
+            self._end_at(request, 0.0 if is_going else ends_at + kept)
+
+    def _remembered_seconds(self, request: NodeRequest) -> float:
+        return remembered_seconds(self._readiness_wait(self.snapshot.pools.get(request.spec.pool))) if has_failed(request) else 0.0
+
+    def _end_at(self, request: NodeRequest, at: float) -> None:
+        if self.snapshot.now >= at:
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+        else:
+            self.again.append(at)
+
+    def _give_back(self, request: NodeRequest, reason: str) -> None:
+        """The machine goes by a NodeRemovalRequest; only once that exists, or it is sure that there is no machine, does this record go."""
+        if request.is_handed_over:
+            is_needed = reason == removal_reasons.NOT_READY and self._history(request).keeps(request)
+            self._end_at(request, (instant_of(request.status.expires_at) or 0.0) if is_needed else 0.0)
+        elif request.name not in self.snapshot.removals and not self._never_had_any(request):
+            self._hand_over(request, reason)
+        elif reason == removal_reasons.NOT_READY and has_failed(request):
+            until = format_instant(self.snapshot.now + self._remembered_seconds(request))
+            self.actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="", expires_at=until)))
+        else:
+            self.actions.append(ReleaseNodeRequest(seen(request)))
+
+    def _never_had_any(self, request: NodeRequest) -> bool:
+        is_recorded = bool(request.status.machine_id) or request.name in self.snapshot.nodes
+        return not is_recorded and self._surely_no_machine(request, request.changed_at)
+
+    def _hand_over(self, request: NodeRequest, reason: str) -> None:
+        action = removal_reasons.removal_of_request(request, self.snapshot, reason)
+        if action is None:
+            self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
+        else:
+            self.actions.append(action)
+
+    def _tell(self, request: NodeRequest, reason: str, message: str, severity: Literal["Normal", "Warning"] = "Normal") -> None:
+        self.notes.append(Note(about_request(request), reason, message, severity))
+
+
+def _accepted(request: NodeRequest, machine_id: str, now: float, reason: str = "") -> NodeRequestStatus:
+    status = with_request_phase(request.status, PROVISIONING, now, life_event(now, "nodeRequested", reason))
+    return replace(status, node_id=request.name, machine_id=machine_id or request.status.machine_id)
+
+
+def _launch(request: NodeRequest, pool: NodePool, sold: Mapping[Place, Offering]) -> LaunchMachine:
+    """The node boots with everything but the label that says growth has registered it."""
+    spec = request.spec
+    offering = sold.get(place_of(request)) or Offering(spec.target_offering, "", spec.location, 0.0)
+    labels = {key: value for key, value in node_labels(pool, offering, request.name).items() if key != REQUEST_LABEL}
+    annotations = tuple(sorted(pool.spec.annotations.items()))
+    return LaunchMachine(seen(request), spec, tuple(labels.items()), annotations, boot_taints(pool), pool.spec.provider_settings or "")
+
+
+def _over_limit(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
+    """Pending requests that no longer fit under a limit (it was lowered, or others were faster), and which limit; the oldest fit first."""
+    pending = {name for name, request in snapshot.requests.items() if request.phase == PENDING and name not in snapshot.machines}
+    if not pending:
+        return {}
+    present = {member.name: member for member in members(snapshot)}
+    left = allowances(snapshot.pools, settings.limits, (member for name, member in present.items() if name not in pending))
+    over: dict[str, str] = {}
+    for name in sorted(pending, key=lambda each: (snapshot.requests[each].created_at, each)):
+        bounds = with_surge(left) if snapshot.requests[name].spec.reason == RENEWAL else left
+        why_not = next(filter(None, (why_not_one_more(each, present[name]) for each in bounds)), "")
+        if why_not:
+            over[name] = why_not
+        else:
+            left = tuple(with_member(each, present[name]) if _covers(each, present[name]) else each for each in left)
+    return over
+
+
+def _covers(allowance: Allowance, member: Member) -> bool:
+    return allowance.covers(member.pool, member.offering)
+
+
+# ---------------------------------------------------------------------------------------------------------------------- outcomes
+
+
+def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    action, outcome, now = settled.action, settled.outcome, snapshot.now
+    if isinstance(action, LaunchMachine):
+        return _settle_launch(action, outcome, snapshot, ledger, settings)
+    if isinstance(outcome, Accepted):
+        return Decision(ledger)
+    if isinstance(action, WriteNodeRequestStatus):  # what a launch brought is not written: it is asked for again, or found in the list
+        ledger = _answered(ledger, action.request.name)
+    return Decision(ledger, again_at=now + _RETRY_FIRST_SECONDS)
+
+
+def _answered(ledger: Ledger, name: str) -> Ledger:
+    return replace(ledger, asked={key: at for key, at in ledger.asked.items() if key != name})
+
+
+def _settle_launch(action: LaunchMachine, outcome: Outcome, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    now, name = snapshot.now, action.request.name
+    request = snapshot.requests.get(name)
+    before = ledger.retries.get(name)
+    if request is None or request.uid != action.request.uid or request.phase != PENDING:
+        return Decision(_answered(ledger, name))
+    if isinstance(outcome, Accepted):  # it counts as asked until the phase is seen to be written
+        status = _accepted(request, outcome.machine_id, now)
+        note = Note(about_request(request), "Provisioning", f"{request.spec.target_offering} ordered in {request.spec.location}")
+        return Decision(ledger, (WriteNodeRequestStatus(seen(request), status),), (note,))
+    if isinstance(outcome, NoCapacity | Refused):
+        return _unmet_now(request, outcome.reason, snapshot, ledger, settings)
+    ledger = _answered(ledger, name)
+    seconds = min(_RETRY_LONGEST_SECONDS, _RETRY_FIRST_SECONDS if before is None else before.seconds * 2)
+    if isinstance(outcome, TryLater):
+        seconds = max(seconds, outcome.retry_after_seconds)
+    retry = Retry(now + seconds, seconds, now)
+    return Decision(replace(ledger, retries={**ledger.retries, name: retry}), again_at=retry.at)
+
+
+def _unmet_now(request: NodeRequest, reason: str, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    """The offering is struck out for everybody; the pods are planned again at once, onto the next best."""
+    now, place, pool = snapshot.now, place_of(request), snapshot.pools.get(request.spec.pool)
+    known = histories(snapshot.requests.values()).get(place, History())
+    until = format_instant(struck_until(known, now, settings))
+    status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
+    message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
+    notes = (
+        Note(about_request(request), "Unmet", message, "Warning"),
+        Note(About("NodePool", request.spec.pool, uid=pool.uid if pool is not None else ""), "Unmet", message, "Warning"),
+    )
+    return Decision(ledger, (WriteNodeRequestStatus(seen(request), replace(status, expires_at=until)),), notes, again_at=now)

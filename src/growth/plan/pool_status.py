@@ -1,0 +1,203 @@
+"""How does each NodePool stand, and may a pool that is being deleted go? Writes a pool's status only when it says something new.
+
+| condition | True when |
+| --- | --- |
+| Ready | the pool can buy: something it lists is sold, its limits can be read, it is neither paused nor going |
+| UnknownServerType | a type it lists is not sold here; the rest of the pool works |
+| Deprecated (only then) | a type it lists is not sold for long, or any more: from when on |
+| LimitReached | a limit lets not even the smallest of its offerings be bought |
+| AllUnmet | everything it lists is Unmet or out of stock |
+| Paused | its annotation, or the global switch, stops buying and deleting |
+
+The finalizer goes on before anything is bought, and comes off once no request, removal, machine or node of the pool is left
+(`growth.dev/orphan-nodes: "true"` leaves the nodes alone).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from growth.model.action import Action, HoldNodePool, WriteNodePoolStatus
+from growth.model.api import FINALIZER, Condition
+from growth.model.decision import Decision, Settled
+from growth.model.instant import format_instant
+from growth.model.node import OFFERING_LABEL
+from growth.model.nodepool import ORPHAN_NODES, NodePool, NodePoolStatus, OfferingStatus
+from growth.model.offering import Offering
+from growth.model.outcome import Accepted, TryLater
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan.world.catalogue import struck_out
+from growth.plan.world.limits import Allowance, Member, allowances, headroom, members, pool_of_machine
+from growth.plan.world.pools import offerings_of, why_not_buying
+from growth.plan.world.records import cut, seen, sooner
+
+_MOST_OFFERINGS = 1000
+_RETRY_SECONDS = 5.0
+
+
+class Ledger(Struct, frozen=True):
+    """Everything is in the objects."""
+
+
+def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    present = members(snapshot)
+    left = allowances(snapshot.pools, settings.limits, present)
+    struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
+    actions: list[Action] = []
+    for name in sorted(snapshot.pools):
+        pool = snapshot.pools[name]
+        actions += _finalizer(pool, snapshot)
+        view = _View(pool, snapshot, settings, present, left, frozenset(struck))
+        status = view.status()
+        if _as_told(status) != _as_told(pool.status):
+            actions.append(WriteNodePoolStatus(seen(pool), status))
+    return Decision(ledger, tuple(actions), again_at=sooner(*struck.values()))
+
+
+def _as_told(status: NodePoolStatus) -> NodePoolStatus:
+    """Without the times of its conditions: they follow from the rest."""
+    return replace(status, conditions=tuple(replace(condition, last_transition_time="", observed_generation=0) for condition in status.conditions))
+
+
+def _finalizer(pool: NodePool, snapshot: Snapshot) -> list[Action]:
+    is_held = FINALIZER in pool.finalizers
+    if pool.deleted_at is None:
+        return [] if is_held else [HoldNodePool(seen(pool), holds=True)]
+    return [HoldNodePool(seen(pool), holds=False)] if is_held and not _is_needed(pool, snapshot) else []
+
+
+def _is_needed(pool: NodePool, snapshot: Snapshot) -> bool:
+    """Is there still something that only this pool explains? Without the provider's word nobody knows."""
+    if any(request.spec.pool == pool.name for request in snapshot.requests.values()):
+        return True
+    if any(removal.spec.pool == pool.name for removal in snapshot.removals.values()):
+        return True
+    if pool.annotations.get(ORPHAN_NODES) == "true":
+        return False
+    if any(node.pool == pool.name for node in snapshot.nodes.values()) or snapshot.machines_at is None:
+        return True
+    return any(pool_of_machine(machine) == pool.name for machine in snapshot.machines.values())
+
+
+class _View:
+    """One pool, looked at from all sides."""
+
+    def __init__(
+        self,
+        pool: NodePool,
+        snapshot: Snapshot,
+        settings: Settings,
+        present: tuple[Member, ...],
+        left: tuple[Allowance, ...],
+        struck: frozenset[tuple[str, str]],
+    ) -> None:
+        self.pool, self.snapshot, self.settings = pool, snapshot, settings
+        self.members = [member for member in present if member.pool == pool.name]
+        self.left = [allowance for allowance in left if allowance.pool in ("", pool.name)]
+        self.struck = struck
+        self.offerings = offerings_of(pool, snapshot.offerings)
+
+    def status(self) -> NodePoolStatus:
+        nodes = [node for node in self.snapshot.nodes.values() if node.pool == self.pool.name]
+        names = {node.name for node in nodes}
+        flying = [each for each in self.snapshot.requests.values() if each.spec.pool == self.pool.name and each.is_in_flight and each.name not in names]
+        return NodePoolStatus(
+            nodes=len(nodes),
+            in_flight=len(flying),
+            price_per_hour=price_text(sum(member.price_per_hour for member in self.members)),
+            offerings=self._offerings()[:_MOST_OFFERINGS],
+            conditions=self._conditions(),
+            observed_generation=self.pool.generation,
+        )
+
+    def _offerings(self) -> tuple[OfferingStatus, ...]:
+        counts: dict[tuple[str, str], int] = {}
+        for node in self.snapshot.nodes.values():
+            if node.pool == self.pool.name:
+                place = (node.labels.get(OFFERING_LABEL, ""), self._location(node.name))
+                counts[place] = counts.get(place, 0) + 1
+        ordered = sorted(self.offerings, key=lambda each: (each.name, each.location))
+        return tuple(
+            OfferingStatus(each.name, each.location, self._state(each), price_text(each.price_per_hour), counts.get((each.name, each.location), 0))
+            for each in ordered
+        )
+
+    def _location(self, name: str) -> str:
+        machine, request = self.snapshot.machines.get(name), self.snapshot.requests.get(name)
+        return machine.location if machine is not None else request.spec.location if request is not None else ""
+
+    def _state(self, offering: Offering) -> str:
+        if not offering.is_available:
+            return "Unavailable"
+        if (offering.name, offering.location) in self.struck:
+            return "Unmet"
+        return "Available" if self._has_headroom(offering) else "LimitReached"
+
+    def _has_headroom(self, offering: Offering) -> bool:
+        covering = (each for each in self.left if each.covers(self.pool.name, offering.name))
+        return all(headroom(each, offering.allocatable, offering.price_per_hour) > 0 for each in covering)
+
+    # ------------------------------------------------------------------------------------------------------------- conditions
+
+    def _conditions(self) -> tuple[Condition, ...]:
+        unknown = self._unknown_types()
+        malformed = [f"{each.name}: {each.malformed}" for each in self.left if each.malformed]
+        paused = "growth is paused" if self.settings.is_paused else "the pool's annotation pauses it" if self.pool.is_paused else ""
+        limited = "" if not self.offerings or any(self._has_headroom(each) for each in self.offerings) else "no limit leaves room for one more node"
+        for_sale = [each for each in self.offerings if each.is_available and (each.name, each.location) not in self.struck]
+        unmet = "everything this pool lists is Unmet or out of stock" if self.offerings and not for_sale else ""
+        closed = why_not_buying(self.pool, self.settings.is_paused)
+        nothing = "" if self.offerings else "no server type it lists is sold here"
+        problem = next(((reason, text) for reason, text in (
+            ("Deleting", closed if self.pool.deleted_at is not None else ""), ("Paused", paused),
+            ("MalformedLimits", "; ".join(malformed)), ("NothingForSale", nothing),
+        ) if text), None)  # fmt: skip
+        return (
+            self._condition("Ready", problem is None, problem[0] if problem else "Ready", problem[1] if problem else "the pool can buy"),
+            self._condition(
+                "UnknownServerType", bool(unknown), "NotSold" if unknown else "AllKnown", f"not sold here: {', '.join(unknown)}" if unknown else ""
+            ),
+            self._condition("LimitReached", bool(limited), "LimitReached" if limited else "WithinLimits", limited),
+            self._condition("AllUnmet", bool(unmet), "AllUnmet" if unmet else "ForSale", unmet),
+            self._condition("Paused", bool(paused), "Paused" if paused else "Active", paused),
+            *self._deprecated(),
+        )
+
+    def _unknown_types(self) -> list[str]:
+        """Only a catalogue that has been read can lack something."""
+        sold = {each.server_type.lower() for each in self.snapshot.offerings}
+        return [choice.name for choice in self.pool.spec.server_types if choice.name.lower() not in sold] if sold else []
+
+    def _deprecated(self) -> tuple[Condition, ...]:
+        """In words that stay the same while time passes: a status is written only when it says something new."""
+        ends: dict[str, float] = {}
+        for each in self.offerings:
+            if each.sold_until is not None:
+                ends[each.server_type] = max(each.sold_until, ends.get(each.server_type, 0.0))
+        if not ends:
+            return ()
+        words = ", ".join(f"{name} until {format_instant(ends[name])}" for name in sorted(ends))
+        return (self._condition("Deprecated", True, "SoldUntil", f"sold no longer than: {words}"),)
+
+    def _condition(self, kind: str, holds: bool, reason: str, message: str) -> Condition:
+        """Its time changes only when its status does."""
+        status: Literal["True", "False"] = "True" if holds else "False"
+        before = next((each for each in self.pool.status.conditions if each.type == kind), None)
+        since = before.last_transition_time if before is not None and before.status == status else format_instant(self.snapshot.now)
+        return Condition(kind, status, reason, cut(message), since, self.pool.generation)
+
+
+def price_text(price: float) -> str:
+    """As a decimal, never with an exponent."""
+    return f"{max(0.0, price):.6f}".rstrip("0").rstrip(".")
+
+
+def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
+    outcome = settled.outcome
+    if isinstance(outcome, Accepted):
+        return Decision(ledger)
+    return Decision(ledger, again_at=snapshot.now + (outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS))

@@ -1,0 +1,99 @@
+"""Can this autoscaler work at all? What admission cannot see, and what an older schema let through. Asked by `plan/warm_pools/warm_pools` and `growth explain`.
+
+| reason | when | event |
+| --- | --- | --- |
+| Suspended | `spec.suspend` | |
+| InvalidSpec | bounds, policies or tolerance contradict each other | ScaleBlocked |
+| KindNotAllowed | the target's kind is not among those the operator allows | ScaleBlocked |
+| TargetTaken | an older autoscaler has the same target | ScaleBlocked |
+| InvalidSchedule | five fields that can never fire | ScaleBlocked |
+| UnknownTimeZone | no such zone | UnknownTimeZone |
+| FailedGetScale | the target, or its whole kind, is not there or cannot be read | FailedGetScale |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from growth.model.poolautoscaler import MOST_POLICIES, PoolAutoscaler, PoolAutoscalerSpec
+from growth.model.settings import WarmPoolSettings
+from growth.plan.warm_pools.counts import selector_of
+from growth.plan.warm_pools.firings import schedule_of
+from growth.plan.warm_pools.watermarks import why_not_tolerance
+from growth.plan.world.schedule import ScheduleError, UnknownTimeZoneError
+
+Target = tuple[str, str]  # the kind's name, and namespace/name
+
+
+class Obstacle(Struct, frozen=True, gc=False):
+    """Why nothing can be scaled. `event` is the reason that people are told."""
+
+    reason: str
+    message: str
+    event: str = "ScaleBlocked"
+
+
+def why_not_active(autoscaler: PoolAutoscaler, owner: str, settings: WarmPoolSettings) -> Obstacle | None:
+    """What stands in the way before the target has been looked at; `owner` is the autoscaler that has the target."""
+    spec = autoscaler.spec
+    if spec.suspend:
+        return Obstacle("Suspended", "the autoscaler is suspended", "")
+    problem = why_not_valid(spec)
+    if problem:
+        return Obstacle("InvalidSpec", problem)
+    target = spec.scale_target_ref
+    if settings.kind_of(target) is None:
+        allowed = ", ".join(kind.name for kind in settings.allowed_kinds())
+        named = f"{target.kind}.{target.group}" if target.group else target.kind
+        return Obstacle("KindNotAllowed", f"{named} may not be scaled here; allowed are {allowed}")
+    if owner != autoscaler.key:
+        return Obstacle("TargetTaken", f"{target} is scaled by the older PoolAutoscaler {owner.partition('/')[2]}")
+    return _why_not_schedules(autoscaler, settings.time_zone)
+
+
+def _why_not_schedules(autoscaler: PoolAutoscaler, zone: str) -> Obstacle | None:
+    for policy in autoscaler.spec.cron_policies:
+        try:
+            schedule_of(policy, zone)
+        except UnknownTimeZoneError as error:
+            return Obstacle("UnknownTimeZone", f"policy {policy.name}: {error}", "UnknownTimeZone")
+        except ScheduleError as error:
+            return Obstacle("InvalidSchedule", f"policy {policy.name}: {error}")
+    return None
+
+
+def why_not_valid(spec: PoolAutoscalerSpec) -> str:
+    """What the API server refuses too, for files and for objects that an older schema let in."""
+    names = [policy.name for policy in spec.cron_policies]
+    twice = next((name for name in names if names.count(name) > 1), "")
+    if spec.min_replicas > spec.max_replicas:
+        return f"minReplicas {spec.min_replicas} is larger than maxReplicas {spec.max_replicas}"
+    if names and spec.capacity_policy is not None:
+        return "cronPolicies and capacityPolicy cannot be used together"
+    if len(names) > MOST_POLICIES:
+        return f"{len(names)} cron policies are more than {MOST_POLICIES}"
+    if twice:
+        return f"two cron policies are named {twice}"
+    return "" if spec.capacity_policy is None else why_not_tolerance(spec.capacity_policy) or _why_not_selector(spec)
+
+
+def _why_not_selector(spec: PoolAutoscalerSpec) -> str:
+    policy = spec.capacity_policy
+    return "" if policy is None or policy.in_use is None else selector_of(policy.in_use).malformed
+
+
+def target_of(autoscaler: PoolAutoscaler, settings: WarmPoolSettings) -> Target:
+    reference = autoscaler.spec.scale_target_ref
+    kind = settings.kind_of(reference)
+    name = f"{reference.kind}.{reference.group}" if kind is None else kind.name
+    return name, f"{autoscaler.namespace}/{reference.name}"
+
+
+def owners_of(autoscalers: Iterable[PoolAutoscaler], settings: WarmPoolSettings) -> Mapping[Target, str]:
+    """Who has which target: the oldest, then the first by name."""
+    owners: dict[Target, str] = {}
+    for autoscaler in sorted(autoscalers, key=lambda each: (each.created_at, each.key)):
+        owners.setdefault(target_of(autoscaler, settings), autoscaler.key)
+    return owners

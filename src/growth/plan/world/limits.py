@@ -1,0 +1,242 @@
+"""How much may still be bought? Asked by scale-up (for the solver, and again before anything is ordered), provisioning, the gate and pool status.
+
+Everything is counted once, by name: a node, the request it came from, the removal it is in and its machine at the provider are one.
+
+| limit | over |
+| --- | --- |
+| serverTypes[].max | the nodes of that type in the pool, all locations together |
+| limits of the pool: nodes, cpu, memory, price per hour | all nodes of the pool |
+| limits of the settings | all pools together |
+
+To renew a node, one machine more than `max` (or than a pool's count of nodes) may stand for a while; limits of resources, of price and of the settings hold.
+A limit that cannot be read lets nothing be bought: growth spends money only on what it understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from growth.model.node import OFFERING_LABEL, POOL_LABEL, Node
+from growth.model.nodepool import NodePool, PoolLimits
+from growth.model.noderequest import READY, UNMET, NodeRequest, NodeRequestSpec
+from growth.model.offering import Machine, Offering
+from growth.model.quantity import QuantityError
+from growth.model.resources import CPU, MEMORY, NOTHING, Resources, format_amount, parse_amount
+from growth.model.snapshot import Snapshot
+from growth.plan.world.catalogue import Place, by_place
+from growth.plan.world.pools import choice_of_type, server_type_of
+
+_SMALLEST_PRICE: Final = 1e-9  # below this two prices are the same
+_POOL_MARK: Final = "-pool-"
+
+RENEWAL: Final = "Renewal"  # the reason of orders that replace nodes which are too old, or changed
+
+
+class Member(Struct, frozen=True, gc=False):
+    """A node, planned, on its way, serving or going."""
+
+    name: str
+    pool: str
+    offering: str
+    allocatable: Resources = NOTHING
+    price_per_hour: float = 0.0
+    count: int = 1
+
+
+class Allowance(Struct, frozen=True):
+    """One limit and how much of it is used. None: not limited in that respect."""
+
+    name: str
+    pool: str = ""  # empty: of all pools
+    server_type: str = ""  # empty: of all types
+    nodes: int | None = None
+    resources: Mapping[str, int] = {}
+    price_per_hour: float | None = None
+    malformed: str = ""
+
+    def covers(self, pool: str, offering: str) -> bool:
+        return self.pool in ("", pool) and self.server_type in ("", server_type_of(offering))
+
+
+# --------------------------------------------------------------------------------------------------------------------- who counts
+
+
+def members(snapshot: Snapshot) -> tuple[Member, ...]:
+    """Everybody who counts, once each, by name."""
+    price_list = _PriceList(snapshot.offerings)
+    found: dict[str, Member] = {}
+    for machine in snapshot.machines.values():
+        if machine.name not in snapshot.nodes:
+            found[machine.name] = price_list.member(machine.name, pool_of_machine(machine), machine.offering, machine.location)
+    for removal in snapshot.removals.values():
+        found.setdefault(removal.name, price_list.member(removal.name, removal.spec.pool, removal.spec.offering, ""))
+    for request in snapshot.requests.values():
+        if counts(request, snapshot):
+            found[request.name] = price_list.of_order(request.name, request.spec)
+    for node in snapshot.nodes.values():
+        if node.pool:
+            found[node.name] = _of_node(node, snapshot, price_list)
+        elif node.name in snapshot.machines and node.name not in found:
+            machine = snapshot.machines[node.name]
+            found[node.name] = price_list.member(node.name, pool_of_machine(machine), machine.offering, machine.location)
+    return tuple(found[name] for name in sorted(found))
+
+
+def _of_node(node: Node, snapshot: Snapshot, price_list: _PriceList) -> Member:
+    machine, request = snapshot.machines.get(node.name), snapshot.requests.get(node.name)
+    known = machine.offering if machine is not None else request.spec.target_offering if request is not None else ""
+    location = machine.location if machine is not None else request.spec.location if request is not None else ""
+    return price_list.member(node.name, node.pool, node.labels.get(OFFERING_LABEL, known), location, node.allocatable)
+
+
+def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
+    """Does a machine stand behind this request, or may one come? An Unmet one has none; a Ready one's may be gone since, or was handed over."""
+    if request.phase == UNMET or request.is_handed_over:
+        return False
+    return request.phase != READY or snapshot.machines_at is None or request.name in snapshot.machines
+
+
+def pool_of_machine(machine: Machine) -> str:
+    """By its label, or else by its name: <pool>-pool-<id>."""
+    return machine.labels.get(POOL_LABEL, "") or machine.name.rpartition(_POOL_MARK)[0]
+
+
+def ordered_amounts(spec: NodeRequestSpec) -> Resources:
+    """What was ordered, as far as it can be read."""
+    try:
+        return Resources.parse(spec.resources)
+    except QuantityError:
+        return NOTHING
+
+
+class _PriceList:
+    """What each offering promises. Thousands of nodes share a few amounts, so each pair is compared once."""
+
+    def __init__(self, offerings: Iterable[Offering]) -> None:
+        listed = sorted(offerings, key=lambda offering: offering.price_per_hour)
+        by_name: dict[Place, Offering] = {(offering.name, ""): offering for offering in listed}  # the dearest, where only the name is known
+        self._sold = {**by_name, **by_place(listed)}
+        self._larger: dict[tuple[Resources, Resources], Resources] = {}
+
+    def member(self, name: str, pool: str, offering: str, location: str, known: Resources = NOTHING) -> Member:
+        """Of what is promised and what is known the larger counts, so that a limit holds either way."""
+        promised = self._sold.get((offering, location)) or self._sold.get((offering, ""))
+        if promised is None:
+            return Member(name, pool, offering, known)
+        pair = (promised.allocatable, known)
+        larger = self._larger.get(pair)
+        if larger is None:
+            larger = self._larger[pair] = promised.allocatable.at_least(known)
+        return Member(name, pool, offering, larger, promised.price_per_hour)
+
+    def of_order(self, name: str, spec: NodeRequestSpec) -> Member:
+        return self.member(name, spec.pool, spec.target_offering, spec.location, ordered_amounts(spec))
+
+
+# ----------------------------------------------------------------------------------------------------------------- what is left
+
+
+def allowances(pools: Mapping[str, NodePool], overall: PoolLimits, present: Iterable[Member]) -> tuple[Allowance, ...]:
+    """What every limit still allows."""
+    whole = [_allowance("limits of the settings", "", overall)]
+    for name in sorted(pools):
+        pool = pools[name]
+        whole.append(_allowance(f"limits of NodePool {name}", name, pool.spec.limits))
+        whole.extend(
+            Allowance(f"max {choice.max} of {choice.name} in NodePool {name}", name, choice.name.lower(), choice.max)
+            for choice in pool.spec.server_types
+            if choice.max is not None
+        )
+    limited = [each for each in whole if _is_limited(each)]
+    used = _usage(present) if limited else {}
+    return tuple(_used_up(each, used) for each in limited)
+
+
+def _is_limited(allowance: Allowance) -> bool:
+    return bool(allowance.malformed or allowance.resources) or allowance.nodes is not None or allowance.price_per_hour is not None
+
+
+def _allowance(name: str, pool: str, limits: PoolLimits) -> Allowance:
+    try:
+        given = {CPU: limits.cpu, MEMORY: limits.memory}
+        resources = {key: parse_amount(key, text) for key, text in given.items() if text is not None}
+        price = None if limits.price_per_hour is None else float(limits.price_per_hour)
+    except (QuantityError, ValueError) as error:
+        return Allowance(name, pool, nodes=0, malformed=str(error))
+    return Allowance(name, pool, nodes=limits.nodes, resources=resources, price_per_hour=price)
+
+
+def _usage(present: Iterable[Member]) -> dict[tuple[str, str], Member]:
+    """Everybody of one pool and offering as one: many nodes, few kinds."""
+    found: dict[tuple[str, str], list[Member]] = {}
+    for member in present:
+        found.setdefault((member.pool, member.offering), []).append(member)
+    return {kind: _together(kind, some) for kind, some in found.items()}
+
+
+def _together(kind: tuple[str, str], some: list[Member]) -> Member:
+    amounts = Resources({name: sum(member.allocatable[name] for member in some) for name in (CPU, MEMORY)})
+    return Member("", *kind, amounts, sum(member.price_per_hour for member in some), len(some))
+
+
+def _used_up(allowance: Allowance, used: Mapping[tuple[str, str], Member]) -> Allowance:
+    for kind, member in used.items():
+        if allowance.covers(*kind):
+            allowance = with_member(allowance, member)
+    return allowance
+
+
+def with_member(allowance: Allowance, member: Member) -> Allowance:
+    """What is left after one more."""
+    return Allowance(
+        allowance.name,
+        allowance.pool,
+        allowance.server_type,
+        None if allowance.nodes is None else allowance.nodes - member.count,
+        {name: left - member.allocatable[name] for name, left in allowance.resources.items()},
+        None if allowance.price_per_hour is None else allowance.price_per_hour - member.price_per_hour,
+        allowance.malformed,
+    )
+
+
+def with_surge(allowances: Iterable[Allowance]) -> tuple[Allowance, ...]:
+    """What is left where one node more than a pool allows may stand, until the one it replaces is gone."""
+    return tuple(replace(each, nodes=each.nodes + 1) if each.pool and each.nodes is not None and not each.malformed else each for each in allowances)
+
+
+def headroom(allowance: Allowance, allocatable: Resources, price_per_hour: float, most: int = 1000) -> int:
+    """How many more such nodes fit under the limit."""
+    rooms = [most if allowance.nodes is None else allowance.nodes]
+    rooms += [left // allocatable[name] for name, left in allowance.resources.items() if allocatable[name] > 0]
+    if allowance.price_per_hour is not None and price_per_hour > 0:
+        rooms.append(int((allowance.price_per_hour + _SMALLEST_PRICE) / price_per_hour) if allowance.price_per_hour > -_SMALLEST_PRICE else 0)
+    return max(0, min(most, *rooms))
+
+
+def why_not_one_more(allowance: Allowance, member: Member) -> str | None:
+    if not allowance.covers(member.pool, member.offering) or headroom(allowance, member.allocatable, member.price_per_hour) > 0:
+        return None
+    if allowance.malformed:
+        return f"{allowance.name} cannot be read: {allowance.malformed}"
+    short = [name for name, left in allowance.resources.items() if left < member.allocatable[name]]
+    if allowance.nodes is not None and allowance.nodes <= 0:
+        return f"{allowance.name} is reached" if allowance.server_type else f"{allowance.name}: no more nodes"
+    return f"{allowance.name}: {', '.join(f'{name} left {format_amount(name, max(0, allowance.resources[name]))}' for name in short) or 'price per hour'}"
+
+
+def why_over_limit(pool: NodePool, spec: NodeRequestSpec, machines: Iterable[Machine], offerings: Iterable[Offering], overall: PoolLimits | None = None) -> str:
+    """Would one more machine break a limit, by the provider's own list? Asked by the gate, last of all. Empty: no."""
+    price_list = _PriceList(offerings)
+    present = [price_list.member(machine.name, pool_of_machine(machine), machine.offering, machine.location) for machine in machines]
+    wanted = price_list.of_order("", spec)
+    left = allowances({pool.name: pool}, overall or PoolLimits(), present)
+    left = with_surge(left) if spec.reason == RENEWAL else left
+    return next(filter(None, (why_not_one_more(each, wanted) for each in left)), "")
+
+
+def is_listed(pool: NodePool, offering: str) -> bool:
+    return choice_of_type(pool, offering) is not None

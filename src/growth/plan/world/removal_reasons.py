@@ -1,0 +1,72 @@
+"""How is a node handed to removal? Asked by provisioning, scale-down and orphans: only removal deletes machines.
+
+| reason | when | pods found on the node |
+| --- | --- | --- |
+| Empty | idle for its time | the removal is cancelled |
+| NotReady | never came up in time, or failed | evicted |
+| Deleted | its NodeRequest was deleted by hand before it was Ready | evicted |
+| PoolDeleted | its pool goes | evicted, within the budgets |
+| Expired | older than the pool lets it be | evicted, within the budgets, once what replaces it is Ready |
+| Drifted | made from a template that its pool has no more | the same |
+| Unhealthy | not Ready for long | evicted, within the budgets; taken back if it is Ready again before its machine is deleted |
+| Consolidated | its pods fit on other nodes | evicted, while they still fit there; else the removal is taken back |
+| Orphaned | a machine that never had a node | – |
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from growth.model.action import CreateNodeRemovalRequest, Seen
+from growth.model.node import OFFERING_LABEL, Node
+from growth.model.noderequest import NodeRemovalRequestSpec, NodeRequest
+from growth.model.offering import Machine
+from growth.model.snapshot import Snapshot
+from growth.plan.world.limits import pool_of_machine
+from growth.plan.world.machines import is_surely_absent
+from growth.plan.world.records import seen
+
+EMPTY: Final = "Empty"
+NOT_READY: Final = "NotReady"
+DELETED: Final = "Deleted"
+POOL_DELETED: Final = "PoolDeleted"
+EXPIRED: Final = "Expired"
+DRIFTED: Final = "Drifted"
+UNHEALTHY: Final = "Unhealthy"
+ORPHANED: Final = "Orphaned"
+CONSOLIDATED: Final = "Consolidated"
+
+DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED, DRIFTED, UNHEALTHY, CONSOLIDATED)
+
+
+def removal_of_request(request: NodeRequest, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
+    """Of a machine whose node never served; the node may not even exist. None: which machine it is, nobody knows yet."""
+    node = snapshot.nodes.get(request.name)
+    where = Seen(request.name) if node is None else seen(node)
+    spec = request.spec
+    machine_id = request.status.machine_id or recorded_id(request.name, request.uid, snapshot)
+    if not machine_id and not is_surely_absent(request.name, request.changed_at, snapshot):
+        return None
+    return CreateNodeRemovalRequest(where, NodeRemovalRequestSpec(request.name, spec.pool, spec.target_offering, machine_id, reason))
+
+
+def removal_of_node(node: Node, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
+    """None: which machine it is, nobody knows yet. A node whose machine is surely gone is removed without one."""
+    request = snapshot.requests.get(node.name)
+    machine_id = recorded_id(node.name, "" if request is None else request.uid, snapshot) or ("" if request is None else request.status.machine_id)
+    if not machine_id and not is_surely_absent(node.name, node.created_at, snapshot):
+        return None
+    return CreateNodeRemovalRequest(seen(node), NodeRemovalRequestSpec(node.name, node.pool, node.labels.get(OFFERING_LABEL, ""), machine_id, reason))
+
+
+def removal_of_machine(machine: Machine) -> CreateNodeRemovalRequest:
+    pool = pool_of_machine(machine) or "unknown"
+    return CreateNodeRemovalRequest(Seen(machine.name), NodeRemovalRequestSpec(machine.name, pool, machine.offering, machine.machine_id, ORPHANED))
+
+
+def recorded_id(name: str, request_uid: str, snapshot: Snapshot) -> str:
+    """By the provider's own list, never by what a kubelet says; a machine of another request under this name is not ours to name."""
+    machine = snapshot.machines.get(name)
+    if machine is None or (request_uid and machine.request_uid not in ("", request_uid)):
+        return ""
+    return machine.machine_id

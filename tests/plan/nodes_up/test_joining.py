@@ -1,0 +1,285 @@
+"""How a plan becomes true on a node that has joined: registered, its pods bound behind the start-up taint, and then opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from growth.model.action import BindPod, NominatePod, ReadyNode, RegisterNode
+from growth.model.decision import Decision, Settled
+from growth.model.labels import ARCHITECTURE, HOSTNAME, ZONE, Labels, LabelSelector, Requirement
+from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, TEMPLATE, Node, Taint
+from growth.model.nodepool import PoolTaint
+from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
+from growth.model.pod import Pod, PodAffinityTerm, VolumeUse
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot, VolumeWorld
+from growth.model.volumes import Claim
+from growth.plan.nodes_up import joining
+from growth.plan.world.aging import template_digest
+from growth.plan.world.records import seen, seen_pod
+from tests.plan.builders import NOW, amounts, bound, daemon_pod, node, notes_by_reason, offering, pod, pool, request, world
+
+SMALL = offering("small", 2, 4096, 0.01)
+NAME = "default-pool-1"
+SETTINGS = Settings()
+NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
+
+
+def plan(snapshot: Snapshot, ledger: joining.Ledger | None = None) -> Decision[joining.Ledger]:
+    return joining.plan(snapshot, ledger or joining.Ledger(), SETTINGS)
+
+
+def starting(**fields: Any) -> Node:
+    fields.setdefault("taints", (STARTUP_TAINT,))
+    return node(NAME, of=SMALL, **fields)
+
+
+def joined(pods: list[Pod], of_node: Node | None = None, **fields: Any) -> Snapshot:
+    planned = fields.pop("planned", [each.key for each in pods])
+    fields.setdefault("pools", [pool()])
+    of_request = request(NAME, SMALL, fields.pop("phase", "Provisioning"), planned=planned)
+    return world(pods, offerings=[SMALL], nodes=[of_node or starting()], requests=[of_request], **fields)
+
+
+def settled(snapshot: Snapshot, decision: Decision[joining.Ledger], outcome: Outcome) -> Decision[joining.Ledger]:
+    """All actions of a decision have had this outcome."""
+    ledger, last = decision.ledger, decision
+    for action in decision.actions:
+        last = joining.settle(Settled(action, outcome), snapshot, ledger, SETTINGS)
+        ledger = last.ledger
+    return last
+
+
+def test_a_node_that_has_joined_is_registered() -> None:
+    of_pool = pool(
+        "default", labels={"tier": "web", ZONE: "mine"}, taints=(PoolTaint("team", "NoSchedule", "a"),), startup_taints=(PoolTaint("net/down", "NoExecute"),)
+    )
+    fresh = Node(NAME, Labels({HOSTNAME: "its-own", ARCHITECTURE: "amd64"}), (NOT_READY,), uid="u", resource_version="9", is_ready=False)
+    (action,) = plan(joined([], fresh, pools=[replace(of_pool, spec=replace(of_pool.spec, annotations={"note": "x"}))])).actions
+    assert isinstance(action, RegisterNode)
+    assert action.node == seen(fresh)
+    labels = dict(action.labels)
+    assert {key: labels.get(key) for key in (POOL_LABEL, OFFERING_LABEL, REQUEST_LABEL, "tier", ZONE)} == {
+        POOL_LABEL: "default", OFFERING_LABEL: "sim-small", REQUEST_LABEL: NAME, "tier": "web", ZONE: "fsn1",
+    }  # fmt: skip
+    assert HOSTNAME not in labels  # what the node says of itself stays
+    assert dict(action.annotations).keys() == {"note", TEMPLATE}
+    assert dict(action.annotations)[TEMPLATE] == template_digest(replace(of_pool.spec, annotations={"note": "x"}))
+    assert action.taints == (NOT_READY, STARTUP_TAINT, Taint("team", "a"), Taint("net/down", "", "NoExecute"))
+
+
+def test_a_start_up_taint_that_was_taken_off_already_is_not_put_back() -> None:
+    of_pool = pool("default", startup_taints=(PoolTaint("net/down", "NoExecute"),))
+    booted = Node(NAME, Labels({POOL_LABEL: "default"}), (STARTUP_TAINT,), uid="u")
+    (action,) = plan(joined([], booted, pools=[of_pool])).actions
+    assert isinstance(action, RegisterNode)
+    assert action.taints == (STARTUP_TAINT,)
+
+
+def test_planned_pods_are_bound_behind_the_taint() -> None:
+    asked = [pod("a"), pod("b")]
+    together = (asked[0].uid, asked[1].uid)
+    assert plan(joined(asked)).actions == (BindPod(seen_pod(asked[0]), NAME, together), BindPod(seen_pod(asked[1]), NAME, together))
+
+
+def test_a_bind_names_the_pods_that_were_counted_on_its_node() -> None:
+    there, agent, asked = bound(pod("there", 0.5), NAME), daemon_pod("agent", NAME), pod("a")
+    (binding,) = plan(joined([there, agent, asked, bound(pod("elsewhere"), "another")])).actions
+    assert isinstance(binding, BindPod)
+    assert set(binding.beside) == {there.uid, agent.uid, asked.uid}
+
+
+@pytest.mark.parametrize(
+    "not_yet",
+    [{"is_ready": False}, {"taints": (STARTUP_TAINT, NOT_READY)}, {"taints": (STARTUP_TAINT, Taint("net/down"))}, {"malformed": "cpu"}],
+)
+def test_nobody_is_bound_before_the_node_is_initialised(not_yet: dict[str, Any]) -> None:
+    of_pool = pool("default", startup_taints=(PoolTaint("net/down", "NoSchedule"),))
+    assert plan(joined([pod("a")], starting(**not_yet), pools=[of_pool])).actions == ()
+
+
+def test_the_taint_goes_a_second_after_the_last_bind() -> None:
+    snapshot = joined([pod("a")])
+    binding = plan(snapshot)
+    ledger = settled(snapshot, binding, Accepted()).ledger
+    seen_bound = replace(joined([bound(pod("a"), NAME)], planned=["default/a"]), now=NOW + 3)  # binding took its time
+    first = plan(seen_bound, ledger)
+    assert (first.actions, first.again_at) == ((), NOW + 4)
+    early = plan(replace(seen_bound, now=NOW + 3.9), first.ledger)
+    assert (early.actions, early.again_at) == ((), NOW + 4)
+    (opened,) = plan(replace(seen_bound, now=NOW + 4), early.ledger).actions
+    assert opened == ReadyNode(seen(starting()), ())
+
+
+def test_after_a_restart_the_second_is_waited_for_again() -> None:
+    snapshot = joined([bound(pod("a"), NAME)], planned=["default/a"])
+    assert plan(snapshot).again_at == NOW + 1
+
+
+def test_a_node_without_pods_is_opened_at_once_and_other_taints_stay() -> None:
+    other = Taint("team", "a")
+    of_node = starting(taints=(STARTUP_TAINT, other))
+    (opened,) = plan(joined([daemon_pod("d", NAME)], of_node, planned=[])).actions
+    assert opened == ReadyNode(seen(of_node), (other,))
+
+
+def test_a_bind_that_the_cache_does_not_show_yet_is_not_done_twice() -> None:
+    snapshot = joined([pod("a")])
+    ledger = settled(snapshot, plan(snapshot), Accepted()).ledger
+    again = plan(snapshot, ledger)
+    assert (again.actions, again.again_at) == ((), NOW + 1)
+
+
+def test_a_conflict_means_replan_and_the_node_is_opened_without_that_pod() -> None:
+    snapshot = joined([pod("a")])
+    after = settled(snapshot, plan(snapshot), Conflict("bound elsewhere"))
+    assert after.again_at == NOW
+    assert plan(snapshot, after.ledger).again_at == NOW + 1
+    gone = replace(snapshot, waiting_pods=())
+    assert [type(action) for action in plan(gone, joining.Ledger()).actions] == [ReadyNode]
+
+
+@pytest.mark.parametrize(("outcome", "seconds"), [(Unknown("timeout"), 2.0), (TryLater("busy", 9.0), 9.0)])
+def test_a_bind_without_an_answer_is_tried_again_later(outcome: Outcome, seconds: float) -> None:
+    snapshot = joined([pod("a")])
+    after = settled(snapshot, plan(snapshot), outcome)
+    assert after.again_at == NOW + seconds
+    assert plan(replace(snapshot, now=NOW + 1), after.ledger).actions == ()
+    assert [type(action) for action in plan(replace(snapshot, now=NOW + seconds), after.ledger).actions] == [BindPod]
+
+
+def test_a_pod_that_may_not_be_bound_after_all_is_nominated() -> None:
+    snapshot = joined([pod("a")])
+    after = settled(snapshot, plan(snapshot), Refused("forbidden"))
+    assert notes_by_reason(after) == {"BindRefused": [f"Pod default/a: could not be sent to {NAME}: forbidden"]}
+    nominating = plan(snapshot, after.ledger)
+    assert nominating.actions == (NominatePod(seen_pod(pod("a")), NAME),)
+    left_alone = settled(snapshot, nominating, Refused("forbidden"))
+    assert plan(snapshot, left_alone.ledger).actions == ()  # the scheduler will find it when the node opens
+
+
+UNBOUND = VolumeWorld(claims={"default/data": Claim("default", "data")})
+BOUND = VolumeWorld(claims={"default/data": Claim("default", "data", volume="v", is_bound=True)})
+
+
+@pytest.mark.parametrize(
+    ("asked", "fields", "is_bound"),
+    [
+        (pod("a", scheduler_name="other"), {}, False),
+        (pod("a", uses_resource_claims=True), {}, False),
+        (pod("a", volumes=(VolumeUse(is_ephemeral=True, claim="x"),)), {}, False),
+        (pod("a"), {"pools": [pool("default", bind_planned_pods=False)]}, False),
+        (pod("a"), {}, True),
+    ],
+)
+def test_only_pods_that_the_scheduler_need_not_think_about_are_bound(asked: Pod, fields: dict[str, Any], is_bound: bool) -> None:
+    (action,) = plan(joined([asked], **fields)).actions
+    assert isinstance(action, BindPod if is_bound else NominatePod)
+
+
+@pytest.mark.parametrize(("volumes", "may"), [(UNBOUND, False), (BOUND, True), (VolumeWorld(), False)])
+def test_a_pod_is_bound_only_if_its_volumes_are(volumes: VolumeWorld, may: bool) -> None:
+    asked = pod("a", volumes=(VolumeUse(claim="data"),))
+    assert joining.may_bind(asked, pool(), joined([asked], volumes=volumes)) is may
+
+
+def test_nominated_pods_let_the_node_open_and_are_not_nominated_twice() -> None:
+    snapshot = joined([pod("a", scheduler_name="other")])
+    ledger = settled(snapshot, plan(snapshot), Accepted()).ledger
+    wiped = plan(snapshot, ledger)  # the scheduler has wiped the nomination: that is its right
+    assert (wiped.actions, wiped.again_at) == ((), NOW + 1)
+    assert [type(action) for action in plan(replace(snapshot, now=NOW + 1), wiped.ledger).actions] == [ReadyNode]
+
+
+def test_a_planned_pod_that_is_gone_gated_or_going_is_dropped() -> None:
+    others = [pod("gated", is_gated=True), pod("going", deleted_at=NOW)]
+    snapshot = joined(others, planned=["default/gone", "default/gated", "default/going"])
+    assert [type(action) for action in plan(snapshot).actions] == [ReadyNode]
+
+
+def test_pods_that_no_longer_fit_the_real_node_are_dropped() -> None:
+    asked = [pod("a", 1), pod("b", 1)]
+    snapshot = joined(asked, starting(allocatable=amounts(1.5, 4096, 110)))
+    assert [action.pod.name for action in plan(snapshot).actions if isinstance(action, BindPod)] == ["a"]
+
+
+def test_daemon_set_pods_that_are_still_to_come_keep_their_room() -> None:
+    from growth.model.snapshot import DaemonSet
+    from tests.plan.builders import shape
+
+    daemons = (DaemonSet("default/agent", shape(1, 64)),)
+    asked = [pod("a", 1), pod("b", 1)]
+    coming = plan(joined(asked, daemon_sets=daemons))
+    assert [action.pod.name for action in coming.actions if isinstance(action, BindPod)] == ["a"]
+    here = plan(joined([*asked, daemon_pod("d", NAME, cpu=0)], daemon_sets=daemons, planned=["default/a", "default/b"]))
+    assert [action.pod.name for action in here.actions if isinstance(action, BindPod)] == ["a", "b"]
+
+
+def test_growth_binds_past_the_scheduler_only_where_every_rule_still_allows_it() -> None:
+    web = LabelSelector((Requirement("app", "In", ("web",)),))
+    loner = pod("loner", labels={"app": "web"}, anti_affinity=(PodAffinityTerm(ZONE, web),))
+    neighbour = node("static", "", labels={ZONE: "z"})
+    of_node = starting(labels={ZONE: "z"})
+    alone = joined([loner], of_node)
+    assert [type(action) for action in plan(alone).actions] == [BindPod]
+    rival = replace(alone, nodes={**alone.nodes, "static": neighbour}, pods_by_node={"static": (bound(pod("x", labels={"app": "web"}), "static"),)})
+    assert [type(action) for action in plan(rival).actions] == [NominatePod]
+
+
+def test_a_plan_that_holds_only_as_a_whole_is_bound_as_a_whole() -> None:
+    web = LabelSelector((Requirement("app", "In", ("web",)),))
+    follower = pod("follower", affinity=(PodAffinityTerm(HOSTNAME, web),))
+    leader = pod("leader", labels={"app": "web"})
+    assert [type(action) for action in plan(joined([follower, leader])).actions] == [BindPod, BindPod]
+
+
+def test_a_nomination_to_a_node_that_is_gone_is_taken_back_once() -> None:
+    lost = pod("a", nominated_node="default-pool-gone")
+    theirs = pod("b", nominated_node="static-gone")
+    snapshot = world([lost, theirs], [pool()], [SMALL])
+    decision = plan(snapshot)
+    assert decision.actions == (NominatePod(seen_pod(lost), ""),)
+    assert plan(snapshot, settled(snapshot, decision, Accepted()).ledger).actions == ()
+
+
+def test_pods_planned_onto_the_node_later_are_bound_as_well() -> None:
+    snapshot = joined([pod("a"), pod("late")], planned=["default/a"])
+    (of_request,) = snapshot.requests.values()
+    added = replace(of_request, status=replace(of_request.status, added_pods=("default/late",)))
+    assert [action.pod.name for action in plan(replace(snapshot, requests={NAME: added})).actions if isinstance(action, BindPod)] == ["a", "late"]
+
+
+def test_a_request_that_is_ready_while_its_node_is_still_tainted_goes_on() -> None:
+    assert [type(action) for action in plan(joined([pod("a")], phase="Ready")).actions] == [BindPod]
+
+
+def test_machines_may_arrive_in_any_order() -> None:
+    asked = [pod("a", 2), pod("b", 2)]
+    requests = [request(f"default-pool-{each.name}", SMALL, "Provisioning", planned=[each.key]) for each in asked]
+    late_first = world(asked, [pool()], [SMALL], [node("default-pool-b", of=SMALL, taints=(STARTUP_TAINT,))], requests)
+    assert plan(late_first).actions == (BindPod(seen_pod(asked[1]), "default-pool-b", (asked[1].uid,)),)
+
+
+@pytest.mark.parametrize(("cpu", "waits"), [(1, True), (2, False)])
+def test_a_node_with_room_left_lets_pods_of_other_new_nodes_go_first_but_not_for_long(cpu: float, waits: bool) -> None:
+    here, elsewhere = bound(pod("here", 1), NAME), pod("elsewhere", cpu)
+    requests = [request(NAME, SMALL, "Provisioning", planned=["default/here"]), request("default-pool-2", SMALL, "Provisioning", planned=["default/elsewhere"])]
+    snapshot = world([here, elsewhere], [pool()], [SMALL], [starting()], requests)
+    first = plan(snapshot)
+    after_a_moment = plan(replace(snapshot, now=NOW + 1), first.ledger)
+    assert (first.actions, bool(after_a_moment.actions)) == ((), not waits)
+    everybody_bound = world([here, bound(elsewhere, "default-pool-2")], [pool()], [SMALL], [starting()], requests)
+    assert [type(action) for action in plan(replace(everybody_bound, now=NOW + 1), first.ledger).actions] == [ReadyNode]
+    assert [type(action) for action in plan(replace(snapshot, now=NOW + 11), first.ledger).actions] == [ReadyNode]
+
+
+def test_a_node_whose_request_was_deleted_by_hand_is_opened_all_the_same() -> None:
+    alone = world([bound(pod("a"), NAME)], [pool()], [SMALL], [starting()])
+    first = plan(alone)
+    assert (first.actions, first.again_at) == ((), NOW + 1)
+    assert [type(action) for action in plan(replace(alone, now=NOW + 1), first.ledger).actions] == [ReadyNode]
+    unregistered = world((), [pool()], [SMALL], [starting(labels={REQUEST_LABEL: ""})])
+    assert plan(unregistered).actions == ()

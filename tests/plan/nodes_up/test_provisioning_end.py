@@ -1,0 +1,172 @@
+"""How a NodeRequest ends: struck out, grown old, or deleted by hand (rulings 6, 16)."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from growth.model.action import CreateNodeRemovalRequest, ReleaseNodeRequest, WriteNodeRequestStatus
+from growth.model.instant import format_instant, parse_instant
+from growth.model.noderequest import NodeRequest
+from growth.model.outcome import NoCapacity
+from growth.plan.nodes_up import provisioning
+from growth.plan.world.records import seen
+from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, request, world
+from tests.plan.oneorder import NAME, SMALL, one, plan, removal, settle_launch, with_one
+
+GPU = offering("gpu", 8, 16384, 0.5, devices={"example.com/gpu": 1})
+
+
+# ---------------------------------------------------------------------------------------------------------------- Unmet and the end
+
+
+def refused(at: float, *records: NodeRequest) -> WriteNodeRequestStatus:
+    """A launch finds no capacity at that time, and growth knows nothing but the records."""
+    snapshot = replace(with_one(one()), now=at)
+    snapshot = replace(snapshot, requests={**snapshot.requests, **{each.name: each for each in records}})
+    (action,) = settle_launch(snapshot, NoCapacity("sold out")).actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    return action
+
+
+def unmet_record(action: WriteNodeRequestStatus, at: float, name: str = "default-pool-before") -> NodeRequest:
+    return replace(request(name, SMALL, "Unmet", changed_at=at), status=action.status)
+
+
+def until(action: WriteNodeRequestStatus) -> float:
+    assert action.status.expires_at is not None
+    return parse_instant(action.status.expires_at)
+
+
+def test_the_time_of_unmet_doubles_while_it_repeats_also_across_a_restart() -> None:
+    at, records, waits = NOW, tuple[NodeRequest, ...](), []
+    for _ in range(5):
+        action = refused(at, *records)
+        waits.append(until(action) - at)
+        records, at = (unmet_record(action, at),), until(action) + 5
+    assert waits == [120, 240, 480, 600, 600]
+
+
+def test_the_time_of_unmet_begins_anew_once_the_provider_has_some_again() -> None:
+    before = unmet_record(refused(NOW), NOW)
+    accepted = request("default-pool-later", SMALL, "Provisioning", changed_at=NOW + 130)
+    assert until(refused(NOW + 200, before, accepted)) == NOW + 200 + 120
+    assert until(refused(NOW + 200, before, replace(accepted, changed_at=NOW - 1))) == NOW + 200 + 240
+
+
+def test_several_refusals_of_one_strike_are_one() -> None:
+    first = unmet_record(refused(NOW), NOW)
+    second = unmet_record(refused(NOW + 30, first), NOW + 30, "default-pool-second")
+    assert until(refused(NOW + 60, first, second)) == NOW + 120
+    assert until(refused(NOW + 120, first, second)) == NOW + 120 + 240  # counted from the first of them
+
+
+def test_of_unmet_records_the_first_of_a_strike_is_kept_as_long_again_and_the_others_go_when_their_time_is_over() -> None:
+    first = unmet_record(refused(NOW), NOW)
+    second = unmet_record(refused(NOW + 30, first), NOW + 30, "default-pool-second")
+    snapshot = world(pools=[pool()], offerings=[SMALL], requests=[first, second], machines=[])
+    waiting = plan(snapshot)
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 120)
+    over = plan(replace(snapshot, now=NOW + 120))
+    assert (over.actions, over.again_at) == ((ReleaseNodeRequest(seen(second)),), NOW + 240)
+    assert ReleaseNodeRequest(seen(first)) in plan(replace(snapshot, now=NOW + 240)).actions
+
+
+def test_ruling_16_after_its_time_a_ready_record_goes_and_the_machine_stays() -> None:
+    ready = one("Ready", changed_at=NOW - 599, machine_id="m")
+    waiting = plan(with_one(ready, nodes=[node(NAME, of=SMALL)]))
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 1)
+    old = replace(ready, changed_at=NOW - 600)
+    assert plan(with_one(old, nodes=[node(NAME, of=SMALL)])).actions == (ReleaseNodeRequest(seen(old)),)
+
+
+def test_a_ready_record_written_before_a_clock_went_back_is_as_old_as_its_node_says() -> None:
+    ready = one("Ready", changed_at=NOW + 3600, machine_id="m")
+    waiting = plan(with_one(ready, nodes=[node(NAME, of=SMALL, ready_changed_at=NOW - 599)]))
+    assert (waiting.actions, waiting.again_at) == ((), NOW + 1)
+    assert plan(with_one(ready, nodes=[node(NAME, of=SMALL, ready_changed_at=NOW - 600)])).actions == (ReleaseNodeRequest(seen(ready)),)
+
+
+def test_law_s4_a_ready_record_stays_while_a_pod_that_it_names_waits_and_none_like_it_runs_there() -> None:
+    old = one("Ready", planned=["default/a"], created_at=NOW - 700, changed_at=NOW - 600, machine_id="m")
+    released = (ReleaseNodeRequest(seen(old)),)
+    waiting = pod("a", created_at=NOW - 800)
+    here, there = [node(NAME, of=SMALL)], [machine(NAME, SMALL)]
+    kept = plan(with_one(old, pods=[waiting], nodes=here, machines=there))
+    assert (kept.actions, kept.again_at) == ((), None)
+    assert plan(with_one(old, pods=[waiting])).actions == ()  # node and machine were given back since
+    assert plan(with_one(old, pods=[bound(waiting, "elsewhere")], nodes=here, machines=there)).actions == released
+    assert plan(with_one(old, pods=[waiting, bound(pod("twin"), NAME)], nodes=here, machines=there)).actions == released
+    assert plan(with_one(old, pods=[replace(waiting, created_at=NOW - 100)], nodes=here, machines=there)).actions == released  # another pod of that name
+    assert plan(with_one(old, pods=[waiting], machines=there)).actions == released  # a machine that lost its node must be seen to be alone
+    assert plan(with_one(old, pods=[waiting], nodes=here, machines=there, pools=[pool(deleted_at=NOW)])).actions == released
+
+
+# --------------------------------------------------------------------------------------------------------------- deletion by hand
+
+
+def test_ruling_16_a_pending_request_deleted_by_hand_goes_once_it_surely_has_no_machine() -> None:
+    going = one(deleted_at=NOW - 20)
+    assert plan(with_one(going)).actions == (ReleaseNodeRequest(seen(going)),)
+    assert plan(with_one(going, machines_at=NOW - 15)).actions == ()  # the list is too old to say
+    assert plan(with_one(going, machines=None)).actions == ()
+    asked = provisioning.Ledger(asked={NAME: NOW - 30})
+    assert plan(with_one(going), asked).actions == ()  # an order is under way
+
+
+def test_ruling_16_a_pending_request_deleted_by_hand_whose_machine_exists_is_handed_to_removal() -> None:
+    going = one(deleted_at=NOW - 20)
+    (create,) = plan(with_one(going, machines=[machine(NAME, SMALL)])).actions
+    assert isinstance(create, CreateNodeRemovalRequest)
+    assert (create.spec.machine_id, create.spec.reason) == (f"id-{NAME}", "Deleted")
+
+
+def test_ruling_16_a_provisioning_request_deleted_by_hand_has_its_machine_removed() -> None:
+    going = one("Provisioning", deleted_at=NOW, machine_id="m-17")
+    (create,) = plan(with_one(going)).actions
+    assert isinstance(create, CreateNodeRemovalRequest)
+    assert create.spec.machine_id == "m-17"
+    assert plan(with_one(going, removals=[removal()])).actions == (ReleaseNodeRequest(seen(going)),)
+
+
+def test_ruling_16_a_provisioning_request_deleted_by_hand_whose_node_works_already_loses_only_its_record() -> None:
+    going, working = one("Provisioning", deleted_at=NOW, machine_id="m-17"), [bound(pod("a"), NAME)]
+    assert plan(with_one(going, nodes=[node(NAME, of=SMALL)], pods=working)).actions == (ReleaseNodeRequest(seen(going)),)
+    (create,) = plan(with_one(going, pods=working)).actions  # its Node was deleted too, and its pods are not collected yet
+    assert isinstance(create, CreateNodeRemovalRequest)
+    assert create.spec.machine_id == "m-17"
+
+
+def test_ruling_16_a_ready_request_deleted_by_hand_loses_only_its_record() -> None:
+    going = one("Ready", deleted_at=NOW, machine_id="m")
+    assert plan(with_one(going, nodes=[node(NAME, of=SMALL)], machines=[machine(NAME, SMALL)])).actions == (ReleaseNodeRequest(seen(going)),)
+
+
+def test_ruling_16_the_requests_of_a_pool_that_goes_are_removed_with_their_machines() -> None:
+    requests = [
+        request("default-pool-1", SMALL),
+        request("default-pool-2", SMALL, "Provisioning", machine_id="m-2"),
+        request("default-pool-3", SMALL, "Ready"),  # its node is still there
+        request("default-pool-4", SMALL, "Ready"),
+        request("default-pool-5", SMALL, "Unmet", expires_at=format_instant(NOW + 60)),
+    ]
+    requests = [replace(each, created_at=NOW - 100) for each in requests]
+    nodes = [node("default-pool-3", of=SMALL)]
+    going = world(pools=[pool("default", deleted_at=NOW - 60)], offerings=[SMALL], requests=requests, nodes=nodes, machines=[machine("default-pool-3", SMALL)])
+    assert [(type(action).__name__, named(action)) for action in plan(going).actions] == [
+        ("ReleaseNodeRequest", "default-pool-1"),
+        ("CreateNodeRemovalRequest", "default-pool-2"),
+        ("ReleaseNodeRequest", "default-pool-4"),
+        ("ReleaseNodeRequest", "default-pool-5"),
+    ]
+
+
+def named(action: object) -> str:
+    if isinstance(action, CreateNodeRemovalRequest):
+        return action.node.name
+    assert isinstance(action, ReleaseNodeRequest)
+    return action.request.name
+
+
+def test_a_pool_that_is_not_seen_is_not_a_pool_that_goes() -> None:
+    requests = [request("default-pool-1", SMALL), request("default-pool-2", SMALL, "Provisioning", machine_id="m-2")]
+    assert plan(world(pools=[], offerings=[SMALL], requests=requests, machines=[])).actions == ()

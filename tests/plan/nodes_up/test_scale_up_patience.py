@@ -1,0 +1,382 @@
+"""Scale-up over time: the batch window, misses and back-off, what is remembered, and what an order's outcome means."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from growth.model.action import CreateNodeRequest
+from growth.model.decision import Decision, Settled
+from growth.model.instant import format_instant
+from growth.model.node import STARTUP_TAINT
+from growth.model.nodepool import ServerTypeChoice
+from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan.nodes_up import scale_up
+from growth.plan.nodes_up.runaway import SCHEDULER_SECONDS
+from tests.plan.builders import (
+    AT_ONCE,
+    NOW,
+    amounts,
+    applied,
+    bound,
+    limited,
+    node,
+    notes_by_reason,
+    offering,
+    orders,
+    pod,
+    pods,
+    pool,
+    request,
+    run_scale_up,
+    world,
+)
+
+SMALL = offering("small", 2, 4096, 0.01)
+QUICK = Settings(batch_quiet_seconds=0.0, misses_before_backoff=3, backoff_first_seconds=30.0, backoff_longest_seconds=100.0)
+
+
+def test_a_burst_is_planned_once_when_it_is_quiet_for_a_second() -> None:
+    settings = Settings()
+    first = run_scale_up(world([pod("a")], [pool()], [SMALL], now=NOW), settings=settings)
+    assert (first.actions, first.again_at) == ((), NOW + 1)
+    grown = world([pod("a"), pod("b")], [pool()], [SMALL], now=NOW + 0.6)
+    second = run_scale_up(grown, first.ledger, settings)
+    assert (second.actions, second.again_at) == ((), NOW + 1.6)
+    third = run_scale_up(replace(grown, now=NOW + 1.6), second.ledger, settings)
+    assert [spec.planned_pods for spec in orders(third.actions)] == [("default/a", "default/b")]
+
+
+def test_a_burst_that_does_not_end_is_planned_after_ten_seconds() -> None:
+    ledger, settings, again_at = scale_up.Ledger(), Settings(), None
+    for tick in range(20):
+        snapshot = world([pod(f"p{number}") for number in range(tick + 1)], [pool()], [SMALL], now=NOW + tick * 0.5)
+        decision = run_scale_up(snapshot, ledger, settings)
+        assert decision.actions == ()
+        ledger, again_at = decision.ledger, decision.again_at
+    assert again_at == NOW + 10
+    everybody = world([pod(f"p{number}") for number in range(20)], [pool()], [SMALL], now=NOW + 10)
+    assert run_scale_up(everybody, ledger, settings).actions != ()
+
+
+def test_pods_whose_request_became_unmet_are_planned_again_without_a_window() -> None:
+    cheap, dear = offering("cheap", 2, 4096, 0.01), offering("dear", 2, 4096, 0.02)
+    snapshot = world([pod("a")], [pool("default", "cheap", "dear")], [cheap, dear])
+    opened = run_scale_up(snapshot, settings=Settings())
+    first = run_scale_up(replace(snapshot, now=NOW + 1), opened.ledger, Settings())
+    assert [spec.target_offering for spec in orders(first.actions)] == ["sim-cheap"]
+    after = applied(replace(snapshot, now=NOW + 1), first.actions)
+    (name,) = after.requests
+    status = replace(after.requests[name].status, phase="Unmet", expires_at=format_instant(NOW + 120))
+    refused = replace(after, now=NOW + 2, requests={name: replace(after.requests[name], status=status)})
+    second = run_scale_up(refused, first.ledger, Settings())
+    assert [spec.target_offering for spec in orders(second.actions)] == ["sim-dear"]
+
+
+# -------------------------------------------------------------------------------------------------------------- misses and back-off
+
+
+def walk(snapshot: Snapshot, settings: Settings, until_reason: str = "") -> tuple[list[float], Decision[scale_up.Ledger]]:
+    """Ask whenever the plan wants to be asked again; the times at which the pod was part of the demand."""
+    ledger, times, now = scale_up.Ledger(), [], snapshot.now
+    while True:
+        current = replace(snapshot, now=now)
+        asked = scale_up.question(current, ledger, settings)
+        decision = run_scale_up(current, ledger, settings)
+        ledger = decision.ledger
+        if asked is not None:
+            times.append(now - snapshot.now)
+        if decision.again_at is None or until_reason in notes_by_reason(decision):
+            return times, decision
+        now = decision.again_at
+
+
+def test_misses_lead_to_back_off_and_back_off_to_the_event() -> None:
+    times, decision = walk(world([pod("a", 64)], [pool()], [SMALL]), QUICK)
+    assert times == [0, 10, 20, 50, 110, 210]  # three misses, then 30 s, 60 s, 100 s
+    assert notes_by_reason(decision)["BackOff"] == [
+        "Pod default/a: no place was found 6 times in a row; tried again when its pool changes, an offering recovers or room appears"
+    ]
+
+
+def test_in_back_off_nothing_spins() -> None:
+    snapshot = world([pod("a", 64)], [pool()], [SMALL])
+    _, decision = walk(snapshot, QUICK)
+    for seconds in (1000, 5000, 100_000):
+        later = replace(snapshot, now=NOW + seconds)
+        assert scale_up.question(later, decision.ledger, QUICK) is None
+        again = scale_up.plan(later, decision.ledger, QUICK)
+        assert (again.actions, again.notes, again.again_at) == ((), (), None)
+
+
+def backed_off(snapshot: Snapshot) -> scale_up.Ledger:
+    _, decision = walk(snapshot, QUICK)
+    assert decision.again_at is None
+    return decision.ledger
+
+
+def is_tried(snapshot: Snapshot, ledger: scale_up.Ledger) -> bool:
+    return scale_up.question(snapshot, ledger, QUICK) is not None
+
+
+def test_ruling_7_a_pod_in_back_off_is_let_in_when_its_pool_changes() -> None:
+    snapshot = world([pod("a", 2)], [pool("default", limited("small", 0), generation=1)], [SMALL])
+    ledger = backed_off(snapshot)
+    later = replace(snapshot, now=NOW + 9000)
+    assert not is_tried(later, ledger)
+    raised = replace(later, pools={"default": pool("default", limited("small", 1), generation=2)})
+    assert len(orders(run_scale_up(raised, ledger, QUICK).actions)) == 1
+
+
+def test_ruling_7_a_pod_in_back_off_is_let_in_when_an_unmet_offering_that_could_serve_it_expires() -> None:
+    unmet = request("default-pool-1", SMALL, "Unmet", expires_at=format_instant(NOW + 5000))
+    snapshot = world([pod("a", 2)], [pool()], [SMALL], requests=[unmet])
+    times, decision = walk(snapshot, QUICK, "ScaleUp")
+    assert times[-1] == 5000  # no sooner, and not only after somebody else's order succeeded
+    assert len(orders(decision.actions)) == 1
+
+
+def test_ruling_7_an_offering_that_cannot_serve_it_does_not_let_it_in() -> None:
+    big = offering("big", 64, 4096, 1.0)
+    unmet = request("default-pool-1", SMALL, "Unmet", expires_at=format_instant(NOW + 5000))
+    snapshot = world([pod("a", 32)], [pool("default", "small", limited("big", 0))], [SMALL, big], requests=[unmet])
+    times, _ = walk(snapshot, QUICK)
+    assert times == [0, 10, 20, 50, 110, 210]
+
+
+def test_ruling_7_a_pod_in_back_off_is_let_in_when_room_appears() -> None:
+    snapshot = world([pod("a", 3)], [pool()], [SMALL])
+    ledger = backed_off(snapshot)
+    later = replace(snapshot, now=NOW + 9000, nodes={"static": node("static", "", allocatable=amounts(4, 8192, 10))})
+    assert is_tried(later, ledger)
+    too_small = replace(later, nodes={"static": node("static", "", allocatable=amounts(2, 8192, 10))})
+    assert not is_tried(too_small, ledger)
+
+
+def test_ruling_7_a_pod_in_back_off_is_let_in_when_a_limit_gives_way() -> None:
+    occupied = [node("default-pool-1", of=SMALL)]
+    snapshot = world([pod("a", 2), bound(pod("old", 2), "default-pool-1")], [pool("default", limited("small", 1))], [SMALL], occupied)
+    ledger = backed_off(snapshot)
+    freed = replace(snapshot, now=NOW + 9000, nodes={}, pods_by_node={})
+    assert len(orders(run_scale_up(freed, ledger, QUICK).actions)) == 1
+
+
+def test_a_pod_that_was_let_in_and_missed_again_stays_in_back_off_without_a_second_event() -> None:
+    snapshot = world([pod("a", 64)], [pool("default", "small", generation=1)], [SMALL])
+    ledger = backed_off(snapshot)
+    changed = replace(snapshot, now=NOW + 9000, pools={"default": pool("default", "small", generation=2)})
+    decision = run_scale_up(changed, ledger, QUICK)
+    assert set(notes_by_reason(decision)) == {"Unplaced"}
+    assert not is_tried(replace(changed, now=NOW + 99_000), decision.ledger)
+
+
+def test_the_others_are_planned_while_one_is_in_back_off() -> None:
+    snapshot = world([pod("a", 64)], [pool()], [SMALL])
+    ledger = backed_off(snapshot)
+    later = replace(snapshot, now=NOW + 9000, waiting_pods=(*snapshot.waiting_pods, pod("b", 1)))
+    assert [spec.planned_pods for spec in orders(run_scale_up(later, ledger, QUICK).actions)] == [("default/b",)]
+
+
+def test_a_pod_that_has_gone_is_forgotten() -> None:
+    snapshot = world([pod("a", 64)], [pool()], [SMALL])
+    ledger = backed_off(snapshot)
+    after = run_scale_up(replace(snapshot, waiting_pods=()), ledger, QUICK).ledger
+    assert (after.waits, after.known, after.told) == ({}, frozenset(), {})
+
+
+def test_a_pod_with_room_on_a_node_waits_for_the_scheduler_and_holds_the_room() -> None:
+    free = node("default-pool-1", of=SMALL)
+    snapshot = world([pod("a", 2)], [pool()], [SMALL], [free])
+    first = run_scale_up(snapshot)
+    assert (first.actions, first.notes, first.again_at) == ((), (), NOW + 10)
+    rival = replace(snapshot, now=NOW + 1, waiting_pods=(pod("b", 2, created_at=NOW - 999), *snapshot.waiting_pods))
+    assert [spec.planned_pods for spec in orders(run_scale_up(rival, first.ledger).actions)] == [("default/b",)]
+    second = run_scale_up(replace(snapshot, now=NOW + 10), first.ledger)
+    assert notes_by_reason(second) == {"RoomExists": ["Pod default/a: node default-pool-1 has room for this pod; nothing is bought, the scheduler decides"]}
+    assert second.again_at == NOW + 30  # and then ever less often
+
+
+def test_a_pod_whose_room_was_taken_is_planned_at_once() -> None:
+    free = node("default-pool-1", of=SMALL)
+    snapshot = world([pod("a", 2)], [pool()], [SMALL], [free])
+    first = run_scale_up(snapshot)
+    taken = world([pod("a", 2), bound(pod("thief", 2), free.name)], [pool()], [SMALL], [free], now=NOW + 1)
+    assert [spec.planned_pods for spec in orders(run_scale_up(taken, first.ledger).actions)] == [("default/a",)]
+
+
+def test_ruling_12_a_missing_pool_is_told_once() -> None:
+    snapshot = world([pod("a", pool="ghost"), pod("b")], [pool("gpu")], [SMALL])
+    first = run_scale_up(snapshot)
+    assert notes_by_reason(first) == {
+        "MissingPool": ["Pod default/a: NodePool ghost does not exist"],
+        "NoPool": ["Pod default/b: the pod names no NodePool and there is none called default"],
+    }
+    second = run_scale_up(replace(snapshot, now=NOW + 60), first.ledger)
+    assert (second.notes, second.again_at) == ((), None)
+    other = replace(snapshot, pools={"gpu": pool("gpu", allowed_namespaces=("ml",)), "ghost": pool("ghost", allowed_namespaces=("ml",))})
+    assert set(notes_by_reason(run_scale_up(other, second.ledger))) == {"NamespaceNotAllowed"}
+
+
+# ----------------------------------------------------------------------------------------------------------------- kept assignments
+
+
+def test_planned_pods_stay_planned_while_they_fit() -> None:
+    on_its_way = request("default-pool-1", SMALL, "Provisioning", planned=["default/a", "default/b"])
+    snapshot = world([pod("a", 1), pod("b", 1)], [pool()], [SMALL], requests=[on_its_way])
+    assert run_scale_up(snapshot).actions == ()
+    grown = replace(snapshot, waiting_pods=(pod("a", 1), pod("b", 2)))
+    assert [spec.planned_pods for spec in orders(run_scale_up(grown).actions)] == [("default/b",)]
+
+
+def test_planned_pods_stay_planned_on_a_node_that_is_ready_but_still_tainted() -> None:
+    joined = node("default-pool-1", of=SMALL, taints=(STARTUP_TAINT,))
+    of_request = request("default-pool-1", SMALL, "Ready", planned=["default/a"])
+    assert run_scale_up(world([pod("a", 2)], [pool()], [SMALL], [joined], [of_request])).actions == ()
+
+
+def test_a_node_that_turned_out_smaller_frees_those_who_no_longer_fit() -> None:
+    joined = node("default-pool-1", of=SMALL, taints=(STARTUP_TAINT,), allocatable=amounts(1.9, 4096, 110))
+    of_request = request("default-pool-1", SMALL, "Provisioning", planned=["default/a", "default/b"])
+    snapshot = world([pod("a", 1), pod("b", 1)], [pool()], [SMALL], [joined], [of_request])
+    assert [spec.planned_pods for spec in orders(run_scale_up(snapshot).actions)] == [("default/b",)]
+
+
+def test_a_request_that_is_being_deleted_keeps_nobody() -> None:
+    going = request("default-pool-1", SMALL, "Provisioning", planned=["default/a"], deleted_at=NOW)
+    snapshot = world([pod("a", 2)], [pool()], [SMALL], requests=[going])
+    assert [spec.planned_pods for spec in orders(run_scale_up(snapshot).actions)] == [("default/a",)]
+
+
+# ------------------------------------------------------------------------------------------------------------------------ runaway
+
+
+def fruitless(count: int, changed_at: float) -> Snapshot:
+    """Machines that became Ready for a pod which never came to run on them."""
+    names = [f"default-pool-{number}" for number in range(count)]
+    requests = [request(name, SMALL, "Ready", planned=["default/a"], changed_at=changed_at) for name in names]
+    nodes = [node(name, of=SMALL) for name in names]
+    others = [bound(pod(f"other-{name}", 2, 256), name) for name in names]
+    return world([pod("a", 2), *others], [pool("default", "small", "other")], [SMALL, offering("other", 2, 4096, 0.5)], nodes, requests)
+
+
+def test_law_s4_after_three_machines_in_vain_the_offering_is_barred_for_the_class() -> None:
+    assert [spec.target_offering for spec in orders(run_scale_up(fruitless(2, NOW - 300)).actions)] == ["sim-small"]
+    assert [spec.target_offering for spec in orders(run_scale_up(fruitless(3, NOW - 300)).actions)] == ["sim-other"]
+
+
+def test_law_s4_pods_for_which_nothing_more_is_bought_are_told_so() -> None:
+    snapshot = fruitless(3, NOW - 300)
+    only = replace(snapshot, offerings=tuple(each for each in snapshot.offerings if each.name == "sim-small"))
+    (told,) = notes_by_reason(run_scale_up(only))["Unplaced"]
+    assert "3 machines of sim-small became Ready for such pods and took none, so no more are bought" in told
+
+
+def test_law_s4_the_scheduler_gets_its_time_before_anything_else_is_bought() -> None:
+    decision = run_scale_up(fruitless(3, NOW - 5))
+    assert (decision.actions, decision.again_at) == ((), NOW - 5 + SCHEDULER_SECONDS)
+
+
+def test_law_s4_what_was_learned_outlives_the_records() -> None:
+    snapshot = fruitless(3, NOW - 300)
+    ledger = run_scale_up(snapshot).ledger
+    later = replace(snapshot, requests={}, nodes={}, pods_by_node={})
+    assert [spec.target_offering for spec in orders(run_scale_up(later, ledger).actions)] == ["sim-other"]
+
+
+def test_law_s4_what_was_learned_outlives_a_clock_that_was_ahead_and_went_back() -> None:
+    ahead = fruitless(3, NOW + 3600)
+    ledger = scale_up.without_timers(run_scale_up(replace(ahead, now=NOW + 3700)).ledger)
+    for snapshot in (ahead, replace(ahead, requests={}, nodes={}, pods_by_node={})):
+        assert [spec.target_offering for spec in orders(run_scale_up(snapshot, ledger).actions)] == ["sim-other"]
+    assert [spec.target_offering for spec in orders(run_scale_up(ahead).actions)] == ["sim-other"]  # a restart: by the records alone
+
+
+def test_law_s4_a_pod_made_anew_under_the_same_name_has_a_trial_of_its_own() -> None:
+    snapshot = fruitless(3, NOW - 300)
+    anew = replace(snapshot, waiting_pods=tuple(replace(each, created_at=NOW - 5) for each in snapshot.waiting_pods))  # its machines were ordered before
+    assert [spec.target_offering for spec in orders(run_scale_up(anew).actions)] == ["sim-small"]
+
+
+def test_law_s4_a_machine_on_which_such_a_pod_runs_is_not_in_vain() -> None:
+    snapshot = fruitless(3, NOW - 300)
+    one = next(iter(snapshot.nodes))
+    served = replace(snapshot, pods_by_node={**snapshot.pods_by_node, one: (bound(pod("twin", 2), one),)})
+    assert [spec.target_offering for spec in orders(run_scale_up(served).actions)] == ["sim-small"]
+
+
+# ----------------------------------------------------------------------------------------------------------------------- outcomes
+
+
+def first_order() -> tuple[Snapshot, Decision[scale_up.Ledger], CreateNodeRequest]:
+    snapshot = world([pod("a")], [pool()], [SMALL])
+    decision = run_scale_up(snapshot)
+    (action,) = decision.actions
+    assert isinstance(action, CreateNodeRequest)
+    return snapshot, decision, action
+
+
+def test_an_accepted_order_is_waited_for_until_it_is_seen_so_that_nothing_is_bought_twice() -> None:
+    snapshot, decision, action = first_order()
+    settled = scale_up.settle(Settled(action, Accepted()), snapshot, decision.ledger, AT_ONCE)
+    assert (settled.actions, settled.again_at) == ((), None)
+    unseen = run_scale_up(replace(snapshot, now=NOW + 5), settled.ledger)
+    assert (unseen.actions, unseen.again_at) == ((), NOW + 7)
+    seen_now = applied(snapshot, decision.actions)
+    assert run_scale_up(seen_now, settled.ledger).again_at is None
+    given_up = run_scale_up(replace(snapshot, now=NOW + 30), settled.ledger)
+    assert len(orders(given_up.actions)) == 1  # somebody deleted it at once
+
+
+def test_equal_orders_are_counted_when_they_are_waited_for() -> None:
+    snapshot = world((), [pool("default", limited("small", 5, least=2))], [SMALL])
+    decision = run_scale_up(snapshot)
+    ledger = decision.ledger
+    for action in decision.actions:
+        ledger = scale_up.settle(Settled(action, Accepted()), snapshot, ledger, AT_ONCE).ledger
+    one_seen = applied(snapshot, decision.actions[:1])
+    assert run_scale_up(one_seen, ledger).actions == ()
+    assert run_scale_up(applied(snapshot, decision.actions), ledger).again_at is None
+
+
+@pytest.mark.parametrize(("outcome", "least"), [(Accepted(), 30), (Unknown("lost"), 10)])
+def test_an_order_that_may_have_been_made_is_not_repeated_before_the_api_server_has_proved_that_it_is_not_there(outcome: Outcome, least: float) -> None:
+    snapshot, decision, action = first_order()
+    ledger = scale_up.settle(Settled(action, outcome), snapshot, decision.ledger, AT_ONCE).ledger
+    for seconds in (least - 1, least + 300):  # while the API server is away, time says nothing
+        held = run_scale_up(replace(snapshot, now=NOW + seconds, requests_age_seconds=seconds - least + 1), ledger)
+        assert (held.actions, held.again_at) == ((), NOW + seconds + 2)
+    assert len(orders(run_scale_up(replace(snapshot, now=NOW + least + 300, requests_age_seconds=300), ledger).actions)) == 1
+    assert run_scale_up(applied(snapshot, decision.actions), ledger).again_at is None  # it is seen
+
+
+@pytest.mark.parametrize(("outcome", "seconds"), [(TryLater("busy", 7.0), 7.0), (Conflict("gone"), 2.0)])
+def test_an_order_that_could_not_be_made_is_repeated_after_a_while(outcome: Outcome, seconds: float) -> None:
+    snapshot, decision, action = first_order()
+    settled = scale_up.settle(Settled(action, outcome), snapshot, decision.ledger, AT_ONCE)
+    assert settled.again_at == NOW + seconds
+    soon = run_scale_up(replace(snapshot, now=NOW + seconds - 0.1), settled.ledger)
+    assert (soon.actions, soon.again_at) == ((), NOW + seconds)
+    assert len(orders(run_scale_up(replace(snapshot, now=NOW + seconds), settled.ledger).actions)) == 1
+
+
+def test_a_pool_whose_orders_are_refused_is_left_alone_for_a_while_and_told() -> None:
+    snapshot, decision, action = first_order()
+    settled = scale_up.settle(Settled(action, Refused("quota exceeded")), snapshot, decision.ledger, AT_ONCE)
+    assert notes_by_reason(settled) == {"OrderRefused": ["NodePool default: a NodeRequest was refused: quota exceeded"]}
+    soon = run_scale_up(replace(snapshot, now=NOW + 2), settled.ledger)
+    assert soon.actions == ()
+    other = replace(snapshot, now=NOW + 2, pools={**snapshot.pools, "b": pool("b")}, waiting_pods=(*snapshot.waiting_pods, pod("c", pool="b")))
+    assert [spec.pool for spec in orders(run_scale_up(other, settled.ledger).actions)] == ["b"]
+    assert len(orders(run_scale_up(replace(snapshot, now=NOW + 61), soon.ledger).actions)) == 1
+
+
+def test_choices_of_a_pool_keep_their_own_minimum_while_pods_wait() -> None:
+    of_pool = pool("default", ServerTypeChoice("small", 1))
+    snapshot = world(pods(1, 1), [of_pool], [SMALL])
+    first = run_scale_up(snapshot)
+    assert [spec.reason for spec in orders(first.actions)] == ["Minimum"]
+    second = run_scale_up(applied(snapshot, first.actions), first.ledger)
+    assert orders(second.actions) == []  # the pod goes onto the warm machine
+    assert len(second.actions) == 1

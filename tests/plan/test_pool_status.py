@@ -1,0 +1,176 @@
+"""How a pool says how it stands, and when its finalizer comes and goes (rulings 14, 16)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from growth.model.action import HoldNodePool, WriteNodePoolStatus
+from growth.model.api import Condition
+from growth.model.decision import Decision
+from growth.model.instant import format_instant
+from growth.model.nodepool import NodePool, NodePoolStatus, OfferingStatus, PoolLimits
+from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan import pool_status
+from growth.plan.pool_status import price_text
+from growth.plan.world.records import seen
+from tests.plan.builders import NOW, limited, machine, node, offering, pool, request, world
+
+SMALL = offering("small", 2, 4096, 0.01)
+BIG = offering("big", 8, 16384, 0.05)
+
+
+def plan(snapshot: Snapshot, settings: Settings | None = None) -> Decision[pool_status.Ledger]:
+    return pool_status.plan(snapshot, pool_status.Ledger(), settings or Settings())
+
+
+def status_of(snapshot: Snapshot, settings: Settings | None = None) -> NodePoolStatus:
+    (status,) = [action.status for action in plan(snapshot, settings).actions if isinstance(action, WriteNodePoolStatus)]
+    return status
+
+
+def conditions(status: NodePoolStatus) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in status.conditions}
+
+
+def told(status: NodePoolStatus, kind: str) -> Condition:
+    return next(each for each in status.conditions if each.type == kind)
+
+
+def test_counts_cost_and_offerings() -> None:
+    unmet = request("default-pool-3", BIG, "Unmet", expires_at=format_instant(NOW + 60))
+    snapshot = world(
+        pools=[pool("default", limited("small", 2), "big", generation=4)],
+        offerings=[BIG, SMALL],
+        nodes=[node("default-pool-1", of=SMALL)],
+        requests=[request("default-pool-1", SMALL, "Provisioning"), request("default-pool-2", SMALL), unmet],
+        machines=[machine("default-pool-1", SMALL)],
+    )
+    status = status_of(snapshot)
+    assert (status.nodes, status.in_flight, status.price_per_hour, status.observed_generation) == (1, 1, "0.02", 4)
+    assert status.offerings == (
+        OfferingStatus("sim-big", "fsn1", "Unmet", "0.05", 0),
+        OfferingStatus("sim-small", "fsn1", "LimitReached", "0.01", 1),
+    )
+    assert plan(snapshot).again_at == NOW + 60
+
+
+def test_a_pool_that_can_buy_is_ready() -> None:
+    assert conditions(status_of(world(pools=[pool()], offerings=[SMALL]))) == {
+        "Ready": ("True", "Ready"),
+        "UnknownServerType": ("False", "AllKnown"),
+        "LimitReached": ("False", "WithinLimits"),
+        "AllUnmet": ("False", "ForSale"),
+        "Paused": ("False", "Active"),
+    }
+
+
+def test_ruling_14_an_unknown_server_type_is_named_and_the_rest_works() -> None:
+    status = status_of(world(pools=[pool("default", "GEX44", "small")], offerings=[SMALL]))
+    assert conditions(status)["Ready"] == ("True", "Ready")
+    assert (told(status, "UnknownServerType").status, told(status, "UnknownServerType").message) == ("True", "not sold here: GEX44")
+
+
+def test_before_the_catalogue_is_read_no_type_is_called_unknown() -> None:
+    assert conditions(status_of(world(pools=[pool()], offerings=[])))["UnknownServerType"] == ("False", "AllKnown")
+
+
+@pytest.mark.parametrize(
+    ("fields", "settings", "kind", "expected"),
+    [
+        ({"types": ("GEX44",)}, Settings(), "Ready", ("False", "NothingForSale")),
+        ({"limits": PoolLimits(cpu="much")}, Settings(), "Ready", ("False", "MalformedLimits")),
+        ({"limits": PoolLimits(cpu="1")}, Settings(), "LimitReached", ("True", "LimitReached")),
+        ({"annotations": {"growth.dev/paused": "true"}}, Settings(), "Paused", ("True", "Paused")),
+        ({}, Settings(is_paused=True), "Paused", ("True", "Paused")),
+        ({"deleted_at": NOW}, Settings(), "Ready", ("False", "Deleting")),
+    ],
+)
+def test_what_keeps_a_pool_from_buying(fields: dict[str, Any], settings: Settings, kind: str, expected: tuple[str, str]) -> None:
+    types = fields.pop("types", ("small",))
+    assert conditions(status_of(world(pools=[pool("default", *types, **fields)], offerings=[SMALL]), settings))[kind] == expected
+
+
+def test_all_unmet_counts_what_is_out_of_stock_too() -> None:
+    unmet = request("default-pool-1", SMALL, "Unmet", expires_at=format_instant(NOW + 60))
+    sold = [SMALL, replace(BIG, is_available=False)]
+    status = status_of(world(pools=[pool("default", "small", "big")], offerings=sold, requests=[unmet]))
+    assert conditions(status)["AllUnmet"] == ("True", "AllUnmet")
+    assert [each.state for each in status.offerings] == ["Unavailable", "Unmet"]
+
+
+def written(of_pool: NodePool, snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, pools={of_pool.name: replace(of_pool, status=status_of(snapshot))})
+
+
+def test_a_status_that_says_nothing_new_is_not_written() -> None:
+    snapshot = world(pools=[pool()], offerings=[SMALL])
+    after = replace(written(pool(), snapshot), now=NOW + 999)
+    assert plan(after).actions == ()
+
+
+def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
+    snapshot = world(pools=[pool()], offerings=[SMALL])
+    after = replace(written(pool(), snapshot), now=NOW + 100)
+    paused = status_of(after, Settings(is_paused=True))
+    assert told(paused, "Paused").last_transition_time == format_instant(NOW + 100)
+    assert told(paused, "LimitReached").last_transition_time == format_instant(NOW)
+
+
+@pytest.mark.parametrize(("price", "text"), [(0, "0"), (0.0074, "0.0074"), (1e-7, "0"), (12.5, "12.5"), (1e9, "1000000000")])
+def test_prices_are_written_as_decimals(price: float, text: str) -> None:
+    assert price_text(price) == text
+
+
+# ----------------------------------------------------------------------------------------------------------------------- finalizer
+
+
+def holds(snapshot: Snapshot) -> list[bool]:
+    return [action.holds for action in plan(snapshot).actions if isinstance(action, HoldNodePool)]
+
+
+def test_a_pool_is_held_before_anything_is_bought_for_it() -> None:
+    fresh = pool("default", finalizers=())
+    assert HoldNodePool(seen(fresh), holds=True) in plan(world(pools=[fresh], offerings=[SMALL])).actions
+    assert holds(world(pools=[pool()], offerings=[SMALL])) == []
+
+
+NAME = "default-pool-1"
+REMOVAL = NodeRemovalRequest(NAME, NodeRemovalRequestSpec(NAME, "default"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_released"),
+    [
+        ({"machines": []}, True),
+        ({"machines": None}, False),  # nobody knows
+        ({"machines": [], "requests": [request(NAME, SMALL, "Unmet")]}, False),
+        ({"machines": [], "removals": [REMOVAL]}, False),
+        ({"machines": [], "nodes": [node(NAME, of=SMALL)]}, False),
+        ({"machines": [machine(NAME, SMALL)]}, False),
+        ({"machines": [], "nodes": [node("gpu-pool-1", "gpu", SMALL)]}, True),
+    ],
+)
+def test_ruling_16_a_pool_goes_when_nothing_of_it_is_left(fields: dict[str, Any], is_released: bool) -> None:
+    going = pool("default", deleted_at=NOW - 60)
+    assert holds(world(pools=[going], offerings=[SMALL], **fields)) == ([False] if is_released else [])
+
+
+def test_ruling_16_a_pool_that_orphans_its_nodes_goes_without_them_but_not_without_its_requests() -> None:
+    going = pool("default", deleted_at=NOW - 60, annotations={"growth.dev/orphan-nodes": "true"})
+    assert holds(world(pools=[going], nodes=[node(NAME, of=SMALL)], machines=[machine(NAME, SMALL)])) == [False]
+    assert holds(world(pools=[going], nodes=[node(NAME, of=SMALL)], requests=[request(NAME, SMALL, "Provisioning")])) == []
+
+
+def test_a_type_that_is_not_sold_for_long_is_a_condition_that_says_until_when() -> None:
+    ending = replace(SMALL, sold_until=1_800_000_000.0)
+    status = status_of(world(pools=[pool()], offerings=[ending, replace(ending, location="elsewhere", sold_until=1_700_000_000.0)]))
+    assert (told(status, "Deprecated").status, told(status, "Deprecated").message) == (
+        "True",
+        f"sold no longer than: {SMALL.server_type} until 2027-01-15T08:00:00Z",
+    )
+    assert "Deprecated" not in conditions(status_of(world(pools=[pool()], offerings=[SMALL])))

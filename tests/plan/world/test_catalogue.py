@@ -1,0 +1,64 @@
+"""What experience teaches about offerings, and how long an Unmet one is struck out."""
+
+from __future__ import annotations
+
+from growth.model.instant import format_instant
+from growth.model.resources import Resources
+from growth.model.snapshot import Snapshot
+from growth.plan.world import catalogue
+from growth.plan.world.catalogue import BELIEF_SECONDS, Learned, corrected, struck_out
+from tests.plan.builders import MIB, NOW, amounts, node, offering, request, world
+
+
+def learn(snapshot: Snapshot, known: Learned) -> Learned:
+    return catalogue.learn(snapshot, known, snapshot.nodes.values())
+
+
+GPU = offering("gpu", 8, 16384, 0.5, devices={"example.com/gpu": 1})
+
+
+def test_what_real_nodes_lack_is_taken_off_the_catalogue() -> None:
+    nodes = [
+        node("a", of=GPU, allocatable=amounts(7.9, 16000, 110, example_com__gpu=1)),
+        node("b", of=GPU, allocatable=amounts(7.5, 16384, 110, example_com__gpu=1)),
+    ]
+    learned = learn(world(nodes=nodes, offerings=[GPU]), {})
+    assert learned == {"sim-gpu": Resources({"cpu": 500, "memory": 384 * MIB})}
+    (smaller,) = corrected([GPU], learned)
+    assert smaller.allocatable == amounts(7.5, 16000, 110, example_com__gpu=1)
+
+
+def test_what_was_learned_outlives_the_nodes_and_is_unlearned_from_better_ones() -> None:
+    learned = {"sim-gpu": Resources({"cpu": 500})}
+    assert learn(world(offerings=[GPU]), learned) == learned
+    assert learn(world(nodes=[node("a", of=GPU)], offerings=[GPU]), learned) == {}
+
+
+def test_a_device_is_believed_missing_only_after_a_while() -> None:
+    bare = amounts(8, 16384, 110)
+    fresh = node("a", of=GPU, allocatable=bare, ready_changed_at=NOW - BELIEF_SECONDS + 1)
+    assert learn(world(nodes=[fresh], offerings=[GPU]), {}) == {}
+    settled = node("a", of=GPU, allocatable=bare, ready_changed_at=NOW - BELIEF_SECONDS)
+    assert learn(world(nodes=[settled], offerings=[GPU]), {}) == {"sim-gpu": Resources({"example.com/gpu": 1})}
+
+
+def test_nodes_that_say_nothing_teach_nothing() -> None:
+    nodes = [
+        node("a", of=GPU, allocatable=Resources()),
+        node("b", of=GPU, allocatable=amounts(1), is_ready=False),
+        node("c", of=GPU, allocatable=amounts(1), malformed="cpu: 'x' is not a quantity"),
+        node("d", "", GPU, allocatable=amounts(1)),
+    ]
+    assert learn(world(nodes=nodes, offerings=[GPU]), {}) == {}
+
+
+def test_the_longest_unmet_of_a_place_counts_and_an_unreadable_time_counts_from_the_last_change() -> None:
+    requests = [
+        request("a", GPU, "Unmet", expires_at=format_instant(NOW + 10)),
+        request("b", GPU, "Unmet", expires_at=format_instant(NOW + 90)),
+        request("c", offering("x", 1, 1, 1), "Unmet", expires_at="never", changed_at=NOW - 20),
+        request("d", offering("y", 1, 1, 1), "Unmet", expires_at=format_instant(NOW)),
+        request("e", offering("z", 1, 1, 1), "Pending"),
+        request("f", offering("w", 1, 1, 1), "Unmet", expires_at=format_instant(NOW + 3700), changed_at=NOW + 3600),  # a clock went back
+    ]
+    assert struck_out(requests, NOW, 120.0) == {("sim-gpu", "fsn1"): NOW + 90, ("sim-x", "fsn1"): NOW + 100}

@@ -1,0 +1,102 @@
+"""Everything counts once, and no limit is read generously (ruling 9, law S1)."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from growth.model.nodepool import PoolLimits
+from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequestSpec
+from growth.plan.world.limits import Member, allowances, headroom, members, pool_of_machine, why_not_one_more, why_over_limit
+from tests.plan.builders import NOW, amounts, limited, machine, node, offering, pool, request, world
+
+SMALL = offering("small", 2, 4096, 0.01)
+
+
+def removal(name: str) -> NodeRemovalRequest:
+    return NodeRemovalRequest(name, NodeRemovalRequestSpec(name, "default", "sim-small", f"id-{name}"))
+
+
+def test_ruling_9_a_joined_node_its_request_its_removal_and_its_machine_are_one() -> None:
+    name = "default-pool-1"
+    snapshot = world(
+        nodes=[node(name, of=SMALL)],
+        requests=[request(name, SMALL, "Provisioning")],
+        machines=[machine(name, SMALL)],
+        removals=[removal(name)],
+        offerings=[SMALL],
+    )
+    assert [member.name for member in members(snapshot)] == [name]
+
+
+def test_a_machine_that_only_the_provider_knows_counts_too() -> None:
+    snapshot = world(machines=[machine("default-pool-1", SMALL)], offerings=[SMALL])
+    assert [(member.name, member.pool, member.price_per_hour) for member in members(snapshot)] == [("default-pool-1", "default", 0.01)]
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_listed", "is_known", "counted"),
+    [
+        ("Pending", False, True, 1),
+        ("Provisioning", False, True, 1),
+        ("Deprovisioning", False, True, 1),
+        ("Unmet", False, True, 0),
+        ("Ready", False, True, 0),  # its machine is gone, by the provider's word
+        ("Ready", False, False, 1),  # nobody knows
+        ("Ready", True, True, 1),
+    ],
+)
+def test_a_request_counts_while_a_machine_may_stand_behind_it(phase: str, is_listed: bool, is_known: bool, counted: int) -> None:
+    listed = [machine("r", SMALL)] if is_listed else []
+    snapshot = world(requests=[request("r", SMALL, phase)], machines=listed if is_known else None, offerings=[SMALL])  # type: ignore[arg-type]
+    assert len(members(snapshot)) == counted
+
+
+def test_the_larger_of_promise_and_truth_counts_against_a_limit() -> None:
+    bigger = node("a", of=SMALL, allocatable=amounts(3, 1024, 110))
+    (member,) = members(world(nodes=[bigger], offerings=[SMALL]))
+    assert (member.allocatable["cpu"], member.allocatable["memory"]) == (3000, 4096 * 1024 * 1024)
+
+
+def test_what_limits_leave_is_counted_over_types_pools_and_the_whole() -> None:
+    pools = {"default": pool("default", limited("small", 3), limits=PoolLimits(nodes=5, cpu="10", memory="1Ti", price_per_hour="0.025"))}
+    present = [Member("a", "default", "sim-small", amounts(2, 4096), 0.01), Member("b", "gpu", "sim-big", amounts(8, 4096), 0.5)]
+    whole, of_pool, of_type = allowances(pools, PoolLimits(nodes=2), present)
+    assert (whole.nodes, of_pool.nodes, of_type.nodes) == (0, 4, 2)
+    assert of_pool.resources["cpu"] == 8000
+    assert of_pool.price_per_hour == pytest.approx(0.015)
+    assert headroom(of_pool, amounts(2, 4096), 0.01) == 1  # the price decides
+
+
+def test_a_limit_that_cannot_be_read_lets_nothing_be_bought() -> None:
+    (of_pool,) = allowances({"default": pool("default", limits=PoolLimits(memory="much"))}, PoolLimits(), [])
+    why_not = why_not_one_more(of_pool, Member("x", "default", "sim-small", amounts(1, 1)))
+    assert why_not == "limits of NodePool default cannot be read: memory: 'much' is not a quantity (examples: 250m, 1.5Gi, 2)"
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (PoolLimits(nodes=0), "limits of NodePool default: no more nodes"),
+        (PoolLimits(cpu="1500m"), "limits of NodePool default: cpu left 1500m"),
+        (PoolLimits(price_per_hour="0.009"), "limits of NodePool default: price per hour"),
+    ],
+)
+def test_a_reached_limit_is_named(limits: PoolLimits, words: str) -> None:
+    (of_pool,) = allowances({"default": pool("default", limits=limits)}, PoolLimits(), [])
+    assert why_not_one_more(of_pool, Member("x", "default", "sim-small", amounts(2, 4096), 0.01)) == words
+
+
+def test_law_s1_the_gate_counts_the_machines_the_provider_has() -> None:
+    spec = NodeRequestSpec("default", "sim-small", "fsn1", {"cpu": "2"})
+    of_pool = pool("default", limited("SMALL", 2))
+    machines = [machine(f"default-pool-{number}", SMALL) for number in range(2)]
+    assert why_over_limit(of_pool, spec, machines[:1], [SMALL]) == ""
+    assert why_over_limit(of_pool, spec, machines, [SMALL]) == "max 2 of SMALL in NodePool default is reached"
+    others = [replace(each, name=each.name.replace("default", "gpu")) for each in machines]
+    assert why_over_limit(of_pool, spec, others, [SMALL]) == ""
+    assert why_over_limit(of_pool, spec, others, [SMALL], PoolLimits(nodes=2)) == "limits of the settings: no more nodes"
+
+
+def test_the_pool_of_a_machine_is_in_its_label_or_else_in_its_name() -> None:
+    assert pool_of_machine(machine("a-pool-b-pool-0123456789ab", SMALL, created_at=NOW)) == "a-pool-b"
