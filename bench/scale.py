@@ -26,8 +26,8 @@ from bench.served import served_cluster
 from growth.controllers.growth import Growth, Installation
 from growth.controllers.loop import Loop
 from growth.controllers.runtime import SystemRuntime
-from growth.kube.connection import Connection, Credential
-from growth.kube.http import HttpTransport
+from growth.kube.api.http import HttpTransport
+from growth.kube.auth.connection import Connection, Credential
 from growth.kube.lease import Election, Fence, LeaseSettings
 from growth.kube.lease_thread import ElectionThread
 from growth.providers.catalogue import built_in_catalogue

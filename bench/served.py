@@ -16,7 +16,7 @@ from aiohttp import web
 
 from bench.manifests import pod_text
 from growth.controllers.runtime import SystemRuntime
-from growth.kube.transport import Request
+from growth.kube.api.transport import Request
 from growth.sim.apiserver import ApiServer
 from growth.sim.kinds import NODE, POD
 from growth.sim.objects import node

@@ -29,7 +29,7 @@ from deploy.values_schema import values_schema
 from growth.controllers.configuration import Configuration
 from growth.controllers.role import lease_rights, rights, rules, token_manifests
 from growth.kube.crds import file_name, file_text, installed
-from growth.kube.crds_buffer import buffer_definition
+from growth.kube.crds.buffer import buffer_definition
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART = Path("deploy/chart")

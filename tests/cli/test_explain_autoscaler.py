@@ -12,7 +12,7 @@ import yaml
 
 from growth.cli import main
 from growth.cli._look_at_target import look
-from growth.kube.client import Client
+from growth.kube.api.client import Client
 from growth.model.settings import WarmPoolSettings
 from growth.sim import objects
 from growth.sim.clock import run_virtual

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from growth.controllers.doctor import Doctor, Finding, Installed
-from growth.kube.client import Client
+from growth.kube.api.client import Client
+from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_POOLS
+from growth.kube.api.transport import NeverSent, Request, Response
 from growth.kube.crds import definitions
-from growth.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_POOLS
-from growth.kube.transport import NeverSent, Request, Response
 from growth.providers.contract import Provider
 from growth.providers.registry import open_provider
 from growth.runtime import Runtime

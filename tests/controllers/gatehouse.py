@@ -11,9 +11,9 @@ from growth.controllers.journal import Journal
 from growth.controllers.metrics import Metrics
 from growth.controllers.observe import Observer
 from growth.controllers.supply import Supply
-from growth.kube.client import Client
-from growth.kube.events import Recorder
-from growth.kube.resources import Resource
+from growth.kube.api.client import Client
+from growth.kube.api.events import Recorder
+from growth.kube.api.resources import Resource
 from growth.model.action import Seen
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from growth.controllers.apply import WAYS, _outcome_of, is_slow
-from growth.kube import errors
-from growth.kube.errors import Status
+from growth.kube.api import errors
+from growth.kube.api.errors import Status
 from growth.model import action as act
 from growth.model.action import Action
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown

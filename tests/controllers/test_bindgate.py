@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from growth.controllers.bindgate import BindGate
-from growth.kube.client import Client
+from growth.kube.api.client import Client
+from growth.kube.api.errors import Refused
+from growth.kube.api.resources import NODES, PODS
+from growth.kube.api.transport import Request, Response
 from growth.kube.codec import Codec
-from growth.kube.errors import Refused
-from growth.kube.resources import NODES, PODS
-from growth.kube.transport import Request, Response
 from growth.model.action import BindPod, Seen
 from growth.model.node import STARTUP_TAINT
 from growth.model.outcome import Conflict, Outcome, TryLater

@@ -9,7 +9,7 @@ import msgspec
 
 from growth.controllers.bufferways import write_buffer_status, write_pod_template
 from growth.controllers.ways import Hands
-from growth.kube.resources import CAPACITY_BUFFERS, POD_TEMPLATES, Resource
+from growth.kube.api.resources import CAPACITY_BUFFERS, POD_TEMPLATES, Resource
 from growth.model.action import Seen, WriteBufferStatus, WritePodTemplate
 from growth.model.capacitybuffer import CapacityBufferStatus
 from growth.model.outcome import Accepted, Refused

@@ -6,7 +6,7 @@ import pytest
 
 from growth.controllers.doctor import Finding
 from growth.controllers.hetzner_check import examine_join_tokens
-from growth.kube.client import Client
+from growth.kube.api.client import Client
 from growth.kube.crds import KINDS, definitions
 from growth.providers.contract import Provider, ProviderError
 from growth.providers.registry import open_provider

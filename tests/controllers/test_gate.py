@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from growth.controllers.gate import Gate
-from growth.kube.client import Client
-from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
-from growth.kube.transport import Request, Response
+from growth.kube.api.client import Client
+from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
+from growth.kube.api.transport import Request, Response
 from growth.model.action import DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.noderequest import NodeRequestSpec

@@ -11,8 +11,8 @@ import pytest
 
 from growth.controllers.growth import Installation
 from growth.controllers.jointokens import JoinTokens, Mint, secret_name, token_id, why_not_minted
-from growth.kube.errors import Forbidden, NotFound, Status
-from growth.kube.resources import SECRETS
+from growth.kube.api.errors import Forbidden, NotFound, Status
+from growth.kube.api.resources import SECRETS
 from growth.model.instant import parse_instant
 from growth.model.node import REQUEST_LABEL
 from growth.providers.redaction import redacted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from growth.controllers.metrics import UNPLACED
-from growth.kube.resources import NODE_REQUESTS
+from growth.kube.api.resources import NODE_REQUESTS
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.kinds import Json

@@ -6,8 +6,8 @@ import pytest
 
 from growth.cli._explain_cluster import answer_for, as_text
 from growth.controllers.onelook import look_once
-from growth.kube.client import Client
-from growth.kube.transport import NeverSent, Request, Response
+from growth.kube.api.client import Client
+from growth.kube.api.transport import NeverSent, Request, Response
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.providers.simulated import SimulatedProvider

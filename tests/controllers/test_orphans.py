@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from growth.controllers.orphans import find_orphans, give_back
-from growth.kube.resources import NODE_REQUESTS, NODES
+from growth.kube.api.resources import NODE_REQUESTS, NODES
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused
 from growth.sim.clock import run_virtual
 from tests.controllers.gatehouse import CLUSTER, Gatehouse

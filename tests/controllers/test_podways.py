@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from growth.controllers.podways import bind_pods, write_pods_unscheduled
-from growth.kube.client import Client
-from growth.kube.errors import Conflict
-from growth.kube.resources import PODS, Resource
-from growth.kube.transport import Request, Response
+from growth.kube.api.client import Client
+from growth.kube.api.errors import Conflict
+from growth.kube.api.resources import PODS, Resource
+from growth.kube.api.transport import Request, Response
 from growth.model.action import Assignment, BindPods, Seen, Unscheduled, WritePodsUnscheduled
 from growth.model.outcome import Accepted
 from growth.sim.clock import run_virtual

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from growth.controllers.release import HELD, Released, release, why_not_release
-from growth.kube.client import Client
-from growth.kube.errors import NotFound
+from growth.kube.api.client import Client
+from growth.kube.api.errors import NotFound
+from growth.kube.api.resources import LEASES, NAMESPACES, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, Resource
+from growth.kube.api.transport import Request, Response, TransportError
 from growth.kube.lease import Election, LeaseSettings
-from growth.kube.resources import LEASES, NAMESPACES, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, Resource
-from growth.kube.transport import Request, Response, TransportError
 from growth.model.api import FINALIZER
 from growth.runtime import Spawned
 from tests.sim.embedded import Bench, on_api_server

@@ -5,7 +5,7 @@ from __future__ import annotations
 from growth.controllers.jointokens import JoinTokens
 from growth.controllers.rights import Right
 from growth.controllers.role import manifests, rights, rules
-from growth.kube.resources import NODES, PODS
+from growth.kube.api.resources import NODES, PODS
 
 
 def verbs_on(resource: str, provider: str = "kwok") -> list[str]:

@@ -9,10 +9,10 @@ import pytest
 from msgspec import Raw
 
 from growth.controllers.scalewatch import ScaleWatch, newest_live
-from growth.kube.client import ServedResource
-from growth.kube.codec_buffer import ScaledObject
-from growth.kube.errors import Forbidden, NotFound, ServerError, Status
-from growth.kube.resources import Resource
+from growth.kube.api.client import ServedResource
+from growth.kube.api.errors import Forbidden, NotFound, ServerError, Status
+from growth.kube.api.resources import Resource
+from growth.kube.codec.buffer import ScaledObject
 from growth.model.capacitybuffer import ScalableReference
 from growth.sim.clock import SimRuntime, run_virtual
 

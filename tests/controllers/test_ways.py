@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from growth.controllers.ways import Hands, create_node_request, write_node_request_status
-from growth.kube.client import Client
-from growth.kube.errors import Conflict as ApiConflict
-from growth.kube.exchange import ClientSettings
-from growth.kube.resources import NODE_POOLS, NODE_REQUESTS, Resource
-from growth.kube.transport import Request, Response, TransportError
+from growth.kube.api.client import Client
+from growth.kube.api.errors import Conflict as ApiConflict
+from growth.kube.api.request import ClientSettings
+from growth.kube.api.resources import NODE_POOLS, NODE_REQUESTS, Resource
+from growth.kube.api.transport import Request, Response, TransportError
 from growth.model.action import CreateNodeRequest, Seen, WriteNodeRequestStatus
 from growth.model.api import FINALIZER
 from growth.model.noderequest import NodeRequestSpec, NodeRequestStatus

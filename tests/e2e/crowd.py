@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from growth.kube.client import Client
-from growth.kube.exchange import ClientSettings
-from growth.kube.resources import NODES, PODS
+from growth.kube.api.client import Client
+from growth.kube.api.request import ClientSettings
+from growth.kube.api.resources import NODES, PODS
 from growth.model.instant import parse_instant
 from growth.model.quantity import milli_value
 from tests.e2e.controlplane.cleaning import NotCleanError

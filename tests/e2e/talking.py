@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from growth.controllers.runtime import SystemRuntime
-from growth.kube.client import Client
-from growth.kube.config import load_connection
-from growth.kube.exchange import ClientSettings
-from growth.kube.http import HttpTransport
-from growth.kube.resources import Resource
-from growth.kube.watch import Reflector, Selection, Trouble, WatchSettings
+from growth.kube.api.client import Client
+from growth.kube.api.http import HttpTransport
+from growth.kube.api.request import ClientSettings
+from growth.kube.api.resources import Resource
+from growth.kube.auth.config import load_connection
+from growth.kube.watch.reflector import Reflector, Selection, Trouble, WatchSettings
 from tests.e2e.manifests import Manifest
 from tests.kube.scripted import RememberingSink
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from growth.kube.crds_buffer import buffer_definition
+from growth.kube.crds.buffer import buffer_definition
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.manifests import deployment
 from tests.e2e.running import node_pool, refused_calls, running_growth, running_pods, wait_for_running

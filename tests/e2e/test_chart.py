@@ -16,7 +16,7 @@ import yaml
 from growth.controllers.configuration import load_configuration
 from growth.controllers.jointokens import JoinTokens
 from growth.controllers.role import lease_rights, rights, rules, token_manifests
-from growth.kube.crds_buffer import buffer_definition
+from growth.kube.crds.buffer import buffer_definition
 from growth.model.api import FINALIZER
 from tests.e2e.chart import CHART, Helm, HelmError, Json, only
 from tests.e2e.controlplane.cluster import ControlPlane, KubectlError

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from growth.controllers.runtime import SystemRuntime
-from growth.kube.client import Client
-from growth.kube.errors import BlockedByBudget, Conflict, EffectUnknown, Forbidden, Invalid, NotFound, Unauthorized, Unreachable
-from growth.kube.events import Recorder, Regarding
-from growth.kube.exchange import ClientSettings
-from growth.kube.resources import CAPACITY_BUFFERS, CONFIG_MAPS, DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS
+from growth.kube.api.client import Client
+from growth.kube.api.errors import BlockedByBudget, Conflict, EffectUnknown, Forbidden, Invalid, NotFound, Unauthorized, Unreachable
+from growth.kube.api.events import Recorder, Regarding
+from growth.kube.api.request import ClientSettings
+from growth.kube.api.resources import CAPACITY_BUFFERS, CONFIG_MAPS, DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.controlplane.proxy import Proxy
 from tests.e2e.manifests import deployment, kwok_node

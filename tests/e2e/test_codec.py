@@ -9,10 +9,10 @@ import pytest
 import yaml
 from msgspec import Raw, structs
 
-from growth.kube.cache_pods import PodCache
+from growth.kube.api.resources import PODS
+from growth.kube.cache.pods import PodCache
 from growth.kube.codec import Codec
-from growth.kube.codec_manifest import decode_manifest_text
-from growth.kube.resources import PODS
+from growth.kube.codec.manifest import decode_manifest_text
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import Resources
 from tests.e2e.controlplane.cluster import ControlPlane

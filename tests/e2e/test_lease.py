@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from growth.controllers.runtime import SystemRuntime
-from growth.kube.config import load_connection
-from growth.kube.http import HttpTransport
+from growth.kube.api.http import HttpTransport
+from growth.kube.auth.config import load_connection
 from growth.kube.lease import Election, Fence, LeaseSettings
 from growth.kube.lease_thread import ElectionThread
 from tests.e2e.controlplane.cluster import ControlPlane

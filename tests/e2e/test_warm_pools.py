@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from growth.kube.crds_buffer import buffer_definition
-from growth.kube.policies import policies
+from growth.kube.crds.buffer import buffer_definition
+from growth.kube.crds.policies import policies
 from tests.e2e.controlplane.cluster import ControlPlane, KubectlError
 from tests.e2e.manifests import deployment, kwok_node
 from tests.e2e.running import GrowthProcess, install, refused_calls

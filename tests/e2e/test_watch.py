@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from growth.kube.client import Client, Page
-from growth.kube.exchange import ClientSettings
-from growth.kube.resources import CONFIG_MAPS, NODES, Resource
-from growth.kube.stream import TroubleKind
-from growth.kube.watch import WatchSettings
+from growth.kube.api.client import Client, Page
+from growth.kube.api.request import ClientSettings
+from growth.kube.api.resources import CONFIG_MAPS, NODES, Resource
+from growth.kube.watch.reflector import WatchSettings
+from growth.kube.watch.stream import TroubleKind
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.controlplane.proxy import Proxy
 from tests.e2e.manifests import namespace

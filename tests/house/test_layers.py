@@ -69,9 +69,9 @@ def test_no_module_of_the_plan_imports_a_row() -> None:
 
 def test_a_row_that_imports_another_is_noticed() -> None:
     sources = {
-        "growth.plan.demand": "def demands(): ...",
-        "growth.plan.scaleup": "from growth.plan.demand import demands\ndef plan(): ...",
-        "growth.plan.nodes_down.removal": "from growth.plan import scaleup\ndef plan(): ...",
+        "growth.plan.nodes_up.demand": "def demands(): ...",
+        "growth.plan.nodes_up.scale_up": "from growth.plan.nodes_up.demand import demands\ndef plan(): ...",
+        "growth.plan.nodes_down.removal": "from growth.plan.nodes_up import scale_up\ndef plan(): ...",
     }
     assert row_modules(sources) == {"growth.plan.nodes_up.scale_up", "growth.plan.nodes_down.removal"}
     assert imports_of_rows(sources) == ["growth.plan.nodes_down.removal imports the row growth.plan.nodes_up.scale_up"]

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 from msgspec import Raw
 
-from growth.kube.sink import ChangeType
-from growth.kube.transport import Request, TransportError
+from growth.kube.api.transport import Request, TransportError
+from growth.kube.watch.sink import ChangeType
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Final
 
-from growth.kube.transport import NeverSent, Request, TransportError
+from growth.kube.api.transport import NeverSent, Request, TransportError
 from tests.kube.scripted import Answer, bookmark, event, json_answer, named, query_of, status_answer
 
 FAULTS: Final = (

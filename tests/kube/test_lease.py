@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growth.controllers.runtime import SystemRuntime
+from growth.kube.api.transport import Request, TransportError
 from growth.kube.lease import Election, Fence, LeaseSettings
 from growth.kube.lease_thread import ElectionThread
-from growth.kube.transport import Request, TransportError
 from growth.sim.clock import SimRuntime, run_virtual
 from tests.kube.scripted import Answer, Hung, Json, json_answer, status_answer
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from growth.kube.client import Client
-from growth.kube.transport import Request, Response, TransportError
+from growth.kube.api.client import Client
+from growth.kube.api.transport import Request, Response, TransportError
 from growth.model.labels import Labels
 from growth.model.node import Taint
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, Unknown

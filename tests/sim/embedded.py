@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from growth.kube.client import Client
-from growth.kube.resources import Resource
+from growth.kube.api.client import Client
+from growth.kube.api.resources import Resource
 from growth.sim.apiserver import ApiServer
 from growth.sim.clock import SimRuntime, run_virtual
 from growth.sim.cluster import Cluster, World

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from growth.controllers.growth import Installation
-from growth.kube.transport import Request, Response
+from growth.kube.api.transport import Request, Response
 from growth.model.settings import Settings
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster

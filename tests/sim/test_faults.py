@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from growth.kube.client import Client
-from growth.kube.errors import Conflict, EffectUnknown, KubeError, ServerError, TooManyRequests, Unauthorized, Unreachable
-from growth.kube.exchange import ClientSettings
-from growth.kube.resources import PODS
-from growth.kube.transport import Request, TransportError
-from growth.kube.watch import Reflector
+from growth.kube.api.client import Client
+from growth.kube.api.errors import Conflict, EffectUnknown, KubeError, ServerError, TooManyRequests, Unauthorized, Unreachable
+from growth.kube.api.request import ClientSettings
+from growth.kube.api.resources import PODS
+from growth.kube.api.transport import Request, TransportError
+from growth.kube.watch.reflector import Reflector
 from growth.sim.apiserver import ApiServer
 from growth.sim.clock import SimRuntime, run_virtual
 from growth.sim.faultytransport import ApiTrouble, FaultyTransport

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth.kube.errors import Conflict, Invalid
-from growth.kube.resources import NODES
-from growth.kube.transport import Request
+from growth.kube.api.errors import Conflict, Invalid
+from growth.kube.api.resources import NODES
+from growth.kube.api.transport import Request
 from growth.sim.objects import node
 from growth.sim.patches import json_patch, merge_patch, strategic_merge_patch
 from growth.sim.refusal import Refusal

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from growth.kube.errors import Invalid
-from growth.kube.resources import NODE_POOLS, NODE_REQUESTS
+from growth.kube.api.errors import Invalid
+from growth.kube.api.resources import NODE_POOLS, NODE_REQUESTS
 from growth.sim.objects import node_pool
 from tests.sim.embedded import Bench, on_api_server
 

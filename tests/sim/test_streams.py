@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from growth.kube.errors import BadRequest, Expired
-from growth.kube.resources import NODE_POOLS, NODES, PODS
-from growth.kube.transport import Request, TransportError
+from growth.kube.api.errors import BadRequest, Expired
+from growth.kube.api.resources import NODE_POOLS, NODES, PODS
+from growth.kube.api.transport import Request, TransportError
 from growth.sim.kinds import POD
 from growth.sim.objects import node, node_pool, pod
 from growth.sim.streams import Watch

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from growth.kube.errors import BlockedByBudget, Conflict, InternalError, KubeError, NotFound
-from growth.kube.resources import DEPLOYMENTS, PODS
+from growth.kube.api.errors import BlockedByBudget, Conflict, InternalError, KubeError, NotFound
+from growth.kube.api.resources import DEPLOYMENTS, PODS
 from growth.sim.cluster import Cluster
 from growth.sim.objects import deployment, disruption_budget, node, pod
 from tests.sim.embedded import Bench, in_cluster, on_api_server, phases

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from growth.kube.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound
-from growth.kube.resources import DEPLOYMENTS, LEASES, NODE_POOLS, NODES, PODS
+from growth.kube.api.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound
+from growth.kube.api.resources import DEPLOYMENTS, LEASES, NODE_POOLS, NODES, PODS
 from growth.sim.objects import deployment, node, node_pool, pod
 from tests.sim.embedded import Bench, on_api_server
 

@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from growth.cli._look_at_target import Looked, look
 from growth.controllers.runtime import SystemRuntime
-from growth.kube.client import Client
+from growth.kube.api.client import Client
+from growth.kube.api.http import HttpTransport
+from growth.kube.auth.config import load_connection
 from growth.kube.codec import Codec
-from growth.kube.config import load_connection
-from growth.kube.http import HttpTransport
 from growth.model.malformed import Malformed
 from growth.model.poolautoscaler import PoolAutoscaler, Recommendation
 from growth.model.settings import WarmPoolSettings

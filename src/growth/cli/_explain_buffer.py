@@ -16,8 +16,8 @@ import yaml
 from msgspec import Struct
 
 from growth.kube.codec import Codec
-from growth.kube.codec_buffer import Referenced, TemplateText, Workload, WorldBuilder
-from growth.kube.codec_template import ContainerRange, RuntimeClass
+from growth.kube.codec.buffer import Referenced, TemplateText, Workload, WorldBuilder
+from growth.kube.codec.template import ContainerRange, RuntimeClass
 from growth.model.capacitybuffer import ACTIVE_CAPACITY, BufferWorld, CapacityBuffer, ResourceQuota, reference_key
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed

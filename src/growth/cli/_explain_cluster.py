@@ -17,9 +17,9 @@ from growth.controllers.onelook import look_once
 from growth.controllers.runtime import SystemRuntime
 from growth.controllers.whynode import NodeAnswer, why_node
 from growth.controllers.whypod import PodAnswer, find_pod, why_pod
-from growth.kube.client import Client
-from growth.kube.config import load_connection
-from growth.kube.http import HttpTransport
+from growth.kube.api.client import Client
+from growth.kube.api.http import HttpTransport
+from growth.kube.auth.config import load_connection
 from growth.model.action import WriteNodePoolStatus
 from growth.model.nodepool import NodePoolStatus
 from growth.model.settings import Settings

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from growth.kube.cache_pods import PodCache
-from growth.kube.cache_pools import resource_of
-from growth.kube.client import Client
+from growth.kube.api.client import Client
+from growth.kube.api.errors import Forbidden, NotFound
+from growth.kube.api.resources import PODS, POOL_AUTOSCALERS
+from growth.kube.cache.pods import PodCache
+from growth.kube.cache.warm_pools import resource_of
 from growth.kube.codec import Codec
-from growth.kube.codec_pools import read_scale, read_warm_pool
-from growth.kube.codec_text import UnreadableError
-from growth.kube.errors import Forbidden, NotFound
-from growth.kube.resources import PODS, POOL_AUTOSCALERS
+from growth.kube.codec.text import UnreadableError
+from growth.kube.codec.warm_pools import read_scale, read_warm_pool
 from growth.model.malformed import Malformed
 from growth.model.poolautoscaler import PoolAutoscaler
 from growth.model.settings import WarmPoolSettings

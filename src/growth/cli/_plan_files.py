@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.kube.codec import Codec
-from growth.kube.codec_manifest import Manifest, ManifestError, decode_manifest_text
+from growth.kube.codec.manifest import Manifest, ManifestError, decode_manifest_text
 from growth.model.nodepool import DEFAULT_POOL, NodePool, NodePoolSpec, ServerTypeChoice
 from growth.model.offering import Offering
 from growth.model.pod import Pod

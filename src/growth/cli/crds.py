@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from growth.kube.crds import as_yaml, definitions_yaml, write_definitions
-from growth.kube.crds_buffer import buffer_definition
+from growth.kube.crds.buffer import buffer_definition
 
 
 def crds(

@@ -17,10 +17,10 @@ from cyclopts import Parameter
 from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.doctor import Doctor, Finding, Installed
 from growth.controllers.runtime import SystemRuntime
-from growth.kube.client import Client
-from growth.kube.config import load_connection
-from growth.kube.connection import ConfigError
-from growth.kube.http import HttpTransport
+from growth.kube.api.client import Client
+from growth.kube.api.http import HttpTransport
+from growth.kube.auth.config import load_connection
+from growth.kube.auth.connection import ConfigError
 from growth.providers.contract import Provider
 from growth.providers.registry import open_provider
 from growth.runtime import Runtime

@@ -18,13 +18,13 @@ from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.doctor import Finding
 from growth.controllers.hetzner_check import HetznerCheck, examine_join_tokens
 from growth.controllers.runtime import SystemRuntime
-from growth.kube.client import Client
+from growth.kube.api.client import Client
+from growth.kube.api.errors import KubeError
+from growth.kube.api.http import HttpTransport
+from growth.kube.api.resources import NODE_POOLS
+from growth.kube.auth.config import load_connection
+from growth.kube.auth.connection import ConfigError
 from growth.kube.codec import Codec
-from growth.kube.config import load_connection
-from growth.kube.connection import ConfigError
-from growth.kube.errors import KubeError
-from growth.kube.http import HttpTransport
-from growth.kube.resources import NODE_POOLS
 from growth.model.nodepool import NodePool
 from growth.providers.hetzner.provider import HetznerProvider
 

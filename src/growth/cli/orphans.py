@@ -15,9 +15,9 @@ from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.identity import cluster_id
 from growth.controllers.orphans import find_orphans, give_back
 from growth.controllers.runtime import SystemRuntime
-from growth.kube.client import Client
-from growth.kube.config import load_connection
-from growth.kube.http import HttpTransport
+from growth.kube.api.client import Client
+from growth.kube.api.http import HttpTransport
+from growth.kube.auth.config import load_connection
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted
 from growth.providers.registry import open_provider

@@ -13,9 +13,9 @@ from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.release import Released, why_not_release
 from growth.controllers.release import release as let_go
 from growth.controllers.runtime import SystemRuntime
-from growth.kube.client import Client
-from growth.kube.config import load_connection
-from growth.kube.http import HttpTransport
+from growth.kube.api.client import Client
+from growth.kube.api.http import HttpTransport
+from growth.kube.auth.config import load_connection
 from growth.kube.lease import LeaseSettings
 
 

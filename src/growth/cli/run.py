@@ -20,11 +20,11 @@ from growth.controllers.configuration import Configuration, load_configuration, 
 from growth.controllers.growth import Growth, Installation
 from growth.controllers.logs import set_up_logs
 from growth.controllers.runtime import SystemRuntime
-from growth.kube.client import Client
-from growth.kube.config import load_connection
-from growth.kube.connection import Connection
-from growth.kube.exchange import ClientSettings
-from growth.kube.http import HttpTransport
+from growth.kube.api.client import Client
+from growth.kube.api.http import HttpTransport
+from growth.kube.api.request import ClientSettings
+from growth.kube.auth.config import load_connection
+from growth.kube.auth.connection import Connection
 from growth.kube.lease import Election, Fence, LeaseSettings
 from growth.kube.lease_thread import ElectionThread
 from growth.providers.contract import Provider

@@ -14,8 +14,8 @@ from msgspec import Struct
 from growth.controllers import bufferways, podways, warmways, ways
 from growth.controllers.rights import Right
 from growth.controllers.ways import Hands
-from growth.kube import errors
-from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, POD_TEMPLATES, PODS
+from growth.kube.api import errors
+from growth.kube.api.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, POD_TEMPLATES, PODS
 from growth.model import action as act
 from growth.model.action import Action
 from growth.model.outcome import Conflict, Outcome, Refused, TryLater, Unknown

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import msgspec
 
-from growth.kube.client import Client
+from growth.kube.api.client import Client
+from growth.kube.api.errors import KubeError, NotFound
+from growth.kube.api.resources import NODES, PODS
 from growth.kube.codec import Codec
-from growth.kube.errors import KubeError, NotFound
-from growth.kube.resources import NODES, PODS
 from growth.model.node import STARTUP_TAINT
 from growth.model.outcome import Conflict, Outcome, TryLater
 from growth.model.pod import Pod

@@ -18,13 +18,9 @@ from msgspec import Struct
 
 from growth.controllers.scalewatch import ScaleWatch
 from growth.controllers.signal import Signal
-from growth.kube.cache import Cache
-from growth.kube.client import Client
-from growth.kube.codec import Codec
-from growth.kube.codec_buffer import WORKLOADS, Referenced, ScaledObject, TemplateText, WorldBuilder, known_workload, with_group
-from growth.kube.codec_template import ContainerRange, RuntimeClass
-from growth.kube.errors import Forbidden, KubeError, NotFound
-from growth.kube.resources import (
+from growth.kube.api.client import Client
+from growth.kube.api.errors import Forbidden, KubeError, NotFound
+from growth.kube.api.resources import (
     CAPACITY_BUFFERS,
     CAPACITY_BUFFERS_V1ALPHA1,
     LIMIT_RANGES,
@@ -34,7 +30,11 @@ from growth.kube.resources import (
     RUNTIME_CLASSES,
     Resource,
 )
-from growth.kube.watch import Reflector, Selection, Trouble, WatchSettings
+from growth.kube.cache import Cache
+from growth.kube.codec import Codec
+from growth.kube.codec.buffer import WORKLOADS, Referenced, ScaledObject, TemplateText, WorldBuilder, known_workload, with_group
+from growth.kube.codec.template import ContainerRange, RuntimeClass
+from growth.kube.watch.reflector import Reflector, Selection, Trouble, WatchSettings
 from growth.model.capacitybuffer import NO_BUFFERS, BufferWorld, CapacityBuffer, ResourceQuota, ScalableReference, reference_key
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed

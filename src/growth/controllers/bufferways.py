@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from growth.controllers.ways import Hands, write_status
-from growth.kube.errors import AlreadyExists
-from growth.kube.resources import CAPACITY_BUFFERS, POD_TEMPLATES
+from growth.kube.api.errors import AlreadyExists
+from growth.kube.api.resources import CAPACITY_BUFFERS, POD_TEMPLATES
 from growth.model import action as act
 from growth.model.capacitybuffer import TEMPLATE_DIGEST
 from growth.model.outcome import Accepted, Outcome, Refused

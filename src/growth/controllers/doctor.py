@@ -27,12 +27,12 @@ from growth.controllers.identity import cluster_id
 from growth.controllers.jointokens import RIGHTS as TOKEN_RIGHTS
 from growth.controllers.rights import Right
 from growth.controllers.role import lease_rights, rights
-from growth.kube.client import JSON, Client
+from growth.kube.api.client import JSON, Client
+from growth.kube.api.errors import Forbidden, KubeError, NotFound
+from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_POOLS
+from growth.kube.api.transport import Request, Transport, TransportError
 from growth.kube.codec import Codec
 from growth.kube.crds import Definition, definitions
-from growth.kube.errors import Forbidden, KubeError, NotFound
-from growth.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_POOLS
-from growth.kube.transport import Request, Transport, TransportError
 from growth.model.api import API_GROUP, API_VERSION
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering

@@ -25,10 +25,10 @@ import msgspec
 
 from growth.controllers.bindgate import BindGate
 from growth.controllers.observe import Observer
-from growth.kube.client import Client
-from growth.kube.errors import NotFound
-from growth.kube.errors import Refused as ApiRefused
-from growth.kube.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, PODS
+from growth.kube.api.client import Client
+from growth.kube.api.errors import NotFound
+from growth.kube.api.errors import Refused as ApiRefused
+from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, PODS
 from growth.model.action import BindPod, DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.labels import Labels

@@ -23,11 +23,11 @@ from growth.controllers.observe import Observer
 from growth.controllers.rows import ROWS
 from growth.controllers.supply import Supply
 from growth.controllers.ways import Hands
-from growth.kube.client import Client
-from growth.kube.errors import KubeError
-from growth.kube.events import EventSettings, Recorder
-from growth.kube.exchange import ClientSettings
-from growth.kube.transport import Transport
+from growth.kube.api.client import Client
+from growth.kube.api.errors import KubeError
+from growth.kube.api.events import EventSettings, Recorder
+from growth.kube.api.request import ClientSettings
+from growth.kube.api.transport import Transport
 from growth.model.settings import Settings
 from growth.plan.buffers.placement import keep
 from growth.plan.nodes_up.demand import is_demand

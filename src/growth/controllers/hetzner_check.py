@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 from growth.controllers.doctor import Finding, why_not_pool
 from growth.controllers.jointokens import RIGHTS as TOKEN_RIGHTS
-from growth.kube.client import Client
+from growth.kube.api.client import Client
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.plan.world.pools import offerings_of

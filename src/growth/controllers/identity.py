@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from growth.kube.client import Client
-from growth.kube.resources import NAMESPACES
+from growth.kube.api.client import Client
+from growth.kube.api.resources import NAMESPACES
 
 
 async def cluster_id(client: Client, installation: str) -> str:

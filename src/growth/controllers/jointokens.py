@@ -21,10 +21,10 @@ import structlog
 from msgspec import Meta, Struct
 
 from growth.controllers.rights import Right
-from growth.kube.client import Client
-from growth.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
-from growth.kube.resources import SECRETS
-from growth.kube.token_policy import LONGEST_SECONDS, NAMESPACE, TOKEN_TYPE
+from growth.kube.api.client import Client
+from growth.kube.api.errors import AlreadyExists, Forbidden, KubeError, NotFound
+from growth.kube.api.resources import SECRETS
+from growth.kube.crds.token_policy import LONGEST_SECONDS, NAMESPACE, TOKEN_TYPE
 from growth.model.instant import format_instant
 from growth.model.node import REQUEST_LABEL
 from growth.providers.redaction import SECRETS as KNOWN_SECRETS

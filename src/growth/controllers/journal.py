@@ -12,8 +12,8 @@ from typing import Final
 import structlog
 
 from growth.controllers.metrics import Metrics
-from growth.kube.events import Recorder, Regarding
-from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, POOL_AUTOSCALERS
+from growth.kube.api.events import Recorder, Regarding
+from growth.kube.api.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, POOL_AUTOSCALERS
 from growth.model.note import About, Note
 from growth.plan.nodes_down.consolidation import STAYING
 from growth.plan.nodes_down.scale_down import NEEDED_BY_BUFFER

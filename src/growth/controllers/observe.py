@@ -14,11 +14,8 @@ from growth.controllers.journal import Journal
 from growth.controllers.metrics import Metrics
 from growth.controllers.supply import Supply
 from growth.controllers.warmpoolwatch import WarmPoolWatch
-from growth.kube.cache import Cache
-from growth.kube.cache_pods import PodCache
-from growth.kube.client import Client
-from growth.kube.codec import Codec
-from growth.kube.resources import (
+from growth.kube.api.client import Client
+from growth.kube.api.resources import (
     CAPACITY_BUFFERS,
     CSI_NODES,
     DAEMON_SETS,
@@ -34,7 +31,10 @@ from growth.kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from growth.kube.watch import Reflector, Trouble, WatchSettings
+from growth.kube.cache import Cache
+from growth.kube.cache.pods import PodCache
+from growth.kube.codec import Codec
+from growth.kube.watch.reflector import Reflector, Trouble, WatchSettings
 from growth.model.disruption import PodDisruptionBudget
 from growth.model.labels import Labels
 from growth.model.node import Node

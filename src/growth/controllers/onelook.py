@@ -11,7 +11,7 @@ from growth.controllers.identity import cluster_id
 from growth.controllers.metrics import Metrics
 from growth.controllers.observe import Observer
 from growth.controllers.supply import Supply
-from growth.kube.client import Client
+from growth.kube.api.client import Client
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.providers.contract import Provider

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from growth.kube.api.client import Client
+from growth.kube.api.resources import NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES
 from growth.kube.cache import Cache
-from growth.kube.client import Client
 from growth.kube.codec import Codec
-from growth.kube.resources import NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES
 from growth.model.node import Node
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.offering import Machine

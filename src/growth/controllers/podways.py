@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from growth.controllers.ways import Hands
-from growth.kube.errors import Conflict, KubeError, Status
-from growth.kube.resources import PODS
+from growth.kube.api.errors import Conflict, KubeError, Status
+from growth.kube.api.resources import PODS
 from growth.model import action as act
 from growth.model.instant import format_instant
 from growth.model.outcome import Accepted, Outcome

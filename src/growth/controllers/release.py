@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from growth.kube.client import Client
+from growth.kube.api.client import Client
+from growth.kube.api.errors import Conflict, EffectUnknown, KubeError, NotFound
+from growth.kube.api.resources import LEASES, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, Resource
 from growth.kube.codec import Codec
-from growth.kube.errors import Conflict, EffectUnknown, KubeError, NotFound
 from growth.kube.lease import LeaseSettings
-from growth.kube.resources import LEASES, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, Resource
 from growth.model.api import FINALIZER
 from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT
 from growth.runtime import Runtime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from growth.kube.resources import Resource
+from growth.kube.api.resources import Resource
 
 
 class Right(Struct, frozen=True):

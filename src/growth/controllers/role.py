@@ -16,9 +16,9 @@ from growth.controllers.jointokens import JoinTokens
 from growth.controllers.observe import WATCHED
 from growth.controllers.rights import Right
 from growth.controllers.warmways import scale_rights
-from growth.kube.resources import EVENTS, LEASES, NAMESPACES, NODES
-from growth.kube.token_policy import NAMESPACE as TOKEN_NAMESPACE
-from growth.kube.token_policy import token_policies
+from growth.kube.api.resources import EVENTS, LEASES, NAMESPACES, NODES
+from growth.kube.crds.token_policy import NAMESPACE as TOKEN_NAMESPACE
+from growth.kube.crds.token_policy import token_policies
 from growth.model.warmpool import WarmPoolKind
 
 _PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {

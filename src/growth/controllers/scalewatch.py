@@ -12,11 +12,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from growth.kube.client import Client
-from growth.kube.codec_buffer import ScaledObject
-from growth.kube.codec_template import cleaned
-from growth.kube.errors import Forbidden, KubeError, NotFound
-from growth.kube.resources import PODS, Resource
+from growth.kube.api.client import Client
+from growth.kube.api.errors import Forbidden, KubeError, NotFound
+from growth.kube.api.resources import PODS, Resource
+from growth.kube.codec.buffer import ScaledObject
+from growth.kube.codec.template import cleaned
 from growth.model.capacitybuffer import ScalableReference
 from growth.runtime import Runtime
 

@@ -15,17 +15,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from growth.controllers.signal import Signal
+from growth.kube.api.client import Client
+from growth.kube.api.errors import KubeError, NotFound
+from growth.kube.api.resources import POOL_AUTOSCALERS, Resource
 from growth.kube.cache import Cache
-from growth.kube.cache_pods import PodCache
-from growth.kube.cache_pools import WarmPoolCache, resource_of
-from growth.kube.client import Client
+from growth.kube.cache.pods import PodCache
+from growth.kube.cache.warm_pools import WarmPoolCache, resource_of
 from growth.kube.codec import Codec
-from growth.kube.codec_pools import read_scale
-from growth.kube.codec_text import UnreadableError
-from growth.kube.errors import KubeError, NotFound
-from growth.kube.resources import POOL_AUTOSCALERS, Resource
-from growth.kube.stream import TroubleKind
-from growth.kube.watch import Reflector, Trouble, WatchSettings
+from growth.kube.codec.text import UnreadableError
+from growth.kube.codec.warm_pools import read_scale
+from growth.kube.watch.reflector import Reflector, Trouble, WatchSettings
+from growth.kube.watch.stream import TroubleKind
 from growth.model.malformed import Malformed
 from growth.model.pod import Pod
 from growth.model.poolautoscaler import PoolAutoscaler

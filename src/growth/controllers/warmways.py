@@ -6,10 +6,10 @@ from typing import Final
 
 from growth.controllers.rights import Right
 from growth.controllers.ways import Hands, write_status
-from growth.kube.cache_pools import resource_of
-from growth.kube.codec_pools import read_scale
-from growth.kube.errors import KubeError
-from growth.kube.resources import POOL_AUTOSCALERS
+from growth.kube.api.errors import KubeError
+from growth.kube.api.resources import POOL_AUTOSCALERS
+from growth.kube.cache.warm_pools import resource_of
+from growth.kube.codec.warm_pools import read_scale
 from growth.model import action as act
 from growth.model.outcome import Accepted, Outcome
 from growth.model.warmpool import KNOWN_KINDS, REPLICA_SET, WarmPoolKind

@@ -14,10 +14,10 @@ import msgspec
 from growth.controllers.gate import Gate
 from growth.controllers.jointokens import Mint, why_not_minted
 from growth.controllers.metrics import Metrics
-from growth.kube.client import Client
-from growth.kube.errors import AlreadyExists, EffectUnknown, Forbidden, Invalid, KubeError, NotFound
-from growth.kube.errors import Conflict as ApiConflict
-from growth.kube.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
+from growth.kube.api.client import Client
+from growth.kube.api.errors import AlreadyExists, EffectUnknown, Forbidden, Invalid, KubeError, NotFound
+from growth.kube.api.errors import Conflict as ApiConflict
+from growth.kube.api.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
 from growth.model import action as act
 from growth.model.action import Seen
 from growth.model.api import FINALIZER

@@ -23,11 +23,11 @@ from typing import Any, NoReturn
 import msgspec
 from msgspec import Struct
 
-from growth.kube.client import Client
-from growth.kube.errors import KubeError, NotFound
-from growth.kube.exchange import ClientSettings
-from growth.kube.resources import LEASES
-from growth.kube.transport import Transport
+from growth.kube.api.client import Client
+from growth.kube.api.errors import KubeError, NotFound
+from growth.kube.api.request import ClientSettings
+from growth.kube.api.resources import LEASES
+from growth.kube.api.transport import Transport
 from growth.model.instant import format_precise_instant
 from growth.runtime import Runtime
 

@@ -24,10 +24,10 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from growth.kube.client import Client
-from growth.kube.errors import AlreadyExists, KubeError, NotFound, NotLeader, Refused, TooManyRequests, Unauthorized, Unreachable
-from growth.kube.errors import Conflict as ApiConflict
-from growth.kube.resources import NODES
+from growth.kube.api.client import Client
+from growth.kube.api.errors import AlreadyExists, KubeError, NotFound, NotLeader, Refused, TooManyRequests, Unauthorized, Unreachable
+from growth.kube.api.errors import Conflict as ApiConflict
+from growth.kube.api.resources import NODES
 from growth.model.instant import parse_instant
 from growth.model.labels import HOSTNAME, Labels
 from growth.model.node import OFFERING_LABEL

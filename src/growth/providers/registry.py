@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from growth.kube.client import Client
+from growth.kube.api.client import Client
 from growth.providers.catalogue import built_in_catalogue, read_catalogue
 from growth.providers.contract import Provider
 from growth.providers.hetzner.provider import HetznerProvider

@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from growth.kube.api.transport import Request, Response
 from growth.kube.crds import definitions
-from growth.kube.crds_buffer import buffer_definition
-from growth.kube.transport import Request, Response
+from growth.kube.crds.buffer import buffer_definition
 from growth.runtime import Runtime
 from growth.sim import patches, subresources
 from growth.sim.admission import Admission

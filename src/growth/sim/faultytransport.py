@@ -30,7 +30,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from msgspec import Struct
 
-from growth.kube.transport import NeverSent, Request, Response, Transport, TransportError
+from growth.kube.api.transport import NeverSent, Request, Response, Transport, TransportError
 from growth.runtime import Runtime
 from growth.sim.refusal import Refusal, conflict, expired, internal, too_many, unavailable
 from growth.sim.routes import find_route, split

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from growth.kube import resources as known
-from growth.kube.resources import Resource
+from growth.kube.api import resources as known
+from growth.kube.api.resources import Resource
 
 Json = dict[str, Any]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from growth.controllers.growth import Growth, Installation
-from growth.kube.client import Client
-from growth.kube.transport import NeverSent, Request, Response, Transport
+from growth.kube.api.client import Client
+from growth.kube.api.transport import NeverSent, Request, Response, Transport
 from growth.model.labels import Labels
 from growth.model.offering import Offering
 from growth.providers.contract import Provider

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from growth.controllers.growth import Installation
-from growth.kube.transport import Request, TransportError
+from growth.kube.api.transport import Request, TransportError
 from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL
 from growth.model.settings import Settings

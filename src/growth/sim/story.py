@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from growth.kube.client import Client
+from growth.kube.api.client import Client
 from growth.providers.contract import Provider
 from growth.runtime import Runtime
 from growth.sim.cluster import Cluster

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from growth.kube.transport import TransportError
+from growth.kube.api.transport import TransportError
 from growth.runtime import Runtime
 from growth.sim.kinds import Json, Kind
 from growth.sim.refusal import Refusal, bad_request, expired

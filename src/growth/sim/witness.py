@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from growth.kube.api.transport import Request
 from growth.kube.codec import Codec
-from growth.kube.transport import Request
 from growth.model.node import POOL_LABEL, Node
 from growth.model.nodepool import PAUSED
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from growth.kube.client import Client
+from growth.kube.api.client import Client
 from growth.model.labels import Labels
 from growth.model.node import Taint
 from growth.providers.contract import Provider

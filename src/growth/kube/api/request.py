@@ -1,0 +1,125 @@
+"""One request and its answer: paced, fenced, bounded in time, retried where that is safe, and failing with a typed error.
+
+Used by `kube/api/client.py` alone. Which requests are made, and what is done about a failure, is not its business.
+
+    what happened                      a read                     a write
+    429 with Retry-After               again, later               again, later (it was refused)
+    5xx                                again, then ServerError    EffectUnknown
+    no answer, or not in time          again, then Unreachable    EffectUnknown
+    never sent                         again, then Unreachable    Unreachable
+    any other 4xx, a budget's 429      Refused                    Refused
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from msgspec import Struct
+
+from growth.kube.api.errors import (
+    BlockedByBudget,
+    EffectUnknown,
+    KubeError,
+    NotLeader,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+    error_from_answer,
+)
+from growth.kube.api.pace import Backoff, Lane, Throttle
+from growth.kube.api.transport import NeverSent, Request, Response, Transport, TransportError
+from growth.runtime import Runtime
+
+
+class ClientSettings(Struct, frozen=True):
+    requests_per_second: float = 50.0
+    burst: int = 100
+    timeout_seconds: float = 30.0  # for a whole answer, or for the headers of a stream
+    attempts: int = 4  # of a request that may be repeated
+    retry_after_limit_seconds: float = 30.0  # a server that asks for more gets its refusal passed on
+    page_size: int = 500
+    field_manager: str = "growth"
+
+
+class Exchange:
+    """Sends requests of one client over one transport."""
+
+    def __init__(self, transport: Transport, runtime: Runtime, settings: ClientSettings, may_write: Callable[[], bool]) -> None:
+        self._transport = transport
+        self._runtime = runtime
+        self._settings = settings
+        self._may_write = may_write
+        self._throttle = Throttle(runtime, settings.requests_per_second, settings.burst)
+
+    async def answer(self, request: Request, *, writes: bool, lane: Lane = Lane.NORMAL) -> bytes:
+        """The body of a successful answer."""
+        backoff = Backoff(self._runtime, 0.25, 10.0)
+        while True:
+            try:
+                return await self._attempt(request, writes, lane)
+            except KubeError as error:
+                if backoff.failures + 1 >= self._settings.attempts or not self._may_repeat(error, writes):
+                    raise
+                await backoff.wait(getattr(error, "retry_after_seconds", None))
+
+    async def stream(self, request: Request) -> Response:
+        """An answer whose body is read as it comes; one attempt, the caller closes it."""
+        await self._throttle.take()
+        try:
+            return await self._runtime.within(self._settings.timeout_seconds, self._opened(request))
+        except (TimeoutError, TransportError) as error:
+            _lost(error, writes=False)
+
+    async def _attempt(self, request: Request, writes: bool, lane: Lane) -> bytes:
+        await self._throttle.take(lane)
+        if writes and not self._may_write():
+            raise NotLeader(f"{request.method} {request.path} was not sent: leadership is not certain")
+        try:
+            return await self._runtime.within(request.timeout_seconds or self._settings.timeout_seconds, self._whole(request))
+        except (TimeoutError, TransportError) as error:
+            _lost(error, writes)
+        except ServerError as error:
+            if writes:
+                raise EffectUnknown(str(error)) from error
+            raise
+
+    async def _opened(self, request: Request) -> Response:
+        response = await self._transport.send(request)
+        if response.status >= 300:
+            raise error_from_answer(response.status, response.headers, await self._body_of_failure(response))
+        return response
+
+    async def _whole(self, request: Request) -> bytes:
+        response = await self._opened(request)
+        try:
+            return b"".join([chunk async for chunk in response.chunks()])
+        finally:
+            await response.close()
+
+    async def _body_of_failure(self, response: Response) -> bytes:
+        """As much as comes: the status alone already says that it failed."""
+        body = b""
+        try:
+            async for chunk in response.chunks():
+                body += chunk
+                if len(body) > 1 << 20:
+                    break
+        except TransportError:
+            pass
+        finally:
+            await response.close()
+        return body
+
+    def _may_repeat(self, error: KubeError, writes: bool) -> bool:
+        if isinstance(error, TooManyRequests):
+            asked = error.retry_after_seconds
+            return not isinstance(error, BlockedByBudget) and asked is not None and asked <= self._settings.retry_after_limit_seconds
+        return not writes and isinstance(error, Unreachable | ServerError)
+
+
+def _lost(error: TimeoutError | TransportError, writes: bool) -> NoReturn:
+    said = str(error) or "no answer in time"
+    if writes and not isinstance(error, NeverSent):
+        raise EffectUnknown(said) from error
+    raise Unreachable(said) from error

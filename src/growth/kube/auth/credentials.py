@@ -1,0 +1,151 @@
+"""Who are we to the API server right now? Asked by the HTTP transport before each request, and again after a 401.
+
+Three sources: what a kubeconfig holds, files that are rewritten while we run (service account tokens, certificates), and exec plugins. Secrets never
+appear in an error or a repr; what a plugin says for people goes to standard error, as with kubectl.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from growth.kube.auth.connection import ConfigError, Credential
+from growth.model.instant import InstantError, parse_instant
+from growth.runtime import Runtime
+
+KEEP_FILES_SECONDS = 60.0
+_PLUGIN_SECONDS = 120.0  # a person may have to log in
+_EXPIRY_MARGIN_SECONDS = 10.0
+_PLUGIN_PAUSE_SECONDS = 10.0  # between two runs after refusals: a 401 that has another cause must not start a plugin for each request
+
+
+class ReadCredentials:
+    """What a kubeconfig or files hold, read again each minute; an unreadable file leaves the last credential in use."""
+
+    def __init__(self, read: Callable[[], Credential], runtime: Runtime) -> None:
+        self._read = read
+        self._runtime = runtime
+        self._last: Credential | None = None
+        self._read_at = -math.inf
+
+    async def current(self) -> Credential:
+        if self._last is None or self._runtime.monotonic() >= self._read_at + KEEP_FILES_SECONDS:
+            try:
+                self._last = self._read()
+                self._read_at = self._runtime.monotonic()
+            except ConfigError:
+                if self._last is None:
+                    raise
+        return self._last
+
+    def refused(self, credential: Credential) -> None:
+        if credential == self._last:
+            self._read_at = -math.inf
+
+
+class Plugin(Struct, frozen=True):
+    """An exec plugin as a kubeconfig describes it."""
+
+    command: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    api_version: str
+    interactive_mode: str = "IfAvailable"
+    install_hint: str = ""
+    cluster: Mapping[str, Any] | None = None  # handed to the plugin where it asks for it
+
+
+class _PluginStatus(Struct, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: str = ""
+
+
+class _PluginAnswer(Struct, rename="camel"):
+    kind: str
+    api_version: str
+    status: _PluginStatus
+
+
+class PluginCredentials:
+    """Runs a plugin when its last answer has expired or was refused, once at a time."""
+
+    def __init__(self, plugin: Plugin, runtime: Runtime) -> None:
+        self._plugin = plugin
+        self._runtime = runtime
+        self._last: Credential | None = None
+        self._ran_at = -math.inf  # monotonic
+        self._expires_at = -math.inf  # by the wall clock, as plugins say it
+        self._lock = asyncio.Lock()
+
+    async def current(self) -> Credential:
+        async with self._lock:
+            if self._last is None or self._runtime.now() >= self._expires_at - _EXPIRY_MARGIN_SECONDS:
+                answer = self._understood(await self._run())
+                self._ran_at = self._runtime.monotonic()
+                self._last = Credential(answer.token, answer.client_certificate_data.encode(), answer.client_key_data.encode())
+                self._expires_at = self._expiry(answer.expiration_timestamp)
+            return self._last
+
+    def refused(self, credential: Credential) -> None:
+        if credential == self._last and self._runtime.monotonic() >= self._ran_at + _PLUGIN_PAUSE_SECONDS:
+            self._last = None
+
+    async def _run(self) -> bytes:
+        plugin = self._plugin
+        interactive = self._may_ask()
+        spec = {"interactive": interactive, **({"cluster": plugin.cluster} if plugin.cluster else {})}
+        info = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}
+        environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
+        stdin = None if interactive else asyncio.subprocess.DEVNULL
+        try:
+            process = await asyncio.create_subprocess_exec(plugin.command, *plugin.arguments, env=environment, stdin=stdin, stdout=asyncio.subprocess.PIPE)
+        except OSError as error:
+            raise self._failed(f"cannot be started: {error.strerror}. {plugin.install_hint}".strip()) from error
+        try:
+            output, _ = await self._runtime.within(_PLUGIN_SECONDS, process.communicate())
+        except TimeoutError:
+            raise self._failed(f"did not answer within {_PLUGIN_SECONDS:.0f} s") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+        if process.returncode:
+            raise self._failed(f"ended with code {process.returncode}; see standard error for what it said")
+        return output
+
+    def _may_ask(self) -> bool:
+        mode = self._plugin.interactive_mode
+        available = mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
+        if mode == "Always" and not available:
+            raise self._failed("wants to ask a person (interactiveMode: Always), but standard input is not a terminal")
+        return available
+
+    def _understood(self, output: bytes) -> _PluginStatus:
+        try:
+            answer = msgspec.json.decode(output, type=_PluginAnswer)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._failed(f"wrote no ExecCredential: {error}") from None
+        if (answer.kind, answer.api_version) != ("ExecCredential", self._plugin.api_version):
+            raise self._failed(f"answered with {answer.api_version} {answer.kind}, not with {self._plugin.api_version} ExecCredential")
+        if bool(answer.status.client_certificate_data) != bool(answer.status.client_key_data):
+            raise self._failed("must answer with clientCertificateData and clientKeyData together")
+        if not answer.status.token and not answer.status.client_key_data:
+            raise self._failed("answered with neither a token nor a certificate")
+        return answer.status
+
+    def _expiry(self, stamp: str) -> float:
+        try:
+            return parse_instant(stamp) if stamp else math.inf
+        except InstantError as error:
+            raise self._failed(f"answered with an expirationTimestamp that is no time: {error}") from None
+
+    def _failed(self, what: str) -> ConfigError:
+        return ConfigError(f"the exec plugin {self._plugin.command!r} {what}")

@@ -1,0 +1,199 @@
+"""Raw bytes to Pod, ten microseconds each. Asked by the caches for every pod of a list and every event of a watch.
+
+Pods of one template differ in name, node and times; the rest repeats byte for byte. So the bytes of all that scheduling can see are
+hashed, and a shape that was read once is found again by that hash. Never raises: what cannot be read is said in `shape.malformed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from sys import intern
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from growth.kube.codec.intern import Interned, Memo
+from growth.kube.codec.shape import ShapeSource, read_shape
+from growth.kube.codec.text import (
+    BROKEN,
+    NULL,
+    described,
+    read,
+    read_instant,
+    salvage,
+    salvage_instant,
+    salvage_text,
+)
+from growth.kube.codec.volumes import has_local_data, telling_volumes, volume_uses
+from growth.kube.codec.wire import WireAnnotations, WireCondition, WireOwner, WirePod, WirePodMeta, WirePodSpec, WirePodStatus, WireTemplate, WireVolume
+from growth.model.labels import NO_LABELS, Labels
+from growth.model.pod import Owner, Pod, PodShape
+
+_pod = msgspec.json.Decoder(WirePod)
+_template = msgspec.json.Decoder(WireTemplate)
+_owners = msgspec.json.Decoder(tuple[WireOwner, ...] | None)
+_conditions = msgspec.json.Decoder(tuple[WireCondition, ...] | None)
+
+_NO_ANNOTATIONS = WireAnnotations()
+_NO_META = WirePodMeta()
+_NO_SPEC = WirePodSpec()
+_NO_STATUS = WirePodStatus()
+_COMPARING: Final = ("Gt", "Lt")
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_BETWEEN: Final = b"\x1f"  # no JSON text holds this byte
+
+
+class PodDecoder:
+    """Keeps what repeats from pod to pod. One for a process: pods of all caches share their shapes."""
+
+    def __init__(self, *, compares_tolerations: bool = False) -> None:
+        self._compares_tolerations = compares_tolerations  # does this cluster know the operators Gt and Lt?
+        self._shapes: Memo[bytes, PodShape] = Memo()
+        self._one_shape: Interned[PodShape] = Interned()
+        self._owners: Memo[bytes, Owner] = Memo()
+        self._annotations: Interned[Labels] = Interned()
+        self._instants: Memo[str, float] = Memo()
+
+    def decode(self, raw: Raw | bytes) -> Pod:
+        try:
+            wire = _pod.decode(raw)
+            return self._read(wire.metadata or _NO_META, wire.spec or _NO_SPEC, wire.status or _NO_STATUS)
+        except BROKEN as error:
+            return _salvaged(raw, described(error))
+
+    def decode_template(self, raw: Raw | bytes, namespace: str) -> PodShape:
+        """The shape that pods of this template will have."""
+        try:
+            wire = _template.decode(raw)
+            spec = wire.spec or _NO_SPEC
+            labels = (wire.metadata or _NO_META).labels
+            return self._one_shape.one(self._read_shape(ShapeSource(namespace, labels, spec, required_node=spec.node_name or "")))
+        except BROKEN as error:
+            return PodShape(namespace=namespace, malformed=described(error))
+
+    def _read(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus) -> Pod:
+        node_name, deleted_at = spec.node_name, meta.deletion_timestamp
+        owner = self._owner(meta.owner_references)
+        annotations = self._annotations_of(meta.annotations)
+        volumes = telling_volumes(spec.volumes) if spec.volumes else ()
+        is_settled_daemon = bool(node_name) and owner is not None and owner.kind == "DaemonSet"
+        return Pod(
+            meta.name or "",
+            self._settled_shape(meta, spec, status) if is_settled_daemon else self._shape(meta, spec, status, volumes),
+            meta.uid or "",
+            owner,
+            intern(node_name) if node_name else "",
+            intern(status.nominated_node_name) if status.nominated_node_name else "",
+            intern(status.phase) if status.phase else "Pending",
+            self._instant(meta.creation_timestamp, "metadata.creationTimestamp") if meta.creation_timestamp else 0.0,
+            self._instant(deleted_at, "metadata.deletionTimestamp") if deleted_at else None,
+            None if node_name else self._unschedulable_at(meta, status),
+            bool(spec.scheduling_gates),
+            _MIRROR in annotations,
+            annotations,
+            30 if spec.termination_grace_period_seconds is None else spec.termination_grace_period_seconds,
+            has_local_data(volumes) if volumes else False,
+            meta.resource_version or "",
+            bool(node_name) and _is_ready(status),
+        )
+
+    def _shape(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]) -> PodShape:
+        key = _fingerprint(meta, spec, status, volumes)
+        known = self._shapes.get(key)
+        if known is not None:
+            return known
+        return self._shapes.put(key, self._one_shape.one(self._read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status))))
+
+    def _settled_shape(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus) -> PodShape:
+        """Of a DaemonSet's pod that has its node: its bytes name that node, so they never repeat, but the shape without it does."""
+        return self._one_shape.one(self._read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status, is_settled_daemon=True)))
+
+    def _read_shape(self, source: ShapeSource) -> PodShape:
+        """An operator that the cluster does not know tolerates nothing."""
+        shape = read_shape(source)
+        if self._compares_tolerations or not any(each.operator in _COMPARING for each in shape.tolerations):
+            return shape
+        return msgspec.structs.replace(shape, tolerations=tuple(each for each in shape.tolerations if each.operator not in _COMPARING))
+
+    def _owner(self, raw: Raw) -> Owner | None:
+        text = bytes(raw)
+        if text == NULL:
+            return None
+        known = self._owners.get(text)
+        if known is not None:
+            return known
+        for wire in read(_owners, raw, "metadata.ownerReferences") or ():
+            if wire.controller:
+                return self._owners.put(text, Owner(wire.kind, wire.name, wire.uid, wire.api_version))
+        return None
+
+    def _annotations_of(self, wire: WireAnnotations | None) -> Labels:
+        if wire is None or wire == _NO_ANNOTATIONS:
+            return NO_LABELS
+        values = zip(WireAnnotations.__struct_encode_fields__, msgspec.structs.astuple(wire), strict=True)
+        return self._annotations.one(Labels({key: value for key, value in values if value is not None}))
+
+    def _instant(self, text: str, where: str) -> float:
+        known = self._instants.get(text)
+        return self._instants.put(text, read_instant(text, where)) if known is None else known
+
+    def _unschedulable_at(self, meta: WirePodMeta, status: WirePodStatus) -> float | None:
+        for condition in read(_conditions, status.conditions, "status.conditions") or ():
+            if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+                since = condition.last_transition_time or meta.creation_timestamp
+                return self._instant(since, "status.conditions") if since else 0.0
+        return None
+
+
+def _is_ready(status: WirePodStatus) -> bool:
+    return any(condition.type == "Ready" and condition.status == "True" for condition in read(_conditions, status.conditions, "status.conditions") or ())
+
+
+def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]) -> bytes:
+    """Equal for two pods only if scheduling sees the same."""
+    parts: list[Raw | bytes] = [
+        (meta.namespace or "").encode(),
+        meta.labels,
+        spec.priority,
+        spec.scheduler_name,
+        spec.host_network,
+        spec.resource_claims,
+        spec.overhead,
+        spec.resources,
+        spec.tolerations,
+        spec.node_selector,
+        spec.affinity,
+        spec.topology_spread_constraints,
+        status.resources,
+        status.allocated_resources,
+    ]
+    for container in spec.containers or ():
+        parts += (container.name, container.resources, container.ports)
+    for container in spec.init_containers or ():
+        parts += (b"init", container.name, container.restart_policy, container.resources, container.ports)
+    for container_status in status.container_statuses or ():
+        parts += (b"status", container_status.name, container_status.resources, container_status.allocated_resources)
+    for container_status in status.init_container_statuses or ():
+        parts += (b"status", container_status.name, container_status.resources, container_status.allocated_resources)
+    if volumes:
+        parts.append(repr(list(volume_uses(volumes))).encode())
+    if b"PodResizePending" in bytes(status.conditions):
+        parts.append(status.conditions)
+    return sha256(_BETWEEN.join(parts)).digest()
+
+
+def _salvaged(raw: Raw | bytes, why: str) -> Pod:
+    """A pod whose JSON is not a pod's: where it is and that it cannot be read, so that it blocks its node and nothing else."""
+    found = salvage(raw)
+    return Pod(
+        salvage_text(found, "metadata", "name"),
+        PodShape(namespace=salvage_text(found, "metadata", "namespace"), malformed=why),
+        salvage_text(found, "metadata", "uid"),
+        node_name=salvage_text(found, "spec", "nodeName"),
+        phase=salvage_text(found, "status", "phase") or "Pending",
+        created_at=salvage_instant(found, "metadata", "creationTimestamp") or 0.0,
+        deleted_at=salvage_instant(found, "metadata", "deletionTimestamp"),
+        resource_version=salvage_text(found, "metadata", "resourceVersion"),
+    )

@@ -1,0 +1,129 @@
+"""PoolAutoscalers and what they scale, from bytes to nouns. Asked by the codec and by the caches of targets; raises UnreadableError.
+
+The kinds we know are read field by field; a kind of the user's own is read whole, and only its counts are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from growth.kube.codec.text import UnreadableError, read, read_optional_instant
+from growth.kube.codec.wire import WireMeta, WireOwner
+from growth.model.poolautoscaler import PoolAutoscaler, PoolAutoscalerSpec, PoolAutoscalerStatus
+from growth.model.warmpool import CAPACITY_BUFFER, KNOWN_KINDS, WarmPool, WarmPoolKind, value_at
+
+_WITHOUT_CAPACITY = ("RequiresNewCapacity", "NotReadyForProvisioning", "LimitedByPool")
+
+
+class _WireAutoscaler(Struct):
+    metadata: WireMeta
+    spec: PoolAutoscalerSpec
+    status: PoolAutoscalerStatus | None = None
+
+
+class _WireCondition(Struct, rename="camel"):
+    type: str | None = None
+    reason: str | None = None
+
+
+class _WireTargetSpec(Struct, rename="camel"):
+    replicas: int | None = None
+
+
+class _WireTargetStatus(Struct, rename="camel"):
+    replicas: int | None = None
+    ready_replicas: int | None = None
+    available_replicas: int | None = None
+    conditions: tuple[_WireCondition, ...] | None = None
+
+
+class _WireTarget(Struct):
+    metadata: WireMeta
+    spec: _WireTargetSpec | None = None
+    status: _WireTargetStatus | None = None
+
+
+_autoscaler = msgspec.json.Decoder(_WireAutoscaler)
+_target = msgspec.json.Decoder(_WireTarget)
+_owners = msgspec.json.Decoder(tuple[WireOwner, ...] | None)
+_anything = msgspec.json.Decoder(dict[str, Any])
+
+_NO_SPEC, _NO_STATUS = _WireTargetSpec(), _WireTargetStatus()
+
+
+def read_pool_autoscaler(raw: Raw | bytes) -> PoolAutoscaler:
+    wire = read(_autoscaler, raw, "PoolAutoscaler")
+    meta = wire.metadata
+    return PoolAutoscaler(
+        name=meta.name or "",
+        namespace=meta.namespace or "",
+        spec=wire.spec,
+        status=wire.status or PoolAutoscalerStatus(),
+        uid=meta.uid or "",
+        generation=meta.generation or 0,
+        resource_version=meta.resource_version or "",
+        created_at=read_optional_instant(meta.creation_timestamp, "metadata.creationTimestamp") or 0.0,
+        deleted_at=read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
+    )
+
+
+def read_warm_pool(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
+    return _read_known(raw, kind) if kind in KNOWN_KINDS else _read_own(raw, kind)
+
+
+def _read_known(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
+    wire = read(_target, raw, kind.kind)
+    spec, status = wire.spec or _NO_SPEC, wire.status or _NO_STATUS
+    counts = {"status.replicas": status.replicas, "status.readyReplicas": status.ready_replicas, "status.availableReplicas": status.available_replicas}
+    available = counts[kind.available_path] or 0
+    if kind == CAPACITY_BUFFER and any(each.type == "Provisioning" and each.reason in _WITHOUT_CAPACITY for each in status.conditions or ()):
+        available = 0  # resolved, but there is no room for all of them yet
+    return _pool(wire.metadata, spec.replicas or 0, available, status.replicas or 0)
+
+
+def _read_own(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
+    found = read(_anything, raw, kind.kind)
+    meta = read(_target, raw, kind.kind).metadata if isinstance(found.get("metadata"), dict) else WireMeta()
+    replicas, available, started = (_count(found, path) for path in ("spec.replicas", kind.available_path, kind.started_path))
+    return _pool(meta, replicas, available, started)
+
+
+def _count(found: dict[str, Any], path: str) -> int:
+    value = value_at(found, path) if path else None
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise UnreadableError(f"{path} is no count")
+    return value or 0
+
+
+def _pool(meta: WireMeta, replicas: int, available: int, started: int) -> WarmPool:
+    owners = read(_owners, meta.owner_references, "metadata.ownerReferences") or ()
+    owner_uid = next((owner.uid for owner in owners if owner.controller), "")
+    return WarmPool(
+        name=meta.name or "",
+        namespace=meta.namespace or "",
+        replicas=replicas,
+        available=available,
+        started=started,
+        uid=meta.uid or "",
+        owner_uid=owner_uid,
+        resource_version=meta.resource_version or "",
+    )
+
+
+class _Scale(Struct):
+    metadata: WireMeta
+    spec: _WireTargetSpec | None = None
+    status: _WireTargetStatus | None = None
+
+
+_scale = msgspec.json.Decoder(_Scale)
+
+
+def read_scale(raw: Raw | bytes) -> WarmPool:
+    """The answer of a scale subresource: all that has started counts as available, for nothing more is known."""
+    wire = read(_scale, raw, "Scale")
+    spec, status = wire.spec or _NO_SPEC, wire.status or _NO_STATUS
+    return _pool(wire.metadata, spec.replicas or 0, status.replicas or 0, status.replicas or 0)

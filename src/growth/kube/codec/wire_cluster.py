@@ -1,0 +1,177 @@
+"""Nodes, volumes, namespaces, DaemonSets and budgets as the API server writes them: only the fields growth reads.
+
+Asked by the codec. Every field may be absent or null.
+"""
+
+from __future__ import annotations
+
+from msgspec import Raw, Struct
+
+from growth.kube.codec.wire import NO_RAW, WireCondition, WireMeta
+from growth.kube.codec.wire_scheduling import WireNodeSelector, WireSelector
+
+Quantities = dict[str, str | int | float]
+
+
+class WireTaint(Struct, frozen=True, gc=False):
+    key: str
+    effect: str
+    value: str | None = None
+
+
+class WireNodeSpec(Struct, frozen=True, gc=False, rename={"provider_id": "providerID"}):
+    unschedulable: bool | None = None
+    taints: tuple[WireTaint, ...] | None = None
+    provider_id: str | None = None
+
+
+class WireNodeStatus(Struct, frozen=True, gc=False):
+    allocatable: Quantities | None = None
+    conditions: tuple[WireCondition, ...] | None = None
+
+
+class WireNode(Struct, frozen=True, gc=False):
+    metadata: WireMeta | None = None
+    spec: WireNodeSpec | None = None
+    status: WireNodeStatus | None = None
+
+
+class WireClaimSpec(Struct, frozen=True, gc=False, rename="camel"):
+    volume_name: str | None = None
+    storage_class_name: str | None = None
+    access_modes: tuple[str, ...] | None = None
+    resources: WireClaimResources | None = None
+    selector: WireSelector | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class WireClaimResources(Struct, frozen=True, gc=False):
+    requests: Quantities | None = None
+
+
+class WireClaimStatus(Struct, frozen=True, gc=False):
+    phase: str | None = None
+
+
+class WireClaim(Struct, frozen=True, gc=False):
+    metadata: WireMeta | None = None
+    spec: WireClaimSpec | None = None
+    status: WireClaimStatus | None = None
+
+
+class WireVolumeAffinity(Struct, frozen=True, gc=False):
+    required: WireNodeSelector | None = None
+
+
+class WireVolumeCsi(Struct, frozen=True, gc=False, rename="camel"):
+    driver: str | None = None
+    volume_handle: str | None = None
+
+
+class WireLegacyDisk(Struct, frozen=True, gc=False, rename={"volume_id": "volumeID", "pd_name": "pdName", "disk_name": "diskName"}):
+    volume_id: str | None = None
+    pd_name: str | None = None
+    disk_name: str | None = None
+
+
+class WireClaimRef(Struct, frozen=True, gc=False):
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
+class WireVolumeSpec(Struct, frozen=True, gc=False, rename="camel"):
+    capacity: Quantities | None = None
+    access_modes: tuple[str, ...] | None = None
+    claim_ref: WireClaimRef | None = None
+    storage_class_name: str | None = None
+    node_affinity: WireVolumeAffinity | None = None
+    csi: WireVolumeCsi | None = None
+    aws_elastic_block_store: WireLegacyDisk | None = None
+    gce_persistent_disk: WireLegacyDisk | None = None
+    azure_disk: WireLegacyDisk | None = None
+    cinder: WireLegacyDisk | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class WireVolumeStatus(Struct, frozen=True, gc=False):
+    phase: str | None = None
+
+
+class WirePersistentVolume(Struct, frozen=True, gc=False):
+    metadata: WireMeta | None = None
+    spec: WireVolumeSpec | None = None
+    status: WireVolumeStatus | None = None
+
+
+class WireTopologyExpression(Struct, frozen=True, gc=False):
+    key: str
+    values: tuple[str, ...] | None = None
+
+
+class WireTopologyTerm(Struct, frozen=True, gc=False, rename="camel"):
+    match_label_expressions: tuple[WireTopologyExpression, ...] | None = None
+
+
+class WireStorageClass(Struct, frozen=True, gc=False, rename="camel"):
+    metadata: WireMeta | None = None
+    provisioner: str | None = None
+    volume_binding_mode: str | None = None
+    allowed_topologies: tuple[WireTopologyTerm, ...] | None = None
+
+
+class WireDriverLimit(Struct, frozen=True, gc=False):
+    count: int | None = None
+
+
+class WireDriver(Struct, frozen=True, gc=False):
+    name: str
+    allocatable: WireDriverLimit | None = None
+
+
+class WireVolumeNodeSpec(Struct, frozen=True, gc=False):
+    drivers: tuple[WireDriver, ...] | None = None
+
+
+class WireVolumeNode(Struct, frozen=True, gc=False):
+    metadata: WireMeta | None = None
+    spec: WireVolumeNodeSpec | None = None
+
+
+class WireNamespace(Struct, frozen=True, gc=False):
+    metadata: WireMeta | None = None
+
+
+class WireDaemonSetSpec(Struct, frozen=True, gc=False):
+    template: Raw = NO_RAW
+
+
+class WireDaemonSet(Struct, frozen=True, gc=False):
+    metadata: WireMeta | None = None
+    spec: WireDaemonSetSpec | None = None
+
+
+class WireBudgetSpec(Struct, frozen=True, gc=False, rename="camel"):
+    selector: WireSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class WireBudgetStatus(Struct, frozen=True, gc=False, rename="camel"):
+    disruptions_allowed: int | None = None
+    observed_generation: int | None = None
+    disrupted_pods: dict[str, str | None] | None = None
+
+
+class WireBudget(Struct, frozen=True, gc=False):
+    metadata: WireMeta | None = None
+    spec: WireBudgetSpec | None = None
+    status: WireBudgetStatus | None = None
+
+
+class WirePriorityClass(Struct, frozen=True, gc=False, rename="camel"):
+    metadata: WireMeta | None = None
+    value: int | None = None
+    global_default: bool | None = None
+    preemption_policy: str | None = None

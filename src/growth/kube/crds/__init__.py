@@ -1,0 +1,206 @@
+"""Our kinds as CustomResourceDefinitions: NodePool (np), NodeRequest (nr), NodeRemovalRequest (nrr), PoolAutoscaler (pa).
+
+Printed by `growth crds`, kept in `deploy/crds`, installed into the embedded cluster. Generated from the model, never written by hand.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import yaml
+from msgspec import Struct
+
+from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, POOL_AUTOSCALERS, Resource
+from growth.kube.crds.policies import policies
+from growth.kube.crds.schema import schema_of
+from growth.model.nodepool import NodePoolSpec, NodePoolStatus
+from growth.model.noderequest import NodeRemovalRequestSpec, NodeRemovalRequestStatus, NodeRequestSpec, NodeRequestStatus
+from growth.model.poolautoscaler import PoolAutoscalerSpec, PoolAutoscalerStatus
+
+Definition: TypeAlias = dict[str, Any]
+
+_AGE: Final = ("Age", "date", ".metadata.creationTimestamp", "")
+
+
+class Kind(Struct, frozen=True):
+    """A row: what a CRD says beyond its schema. Columns are (name, type, JSON path, description)."""
+
+    resource: Resource
+    short_name: str
+    about: str
+    spec: type[Struct]
+    status: type[Struct]
+    columns: tuple[tuple[str, str, str, str], ...]
+    rules: tuple[tuple[str, str], ...] = ()
+
+
+KINDS: Final = (
+    Kind(
+        NODE_POOLS,
+        "np",
+        "Which machines growth may buy, for whom, and within which limits.",
+        NodePoolSpec,
+        NodePoolStatus,
+        (
+            ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the pool can buy."),
+            ("Nodes", "integer", ".status.nodes", "Nodes that have joined."),
+            ("In flight", "integer", ".status.inFlight", "Nodes that are on their way."),
+            ("Price/h", "string", ".status.pricePerHour", "What the pool costs an hour, in the provider's currency."),
+            _AGE,
+        ),
+        (("size(self.metadata.name) <= 40", "a pool's name has at most 40 characters: it is part of its nodes' names"),),
+    ),
+    Kind(
+        NODE_REQUESTS,
+        "nr",
+        "One machine that growth has ordered, written down before the provider is asked. Made by growth.",
+        NodeRequestSpec,
+        NodeRequestStatus,
+        (
+            ("Phase", "string", ".status.phase", "Pending, Provisioning, Ready, Unmet or Deprovisioning."),
+            ("Pool", "string", ".spec.pool", "The NodePool it is bought for."),
+            ("Offering", "string", ".spec.targetOffering", "What is bought."),
+            ("Location", "string", ".spec.location", "Where."),
+            ("Node", "string", ".status.nodeID", "The node it becomes."),
+            _AGE,
+        ),
+        (("size(self.metadata.name) <= 63", "a NodeRequest's name has at most 63 characters: it becomes a label, a node and a machine"),),
+    ),
+    Kind(
+        NODE_REMOVAL_REQUESTS,
+        "nrr",
+        "One node that growth gives back, named after it. Made by growth.",
+        NodeRemovalRequestSpec,
+        NodeRemovalRequestStatus,
+        (
+            ("Phase", "string", ".status.phase", "Pending, Deprovisioning, CouldNotRemove or RemovalFailed."),
+            ("Node", "string", ".spec.nodeName", "The node that goes."),
+            ("Pool", "string", ".spec.pool", "Its NodePool."),
+            ("Attempt", "integer", ".status.removalAttempt", "How often the provider was asked."),
+            ("Reason", "string", ".spec.reason", "Why it goes."),
+            _AGE,
+        ),
+        (("self.metadata.name == self.spec.nodeName", "a NodeRemovalRequest is named after its node"),),
+    ),
+    Kind(
+        POOL_AUTOSCALERS,
+        "pa",
+        "How many replicas a warm pool shall have: within bounds, by schedule, or by what is available.",
+        PoolAutoscalerSpec,
+        PoolAutoscalerStatus,
+        (
+            ("Kind", "string", ".spec.scaleTargetRef.kind", "The kind of what is scaled."),
+            ("Target", "string", ".spec.scaleTargetRef.name", "What is scaled."),
+            ("Min", "integer", ".spec.minReplicas", "Never fewer."),
+            ("Max", "integer", ".spec.maxReplicas", "Never more."),
+            ("Current", "integer", ".status.currentReplicas", "Replicas there are."),
+            ("Desired", "integer", ".status.desiredReplicas", "Replicas there shall be."),
+            ("Available", "integer", ".status.currentCapacity.available", "Replicas that are ready and not in use."),
+            ("Last scale", "date", ".status.lastScaleTime", "When growth last scaled it."),
+            ("Policy", "string", ".status.activePolicy", "What decided last: bounds, capacity, or a cron policy."),
+            _AGE,
+        ),
+    ),
+)
+
+
+def definitions() -> list[Definition]:
+    """All of them, in the order they should be read."""
+    return [_definition(kind) for kind in KINDS]
+
+
+def definitions_yaml() -> str:
+    """Ready for `kubectl apply -f -`."""
+    return "".join(f"---\n{as_yaml(definition)}" for definition in installed())
+
+
+def as_yaml(definition: Definition) -> str:
+    return yaml.safe_dump(definition, sort_keys=False, width=140, allow_unicode=True)
+
+
+def write_definitions(directory: Path) -> list[Path]:
+    """One file for each kind and policy, as they stand in `deploy/crds`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    return [_write(directory / file_name(definition), definition) for definition in installed()]
+
+
+def installed() -> list[Definition]:
+    """All that `growth crds` prints: the kinds, and who may make which of their objects."""
+    return [*definitions(), *policies()]
+
+
+def file_name(definition: Definition) -> str:
+    if definition["kind"] == "CustomResourceDefinition":
+        return f"{definition['spec']['names']['plural']}.yaml"
+    part = "binding" if definition["kind"].endswith("Binding") else "policy"
+    return f"{definition['metadata']['name'].partition('.')[0]}-{part}.yaml"
+
+
+def file_text(definition: Definition) -> str:
+    return f"# Generated by `growth crds`; do not edit.\n{as_yaml(definition)}"
+
+
+def _write(path: Path, definition: Definition) -> Path:
+    path.write_text(file_text(definition), encoding="utf-8")
+    return path
+
+
+def _definition(kind: Kind) -> Definition:
+    resource = kind.resource
+    names = {
+        "kind": resource.kind,
+        "listKind": f"{resource.kind}List",
+        "plural": resource.plural,
+        "singular": resource.kind.lower(),
+        "shortNames": [kind.short_name],
+        "categories": ["growth"],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}", "labels": {"app.kubernetes.io/name": "growth"}},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "names": names,
+            "versions": [_version(kind)],
+        },
+    }
+
+
+def _version(kind: Kind) -> Definition:
+    return {
+        "name": kind.resource.version,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": [_column(*column) for column in kind.columns],
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": _whole(kind)},
+    }
+
+
+def _column(name: str, kind: str, path: str, description: str) -> Definition:
+    column = {"name": name, "type": kind, "jsonPath": path}
+    return column | ({"description": description} if description else {})
+
+
+def _whole(kind: Kind) -> Definition:
+    rules = [{"rule": rule, "message": message} for rule, message in kind.rules]
+    return {
+        "type": "object",
+        "description": kind.about,
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": schema_of(kind.spec),
+            "status": _with_first_status(schema_of(kind.status)),
+        },
+    } | ({"x-kubernetes-validations": rules} if rules else {})
+
+
+def _with_first_status(schema: Definition) -> Definition:
+    """An object has a status from the start, so that its columns are never empty."""
+    return schema | {"default": {name: part["default"] for name, part in schema["properties"].items() if "default" in part}}

@@ -1,0 +1,144 @@
+"""A msgspec Struct as a structural OpenAPI v3 schema, as CustomResourceDefinitions want it. Asked by `crds`.
+
+Bounds, patterns, choices, defaults and descriptions come from the model's own annotations, so the API server refuses what the codec
+would. Every node has a type and there are no references. A string, list or map without a bound is refused here: CEL's cost would be
+unbounded, and so would the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.inspect import (
+    BoolType,
+    DictType,
+    Field,
+    IntType,
+    LiteralType,
+    Metadata,
+    NoneType,
+    StrType,
+    StructType,
+    Type,
+    UnionType,
+    VarTupleType,
+    type_info,
+)
+
+from growth.kube.crds.rules import LIST_KEYS, RULES, SETS
+
+Schema: TypeAlias = dict[str, Any]
+
+
+def schema_of(struct: type[Struct]) -> Schema:
+    found = type_info(struct)
+    if not isinstance(found, StructType):
+        raise TypeError(f"{struct.__name__} is no plain Struct")
+    return _of_struct(found)
+
+
+def _of_struct(found: StructType) -> Schema:
+    schema: Schema = {"type": "object"}
+    text = (found.cls.__doc__ or "").strip()
+    if text and not text.startswith(found.cls.__name__):
+        schema["description"] = " ".join(text.split())
+    required = [field.encode_name for field in found.fields if field.required]
+    if required:
+        schema["required"] = required
+    schema["properties"] = {field.encode_name: _of_field(found.cls, field) for field in found.fields}
+    return schema | _rules(found.cls)
+
+
+def _rules(owner: type | tuple[type, str]) -> Schema:
+    rules = RULES.get(owner, ())
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]} if rules else {}
+
+
+def _of_field(owner: type, field: Field) -> Schema:
+    schema = _of_type(field.type, f"{owner.__name__}.{field.name}")
+    default = _default(field)
+    if default is not None:
+        schema["default"] = default
+    place = (owner, field.name)
+    if place in LIST_KEYS:
+        schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(LIST_KEYS[place])}
+    elif place in SETS:
+        schema["x-kubernetes-list-type"] = "set"
+    elif schema.get("type") == "array":
+        schema["x-kubernetes-list-type"] = "atomic"
+    return schema | _rules(place)
+
+
+def _default(field: Field) -> Any:
+    """What the API server fills in; an empty list, map or text is left absent, and None means absent."""
+    default = field.default_factory() if field.default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT else field.default
+    if default is msgspec.NODEFAULT or default is None or default in ("", (), {}):
+        return None
+    plain = _without_nothing(msgspec.to_builtins(default))
+    return None if plain == {} else plain
+
+
+def _without_nothing(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {name: _without_nothing(part) for name, part in value.items()}
+        return {name: part for name, part in kept.items() if part not in (None, "", [], {})}
+    return [_without_nothing(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _of_type(found: Type, where: str) -> Schema:
+    if isinstance(found, Metadata):
+        schema = _of_type(found.type, where)
+        return schema | _plain(found.extra_json_schema)
+    if isinstance(found, UnionType):
+        kinds = [one for one in found.types if not isinstance(one, NoneType)]
+        return _of_type(kinds[0], where) if len(kinds) == 1 else _of_either(kinds, where)
+    return _of_plain(found, where)
+
+
+def _of_either(kinds: list[Type], where: str) -> Schema:
+    """A number or a text, as Kubernetes' IntOrString: each half of the bounds speaks of its own type."""
+    halves = [_of_type(kind, where) for kind in kinds]
+    if sorted(half["type"] for half in halves) != ["integer", "string"]:
+        raise TypeError(f"{where}: only a number or a text can be told apart")
+    bounds = {name: value for half in halves for name, value in half.items() if name not in ("type", "format")}
+    return {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}], **bounds}
+
+
+def _of_plain(found: Type, where: str) -> Schema:
+    if isinstance(found, StructType):
+        return _of_struct(found)
+    if isinstance(found, StrType):
+        return _of_text(found, where)
+    if isinstance(found, IntType):
+        bounds = {"minimum": found.ge, "maximum": found.le}
+        return {"type": "integer", "format": "int64"} | {name: value for name, value in bounds.items() if value is not None}
+    if isinstance(found, BoolType):
+        return {"type": "boolean"}
+    if isinstance(found, LiteralType):
+        return {"type": "string", "enum": list(found.values)}
+    if isinstance(found, VarTupleType):
+        return {"type": "array", **_size(found, "Items", where), "items": _of_type(found.item_type, f"{where}[]")}
+    if isinstance(found, DictType):
+        return {"type": "object", **_size(found, "Properties", where), "additionalProperties": _of_type(found.value_type, f"{where}{{}}")}
+    raise TypeError(f"{where}: no schema for {type(found).__name__}")
+
+
+def _of_text(found: StrType, where: str) -> Schema:
+    schema: Schema = {"type": "string", **_size(found, "Length", where)}
+    if found.pattern is not None:
+        schema["pattern"] = found.pattern
+    return schema
+
+
+def _size(found: StrType | VarTupleType | DictType, unit: str, where: str) -> Schema:
+    if found.max_length is None:
+        raise TypeError(f"{where} has no bound")
+    least = {f"min{unit}": found.min_length} if found.min_length else {}
+    return least | {f"max{unit}": found.max_length}
+
+
+def _plain(extra: Mapping[str, Any] | None) -> Schema:
+    return {name: value for name, value in (extra or {}).items() if name in ("description", "format")}
