@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from bench.report import Report, main, measured, parser
-from growth.controllers.rows import ROWS
+from growth.controllers.loop.table import ROWS
 from growth.model.action import CreateNodeRequest, WriteBufferStatus
 from growth.model.api import FINALIZER
 from growth.model.capacitybuffer import BufferTemplate, BufferWorld, CapacityBuffer, CapacityBufferSpec, StoredTemplate, TemplateReference

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from bench.report import Report, main, measured, parser
 from growth.controllers.growth import Installation
-from growth.controllers.supply import Supply
+from growth.controllers.observe.supply import Supply
 from growth.model.outcome import Accepted
 from growth.providers.contract import Order
 from growth.providers.hetzner.provider import HetznerProvider

@@ -24,8 +24,8 @@ import structlog
 from bench.report import Report, main, measured, parser, resident_mib
 from bench.served import served_cluster
 from growth.controllers.growth import Growth, Installation
-from growth.controllers.loop import Loop
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.loop import Loop
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.connection import Connection, Credential
 from growth.kube.lease import Election, Fence, LeaseSettings

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection as Pipe
 from aiohttp import web
 
 from bench.manifests import pod_text
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.transport import Request
 from growth.sim.apiserver import ApiServer
 from growth.sim.kinds import NODE, POD

@@ -26,8 +26,8 @@ from deploy.dashboard import dashboard
 from deploy.metrics_page import metrics_page
 from deploy.settings_page import settings_page
 from deploy.values_schema import values_schema
+from growth.controllers.act.role import lease_rights, rights, rules, token_manifests
 from growth.controllers.configuration import Configuration
-from growth.controllers.role import lease_rights, rights, rules, token_manifests
 from growth.kube.crds import file_name, file_text, installed
 from growth.kube.crds.buffer import buffer_definition
 

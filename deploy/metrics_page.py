@@ -5,8 +5,8 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
-from growth.controllers.metrics import Metrics
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.metrics import Metrics
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.plan.nodes_up import outlook
 from growth.plan.nodes_up.demand import MALFORMED
 from growth.plan.world import pools

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.configuration import SECTIONS, Configuration
-from growth.controllers.jointokens import JoinTokens
 from growth.model.settings import SchedulerSettings, Settings, WarmPoolSettings
 from growth.model.warmpool import WarmPoolKind
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved

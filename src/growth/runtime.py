@@ -1,7 +1,7 @@
 """What the shell needs from the world around it: time, sleep, tasks, chance and a place for heavy work.
 
 Asked by kube, providers, controllers and sim; never by the core (model, solver, plan), which gets `now` in its snapshot.
-Production uses `growth.controllers.runtime`, the embedded cluster uses virtual time: nothing else differs between the two.
+Production uses `growth.controllers.loop.runtime`, the embedded cluster uses virtual time: nothing else differs between the two.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 
 from growth.cli.app import FAILURE, main
 from growth.cli.doctor import as_text
-from growth.controllers.doctor import Finding
+from growth.controllers.ask.doctor import Finding
 
 FINDINGS = [
     Finding("API server", "ok", "it answers, version v1.36.3"),

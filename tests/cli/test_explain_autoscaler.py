@@ -17,7 +17,7 @@ from growth.model.settings import WarmPoolSettings
 from growth.sim import objects
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from tests.controllers.test_warmpools import CLAIMED, autoscaler
+from tests.controllers.act.test_warm_pools import CLAIMED, autoscaler
 
 Json = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from growth.cli.release import as_text
-from growth.controllers.release import Released
+from growth.controllers.ask.release import Released
 
 
 def test_what_was_let_go_and_what_was_not_is_listed() -> None:

@@ -10,9 +10,9 @@ import yaml
 
 from deploy import generate
 from deploy.generate import CHART, ROOT, generated, providers, stale
+from growth.controllers.act.join_tokens import JoinTokens
+from growth.controllers.act.role import lease_rights, rights, rules
 from growth.controllers.configuration import Configuration
-from growth.controllers.jointokens import JoinTokens
-from growth.controllers.role import lease_rights, rights, rules
 from growth.model.settings import SchedulerSettings, Settings, WarmPoolSettings
 from growth.model.warmpool import WarmPoolKind
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved

@@ -11,8 +11,8 @@ from prometheus_client import Counter, Gauge, Histogram
 from deploy.dashboard import PANELS, dashboard
 from deploy.generate import CHART, ROOT
 from deploy.metrics_page import names
-from growth.controllers.gate import OLDEST_CACHE_SECONDS
-from growth.controllers.metrics import UNPLACED, Metrics
+from growth.controllers.act.gate import OLDEST_CACHE_SECONDS
+from growth.controllers.loop.metrics import UNPLACED, Metrics
 from growth.model.noderequest import REMOVAL_FAILED
 from growth.providers.contract import ProviderError
 from growth.sim.clock import SimRuntime, run_virtual

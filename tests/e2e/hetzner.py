@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from growth.controllers.jointokens import JoinTokens
-from growth.controllers.role import manifests as role_manifests
+from growth.controllers.act.join_tokens import JoinTokens
+from growth.controllers.act.role import manifests as role_manifests
 from growth.kube.crds import definitions
 from growth.model.resources import CPU, format_amount
 from growth.sim.hetzner.api import FakeApi

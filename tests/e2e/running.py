@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from growth.controllers.role import manifests as role_manifests
+from growth.controllers.act.role import manifests as role_manifests
 from growth.kube.crds import definitions
 from tests.e2e.controlplane.cluster import ControlPlane
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.request import ClientSettings

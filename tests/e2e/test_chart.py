@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from growth.controllers.act.join_tokens import JoinTokens
+from growth.controllers.act.role import lease_rights, rights, rules, token_manifests
 from growth.controllers.configuration import load_configuration
-from growth.controllers.jointokens import JoinTokens
-from growth.controllers.role import lease_rights, rights, rules, token_manifests
 from growth.kube.crds.buffer import buffer_definition
 from growth.model.api import FINALIZER
 from tests.e2e.chart import CHART, Helm, HelmError, Json, only

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.errors import BlockedByBudget, Conflict, EffectUnknown, Forbidden, Invalid, NotFound, Unauthorized, Unreachable
 from growth.kube.api.events import Recorder, Regarding

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from growth.controllers.jointokens import JoinTokens
-from growth.controllers.role import manifests as role_manifests
+from growth.controllers.act.join_tokens import JoinTokens
+from growth.controllers.act.role import manifests as role_manifests
 from growth.model.instant import format_instant
 from growth.model.node import REQUEST_LABEL
 from growth.sim.hetzner.api import Answer, Request

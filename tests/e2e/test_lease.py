@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.config import load_connection
 from growth.kube.lease import Election, Fence, LeaseSettings

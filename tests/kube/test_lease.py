@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.transport import Request, TransportError
 from growth.kube.lease import Election, Fence, LeaseSettings
 from growth.kube.lease_thread import ElectionThread

@@ -17,7 +17,7 @@ import yaml
 from msgspec import Struct
 
 from growth.cli._look_at_target import Looked, look
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.config import load_connection

@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.cli._explain_autoscaler import Place
+from growth.controllers.ask.explain_node import NodeAnswer, why_node
+from growth.controllers.ask.explain_pod import PodAnswer, find_pod, why_pod
 from growth.controllers.configuration import Configuration
-from growth.controllers.onelook import look_once
-from growth.controllers.runtime import SystemRuntime
-from growth.controllers.whynode import NodeAnswer, why_node
-from growth.controllers.whypod import PodAnswer, find_pod, why_pod
+from growth.controllers.loop.runtime import SystemRuntime
+from growth.controllers.observe.once import look_once
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.config import load_connection

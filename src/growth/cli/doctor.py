@@ -14,9 +14,9 @@ import msgspec
 import structlog
 from cyclopts import Parameter
 
+from growth.controllers.ask.doctor import Doctor, Finding, Installed
 from growth.controllers.configuration import Configuration, load_configuration
-from growth.controllers.doctor import Doctor, Finding, Installed
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.config import load_connection

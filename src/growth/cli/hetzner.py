@@ -14,10 +14,10 @@ import yaml
 from cyclopts import Parameter
 
 from growth.cli.doctor import as_text
+from growth.controllers.ask.doctor import Finding
+from growth.controllers.ask.hetzner_check import HetznerCheck, examine_join_tokens
 from growth.controllers.configuration import Configuration, load_configuration
-from growth.controllers.doctor import Finding
-from growth.controllers.hetzner_check import HetznerCheck, examine_join_tokens
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.errors import KubeError
 from growth.kube.api.http import HttpTransport

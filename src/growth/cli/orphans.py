@@ -11,10 +11,10 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
+from growth.controllers.ask.orphans import find_orphans, give_back
 from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.identity import cluster_id
-from growth.controllers.orphans import find_orphans, give_back
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.config import load_connection

@@ -9,10 +9,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from growth.controllers.ask.release import Released, why_not_release
+from growth.controllers.ask.release import release as let_go
 from growth.controllers.configuration import Configuration, load_configuration
-from growth.controllers.release import Released, why_not_release
-from growth.controllers.release import release as let_go
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.config import load_connection

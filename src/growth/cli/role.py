@@ -9,8 +9,8 @@ from typing import Annotated
 import yaml
 from cyclopts import Parameter
 
+from growth.controllers.act.role import manifests
 from growth.controllers.configuration import load_configuration
-from growth.controllers.role import manifests
 
 
 def role(

@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from growth.controllers.configuration import Configuration, load_configuration, print_configuration, with_scheduler
 from growth.controllers.growth import Growth, Installation
 from growth.controllers.logs import set_up_logs
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.request import ClientSettings

@@ -15,7 +15,7 @@ import yaml
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from growth.controllers.jointokens import JoinTokens
+from growth.controllers.act.join_tokens import JoinTokens
 from growth.model.settings import Settings
 from growth.plan.world.schedule import UnknownTimeZoneError, read_zone
 from growth.providers.hetzner.settings import HetznerSettings

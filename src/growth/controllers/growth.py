@@ -11,18 +11,18 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
-from growth.controllers.apply import WAYS, Applier
-from growth.controllers.counted import CountedProvider
-from growth.controllers.gate import Gate
+from growth.controllers.act.apply import WAYS, Applier
+from growth.controllers.act.counted_provider import CountedProvider
+from growth.controllers.act.gate import Gate
+from growth.controllers.act.join_tokens import JoinTokens, Mint
+from growth.controllers.act.nodes import Hands
 from growth.controllers.identity import cluster_id
-from growth.controllers.jointokens import JoinTokens, Mint
-from growth.controllers.journal import Journal
-from growth.controllers.loop import Loop
-from growth.controllers.metrics import Metrics
-from growth.controllers.observe import Observer
-from growth.controllers.rows import ROWS
-from growth.controllers.supply import Supply
-from growth.controllers.ways import Hands
+from growth.controllers.loop.journal import Journal
+from growth.controllers.loop.loop import Loop
+from growth.controllers.loop.metrics import Metrics
+from growth.controllers.loop.table import ROWS
+from growth.controllers.observe.observer import Observer
+from growth.controllers.observe.supply import Supply
 from growth.kube.api.client import Client
 from growth.kube.api.errors import KubeError
 from growth.kube.api.events import EventSettings, Recorder

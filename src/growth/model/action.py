@@ -1,4 +1,4 @@
-"""What a plan can ask for: a closed union of imperatives. `controllers/apply` performs them, by a table with one row for each.
+"""What a plan can ask for: a closed union of imperatives. `controllers/act/apply` performs them, by a table with one row for each.
 
 Actions carry the UID and resourceVersion of what was seen, so that a write on changed ground fails as a Conflict.
 """

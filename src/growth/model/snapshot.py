@@ -1,4 +1,4 @@
-"""Everything one decision may see, `now` included. Immutable; built by `controllers/observe` from the caches.
+"""Everything one decision may see, `now` included. Immutable; built by `controllers/observe/observer` from the caches.
 
 Asked by every plan. Maps are keyed by name (pods and claims by namespace/name) and never changed after they are handed out.
 """

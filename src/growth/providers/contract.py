@@ -1,4 +1,4 @@
-"""What growth asks of a provider of machines. Asked by `controllers/apply` and `observe`; every provider keeps it.
+"""What growth asks of a provider of machines. Asked by `controllers/act/apply` and `observe`; every provider keeps it.
 
 Outcomes, not exceptions: a provider tells "no capacity" from "refused", "try later" and "unknown". Unknown is not absent: only `Gone`
 says that a machine does not exist. Machines that do not carry our cluster id are never returned and never touched.

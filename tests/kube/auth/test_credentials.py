@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.auth.connection import ConfigError, Credential
 from growth.kube.auth.credentials import Plugin, PluginCredentials
 from growth.kube.auth.kubeconfig import from_kubeconfig

@@ -12,8 +12,8 @@ import pytest
 import structlog
 from prometheus_client import generate_latest
 
+from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.growth import Installation
-from growth.controllers.jointokens import JoinTokens
 from growth.controllers.logs import set_up_logs
 from growth.sim.hetzner.api import Request
 from growth.sim.hetzner.project import Refusal

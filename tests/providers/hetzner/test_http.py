@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from growth.controllers.runtime import SystemRuntime
+from growth.controllers.loop.runtime import SystemRuntime
 from growth.model.outcome import Accepted, TryLater, Unknown
 from growth.providers.hetzner.errors import NeverSent
 from growth.providers.hetzner.line import Line

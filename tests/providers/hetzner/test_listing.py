@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.controllers.supply import Supply
+from growth.controllers.observe.supply import Supply
 from growth.providers.contract import ProviderError
 from growth.sim.hetzner.api import Request
 from growth.sim.hetzner.project import Trouble

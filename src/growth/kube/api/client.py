@@ -1,6 +1,6 @@
 """The verbs of the Kubernetes API, over any transport.
 
-Asked by reflectors, the lease, the event recorder and `controllers/apply`. Answers are the bytes the server sent, for the codec to read;
+Asked by reflectors, the lease, the event recorder and `controllers/act/apply`. Answers are the bytes the server sent, for the codec to read;
 failures are the typed errors of `kube/api/errors.py`. Never caches, never decides.
 """
 

@@ -1,4 +1,4 @@
-"""What does the API server hold of one kind of object, as nouns? Filled by a reflector, asked by `controllers/observe`.
+"""What does the API server hold of one kind of object, as nouns? Filled by a reflector, asked by `controllers/observe/observer`.
 
 - `version` moves only when something growth reads has changed: a heartbeat that changes nothing we project wakes nobody.
 - Views are immutable and made again only after a change.

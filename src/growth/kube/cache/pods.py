@@ -1,4 +1,4 @@
-"""All pods: by node, waiting, and counted by shape. Filled by a reflector, asked by `controllers/observe`.
+"""All pods: by node, waiting, and counted by shape. Filled by a reflector, asked by `controllers/observe/observer`.
 
 Kept up to date with every change, so that a question costs what has changed since the last one: a node's tuple is made again only if
 one of its pods was touched, and 100,000 pods are never walked.

@@ -1,7 +1,7 @@
 """Which Secrets may growth make and delete? Bootstrap tokens that live for half an hour at most; a ValidatingAdmissionPolicy says no to any other.
 
 RBAC cannot tell one Secret from another before it exists, so the right to create them in kube-system would be a right to far too much. Asked by
-`controllers/role` where join tokens are minted, and by the chart.
+`controllers/act/role` where join tokens are minted, and by the chart.
 
 CEL knows neither base64 nor the time of day, so the policy reads the expiration digit by digit, and compares it with the creation time that the API
 server itself has written by then.

@@ -1,0 +1,97 @@
+"""Which rights does growth need? Generated from what it watches and from the table of actions, so it is never more than is used.
+
+Asked by `growth role` and the Helm chart. The answer is one ClusterRole for what is cluster-wide, one Role for the Lease, and where join tokens are
+minted one Role in kube-system, which is only as wide as the admission policy beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from growth.controllers.act.apply import WAYS
+from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
+from growth.controllers.act.join_tokens import JoinTokens
+from growth.controllers.act.rights import Right
+from growth.controllers.act.warm_pools import scale_rights
+from growth.controllers.observe.buffers import BUFFER_KINDS
+from growth.controllers.observe.observer import WATCHED
+from growth.kube.api.resources import EVENTS, LEASES, NAMESPACES, NODES
+from growth.kube.crds.token_policy import NAMESPACE as TOKEN_NAMESPACE
+from growth.kube.crds.token_policy import token_policies
+from growth.model.warmpool import WarmPoolKind
+
+_PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
+    "kwok": (Right(NODES, ("create", "delete", "get", "list")),),  # there a machine is a Node object
+}
+
+
+def rights(provider: str, kinds: tuple[WarmPoolKind, ...] = ()) -> tuple[Right, ...]:
+    """All that a running growth uses outside its own namespace; `kinds` are those of the user's own that it may scale."""
+    watched = tuple(Right(resource, ("list", "watch")) for resource in (*WATCHED, *BUFFER_KINDS))
+    acted = tuple(right for way in WAYS.values() for right in way.rights)
+    return (
+        *watched,
+        *acted,
+        *scale_rights(kinds),
+        Right(NAMESPACES, ("get",)),  # kube-system's UID is the cluster's identity
+        Right(EVENTS, ("create", "patch")),
+        *_PROVIDER_RIGHTS.get(provider, ()),
+    )
+
+
+def lease_rights(namespace: str) -> tuple[Right, ...]:
+    """What leader election uses, in our own namespace."""
+    return (Right(LEASES, ("create", "get", "update"), namespace=namespace),)
+
+
+def manifests(
+    provider: str, namespace: str = "growth-system", name: str = "growth", kinds: tuple[WarmPoolKind, ...] = (), tokens: JoinTokens | None = None
+) -> list[dict[str, Any]]:
+    """Namespace, ServiceAccount, roles and bindings, ready for `kubectl apply`."""
+    cluster_role = {"name": name, "labels": _labels(name)}
+    local = {"name": name, "namespace": namespace, "labels": _labels(name)}
+    group = "rbac.authorization.k8s.io"
+    subjects = [{"kind": "ServiceAccount", "name": name, "namespace": namespace}]
+    reference = {"apiGroup": group, "name": name}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": local},
+        {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": cluster_role, "rules": rules(rights(provider, kinds))},
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": cluster_role,
+            "roleRef": {**reference, "kind": "ClusterRole"},
+            "subjects": subjects,
+        },
+        {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": local, "rules": rules(lease_rights(namespace))},
+        {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": local, "roleRef": {**reference, "kind": "Role"}, "subjects": subjects},
+        *(token_manifests(name, name, namespace, tokens.group) if tokens is not None and tokens.mint else ()),
+    ]
+
+
+def token_manifests(name: str, account: str, namespace: str, group: str) -> list[dict[str, Any]]:
+    """What minting join tokens needs: the right to create and delete Secrets in kube-system, and the policy that leaves only such tokens of it."""
+    metadata = {"name": f"{name}-join-tokens", "namespace": TOKEN_NAMESPACE, "labels": _labels(name)}
+    api = "rbac.authorization.k8s.io"
+    role = {"apiGroup": api, "kind": "Role", "name": metadata["name"]}
+    subjects = [{"kind": "ServiceAccount", "name": account, "namespace": namespace}]
+    return [
+        *token_policies(f"{name}-join-tokens.growth.dev", f"system:serviceaccount:{namespace}:{account}", group),
+        {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": metadata, "rules": rules(TOKEN_RIGHTS)},
+        {"apiVersion": f"{api}/v1", "kind": "RoleBinding", "metadata": metadata, "roleRef": role, "subjects": subjects},
+    ]
+
+
+def rules(needed: Iterable[Right]) -> list[dict[str, list[str]]]:
+    """Policy rules, one for each resource, verbs merged and sorted."""
+    merged: dict[tuple[str, str], set[str]] = {}
+    for right in needed:
+        plural = f"{right.resource.plural}/{right.subresource}" if right.subresource else right.resource.plural
+        merged.setdefault((right.resource.group, plural), set()).update(right.verbs)
+    return [{"apiGroups": [group], "resources": [plural], "verbs": sorted(verbs)} for (group, plural), verbs in sorted(merged.items())]
+
+
+def _labels(name: str) -> dict[str, str]:
+    return {"app.kubernetes.io/name": "growth", "app.kubernetes.io/instance": name}

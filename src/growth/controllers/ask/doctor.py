@@ -1,0 +1,255 @@
+"""Can growth work here? Asks everything that must hold before it is started, and says what is wrong and what to do.
+
+Asked by `growth doctor`. Reads only: nothing is created, changed or bought. One check that cannot be made does not stop the others.
+
+| check | asks | fails when |
+| --- | --- | --- |
+| API server | its version | it does not answer |
+| clock | the Date of its answer | it is more than 30 s away from ours |
+| kinds | discovery, and the definitions where we may read them | a kind is missing, or is not the one this growth knows |
+| rights | a review of each right of the role | any is denied |
+| provider | its catalogue, and the machines of this cluster | it does not answer, or sells nothing |
+| pools | each pool, against the catalogue | it cannot be read, or can buy nothing at all |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
+from growth.controllers.act.rights import Right
+from growth.controllers.act.role import lease_rights, rights
+from growth.controllers.identity import cluster_id
+from growth.kube.api.client import JSON, Client
+from growth.kube.api.errors import Forbidden, KubeError, NotFound
+from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_POOLS
+from growth.kube.api.transport import Request, Transport, TransportError
+from growth.kube.codec import Codec
+from growth.kube.crds import Definition, definitions
+from growth.model.api import API_GROUP, API_VERSION
+from growth.model.nodepool import NodePool
+from growth.model.offering import Offering
+from growth.plan.world.pools import offerings_of
+from growth.providers.contract import Provider, ProviderError
+from growth.runtime import Runtime
+
+State = Literal["ok", "warning", "failed"]
+
+CLOCK_SECONDS: Final = 30.0
+OLDEST_TRIED: Final = (1, 29)  # rules of our kinds (CEL) are stable since then
+_ANSWER_SECONDS: Final = 10.0
+
+_INSTALL_KINDS: Final = "install this version's kinds: `growth crds | kubectl apply --server-side -f -`, or `helm upgrade`"
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    """What one check found; `advice` says what to do about it."""
+
+    check: str
+    state: State
+    what: str
+    advice: str = ""
+
+
+class Installed(Struct, frozen=True):
+    """What growth will be told when it runs here."""
+
+    provider: str
+    name: str
+    namespace: str
+    mints_join_tokens: bool = False
+
+
+class Doctor:
+    """Examines one cluster, as one user, for one installation."""
+
+    def __init__(self, transport: Transport, runtime: Runtime, open_provider: Callable[[Client, Runtime], Provider], installed: Installed) -> None:
+        self._transport = transport
+        self._runtime = runtime
+        self._open_provider = open_provider
+        self._installed = installed
+        self._client = Client(transport, runtime)
+        self._offerings: tuple[Offering, ...] = ()
+
+    async def examine(self) -> list[Finding]:
+        """All checks, in the order of the table; without an API server only the first."""
+        first = await self._ask_server()
+        if first.state == "failed":
+            return [first]
+        findings = [first]
+        for name, check in (("clock", self._clock), ("kinds", self._kinds), ("rights", self._rights), ("provider", self._provider), ("pools", self._pools)):
+            findings += await _every(name, check())
+        return findings
+
+    # ---------------------------------------------------------------------------------------------------------- API server
+
+    async def _ask_server(self) -> Finding:
+        try:
+            version = await self._client.server_version()
+        except KubeError as error:
+            return Finding("API server", "failed", f"it does not answer: {error}", "check the kubeconfig, the network and the credentials")
+        if not _is_tried(version):
+            oldest = ".".join(map(str, OLDEST_TRIED))
+            return Finding("API server", "warning", f"{version} is older than {oldest}", f"the rules of growth's kinds need Kubernetes {oldest} or later")
+        return Finding("API server", "ok", f"it answers, version {version}")
+
+    async def _clock(self) -> AsyncIterator[Finding]:
+        asked_at = self._runtime.now()
+        response = await self._runtime.within(_ANSWER_SECONDS, self._transport.send(Request("GET", "/version", {"accept": JSON})))
+        answered_at = self._runtime.now()
+        await response.close()
+        told_at = _instant_of(response.headers.get("date", ""))
+        if told_at is None:
+            yield Finding("clock", "warning", "the API server does not say what time it is", "compare the clocks yourself")
+            return
+        apart = max(told_at - answered_at, asked_at - (told_at + 1.0), 0.0)  # Date has whole seconds, cut off
+        if apart > CLOCK_SECONDS:
+            yield Finding("clock", "failed", f"ours and the API server's are {apart:.0f} s apart", "set both by NTP: waiting times are told by the clock")
+        else:
+            yield Finding("clock", "ok", f"ours and the API server's differ by less than {apart + 1:.0f} s")
+
+    # ---------------------------------------------------------------------------------------------------------------- kinds
+
+    async def _kinds(self) -> AsyncIterator[Finding]:
+        try:
+            served = {one.name for one in await self._client.served(API_GROUP, API_VERSION)}
+        except NotFound:
+            served = set()
+        for definition in definitions():
+            plural, name = definition["spec"]["names"]["plural"], definition["metadata"]["name"]
+            if plural in served:
+                yield await self._compared(name, definition)
+            else:
+                yield Finding("kinds", "failed", f"{name} is not served in {API_VERSION}", _INSTALL_KINDS)
+
+    async def _compared(self, name: str, wanted: Definition) -> Finding:
+        try:
+            found = msgspec.json.decode(await self._client.get(CUSTOM_RESOURCE_DEFINITIONS, name))
+        except (Forbidden, NotFound):
+            return Finding("kinds", "ok", f"{name} is served (its definition cannot be read with these credentials, so it was not compared)")
+        place = _first_difference(wanted["spec"], found["spec"], "spec")
+        if place:
+            return Finding("kinds", "failed", f"{name} is not the one this growth knows: {place} differs", _INSTALL_KINDS)
+        return Finding("kinds", "ok", f"{name} is installed as this growth knows it")
+
+    # --------------------------------------------------------------------------------------------------------------- rights
+
+    async def _rights(self) -> AsyncIterator[Finding]:
+        installed = self._installed
+        needed = list(_single((*rights(installed.provider), *lease_rights(installed.namespace), *(TOKEN_RIGHTS if installed.mints_join_tokens else ()))))
+        denied = [words for words, right in needed if not await self._may(right)]
+        if denied:
+            given = " --settings FILE" if installed.mints_join_tokens else ""
+            command = f"growth role --provider {installed.provider} --namespace {installed.namespace}{given} | kubectl apply -f -"
+            yield Finding("rights", "failed", f"these credentials may not: {', '.join(denied)}", f"apply the role: `{command}`, or `helm upgrade`")
+        else:
+            yield Finding("rights", "ok", f"these credentials have all {len(needed)} rights of the role")
+
+    async def _may(self, right: Right) -> bool:
+        return await self._client.may(right.verbs[0], right.resource, right.namespace, subresource=right.subresource)
+
+    # ------------------------------------------------------------------------------------------------------------- provider
+
+    async def _provider(self) -> AsyncIterator[Finding]:
+        try:
+            provider = self._open_provider(self._client, self._runtime)
+            self._offerings = await provider.offerings()
+            machines = await provider.list(await cluster_id(self._client, self._installed.name))
+        except (ProviderError, ValueError) as error:
+            yield Finding("provider", "failed", f"{self._installed.provider}: {error}", "check the provider's settings, its catalogue file and its token")
+            return
+        if not self._offerings:
+            yield Finding("provider", "failed", f"{provider.name} offers no machine", "check the catalogue file")
+            return
+        types = {offering.server_type for offering in self._offerings}
+        places = {offering.location for offering in self._offerings}
+        yield Finding("provider", "ok", f"{provider.name} offers {len(types)} server types in {len(places)} locations; {len(machines)} machines are ours")
+
+    # ---------------------------------------------------------------------------------------------------------------- pools
+
+    async def _pools(self) -> AsyncIterator[Finding]:
+        items, _ = await self._client.list(NODE_POOLS)
+        if not items:
+            yield Finding("pools", "warning", "there is no NodePool", "growth buys nothing until there is one")
+        codec = Codec()
+        for item in items:
+            decoded = codec.decode(NODE_POOLS.kind, item)
+            if isinstance(decoded.noun, NodePool):
+                yield why_not_pool(decoded.noun, self._offerings)
+            else:
+                yield Finding("pools", "failed", str(decoded.noun), f"correct it: `kubectl edit nodepool {decoded.key}`")
+
+
+def why_not_pool(pool: NodePool, offerings: tuple[Offering, ...]) -> Finding:
+    """Whether what a pool lists is sold, and where it is not."""
+    if not offerings:
+        return Finding("pools", "warning", f"{pool.name} was not compared: the catalogue is unknown")
+    unknown = [
+        *_unknown("server type", (choice.name for choice in pool.spec.server_types), {offering.server_type for offering in offerings}),
+        *_unknown("location", pool.spec.locations, {offering.location for offering in offerings}),
+    ]
+    bought = len(offerings_of(pool, offerings))
+    if not bought:
+        why = "; ".join(unknown) or "none of its server types is sold in its locations"
+        return Finding("pools", "failed", f"{pool.name} can buy nothing: {why}", f"correct it: `kubectl edit nodepool {pool.name}`")
+    if unknown:
+        return Finding("pools", "warning", f"{pool.name} works without: {'; '.join(unknown)}", "the provider does not sell these; take them off the pool")
+    return Finding("pools", "ok", f"{pool.name} can buy {bought} offerings")
+
+
+def _unknown(what: str, wanted: Iterable[str], known: set[str]) -> list[str]:
+    lower = {name.lower() for name in known}
+    return [f"unknown {what} {name}" for name in wanted if name.lower() not in lower]
+
+
+async def _every(name: str, check: AsyncIterator[Finding]) -> list[Finding]:
+    """The findings of one check; where it cannot be made, that is the finding."""
+    findings: list[Finding] = []
+    try:
+        async for finding in check:
+            findings.append(finding)  # noqa: PERF401 - what was found before a failure is kept
+    except (KubeError, TransportError, TimeoutError) as error:
+        findings.append(Finding(name, "failed", f"could not be checked: {error}", "look at what the checks before this one say"))
+    return findings
+
+
+def _single(needed: Iterable[Right]) -> Iterable[tuple[str, Right]]:
+    """Each verb by itself and only once, with its words: patch nodes, create pods/binding."""
+    seen: dict[str, Right] = {}
+    for right in needed:
+        what = f"{right.resource}/{right.subresource}" if right.subresource else str(right.resource)
+        for verb in right.verbs:
+            words = f"{verb} {what}" + (f" in {right.namespace}" if right.namespace else "")
+            seen.setdefault(words, msgspec.structs.replace(right, verbs=(verb,)))
+    return seen.items()
+
+
+def _is_tried(version: str) -> bool:
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    return found is not None and (int(found[1]), int(found[2])) >= OLDEST_TRIED
+
+
+def _instant_of(date: str) -> float | None:
+    try:
+        return parsedate_to_datetime(date).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _first_difference(wanted: Any, found: Any, path: str) -> str:
+    """Where what we want is not there; what the API server added by itself does not count, except inside a schema."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        names = [*wanted, *(name for name in found if name not in wanted and ".schema" in path)]
+        places = (_first_difference(wanted.get(name), found.get(name), f"{path}.{name}") for name in names)
+        return next(filter(None, places), "")
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        places = (_first_difference(*both, f"{path}[{place}]") for place, both in enumerate(zip(wanted, found, strict=True)))
+        return next(filter(None, places), "")
+    return "" if wanted == found else path

@@ -1,0 +1,79 @@
+"""Tells people why: every note becomes a log line, an event on its object, a count, and an answer to "explain".
+
+Written by the loop. A note that says nothing new is not told again; what was said last about each object is kept, within bounds.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import structlog
+
+from growth.controllers.loop.metrics import Metrics
+from growth.kube.api.events import Recorder, Regarding
+from growth.kube.api.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, POOL_AUTOSCALERS
+from growth.model.note import About, Note
+from growth.plan.nodes_down.consolidation import STAYING
+from growth.plan.nodes_down.scale_down import NEEDED_BY_BUFFER
+
+_OBJECTS_KEPT: Final = 50_000
+_REASONS_KEPT: Final = 20  # for each object, the latest
+
+_TOLD_ON: Final = (PODS, NODES, NODE_POOLS, NODE_REQUESTS, NODE_REMOVAL_REQUESTS, CAPACITY_BUFFERS, POOL_AUTOSCALERS)  # kinds that get events
+_API_VERSIONS: Final = {resource.kind: resource.api_version for resource in _TOLD_ON}
+
+log = structlog.get_logger("growth")
+
+
+class Journal:
+    """The last word on each object, by reason."""
+
+    def __init__(self, events: Recorder, metrics: Metrics) -> None:
+        self._events = events
+        self._metrics = metrics
+        self._said: OrderedDict[About, dict[str, Note]] = OrderedDict()
+
+    def record(self, notes: Iterable[Note]) -> None:
+        for note in notes:
+            if note.reason == STAYING:
+                self._count_failure(dict(note.fields))
+            if self._is_new(note):
+                self._tell(note)
+
+    def about(self, about: About) -> tuple[Note, ...]:
+        """What was last said about an object, oldest first."""
+        return tuple(self._said.get(about, {}).values())
+
+    def latest(self, count: int) -> tuple[Note, ...]:
+        """The objects spoken of last, newest first."""
+        objects = [self._said[about] for about in list(self._said)[-count:][::-1]]
+        return tuple(note for said in objects for note in reversed(said.values()))[:count]
+
+    def _is_new(self, note: Note) -> bool:
+        said = self._said.setdefault(note.about, {})
+        self._said.move_to_end(note.about)
+        known = said.pop(note.reason, None)
+        said[note.reason] = note
+        if len(said) > _REASONS_KEPT:
+            del said[next(iter(said))]
+        if len(self._said) > _OBJECTS_KEPT:
+            self._said.popitem(last=False)
+        return known is None or known.message != note.message
+
+    def _count_failure(self, fields: Mapping[str, str | int | float]) -> None:
+        """Each time a node was looked at and a check kept it, told or not."""
+        if "checkType" in fields:
+            self._metrics.safety_failures.labels(fields["checkType"], fields.get("nodepool", "")).inc()
+
+    def _tell(self, note: Note) -> None:
+        self._metrics.notes.labels(note.reason, note.severity).inc()
+        if note.reason == NEEDED_BY_BUFFER:
+            self._metrics.buffer_blocked.inc()
+        level = log.warning if note.severity == "Warning" else log.info
+        level(note.message, about=str(note.about), reason=note.reason, **dict(note.fields))
+        about = note.about
+        if about.kind in _API_VERSIONS:
+            regarding = Regarding(_API_VERSIONS[about.kind], about.kind, about.name, about.namespace, about.uid or about.name)
+            self._events.record(regarding, note.severity, note.reason, note.message)

@@ -1,0 +1,191 @@
+"""Row by row: observe, plan, apply, settle. The one place where decisions and effects meet, and it only carries them across.
+
+    wake (something changed, a timer, an outcome) → for each row that has a reason to look:
+        observe → [solve] → plan → journal the notes → apply the actions → settle the outcomes → apply what follows …
+
+A row is looked at when its inputs changed, when its own `again_at` has passed, or when an outcome came back. Slow actions (those that
+speak to the provider) run beside the loop; the same action on the same object is never under way twice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import structlog
+from msgspec.structs import replace
+
+from growth.controllers.act.apply import Applier, is_slow, object_of
+from growth.controllers.loop.journal import Journal
+from growth.controllers.loop.metrics import Metrics
+from growth.controllers.loop.signal import Signal
+from growth.controllers.loop.table import ROWS, Row
+from growth.controllers.observe.observer import Observer
+from growth.model.action import Action
+from growth.model.decision import Decision, Settled
+from growth.model.outcome import Unknown
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.runtime import Runtime
+
+_PARALLEL_WRITES: Final = 32
+_FOLLOW_UPS: Final = 4  # a decision, its outcome, the next step …: no walk in one turn is longer
+_COALESCE_SECONDS: Final = 0.05  # events come in bursts
+_LONGEST_SLEEP_SECONDS: Final = 30.0
+_CLOCK_STEP_SECONDS: Final = 5.0  # less is a correction, more is a step
+_FAILED_SECONDS: Final = 10.0  # before a decision that failed by our own mistake is tried again
+
+log = structlog.get_logger(__name__)
+
+
+class Turn:
+    """What the loop remembers of one row."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.ledger: Any = row.first_ledger()
+        self.seen_version: object = None
+        self.again_at: float | None = None
+        self.inbox: list[Settled] = []  # outcomes of slow actions
+
+    def look_again(self, at: float | None) -> None:
+        """The soonest wish counts."""
+        self.again_at = at if self.again_at is None or (at is not None and at < self.again_at) else self.again_at
+
+    def is_due(self, version: object, now: float) -> bool:
+        return bool(self.inbox) or version != self.seen_version or (self.again_at is not None and now >= self.again_at)
+
+
+class Loop:
+    """Carries snapshots to plans and actions to the world."""
+
+    def __init__(self, observer: Observer, applier: Applier, journal: Journal, metrics: Metrics, runtime: Runtime, settings: Settings) -> None:
+        self.observer = observer
+        self.applier = applier
+        self.journal = journal
+        self.metrics = metrics
+        self.runtime = runtime
+        self.settings = settings
+        self.wake = Signal(runtime)
+        self.turns = tuple(Turn(row) for row in ROWS)
+        self._under_way: set[tuple[str, str]] = set()
+        self._latest = 0.0
+
+    async def run(self) -> None:
+        """For ever: the caller cancels it."""
+        self.observer.on_change(self.wake.set)
+        while True:
+            await self.tick()
+            await self.wake.wait(self._sleep_seconds())
+            await self.runtime.sleep(_COALESCE_SECONDS)
+            self.wake.clear()
+
+    async def tick(self) -> None:
+        """Let every row that has a reason look once."""
+        self.journal.record(self.observer.complaints())
+        self._notice_a_clock_that_went_back()
+        for turn in self.turns:
+            if turn.is_due(self.observer.version, self.runtime.now()):
+                with self.metrics.time_row(turn.row.name):
+                    await self._take_safely(turn)
+
+    def _notice_a_clock_that_went_back(self) -> None:
+        """Timers in memory then lie in a future that may not come for an hour. Ledgers may be lost, so they begin anew, but for what has no time."""
+        now = self.runtime.now()
+        if now < self._latest - _CLOCK_STEP_SECONDS:
+            log.warning("the clock went back", seconds=round(self._latest - now, 1))
+            for turn in self.turns:
+                turn.ledger, turn.seen_version, turn.again_at = turn.row.renewed(turn.ledger), None, None
+        self._latest = now
+
+    def _sleep_seconds(self) -> float:
+        now = self.runtime.now()
+        due = [turn.again_at - now for turn in self.turns if turn.again_at is not None]
+        return max(0.0, min([_LONGEST_SLEEP_SECONDS, *due]))
+
+    async def _take_safely(self, turn: Turn) -> None:
+        """A mistake in one decision must not stop the others: it is told, counted and tried again later."""
+        try:
+            await self._take(turn)
+        except Exception:
+            log.exception("a decision failed", row=turn.row.name)
+            self.metrics.failures.labels(turn.row.name).inc()
+            turn.again_at = self.runtime.now() + _FAILED_SECONDS
+
+    async def _take(self, turn: Turn) -> None:
+        """What came back is settled first; the decision then sees what settling wrote."""
+        outcomes, turn.inbox, turn.again_at = turn.inbox, [], None
+        if outcomes:
+            await self._settle(turn, self.observer.snapshot(), outcomes)
+        turn.seen_version = self.observer.version
+        snapshot = self.observer.snapshot()
+        began_at = self.runtime.monotonic()
+        decision = await self._decide(turn, snapshot)
+        if turn.row.measure is not None:
+            turn.row.measure(self.metrics, decision.ledger, self.runtime.monotonic() - began_at)
+        turn.look_again(decision.again_at)
+        await self._settle(turn, snapshot, await self._perform(turn, self._absorb(turn, decision)))
+
+    async def _decide(self, turn: Turn, snapshot: Snapshot) -> Decision[Any]:
+        row = turn.row
+        if row.question is None:
+            decision: Decision[Any] = row.plan(snapshot, turn.ledger, self.settings)
+            return decision
+        question = row.question(snapshot, turn.ledger, self.settings)
+        with self.metrics.time_solve():
+            solution = None if question is None else await self.runtime.offload(row.answer, question.problem)
+        answer: Decision[Any] = row.plan(snapshot, turn.ledger, self.settings, question, solution)
+        return answer
+
+    async def _settle(self, turn: Turn, snapshot: Snapshot, settled: list[Settled]) -> None:
+        """Turn outcomes into the next steps, and theirs into the next. They are seen as the decision saw, at the time they came: actions take a while."""
+        for _ in range(_FOLLOW_UPS):
+            if not settled:
+                return
+            snapshot = replace(snapshot, now=self.runtime.now())
+            following: list[Action] = []
+            for one in settled:
+                decision = turn.row.settle(one, snapshot, turn.ledger, self.settings)
+                turn.look_again(decision.again_at)
+                following += self._absorb(turn, decision)
+            settled = await self._perform(turn, following)
+
+    def _absorb(self, turn: Turn, decision: Decision[Any]) -> Sequence[Action]:
+        """Keep the ledger and tell the notes; the actions are left to perform."""
+        turn.ledger = decision.ledger
+        self.journal.record(decision.notes)
+        return decision.actions
+
+    async def _perform(self, turn: Turn, actions: Sequence[Action]) -> list[Settled]:
+        """Quick actions in parallel, but in order for each object; slow ones are started, and their outcomes come by the inbox."""
+        queues: dict[str, list[Action]] = {}
+        for action in actions:
+            if is_slow(action):
+                self._start(turn, action)
+            else:
+                queues.setdefault(object_of(action), []).append(action)
+        lanes, settled = deque(queues.values()), list[Settled]()
+
+        async def work() -> None:
+            while lanes:
+                settled.extend([Settled(action, await self.applier.perform(action)) for action in lanes.popleft()])
+
+        for worker in [self.runtime.spawn("apply", work()) for _ in range(min(_PARALLEL_WRITES, len(lanes)))]:
+            await worker
+        return settled
+
+    def _start(self, turn: Turn, action: Action) -> None:
+        key = (type(action).__name__, object_of(action))
+        if key not in self._under_way:
+            self._under_way.add(key)
+            self.runtime.spawn(f"{key[0]} {key[1]}", self._perform_slowly(turn, action, key))
+
+    async def _perform_slowly(self, turn: Turn, action: Action, key: tuple[str, str]) -> None:
+        outcome: Any = Unknown("the call was abandoned")
+        try:
+            outcome = await self.applier.perform(action)
+        finally:
+            self._under_way.discard(key)
+            turn.inbox.append(Settled(action, outcome))
+            self.wake.set()

@@ -1,0 +1,233 @@
+"""What does growth know right now? Follows the API server with one cache for each kind and makes snapshots of them.
+
+Asked by the loop (for decisions) and the gate (how fresh, which pool, how many nodes are NotReady). A snapshot costs what changed since
+the last one. It translates and never decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from growth.controllers.loop.journal import Journal
+from growth.controllers.loop.metrics import Metrics
+from growth.controllers.observe.buffers import BufferWatch
+from growth.controllers.observe.supply import Supply
+from growth.controllers.observe.warm_pools import WarmPoolWatch
+from growth.kube.api.client import Client
+from growth.kube.api.resources import (
+    CAPACITY_BUFFERS,
+    CSI_NODES,
+    DAEMON_SETS,
+    NAMESPACES,
+    NODE_POOLS,
+    NODE_REMOVAL_REQUESTS,
+    NODE_REQUESTS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    STORAGE_CLASSES,
+    Resource,
+)
+from growth.kube.cache import Cache
+from growth.kube.cache.pods import PodCache
+from growth.kube.codec import Codec
+from growth.kube.watch.reflector import Reflector, Trouble, WatchSettings
+from growth.model.disruption import PodDisruptionBudget
+from growth.model.labels import Labels
+from growth.model.node import Node
+from growth.model.nodepool import NodePool
+from growth.model.noderequest import NodeRemovalRequest, NodeRequest
+from growth.model.note import About, Note
+from growth.model.settings import Settings
+from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
+from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
+from growth.model.warmpool import WarmPoolKind
+from growth.plan.nodes_down.orphans import is_alone
+from growth.runtime import Runtime, Spawned
+
+WATCHED: Final[tuple[Resource, ...]] = (
+    PODS,
+    NODES,
+    NAMESPACES,
+    DAEMON_SETS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    NODE_POOLS,
+    NODE_REQUESTS,
+    NODE_REMOVAL_REQUESTS,
+    POD_DISRUPTION_BUDGETS,
+)
+
+
+class Observer:
+    """The caches, the reflectors that fill them, and the provider's word."""
+
+    def __init__(
+        self,
+        client: Client,
+        runtime: Runtime,
+        supply: Supply,
+        metrics: Metrics,
+        watching: WatchSettings | None = None,
+        *,
+        serves_buffers: bool = True,
+        settings: Settings | None = None,
+    ) -> None:
+        self.supply = supply
+        self._serves_buffers = serves_buffers
+        settings = settings or Settings()
+        self.codec = Codec(compares_tolerations=settings.compares_tolerations)
+        self._runtime = runtime
+        self._metrics = metrics
+        clock = runtime.monotonic
+        self.pods = PodCache(self.codec, clock)
+        self.nodes: Cache[Node] = Cache(NODES, self.codec, clock)
+        self.namespaces: Cache[Labels] = Cache(NAMESPACES, self.codec, clock)
+        self.daemon_sets: Cache[DaemonSet] = Cache(DAEMON_SETS, self.codec, clock)
+        self.claims: Cache[Claim] = Cache(PERSISTENT_VOLUME_CLAIMS, self.codec, clock)
+        self.volumes: Cache[Volume] = Cache(PERSISTENT_VOLUMES, self.codec, clock)
+        self.storage_classes: Cache[StorageClass] = Cache(STORAGE_CLASSES, self.codec, clock)
+        self.volume_nodes: Cache[VolumeNode] = Cache(CSI_NODES, self.codec, clock)
+        self.pools: Cache[NodePool] = Cache(NODE_POOLS, self.codec, clock)
+        self.requests: Cache[NodeRequest] = Cache(NODE_REQUESTS, self.codec, clock)
+        self.removals: Cache[NodeRemovalRequest] = Cache(NODE_REMOVAL_REQUESTS, self.codec, clock)
+        self.disruption_budgets: Cache[PodDisruptionBudget] = Cache(POD_DISRUPTION_BUDGETS, self.codec, clock)
+        self._caches: dict[Resource, Cache[Any]] = {cache.resource: cache for cache in vars(self).values() if isinstance(cache, Cache)}
+        self._reflectors = [Reflector(client, runtime, resource, self._caches[resource], watching, report=self._report) for resource in WATCHED]
+        self._journal: Journal | None = None
+        self.buffers = BufferWatch(client, runtime, self.codec, watching, self._report, self._tell)
+        self.warm_pools = WarmPoolWatch(client, runtime, self.codec, self.pods, settings.warm_pools, watching, self._report)
+
+    # ------------------------------------------------------------------------------------------------------------------ running
+
+    def start(self, journal: Journal | None = None) -> list[Spawned]:
+        """Begin to follow every kind; trouble with one is told in the journal, if there is one."""
+        self._journal = journal
+        followed = [self._runtime.spawn(f"watch {reflector.resource}", reflector.run()) for reflector in self._reflectors]
+        followed.append(self._runtime.spawn("watch warm pools", self.warm_pools.run()))
+        return [*followed, self._runtime.spawn("watch buffers", self.buffers.run())] if self._serves_buffers else followed
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        for cache in self._caches.values():
+            cache.subscribe(callback)
+        self.supply.on_change(callback)
+        self.buffers.on_change(callback)
+        self.warm_pools.on_change(callback)
+
+    def _tell(self, note: Note) -> None:
+        if self._journal is not None:
+            self._journal.record([note])
+
+    def _report(self, trouble: Trouble) -> None:
+        if self._journal is not None:
+            about = About("Resource", str(trouble.resource))
+            self._journal.record([Note(about, "CannotWatch", trouble.message, "Warning", (("trouble", str(trouble.kind)),))])
+
+    # -------------------------------------------------------------------------------------------------------------- what is known
+
+    @property
+    def is_synced(self) -> bool:
+        """Every kind has been listed once and the provider has answered once."""
+        return self.supply.machines_at is not None and all(cache.synced for cache in self._caches.values())
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What has not been heard of yet."""
+        kinds = tuple(str(resource) for resource, cache in self._caches.items() if not cache.synced)
+        return kinds if self.supply.machines_at is not None else (*kinds, "machines of the provider")
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Moves whenever something a decision could see has changed."""
+        return (self.supply.version, self.buffers.version, self.warm_pools.version, *(cache.version for cache in self._caches.values()))
+
+    def snapshot(self) -> Snapshot:
+        """This moment. Parts that did not change are the very same objects as in the last snapshot."""
+        volumes = VolumeWorld(self.claims.view(), self.volumes.view(), self.storage_classes.view(), self.volume_nodes.view())
+        return Snapshot(
+            now=self._runtime.now(),
+            nodes=self.nodes.view(),
+            pods_by_node=self.pods.by_node(),
+            waiting_pods=self.pods.waiting(),
+            namespaces=self.namespaces.view(),
+            daemon_sets=tuple(self.daemon_sets.view().values()),
+            volumes=volumes,
+            pools=self.pools.view(),
+            requests=self.requests.view(),
+            requests_age_seconds=self.requests.age_seconds or 0.0,
+            removals=self.removals.view(),
+            disruption_budgets=self.disruption_budgets.view(),
+            offerings=self.supply.offerings,
+            machines=self.supply.machines,
+            machines_at=self.supply.machines_at,
+            buffers=self.buffers.world(),
+            autoscalers=self.warm_pools.autoscalers.view(),
+            warm_pools=self.warm_pools.views(),
+            pods_by_owner=self.warm_pools.pods_by_owner(),
+        )
+
+    def complaints(self) -> tuple[Note, ...]:
+        """Every object that could not be read, or not wholly, told on that object; the others are not affected."""
+        found = [each for cache in self._caches.values() for each in cache.malformed.values()] + list(self.buffers.malformed())
+        found += self.warm_pools.malformed()
+        notes = [_complaint(About(each.kind, each.name, each.namespace, each.uid), each.why) for each in found]
+        notes += [_complaint(About("Node", node.name, uid=node.uid), node.malformed) for node in self.nodes.damaged.values()]
+        notes += [_complaint(About("Pod", pod.name, pod.namespace, pod.uid), pod.shape.malformed) for pod in self.pods.damaged.values()]
+        return tuple(notes)
+
+    def pool(self, name: str) -> NodePool | None:
+        return self.pools.get(name)
+
+    def readiness(self) -> tuple[int, int]:
+        """How many nodes have ever been Ready, and how many of those are not now."""
+        known = [node for node in self.nodes.view().values() if node.is_ready or node.ready_changed_at > node.created_at]
+        return len(known), sum(not node.is_ready for node in known)
+
+    def why_stale(self, oldest_seconds: float) -> str:
+        """Which cache has not been proved up to date lately? Empty: none."""
+        for reflector in self._reflectors:
+            if reflector.age_seconds > oldest_seconds:
+                return f"what growth knows of {reflector.resource} is too old ({reflector.age_seconds:.0f} s)"
+        return ""
+
+    def refresh_metrics(self) -> None:
+        for reflector in self._reflectors:
+            if reflector.synced:
+                self._metrics.cache_age.labels(str(reflector.resource)).set(reflector.age_seconds)
+        snapshot = self.snapshot()
+        self._metrics.orphans.set(sum(is_alone(machine, snapshot) for machine in snapshot.machines.values()))
+        prices = {(offering.name, offering.zone): offering.price_per_hour for offering in self.supply.offerings}
+        self._metrics.count(self.nodes.view().values(), self.requests.view().values(), self.removals.view().values(), prices)
+
+    # ---------------------------------------------------------------------------------------------------------------- our writes
+
+    def learned(self, resource: Resource, body: bytes) -> None:
+        candidates = (self._caches.get(resource), self.buffers.cache(resource), self.warm_pools.cache(resource))
+        cache = next((each for each in candidates if each is not None), None)  # an empty cache is false
+        if cache is not None:
+            cache.learned(body)
+
+    def served(self, resource: Resource) -> Resource:
+        """The same kind, in the version that is served here."""
+        return self.buffers.resource if resource == CAPACITY_BUFFERS else resource
+
+    def forgot(self, resource: Resource, name: str, namespace: str = "") -> None:
+        self._caches[resource].forgot(name, namespace)
+
+    def scaled(self, kind: WarmPoolKind, key: str, uid: str, replicas: int) -> None:
+        self.warm_pools.scaled(kind, key, uid, replicas)
+
+    def has_node(self, name: str) -> bool:
+        return self.nodes.get(name) is not None
+
+    def bound(self, pod: str, uid: str, node: str) -> None:
+        self.pods.bound(pod, uid, node)
+
+
+def _complaint(about: About, why: str) -> Note:
+    return Note(about, "Malformed", f"cannot be read: {why}", "Warning")

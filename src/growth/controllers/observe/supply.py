@@ -1,0 +1,96 @@
+"""What the provider sells and which machines it has for us: asked regularly, and at once after we changed something.
+
+Read by observe and the gate. An answer that fails leaves the last one standing with its age: unknown is not absent. Lists can be empty, old or cut
+short although the provider says that all is well. So of machines that the last list had and this one lacks a few are asked for by their ids; if one of
+them is there after all, the list is not believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from growth.controllers.loop.signal import Signal
+from growth.model.offering import Machine, Offering
+from growth.providers.contract import Provider, ProviderError
+from growth.runtime import Runtime
+
+_CATALOGUE_SECONDS: Final = 300.0
+_MACHINES_SECONDS: Final = 30.0
+_SOONEST_SECONDS: Final = 1.0  # however often we change something, the list is asked for no more often than this
+_RETRY_SECONDS: Final = 5.0
+
+log = structlog.get_logger(__name__)
+
+
+class Supply:
+    """The provider's latest word."""
+
+    def __init__(self, provider: Provider, cluster: str, runtime: Runtime) -> None:
+        self.offerings: tuple[Offering, ...] = ()
+        self.machines: Mapping[str, Machine] = {}
+        self.machines_at: float | None = None
+        self.version = 0
+        self._provider = provider
+        self._cluster = cluster
+        self._runtime = runtime
+        self._asked = Signal(runtime)
+        self._catalogue_at: float | None = None
+        self._changed: Callable[[], None] = lambda: None
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        self._changed = callback
+
+    def ask_soon(self) -> None:
+        """Something changed at the provider: look again."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        while True:
+            succeeded = await self.refresh()
+            await self._runtime.sleep(_SOONEST_SECONDS if succeeded else _RETRY_SECONDS)
+            await self._asked.wait(_MACHINES_SECONDS if succeeded else 0.0)
+            self._asked.clear()
+
+    async def refresh(self) -> bool:
+        """Ask the provider now; False if it did not answer."""
+        try:
+            await self._refresh_catalogue()
+            await self._refresh_machines()
+        except ProviderError as error:
+            log.warning("the provider did not answer", error=str(error))
+            return False
+        return True
+
+    async def _refresh_catalogue(self) -> None:
+        now = self._runtime.monotonic()
+        if self._catalogue_at is not None and now - self._catalogue_at < _CATALOGUE_SECONDS:
+            return
+        offerings = await self._provider.offerings()
+        self._catalogue_at = now
+        if offerings != self.offerings:
+            self.offerings = offerings
+            self._tell()
+
+    async def _refresh_machines(self) -> None:
+        asked_at = self._runtime.now()
+        listed = {machine.name: machine for machine in await self._provider.list(self._cluster)}
+        await self._doubt([machine for name, machine in self.machines.items() if name not in listed])
+        is_first = self.machines_at is None
+        self.machines_at = asked_at
+        if listed != self.machines or is_first:
+            self.machines = listed
+            self._tell()
+
+    async def _doubt(self, lost: list[Machine]) -> None:
+        """Raises ProviderError if one of them is there: the first, the last, one in the middle."""
+        for machine in dict.fromkeys(lost[index] for index in (0, len(lost) // 2, -1)) if lost else ():
+            found = await self._provider.describe(machine.machine_id)
+            if isinstance(found, Machine) and found.state != "deleting":
+                raise ProviderError(f"the list of machines lacks {machine.name}, which is there")
+
+    def _tell(self) -> None:
+        self.version += 1
+        self._changed()

@@ -1,0 +1,115 @@
+"""No pod is bound where the scheduler may be, or where somebody stands whom the plan did not count."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from growth.controllers.act.bind_gate import BindGate
+from growth.kube.api.client import Client
+from growth.kube.api.errors import Refused
+from growth.kube.api.resources import NODES, PODS
+from growth.kube.api.transport import Request, Response
+from growth.kube.codec import Codec
+from growth.model.action import BindPod, Seen
+from growth.model.node import STARTUP_TAINT
+from growth.model.outcome import Conflict, Outcome, TryLater
+from growth.sim.clock import run_virtual
+from growth.sim.refusal import Refusal
+from growth.sim.streams import Answer
+from tests.controllers.act.gatehouse import Gatehouse
+
+NODE = "default-pool-1"
+HELD = {"taints": [{"key": STARTUP_TAINT.key, "effect": "NoSchedule"}]}
+Story = Callable[[Gatehouse], Awaitable[Outcome | None]]
+
+
+def asked(story: Story) -> Outcome | None:
+    """What the gate says at the end of the story, in which a node of ours is held by our taint."""
+
+    async def play() -> Outcome | None:
+        house = Gatehouse()
+        await house.open()
+        await house.put(NODES, NODE, spec=HELD)
+        return await story(house)
+
+    return run_virtual(play())
+
+
+async def why_not(house: Gatehouse, *beside: Seen) -> Outcome | None:
+    return await house.gate.why_not_bind(BindPod(Seen("a", "uid-a"), NODE, tuple(pod.uid for pod in beside)))
+
+
+async def stands_there(house: Gatehouse, name: str, **parts: Any) -> Seen:
+    spec = {"nodeName": NODE, "containers": [{"name": "main"}]}
+    return await house.put(PODS, name, metadata={"namespace": "default"}, spec=spec, **parts)
+
+
+def test_pods_are_bound_only_while_our_start_up_taint_is_on_the_node_live() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        assert await why_not(house) is None
+        await house.client.merge_patch(NODES, NODE, {"spec": {"taints": None}})
+        assert await why_not(house) is None  # in the same breath: one look for many pods
+        await house.runtime.sleep(1.0)
+        return await why_not(house)
+
+    assert asked(story) == Conflict("node default-pool-1 is no longer held by our start-up taint")
+
+
+def test_no_pod_is_bound_to_a_node_that_is_gone() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        await house.client.delete(NODES, NODE)
+        return await why_not(house)
+
+    assert isinstance(asked(story), Conflict)
+
+
+def test_no_pod_is_bound_beside_one_that_the_plan_did_not_count() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        counted, _ = await stands_there(house, "counted"), await stands_there(house, "guest")
+        return await why_not(house, counted)
+
+    assert asked(story) == TryLater("pod default/guest is on node default-pool-1, and the plan has not counted it", 2.0)
+
+
+def test_pods_that_the_plan_counted_and_finished_ones_are_no_obstacle() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        counted, _ = await stands_there(house, "counted"), await stands_there(house, "done", status={"phase": "Failed"})
+        return await why_not(house, counted, Seen("planned", "uid-planned"))
+
+    assert asked(story) is None
+
+
+class Counting:
+    """A slow line to the API server, which may forbid everything."""
+
+    def __init__(self, house: Gatehouse, *, forbids: bool) -> None:
+        self.house, self.forbids, self.requests = house, forbids, 0
+
+    async def send(self, request: Request) -> Response:
+        self.requests += 1
+        await self.house.runtime.sleep(0.2)
+        return Answer(403, Refusal(403, "Forbidden", "not allowed").body()) if self.forbids else await self.house.server.send(request)
+
+
+@pytest.mark.parametrize(("forbids", "requests"), [(False, 2), (True, 1)])
+def test_those_who_ask_at_the_same_time_share_one_look_and_its_failure(forbids: bool, requests: int) -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        line = Counting(house, forbids=forbids)
+        gate = BindGate(Client(line, house.runtime), Codec(), house.runtime.monotonic)
+        askers = [house.runtime.spawn(f"asker {number}", is_refused(gate)) for number in range(5)]
+        assert [await asker for asker in askers] == [forbids] * 5
+        assert line.requests == requests
+        return None
+
+    assert asked(story) is None
+
+
+async def is_refused(gate: BindGate) -> bool:
+    try:
+        assert await gate.why_not_bind(NODE, ()) is None
+    except Refused:
+        return True
+    return False

@@ -1,0 +1,257 @@
+"""Nothing is bought or given back on old knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from growth.controllers.act.gate import Gate
+from growth.kube.api.client import Client
+from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
+from growth.kube.api.transport import Request, Response
+from growth.model.action import DeleteMachine, LaunchMachine
+from growth.model.api import FINALIZER
+from growth.model.noderequest import NodeRequestSpec
+from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
+from growth.model.settings import Settings
+from growth.sim.clock import run_virtual
+from growth.sim.refusal import Refusal
+from growth.sim.streams import Answer
+from tests.controllers.act.gatehouse import CLUSTER, Gatehouse
+
+SPEC = NodeRequestSpec(pool="default", target_offering="sim-cx33", location="fsn1")
+Story = Callable[[Gatehouse], Awaitable[Outcome | None]]
+
+
+def asked(story: Story, settings: Settings | None = None) -> Outcome | None:
+    """What the gate says at the end of the story."""
+
+    async def play() -> Outcome | None:
+        house = Gatehouse(settings)
+        await house.open()
+        return await story(house)
+
+    return run_virtual(play())
+
+
+async def ordered(house: Gatehouse, name: str = "default-pool-1", **parts: Any) -> LaunchMachine:
+    """A pool with room for two and a NodeRequest that waits for a machine."""
+    if house.observer.pool("default") is None:
+        await house.put(NODE_POOLS, "default", spec={"serverTypes": [{"name": "CX33", "max": 2}]}, metadata=parts.pop("pool", {}))
+    metadata = {"finalizers": [FINALIZER]}
+    seen = await house.put(NODE_REQUESTS, name, spec={"pool": "default", "targetOffering": "sim-cx33"}, metadata=metadata, **parts)
+    return LaunchMachine(seen, SPEC)
+
+
+async def removing(house: Gatehouse, name: str = "default-pool-1", phase: str = "Deprovisioning") -> DeleteMachine:
+    """A node, its machine, and a NodeRemovalRequest for it."""
+    house.shelf.put(name)
+    await house.put(NODES, name)
+    seen = await house.put(NODE_REMOVAL_REQUESTS, name, spec={"nodeName": name, "pool": "default"}, status={"phase": phase})
+    return DeleteMachine(seen, name, f"id-{name}")
+
+
+# ------------------------------------------------------------------------------------------------------------------- launches
+
+
+def test_a_waiting_request_within_its_limits_may_buy() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        return await house.gate.why_not_launch(await ordered(house))
+
+    assert asked(story) is None
+
+
+def test_nothing_is_bought_while_paused() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        return await house.gate.why_not_launch(await ordered(house))
+
+    assert isinstance(asked(story, Settings(is_paused=True)), TryLater)
+
+
+def test_nothing_is_bought_for_a_paused_pool() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        return await house.gate.why_not_launch(await ordered(house, pool={"annotations": {"growth.dev/paused": "true"}}))
+
+    assert asked(story) == TryLater("growth is paused for pool default", 10.0)
+
+
+def test_a_pool_is_asked_live_whether_it_is_paused() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await ordered(house)
+        await house.client.merge_patch(NODE_POOLS, "default", {"metadata": {"annotations": {"growth.dev/paused": "true"}}})
+        return await house.gate.why_not_launch(action)
+
+    assert asked(story) == TryLater("growth is paused for pool default", 10.0)
+
+
+def test_an_order_whose_record_and_node_are_gone_no_longer_counts() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        for name in ("default-pool-1", "default-pool-2"):
+            assert await house.gate.why_not_launch(await ordered(house, name)) is None
+        third = await ordered(house, "default-pool-3")
+        full = await house.gate.why_not_launch(third)
+        assert isinstance(full, TryLater)
+        house.observer.forgot(NODE_REQUESTS, "default-pool-1")  # its machine vanished before any list showed it, and the record is released
+        return await house.gate.why_not_launch(third)
+
+    assert asked(story) is None
+
+
+def test_an_order_that_was_handed_to_removal_no_longer_counts_though_its_record_remembers_the_failure() -> None:
+    """Seed 63: the next request waited for ever below a limit that nobody used."""
+
+    async def story(house: Gatehouse) -> Outcome | None:
+        for name in ("default-pool-1", "default-pool-2"):
+            assert await house.gate.why_not_launch(await ordered(house, name)) is None
+        memory = {"status": {"phase": "Deprovisioning", "expiresAt": "2026-01-01T01:00:00Z"}}
+        await house.client.merge_patch(NODE_REQUESTS, "default-pool-1", memory, subresource="status")
+        await house.runtime.sleep(0.1)
+        return await house.gate.why_not_launch(await ordered(house, "default-pool-3"))
+
+    assert asked(story) is None
+
+
+def test_a_request_that_is_gone_or_another_one_by_now_buys_nothing() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await ordered(house)
+        return await house.gate.why_not_launch(replace(action, request=replace(action.request, uid="another")))
+
+    assert isinstance(asked(story), Conflict)
+
+
+def test_a_request_that_already_has_a_machine_buys_no_second_one() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        return await house.gate.why_not_launch(await ordered(house, status={"phase": "Provisioning"}))
+
+    assert isinstance(asked(story), Conflict)
+
+
+def test_s1_limits_count_the_providers_machines_not_our_objects() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await ordered(house, "default-pool-9")
+        house.shelf.put("default-pool-1")
+        house.shelf.put("default-pool-2")
+        await house.supply.refresh()
+        return await house.gate.why_not_launch(action)
+
+    assert isinstance(asked(story), TryLater)
+
+
+def test_s1_launches_under_way_count_although_the_provider_does_not_list_them_yet() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        actions = [await ordered(house, f"default-pool-{number}") for number in range(3)]
+        said = [await house.gate.why_not_launch(action) for action in actions]
+        assert said[:2] == [None, None]
+        assert isinstance(said[2], TryLater)
+        house.gate.launched("default-pool-0", Unknown("lost"))  # it may have been bought: its place stays taken
+        assert isinstance(await house.gate.why_not_launch(actions[2]), TryLater)
+        house.gate.launched("default-pool-1", NoCapacity("sold out"))
+        return await house.gate.why_not_launch(actions[2])
+
+    assert asked(story) is None
+
+
+def test_s9_without_certain_leadership_nothing_is_bought_or_deleted() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        launch, delete = await ordered(house, "default-pool-2"), await removing(house)
+        house.leads = False
+        assert isinstance(await house.gate.why_not_launch(launch), TryLater)
+        return await house.gate.why_not_delete(delete)
+
+    assert isinstance(asked(story), TryLater)
+
+
+class Forbidding:
+    """An API server that allows nothing."""
+
+    async def send(self, request: Request) -> Response:
+        return Answer(403, Refusal(403, "Forbidden", f"{request.method} is not allowed").body())
+
+
+def test_what_the_api_server_does_not_let_us_read_says_nothing_about_an_offering() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await ordered(house)
+        gate = Gate(Client(Forbidding(), house.runtime), house.shelf, house.observer, Settings(), CLUSTER, lambda: True, house.runtime.monotonic)
+        return await gate.why_not_launch(action)
+
+    assert asked(story) == TryLater("Forbidden (403): GET is not allowed", 10.0)
+
+
+# -------------------------------------------------------------------------------------------------------------------- deletes
+
+
+def test_an_empty_node_with_an_open_removal_may_go() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        return await house.gate.why_not_delete(await removing(house))
+
+    assert asked(story) is None
+
+
+@pytest.mark.parametrize("phase", ["Pending", "CouldNotRemove", "RemovalFailed"])
+def test_s14_only_a_removal_that_wrote_deprovisioning_first_may_delete(phase: str) -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        return await house.gate.why_not_delete(await removing(house, phase=phase))
+
+    assert isinstance(asked(story), Conflict)
+
+
+def test_s3_a_pod_that_the_caches_do_not_know_yet_still_blocks_the_delete() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await removing(house)
+        spec = {"nodeName": action.node_name, "containers": [{"name": "c", "image": "i"}]}
+        item = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late", "namespace": "default"}, "spec": spec}
+        await house.client.create(PODS, item)
+        return await house.gate.why_not_delete(action)
+
+    assert asked(story) == Conflict("pod default/late is on node default-pool-1")
+
+
+def test_s7_a_machine_of_another_cluster_is_never_deleted() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await removing(house)
+        house.shelf.put("default-pool-1", cluster="somebody-else")
+        return await house.gate.why_not_delete(action)
+
+    assert isinstance(asked(story), Refused)
+
+
+def test_s7_a_machine_that_is_not_the_recorded_one_is_never_deleted() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await removing(house)
+        house.shelf.put("default-pool-2")
+        return await house.gate.why_not_delete(replace(action, machine_id="id-default-pool-2"))
+
+    assert isinstance(asked(story), Refused)
+
+
+def test_a_provider_that_does_not_answer_is_not_a_machine_that_is_gone() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await removing(house)
+        house.shelf.is_silent = True
+        return await house.gate.why_not_delete(action)
+
+    assert isinstance(asked(story), TryLater)
+
+
+def test_a_machine_that_is_positively_gone_needs_no_delete() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await removing(house)
+        house.shelf.machines.clear()
+        return await house.gate.why_not_delete(action)
+
+    assert asked(story) == Accepted()
+
+
+def test_s8_the_brake_holds_while_many_nodes_are_not_ready() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        for number in range(4):
+            broken = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-02-01T00:00:00Z"}
+            await house.put(NODES, f"broken-{number}", status={"conditions": [broken]})
+        return await house.gate.why_not_delete(await removing(house))
+
+    said = asked(story)
+    assert isinstance(said, TryLater)
+    assert "NotReady" in said.reason

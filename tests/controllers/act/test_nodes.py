@@ -1,0 +1,108 @@
+"""What is written, and under which conditions; a lost answer never means a second object."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from growth.controllers.act.nodes import Hands, create_node_request, write_node_request_status
+from growth.kube.api.client import Client
+from growth.kube.api.errors import Conflict as ApiConflict
+from growth.kube.api.request import ClientSettings
+from growth.kube.api.resources import NODE_POOLS, NODE_REQUESTS, Resource
+from growth.kube.api.transport import Request, Response, TransportError
+from growth.model.action import CreateNodeRequest, Seen, WriteNodeRequestStatus
+from growth.model.api import FINALIZER
+from growth.model.noderequest import NodeRequestSpec, NodeRequestStatus
+from growth.model.outcome import Accepted
+from growth.sim.clock import run_virtual
+from growth.sim.kinds import BY_NAME
+from growth.sim.streams import Answer
+from tests.controllers.act.gatehouse import Gatehouse
+
+
+class Losing:
+    """The way to an API server that acts on the first create, and whose answer is lost; the second answer comes as the test says."""
+
+    def __init__(self, server: Any, second: str) -> None:
+        self.creates = 0
+        self._server = server
+        self._second = second
+
+    async def send(self, request: Request) -> Response:
+        answer: Response = await self._server.send(request)
+        if request.method != "POST":
+            return answer
+        self.creates += 1
+        if self.creates == 1:
+            raise TransportError("connection reset by peer")
+        if self._second == "unauthorized" and self.creates == 2:
+            return Answer(401, b"Unauthorized")
+        return Answer(409, b'{"kind":"Status","metadata":{},"status":"Fail') if self._second == "torn" else answer
+
+
+class Learned:
+    def __init__(self) -> None:
+        self.bodies: list[Resource] = []
+
+    def learned(self, resource: Resource, _body: bytes) -> None:
+        self.bodies.append(resource)
+
+
+@pytest.mark.parametrize(("second", "creates"), [("whole", 2), ("torn", 2), ("unauthorized", 3)])
+def test_a_request_whose_answer_was_lost_is_found_again_whatever_the_next_answer_is(second: str, creates: int) -> None:
+    """Seeds 197 (torn) and 161 (unauthorized) bought a second machine for the same pods."""
+
+    async def story() -> None:
+        house = Gatehouse()
+        await house.open()
+        pool = await house.put(NODE_POOLS, "default", spec={"serverTypes": [{"name": "CX33"}]})
+        network, learned = Losing(house.server, second), Learned()
+        client = Client(network, house.runtime, ClientSettings(attempts=1))
+        hands: Any = Hands(client, house.shelf, learned, house.gate, house.runtime, house.metrics, "", lambda: None)  # type: ignore[arg-type]
+        action = CreateNodeRequest(Seen("default", pool.uid), NodeRequestSpec("default", "sim-cx33", "fsn1"))
+        assert await create_node_request(hands, action) == Accepted()
+        await house.runtime.sleep(1.0)
+        assert (network.creates, len(house.observer.requests.view()), len(learned.bodies)) == (creates, 1, 1)
+
+    run_virtual(story())
+
+
+def on_server(story: Callable[[Gatehouse, Hands], Awaitable[None]]) -> None:
+    async def play() -> None:
+        house = Gatehouse()
+        await house.open()
+        hands: Any = Hands(house.client, house.shelf, house.observer, house.gate, house.runtime, house.metrics, "", lambda: None)
+        await story(house, hands)
+
+    run_virtual(play())
+
+
+def test_ruling_16_a_request_is_held_by_our_finalizer_and_owned_by_its_pool_without_holding_it() -> None:
+    async def story(house: Gatehouse, hands: Hands) -> None:
+        pool = await house.put(NODE_POOLS, "default", spec={"serverTypes": [{"name": "CX33"}]})
+        await create_node_request(hands, CreateNodeRequest(Seen("default", pool.uid), NodeRequestSpec("default", "sim-cx33", "fsn1")))
+        [item] = [stored.decoded() for stored in house.server.store.all(BY_NAME["NodeRequest"])]
+        assert (item["metadata"]["finalizers"], item["metadata"]["labels"]) == ([FINALIZER], {"growth.dev/pool": "default"})
+        [owner] = item["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner.get("blockOwnerDeletion")) == ("NodePool", pool.uid, None)
+        assert item["metadata"]["name"].startswith("default-pool-")
+
+    on_server(story)
+
+
+def test_a_status_is_written_whole_and_only_onto_the_version_that_was_seen() -> None:
+    async def story(house: Gatehouse, hands: Hands) -> None:
+        status = {"phase": "Provisioning", "machineID": "17"}
+        await house.put(NODE_REQUESTS, "a", spec={"pool": "default", "targetOffering": "sim-cx33"}, status=status)
+        seen = house.observer.requests.view()["a"]
+        action = WriteNodeRequestStatus(Seen("a", seen.uid, seen.resource_version), NodeRequestStatus("Unmet", expires_at="2026-01-01T00:10:00Z"))
+        assert await write_node_request_status(hands, action) == Accepted()
+        written = house.observer.requests.view()["a"].status
+        assert (written.phase, written.machine_id, written.expires_at) == ("Unmet", "", "2026-01-01T00:10:00Z")
+        with pytest.raises(ApiConflict):
+            await write_node_request_status(hands, action)
+
+    on_server(story)

@@ -1,0 +1,59 @@
+"""People are told everything once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from growth.controllers.loop.journal import Journal
+from growth.controllers.loop.metrics import Metrics
+from growth.controllers.loop.runtime import SystemRuntime
+from growth.model.note import About, Note
+
+POD = About("Pod", "web", "shop", "uid-1")
+
+
+class KeptEvents:
+    """Stands where the event recorder stands."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Any, ...]] = []
+
+    def record(self, *event: Any) -> None:
+        self.events.append(event)
+
+
+@pytest.fixture
+def events() -> KeptEvents:
+    return KeptEvents()
+
+
+@pytest.fixture
+def journal(events: KeptEvents) -> Journal:
+    return Journal(events, Metrics(SystemRuntime()))  # type: ignore[arg-type]  # a double of the recorder
+
+
+def test_a_note_becomes_an_event_on_its_object(journal: Journal, events: KeptEvents) -> None:
+    journal.record([Note(POD, "Unplaced", "no offering is large enough", "Warning")])
+    regarding, severity, reason, message = events.events[0]
+    assert (regarding.api_version, regarding.kind, regarding.namespace, regarding.name, regarding.uid) == ("v1", "Pod", "shop", "web", "uid-1")
+    assert (severity, reason, message) == ("Warning", "Unplaced", "no offering is large enough")
+
+
+def test_the_same_words_are_not_said_twice_but_new_ones_are(journal: Journal, events: KeptEvents) -> None:
+    for message in ("no room", "no room", "no stock", "no room"):
+        journal.record([Note(POD, "Unplaced", message)])
+    assert [event[3] for event in events.events] == ["no room", "no stock", "no room"]
+
+
+def test_the_last_word_for_each_reason_is_kept_for_explain(journal: Journal) -> None:
+    journal.record([Note(POD, "Unplaced", "first"), Note(POD, "BackOff", "waits"), Note(POD, "Unplaced", "second")])
+    assert [note.message for note in journal.about(POD)] == ["waits", "second"]
+    assert journal.about(About("Pod", "other", "shop")) == ()
+
+
+def test_a_note_about_something_without_events_is_only_kept(journal: Journal, events: KeptEvents) -> None:
+    journal.record([Note(About("Resource", "pods"), "CannotWatch", "forbidden", "Warning")])
+    assert events.events == []
+    assert journal.latest(5)[0].message == "forbidden"

@@ -1,0 +1,116 @@
+"""The loop carries: outcomes are settled before the next decision, which sees what settling wrote; the soonest wish for another look counts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from msgspec import Struct
+
+from growth.controllers.loop.loop import Loop, Turn
+from growth.controllers.loop.metrics import Metrics
+from growth.controllers.loop.table import Row
+from growth.model.action import Action, ReleaseNodeRequest, Seen, WriteNodeRequestStatus
+from growth.model.decision import Decision, Settled
+from growth.model.noderequest import NodeRequestStatus
+from growth.model.outcome import Accepted, Outcome, TryLater
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.sim.clock import START_OF_TIME, SimRuntime, run_virtual
+
+WRITE = WriteNodeRequestStatus(Seen("a"), NodeRequestStatus(phase="Provisioning"))
+LAUNCHED = Settled(ReleaseNodeRequest(Seen("a")), Accepted())
+
+
+class World(Struct):
+    """Observer and applier in one: each action that is performed is one more version."""
+
+    version: int = 0
+    performed: list[Action] = []
+    outcome: Outcome = Accepted()
+    seconds: float = 0.0  # that an action takes
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(START_OF_TIME, machines_at=self.version)
+
+    async def perform(self, action: Action) -> Outcome:
+        await asyncio.sleep(self.seconds)
+        self.performed.append(action)
+        self.version += 1
+        return self.outcome
+
+
+class Quiet:
+    def record(self, _notes: object) -> None: ...
+
+
+def taken(row: Row, world: World, *inbox: Settled) -> Turn:
+    async def play() -> Turn:
+        runtime, doubles = SimRuntime("loop"), [world, world, Quiet()]
+        observer, applier, journal = (thing for thing in doubles)
+        loop = Loop(observer, applier, journal, Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]  # doubles
+        turn = Turn(row)
+        turn.inbox += inbox
+        await loop._take(turn)
+        return turn
+
+    return run_virtual(play())
+
+
+def test_when_the_clock_goes_back_a_ledger_begins_anew_but_for_what_its_row_keeps() -> None:
+    def kept(ledger: dict[str, float]) -> dict[str, float]:
+        return {name: at for name, at in ledger.items() if name == "learned"}
+
+    async def play() -> list[dict[str, float]]:
+        runtime = SimRuntime("loop")
+        loop = Loop(World(), World(), Quiet(), Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]  # doubles
+        loop.turns = tuple(Turn(Row("row", Decision, Decision, dict, without_timers=keep)) for keep in (None, kept))
+        for turn in loop.turns:
+            turn.ledger = {"learned": 1.0, "until": 2.0}
+        loop._latest = runtime.now() + 3600
+        loop._notice_a_clock_that_went_back()
+        return [turn.ledger for turn in loop.turns]
+
+    assert run_virtual(play()) == [{}, {"learned": 1.0}]
+
+
+def test_a_decision_sees_what_settling_the_last_outcomes_has_written() -> None:
+    seen: list[float | None] = []
+
+    def plan(snapshot: Snapshot, ledger: Any, _settings: Settings) -> Decision[Any]:
+        seen.append(snapshot.machines_at)
+        return Decision(ledger)
+
+    def settle(settled: Settled, _snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
+        return Decision(ledger, (WRITE,) if settled == LAUNCHED else ())
+
+    world = World(performed=[])
+    turn = taken(Row("row", plan, settle, dict), world, LAUNCHED)
+    assert (world.performed, seen) == ([WRITE], [1])
+    assert not turn.is_due(world.version, 0.0)  # nothing happened since: no second look
+
+
+def test_the_wish_of_a_settled_outcome_to_be_looked_at_again_outlives_the_decision() -> None:
+    def plan(_snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
+        return Decision(ledger, again_at=500.0)
+
+    def settle(settled: Settled, _snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
+        return Decision(ledger, (WRITE,)) if settled == LAUNCHED else Decision(ledger, again_at=7.0)
+
+    turn = taken(Row("row", plan, settle, dict), World(performed=[], outcome=TryLater("busy")), LAUNCHED)
+    assert turn.again_at == 7.0
+    assert taken(Row("row", plan, settle, dict), World(performed=[])).again_at == 500.0
+
+
+def test_an_outcome_is_settled_at_the_time_it_came_with_what_the_decision_saw() -> None:
+    settled_at: list[tuple[float, float | None]] = []
+
+    def plan(_snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
+        return Decision(ledger, (WRITE,))
+
+    def settle(_settled: Settled, snapshot: Snapshot, ledger: Any, _settings: Settings) -> Decision[Any]:
+        settled_at.append((snapshot.now - START_OF_TIME, snapshot.machines_at))
+        return Decision(ledger)
+
+    taken(Row("row", plan, settle, dict), World(performed=[], seconds=60.0))
+    assert settled_at == [(60.0, 0)]
