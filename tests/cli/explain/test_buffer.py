@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from growth.cli import main
-from growth.cli._explain_buffer import read_world
+from growth.cli.explain.buffer import read_world
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples/buffers"
 

@@ -2,9 +2,9 @@
 
 | subject | from | answered by |
 | --- | --- | --- |
-| pod, node, nodepool (pool) | the cluster | `cli/_explain_cluster`: where a pod would go, why a node stays, whether a pool can buy |
-| poolautoscaler, pa | a file and the numbers of a pool, or the cluster | `cli/_explain_autoscaler`: how many replicas a PoolAutoscaler wants |
-| buffer | a file | `cli/_explain_buffer`: how large each CapacityBuffer is |
+| pod, node, nodepool (pool) | the cluster | `cli/explain/cluster`: where a pod would go, why a node stays, whether a pool can buy |
+| poolautoscaler, pa | a file and the numbers of a pool, or the cluster | `cli/explain/autoscaler`: how many replicas a PoolAutoscaler wants |
+| buffer | a file | `cli/explain/buffer`: how large each CapacityBuffer is |
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from growth.cli._explain_autoscaler import Given, Place, explain_file, explain_live
-from growth.cli._explain_buffer import explain_buffers
-from growth.cli._explain_cluster import explain_in_cluster
+from growth.cli.explain.autoscaler import Given, Place, explain_file, explain_live
+from growth.cli.explain.buffer import explain_buffers
+from growth.cli.explain.cluster import explain_in_cluster
 from growth.controllers.configuration import load_configuration
 
 

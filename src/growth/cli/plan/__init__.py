@@ -1,6 +1,6 @@
 """`growth plan`: what would be bought for these pods, what would it cost, and how much less could it cost at best? Without a cluster.
 
-The decision is that of `plan/nodes_up/scale_up`, made on the cluster that files describe (see `cli/_plan_files`). Nothing is changed anywhere.
+The decision is that of `plan/nodes_up/scale_up`, made on the cluster that files describe (see `cli/plan/files`). Nothing is changed anywhere.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cyclopts import Parameter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.cli._plan_files import read_files
-from growth.cli._plan_table import print_plan
+from growth.cli.plan.files import read_files
+from growth.cli.plan.table import print_plan
 from growth.controllers.configuration import load_configuration
 from growth.model.noderequest import NodeRequest
 from growth.model.settings import Settings

@@ -11,7 +11,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.cli._explain_autoscaler import Place
+from growth.cli.explain.autoscaler import Place
 from growth.controllers.ask.explain_node import NodeAnswer, why_node
 from growth.controllers.ask.explain_pod import PodAnswer, find_pod, why_pod
 from growth.controllers.configuration import Configuration

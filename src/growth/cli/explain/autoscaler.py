@@ -16,7 +16,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from growth.cli._look_at_target import Looked, look
+from growth.cli.explain.target import Looked, look
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
