@@ -17,9 +17,9 @@ from aiohttp import web
 from bench.manifests import pod_text
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.transport import Request
-from growth.sim.apiserver import ApiServer
-from growth.sim.kinds import NODE, POD
-from growth.sim.objects import node
+from growth.sim.apiserver.kinds import NODE, POD
+from growth.sim.apiserver.objects import node
+from growth.sim.apiserver.server import ApiServer
 
 TEMPLATES = 1_200
 

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from growth.cli.app import main
-from growth.sim.hetzner.api import FakeApi
-from growth.sim.hetzner.project import Project
-from growth.sim.hetzner.server import FakeServing, serving
+from growth.sim.cloud.hetzner.api import FakeApi
+from growth.sim.cloud.hetzner.project import Project
+from growth.sim.cloud.hetzner.server import FakeServing, serving
 
 TOKEN = "Tk7mZq2wXc9vBn4LpR8sYd1fGh6jKa3uEo5iWtQxCzVbNmMlPkOjHgFdSaQwErTy"
 POOLS = """

@@ -17,10 +17,10 @@ from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.act.role import manifests as role_manifests
 from growth.kube.crds import definitions
 from growth.model.resources import CPU, format_amount
-from growth.sim.hetzner.api import FakeApi
-from growth.sim.hetzner.embedded import TEMPLATE, TOKEN, as_seen_by_kubelet
-from growth.sim.hetzner.project import FakeServer, Pace, Project
-from growth.sim.hetzner.server import FakeServing, serving
+from growth.sim.cloud.hetzner.api import FakeApi
+from growth.sim.cloud.hetzner.embedded import TEMPLATE, TOKEN, as_seen_by_kubelet
+from growth.sim.cloud.hetzner.project import FakeServer, Pace, Project
+from growth.sim.cloud.hetzner.server import FakeServing, serving
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.running import NAMESPACE, GrowthProcess
 

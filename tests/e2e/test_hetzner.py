@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from growth.sim.hetzner.assortment import IPV4_PER_HOUR, KINDS
-from growth.sim.hetzner.embedded import TOKEN
-from growth.sim.hetzner.project import Trouble
+from growth.sim.cloud.hetzner.assortment import IPV4_PER_HOUR, KINDS
+from growth.sim.cloud.hetzner.embedded import TOKEN
+from growth.sim.cloud.hetzner.project import Trouble
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.hetzner import growth_at_hetzner, hetzner_beside
 from tests.e2e.manifests import deployment

@@ -15,7 +15,7 @@ from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.act.role import manifests as role_manifests
 from growth.model.instant import format_instant
 from growth.model.node import REQUEST_LABEL
-from growth.sim.hetzner.api import Answer, Request
+from growth.sim.cloud.hetzner.api import Answer, Request
 from tests.e2e.controlplane.cluster import ControlPlane, KubectlError
 from tests.e2e.hetzner import growth_at_hetzner, hetzner_beside
 from tests.e2e.manifests import deployment

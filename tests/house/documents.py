@@ -1,7 +1,7 @@
 """Is what the documents name really there? Asked of README, ARCHITECTURE and every page: paths, links, make targets, growth commands.
 
-A word in `backticks` counts as a path when it begins with a folder of ours or ends like a file of ours; `kube/watch` stands for
-src/growth/kube/watch.py. In the tree that ARCHITECTURE.md draws, every line is a path.
+A word in `backticks` counts as a path when it begins with a folder of ours or ends like a file of ours; `kube/watch/reflector` stands for
+src/growth/kube/watch/reflector.py. In the tree that ARCHITECTURE.md draws, every line is a path.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def test_a_path_that_is_not_there_is_noticed(span: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "span", ["src/growth/runtime.py", "kube/transport", "model/", "pods/binding", "growth.dev/pool", "pyproject.toml", "/healthz", "plan(snapshot)"]
+    "span", ["src/growth/runtime.py", "kube/api/transport", "model/", "pods/binding", "growth.dev/pool", "pyproject.toml", "/healthz", "plan(snapshot)"]
 )
 def test_a_path_that_is_there_or_none_at_all_passes(span: str) -> None:
     assert missing_paths(f"See `{span}`.") == []

@@ -1,6 +1,6 @@
 """May this node go? The acceptance criteria of safe scale-down, one by one, put to the row that decides: marked, or kept with its reason.
 
-The fifth, that like is never replaced by like, is with the question that finds replacements (`tests/solver/test_exchange.py`).
+The fifth, that like is never replaced by like, is with the question that finds replacements (`tests/solver/existing/test_exchange.py`).
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from growth.model.resources import CPU, Resources
 from growth.providers.catalogue import built_in_catalogue
 from growth.providers.contract import Gone, Order, ProviderError
 from growth.providers.kwok import KwokProvider
+from growth.sim.apiserver.objects import node
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.objects import node
 
 CATALOGUE = built_in_catalogue()
 

@@ -13,7 +13,7 @@ from growth.providers.catalogue import Catalogue, built_in_catalogue
 from growth.providers.contract import Gone, Order, ProviderError
 from growth.providers.simulated import CloudError, NodeTemplate, Server, SimulatedProvider
 from growth.sim.clock import SimRuntime, run_virtual
-from growth.sim.cloud import Cloud, Trouble
+from growth.sim.cloud.cloud import Cloud, Trouble
 
 
 def order(name: str = "default-pool-1", uid: str = "uid-1", cluster: str = "mine", offering: str = "sim-cx33", location: str = "fsn1") -> Order:

@@ -8,10 +8,10 @@ from typing import Any
 
 from growth.model.resources import Resources, sum_resources
 from growth.providers.catalogue import Catalogue, Location, ServerType
+from growth.sim.apiserver.kinds import Json
+from growth.sim.apiserver.objects import node_pool
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster, World
-from growth.sim.kinds import Json
-from growth.sim.objects import node_pool
 from growth.sim.process import GrowthProcess
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from growth.kube.api.client import Client
 from growth.kube.api.resources import Resource
-from growth.sim.apiserver import ApiServer
+from growth.sim.apiserver.server import ApiServer
 from growth.sim.clock import SimRuntime, run_virtual
 from growth.sim.cluster import Cluster, World
 

@@ -7,9 +7,9 @@ import random
 import pytest
 from msgspec import Struct
 
+from growth.sim.apiserver.objects import deployment, node_pool
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.objects import deployment, node_pool
 from growth.sim.process import GrowthProcess
 
 SHAPES = (("200m", "256Mi"), ("900m", "1Gi"), ("1700m", "3Gi"), ("400m", "2Gi"))

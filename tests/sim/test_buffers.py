@@ -11,12 +11,12 @@ import pytest
 from growth.controllers.growth import Installation
 from growth.kube.api.transport import Request, Response
 from growth.model.settings import Settings
+from growth.sim.apiserver.kinds import BY_NAME
+from growth.sim.apiserver.objects import deployment, job, node_pool, pod_spec, stateful_set
+from growth.sim.apiserver.streams import Answer
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.kinds import BY_NAME
-from growth.sim.objects import deployment, job, node_pool, pod_spec, stateful_set
 from growth.sim.process import GrowthProcess
-from growth.sim.streams import Answer
 
 Json = dict[str, Any]
 Test = Callable[[Cluster], Awaitable[None]]

@@ -8,9 +8,9 @@ from typing import Any
 from growth.model.instant import parse_instant
 from growth.model.node import SCALE_DOWN_AT, SCALE_DOWN_TAINT
 from growth.model.settings import Settings
+from growth.sim.apiserver.objects import deployment, disruption_budget, node_pool, stateful_set
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.objects import deployment, disruption_budget, node_pool, stateful_set
 from tests.sim.lives import Lives
 
 Json = dict[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from growth.providers.catalogue import ServerType
-from growth.sim.kinds import Json
-from growth.sim.objects import deployment
+from growth.sim.apiserver.kinds import Json
+from growth.sim.apiserver.objects import deployment
 from tests.sim.cases import HETZNER, SMALL, Town, machine_type, played
 
 

@@ -9,10 +9,10 @@ import pytest
 from growth.controllers.growth import Installation
 from growth.model.outcome import Outcome
 from growth.model.settings import Settings
+from growth.sim.apiserver.kinds import NODE, Json
+from growth.sim.apiserver.objects import daemon_set, deployment, node, node_pool, pod
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.kinds import NODE, Json
-from growth.sim.objects import daemon_set, deployment, node, node_pool, pod
 from growth.sim.process import GrowthProcess
 from tests.sim.cases import Town, played
 

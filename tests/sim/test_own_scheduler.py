@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from growth.controllers.growth import Installation
 from growth.model.settings import SchedulerSettings, Settings
-from growth.sim.admission import Admission
+from growth.sim.apiserver.admission import Admission
+from growth.sim.apiserver.kinds import BY_NAME
+from growth.sim.apiserver.objects import deployment, node_pool, pod_spec
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.kinds import BY_NAME
-from growth.sim.objects import deployment, node_pool, pod_spec
 from growth.sim.process import GrowthProcess
-from growth.sim.simulation import simulate
+from growth.sim.stories.simulation import simulate
 
 Json = dict[str, Any]
 ON = Installation(settings=Settings(scheduler=SchedulerSettings(enabled=True), batch_quiet_seconds=0.2))

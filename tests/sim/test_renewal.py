@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from growth.model.settings import Settings
+from growth.sim.apiserver.kinds import BY_NAME
+from growth.sim.apiserver.objects import deployment, disruption_budget, node_pool
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.kinds import BY_NAME
-from growth.sim.objects import deployment, disruption_budget, node_pool
 from tests.sim.lives import Lives
 from tests.sim.test_consolidation import marks, nodes, running, until
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from growth.model.instant import parse_instant
+from growth.sim.apiserver.kinds import BY_NAME
+from growth.sim.apiserver.objects import deployment, node_pool
+from growth.sim.apiserver.store import Write
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.kinds import BY_NAME
-from growth.sim.objects import deployment, node_pool
 from growth.sim.process import GrowthProcess
-from growth.sim.store import Write
 
 LIFE_SECONDS = 70.0
 

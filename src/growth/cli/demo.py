@@ -11,8 +11,8 @@ import structlog
 from cyclopts import Parameter
 
 from growth.sim.clock import run_virtual
-from growth.sim.story import Story, Summary
-from growth.sim.timeline import Say
+from growth.sim.stories.story import Story, Summary
+from growth.sim.stories.timeline import Say
 
 
 def demo(
@@ -34,7 +34,7 @@ def demo(
 
 
 def _at_hetzner(say: Say, seed: str) -> Story:
-    from growth.sim.hetzner.stage import HetznerStory
+    from growth.sim.cloud.hetzner.stage import HetznerStory
 
     return HetznerStory(say, seed)
 

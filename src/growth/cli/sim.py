@@ -13,9 +13,9 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
-from growth.sim.crashpoints import deaths, die_at, differences, reference
-from growth.sim.mutants import MUTANTS, hunt
-from growth.sim.simulation import CALM, Report, simulate
+from growth.sim.faults.crashpoints import deaths, die_at, differences, reference
+from growth.sim.faults.mutants import MUTANTS, hunt
+from growth.sim.stories.simulation import CALM, Report, simulate
 
 _LAWS_SHOWN = 5
 

@@ -12,19 +12,19 @@ from msgspec import Struct
 
 from growth.providers.catalogue import Catalogue, built_in_catalogue
 from growth.runtime import Runtime
-from growth.sim.apiserver import ApiServer, kind_of
-from growth.sim.budgets import DisruptionBudgets
+from growth.sim.agents.budgets import DisruptionBudgets
+from growth.sim.agents.collection import GarbageCollector
+from growth.sim.agents.daemons import DaemonSets
+from growth.sim.agents.kubelet import Habits, Kubelets
+from growth.sim.agents.lifecycle import NodeLifecycle
+from growth.sim.agents.scheduler import Scheduler
+from growth.sim.agents.workloads import Workloads
+from growth.sim.apiserver.kinds import BY_NAME, Json
+from growth.sim.apiserver.schema import Schemas
+from growth.sim.apiserver.server import ApiServer, kind_of
+from growth.sim.apiserver.store import Stored
 from growth.sim.clock import SimRuntime
-from growth.sim.cloud import Cloud, Pace
-from growth.sim.collection import GarbageCollector
-from growth.sim.daemons import DaemonSets
-from growth.sim.kinds import BY_NAME, Json
-from growth.sim.kubelet import Habits, Kubelets
-from growth.sim.lifecycle import NodeLifecycle
-from growth.sim.scheduler import Scheduler
-from growth.sim.schema import Schemas
-from growth.sim.store import Stored
-from growth.sim.workloads import Workloads
+from growth.sim.cloud.cloud import Cloud, Pace
 
 PROVIDER: str = "sim"
 

@@ -14,7 +14,7 @@ from growth.cli import main
 from growth.cli.explain.target import look
 from growth.kube.api.client import Client
 from growth.model.settings import WarmPoolSettings
-from growth.sim import objects
+from growth.sim.apiserver import objects
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from tests.controllers.act.test_warm_pools import CLAIMED, autoscaler

@@ -10,7 +10,7 @@ import pytest
 from growth.cli import main
 from growth.cli.explain.buffer import read_world
 
-EXAMPLES = Path(__file__).parents[2] / "docs/examples/buffers"
+EXAMPLES = Path(__file__).parents[3] / "docs/examples/buffers"
 
 WORKLOAD = """
 apiVersion: apps/v1

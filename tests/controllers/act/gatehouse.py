@@ -21,7 +21,7 @@ from growth.model.offering import CLUSTER_LABEL, Machine, Offering
 from growth.model.outcome import Accepted, Outcome
 from growth.model.settings import Settings
 from growth.providers.contract import Gone, Order, ProviderError
-from growth.sim.apiserver import ApiServer
+from growth.sim.apiserver.server import ApiServer
 from growth.sim.clock import SimRuntime
 
 CLUSTER = "cluster-1"

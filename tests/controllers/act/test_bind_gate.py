@@ -16,9 +16,9 @@ from growth.kube.codec import Codec
 from growth.model.action import BindPod, Seen
 from growth.model.node import STARTUP_TAINT
 from growth.model.outcome import Conflict, Outcome, TryLater
+from growth.sim.apiserver.refusal import Refusal
+from growth.sim.apiserver.streams import Answer
 from growth.sim.clock import run_virtual
-from growth.sim.refusal import Refusal
-from growth.sim.streams import Answer
 from tests.controllers.act.gatehouse import Gatehouse
 
 NODE = "default-pool-1"

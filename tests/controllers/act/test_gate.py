@@ -17,9 +17,9 @@ from growth.model.api import FINALIZER
 from growth.model.noderequest import NodeRequestSpec
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
+from growth.sim.apiserver.refusal import Refusal
+from growth.sim.apiserver.streams import Answer
 from growth.sim.clock import run_virtual
-from growth.sim.refusal import Refusal
-from growth.sim.streams import Answer
 from tests.controllers.act.gatehouse import CLUSTER, Gatehouse
 
 SPEC = NodeRequestSpec(pool="default", target_offering="sim-cx33", location="fsn1")

@@ -16,8 +16,8 @@ from growth.kube.api.resources import SECRETS
 from growth.model.instant import parse_instant
 from growth.model.node import REQUEST_LABEL
 from growth.providers.redaction import redacted
-from growth.sim.hetzner.project import Trouble
-from growth.sim.objects import deployment, node_pool
+from growth.sim.apiserver.objects import deployment, node_pool
+from growth.sim.cloud.hetzner.project import Trouble
 from tests.providers.hetzner.embedded import Town, in_town
 from tests.sim.embedded import Bench, on_api_server
 

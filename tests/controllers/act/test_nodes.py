@@ -17,9 +17,9 @@ from growth.model.action import CreateNodeRequest, Seen, WriteNodeRequestStatus
 from growth.model.api import FINALIZER
 from growth.model.noderequest import NodeRequestSpec, NodeRequestStatus
 from growth.model.outcome import Accepted
+from growth.sim.apiserver.kinds import BY_NAME
+from growth.sim.apiserver.streams import Answer
 from growth.sim.clock import run_virtual
-from growth.sim.kinds import BY_NAME
-from growth.sim.streams import Answer
 from tests.controllers.act.gatehouse import Gatehouse
 
 

@@ -13,9 +13,9 @@ from growth.kube.api.resources import PODS, Resource
 from growth.kube.api.transport import Request, Response
 from growth.model.action import Assignment, BindPods, Seen, Unscheduled, WritePodsUnscheduled
 from growth.model.outcome import Accepted
+from growth.sim.apiserver.kinds import BY_NAME
+from growth.sim.apiserver.objects import node, pod
 from growth.sim.clock import run_virtual
-from growth.sim.kinds import BY_NAME
-from growth.sim.objects import node, pod
 from tests.sim.embedded import Bench
 
 NOW = 1_800_000_000.0

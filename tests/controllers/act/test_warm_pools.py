@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from growth.controllers.growth import Installation
 from growth.model.settings import Settings, WarmPoolSettings
 from growth.model.warmpool import WarmPoolKind
-from growth.sim import objects
+from growth.sim.apiserver import objects
+from growth.sim.apiserver.kinds import POD
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.kinds import POD
 from growth.sim.process import GrowthProcess
 
 Json = dict[str, Any]

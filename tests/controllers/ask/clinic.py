@@ -16,9 +16,9 @@ from growth.kube.crds import definitions
 from growth.providers.contract import Provider
 from growth.providers.registry import open_provider
 from growth.runtime import Runtime
-from growth.sim.apiserver import ApiServer
+from growth.sim.apiserver.server import ApiServer
+from growth.sim.apiserver.streams import Answer
 from growth.sim.clock import SimRuntime, run_virtual
-from growth.sim.streams import Answer
 
 Json = dict[str, Any]
 ProviderFor = Callable[[Client, Runtime], Provider]

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from growth.controllers.loop.metrics import UNPLACED
 from growth.kube.api.resources import NODE_REQUESTS
+from growth.sim.apiserver.kinds import Json
+from growth.sim.apiserver.objects import deployment, node_pool
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.kinds import Json
-from growth.sim.objects import deployment, node_pool
 from growth.sim.process import GrowthProcess
 from tests.controllers.act.gatehouse import Gatehouse
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from growth.sim import objects
-from growth.sim.apiserver import kind_of
+from growth.sim.apiserver import objects
+from growth.sim.apiserver.server import kind_of
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess

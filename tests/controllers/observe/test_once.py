@@ -12,8 +12,8 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.providers.simulated import SimulatedProvider
 from growth.runtime import Runtime
+from growth.sim.apiserver.objects import deployment, node_pool
 from growth.sim.cluster import Cluster
-from growth.sim.objects import deployment, node_pool
 from tests.sim.embedded import in_cluster
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from growth.sim.hetzner.api import Answer, Request
+from growth.sim.cloud.hetzner.api import Answer, Request
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ import yaml
 from growth.cli import main
 from growth.kube.crds.buffer import buffer_definition
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 Json = dict[str, Any]
 
 

@@ -16,7 +16,7 @@ from growth.kube import crds
 from growth.kube.crds import rules as schema_rules
 from growth.kube.crds.schema import schema_of
 
-SHIPPED = Path(__file__).parents[2] / "deploy" / "crds"
+SHIPPED = Path(__file__).parents[3] / "deploy" / "crds"
 
 
 def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from growth.controllers.growth import Installation
 from growth.sim.clock import run_virtual
+from growth.sim.cloud.hetzner.embedded import HetznerCloud
 from growth.sim.cluster import Cluster
-from growth.sim.hetzner.embedded import HetznerCloud
 from growth.sim.process import GrowthProcess
 
 

@@ -15,9 +15,9 @@ from prometheus_client import generate_latest
 from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.growth import Installation
 from growth.controllers.logs import set_up_logs
-from growth.sim.hetzner.api import Request
-from growth.sim.hetzner.project import Refusal
-from growth.sim.objects import deployment, node_pool
+from growth.sim.apiserver.objects import deployment, node_pool
+from growth.sim.cloud.hetzner.api import Request
+from growth.sim.cloud.hetzner.project import Refusal
 from tests.providers.hetzner.embedded import Town, in_town
 from tests.providers.hetzner.worlds import TOKEN
 

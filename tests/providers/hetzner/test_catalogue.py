@@ -10,7 +10,7 @@ from growth.providers.contract import ProviderError
 from growth.providers.hetzner.catalogue import estimated
 from growth.providers.hetzner.settings import Launch, Reserved
 from growth.providers.hetzner.wire import ServerType
-from growth.sim.hetzner.project import Trouble
+from growth.sim.cloud.hetzner.project import Trouble
 from tests.providers.hetzner.worlds import Bench, at_hetzner
 
 

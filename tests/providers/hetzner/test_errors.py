@@ -8,8 +8,8 @@ import pytest
 
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.providers.contract import ProviderError
-from growth.sim.hetzner.api import Answer, FakeApi, Request
-from growth.sim.hetzner.project import Project, Refusal, Trouble
+from growth.sim.cloud.hetzner.api import Answer, FakeApi, Request
+from growth.sim.cloud.hetzner.project import Project, Refusal, Trouble
 from tests.providers.hetzner.worlds import CLUSTER, TOKEN, Bench, at_hetzner, order
 
 LAUNCHES: list[tuple[int, str, type[Outcome]]] = [

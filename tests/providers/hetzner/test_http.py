@@ -19,9 +19,9 @@ from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.hetzner.wire import OneServer
-from growth.sim.hetzner.api import FakeApi
-from growth.sim.hetzner.project import Pace, Project, Trouble
-from growth.sim.hetzner.server import FakeServing, serving
+from growth.sim.cloud.hetzner.api import FakeApi
+from growth.sim.cloud.hetzner.project import Pace, Project, Trouble
+from growth.sim.cloud.hetzner.server import FakeServing, serving
 from tests.fakes.hetzner.openapi import described
 from tests.providers.hetzner.worlds import CLUSTER, TOKEN, order
 

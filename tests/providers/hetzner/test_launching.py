@@ -16,7 +16,7 @@ from growth.providers.hetzner.errors import Unusable
 from growth.providers.hetzner.labels import label_value
 from growth.providers.hetzner.settings import Launch
 from growth.providers.hetzner.userdata import kubelet_may_set, render, user_data_for
-from growth.sim.hetzner import inprocess
+from growth.sim.cloud.hetzner import inprocess
 from tests.providers.hetzner.worlds import CLUSTER, JOIN_TOKEN, Bench, at_hetzner, launch_with, order
 
 EVERYTHING = Launch(networks=("kube",), firewalls=("38",), ssh_keys=("ops",), public_ipv4=False, labels={"team": "infra"})

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from growth.model.node import Taint
 from growth.providers.simulated import Server
-from growth.sim.hetzner import embedded
-from growth.sim.hetzner.api import Answer, Lost, Request
-from growth.sim.hetzner.embedded import as_seen_by_kubelet
-from growth.sim.hetzner.project import FakeServer
-from growth.sim.kinds import NODE
-from growth.sim.objects import deployment, node_pool
+from growth.sim.apiserver.kinds import NODE
+from growth.sim.apiserver.objects import deployment, node_pool
+from growth.sim.cloud.hetzner import embedded
+from growth.sim.cloud.hetzner.api import Answer, Lost, Request
+from growth.sim.cloud.hetzner.embedded import as_seen_by_kubelet
+from growth.sim.cloud.hetzner.project import FakeServer
 from tests.providers.hetzner.embedded import Town, in_town
 from tests.providers.hetzner.test_errors import refuse
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from growth.controllers.observe.supply import Supply
 from growth.providers.contract import ProviderError
-from growth.sim.hetzner.api import Request
-from growth.sim.hetzner.project import Trouble
+from growth.sim.cloud.hetzner.api import Request
+from growth.sim.cloud.hetzner.project import Trouble
 from tests.providers.hetzner.worlds import CLUSTER, Bench, at_hetzner, order
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from growth.sim.hetzner.project import Trouble
-from growth.sim.objects import deployment, node_pool
+from growth.sim.apiserver.objects import deployment, node_pool
+from growth.sim.cloud.hetzner.project import Trouble
 from tests.providers.hetzner.embedded import Town, in_town
 
 TROUBLE = Trouble(

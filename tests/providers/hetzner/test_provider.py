@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from growth.model.outcome import Accepted, Refused, TryLater, Unknown
 from growth.providers.contract import Gone, ProviderError
-from growth.sim.hetzner.api import Request
-from growth.sim.hetzner.project import FakeServer, Refusal, Trouble
+from growth.sim.cloud.hetzner.api import Request
+from growth.sim.cloud.hetzner.project import FakeServer, Refusal, Trouble
 from tests.providers.hetzner.worlds import CLUSTER, Bench, at_hetzner, order
 
 

@@ -13,11 +13,11 @@ from growth.model.outcome import Accepted
 from growth.providers.contract import Order
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings, Launch
+from growth.sim.agents.timers import after
 from growth.sim.clock import SimRuntime, run_virtual
-from growth.sim.hetzner.api import Answer, FakeApi, Request
-from growth.sim.hetzner.inprocess import provider_on
-from growth.sim.hetzner.project import FakeServer, Pace, Project
-from growth.sim.timers import after
+from growth.sim.cloud.hetzner.api import Answer, FakeApi, Request
+from growth.sim.cloud.hetzner.inprocess import provider_on
+from growth.sim.cloud.hetzner.project import FakeServer, Pace, Project
 from tests.fakes.hetzner.openapi import described
 
 TOKEN = "Zq8vT3nLx0Rk5WyBc7Hd2JmPa9Se4GfUo6Ei1NtCvXbMzKqYwLrDhOjTgFsAuP0i"

@@ -18,7 +18,7 @@ from growth.solver.purchase.check import check
 from growth.solver.purchase.problem import Budget, PlacementProblem
 from growth.solver.purchase.solve import solve
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCRIPT = """
 import msgspec
 from bench.generated import generate

@@ -1,0 +1,233 @@
+"""Which pods should there be? The workload controllers of the embedded cluster: one table, one step for each kind.
+
+| kind | makes |
+| --- | --- |
+| Deployment | one ReplicaSet for its template; an older one is scaled to zero |
+| ReplicaSet | as many pods as it says; pods that failed or are going do not count |
+| StatefulSet | pods name-0 … name-n, all at once |
+| Job | pods until so many have succeeded, so many at a time |
+
+Hears of writes and reconciles what they touch a moment later. DaemonSets have their own file.
+"""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from growth.sim.agents.timers import Nudge
+from growth.sim.apiserver.kinds import BY_NAME, POD, Json, Kind
+from growth.sim.apiserver.refusal import Refusal
+from growth.sim.apiserver.store import Key, Write
+from growth.sim.apiserver.verbs import Verbs
+
+DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB = (BY_NAME[name] for name in ("Deployment", "ReplicaSet", "StatefulSet", "Job"))
+STEP_SECONDS: Final = 0.05
+PODS_PER_STEP: Final = 100
+_FINISHED: Final = ("Succeeded", "Failed")
+
+Owned = tuple[str, Key]  # kind and key
+
+
+class Member(Struct, frozen=True):
+    """What a controller needs to know of one of its pods."""
+
+    key: Key
+    phase: str
+    created: str
+    is_active: bool
+    is_ready: bool
+    is_bound: bool
+    is_leaving: bool
+
+    @property
+    def deletion_rank(self) -> tuple[bool, bool, str]:
+        """Unbound first, then not ready, then the youngest."""
+        younger_first = "".join(chr(255 - ord(letter)) for letter in self.created)
+        return self.is_bound, self.is_ready, younger_first
+
+
+class Workloads:
+    """Deployments, ReplicaSets, StatefulSets and Jobs."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self.verbs = verbs
+        self._dirty: dict[Owned, None] = {}
+        self._pods: dict[str, dict[Key, Member]] = {}  # by the owner's UID
+        self._replica_sets: dict[str, dict[Key, None]] = {}
+        self._done: dict[str, dict[Key, None]] = {}  # pods of Jobs that succeeded
+        self._step = Nudge(STEP_SECONDS, self._reconcile)
+        self._steps: dict[str, Callable[[Json], bool]] = {
+            "Deployment": self._deployment,
+            "ReplicaSet": self._replica_set,
+            "StatefulSet": self._stateful_set,
+            "Job": self._job,
+        }
+        verbs.store.on_write(self._hear)
+
+    def _hear(self, write: Write) -> None:
+        owner = controller_of(write.item)
+        if owner is not None and owner["kind"] in self._steps:
+            self._learn(write, owner["uid"])
+            self._touch((owner["kind"], (write.key[0], owner["name"])))
+        if write.kind.name in self._steps and write.type != "DELETED":
+            self._touch((write.kind.name, write.key))
+
+    def _touch(self, what: Owned) -> None:
+        self._dirty[what] = None
+        self._step()
+
+    def _reconcile(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        for kind, key in dirty:
+            item = self.verbs.store.read(BY_NAME[kind], key[1], key[0])
+            if item is not None and not item["metadata"].get("deletionTimestamp") and self._steps[kind](item):
+                self._touch((kind, key))
+
+    def _learn(self, write: Write, owner_uid: str) -> None:
+        pods, sets = self._pods.setdefault(owner_uid, {}), self._replica_sets.setdefault(owner_uid, {})
+        if write.type == "DELETED":
+            pods.pop(write.key, None)
+            sets.pop(write.key, None)
+        elif write.kind is POD:
+            pods[write.key] = _member(write.item, write.key)
+        else:
+            sets[write.key] = None
+
+    def _members(self, owner: Json) -> list[Member]:
+        return list(self._pods.get(owner["metadata"]["uid"], {}).values())
+
+    # ------------------------------------------------------------------------------------------------------- the steps
+    # Each returns True when there is more to do than one step may.
+
+    def _deployment(self, deployment: Json) -> bool:
+        spec, metadata = deployment["spec"], deployment["metadata"]
+        digest = f"{zlib.crc32(msgspec.json.encode(spec['template'], order='deterministic')):08x}"
+        name = f"{metadata['name']}-{digest}"
+        keys = list(self._replica_sets.get(metadata["uid"], {}))
+        sets = {key[1]: self.verbs.live(REPLICA_SET, key[1], key[0]) for key in keys}
+        if name not in sets:
+            self._attempt(partial(self.verbs.create, REPLICA_SET, _replica_set_for(deployment, name, digest), "deployment-controller"))
+        for other, one in sets.items():
+            wanted = spec.get("replicas", 1) if other == name else 0
+            if one["spec"].get("replicas") != wanted:
+                self._attempt(partial(self.verbs.modify, REPLICA_SET, other, metadata["namespace"], partial(_set_replicas, wanted), "deployment-controller"))
+        current = sets.get(name, {}).get("status") or {}
+        self._report(DEPLOYMENT, deployment, {key: current.get(key, 0) for key in ("replicas", "readyReplicas", "availableReplicas")})
+        return False
+
+    def _replica_set(self, replica_set: Json) -> bool:
+        pods = [pod for pod in self._members(replica_set) if pod.is_active]
+        wanted, metadata = replica_set["spec"].get("replicas", 1), replica_set["metadata"]
+        for _ in range(min(PODS_PER_STEP, wanted - len(pods))):
+            self._create_pod(replica_set, REPLICA_SET, {"generateName": f"{metadata['name']}-"})
+        for pod in sorted(pods, key=lambda pod: pod.deletion_rank)[: max(0, len(pods) - wanted)]:
+            self._delete_pod(pod)
+        ready = sum(pod.is_ready for pod in pods)
+        self._report(REPLICA_SET, replica_set, {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready})
+        return bool(wanted - len(pods) > PODS_PER_STEP)
+
+    def _stateful_set(self, stateful_set: Json) -> bool:
+        wanted, name = stateful_set["spec"].get("replicas", 1), stateful_set["metadata"]["name"]
+        pods = {pod.key[1]: pod for pod in self._members(stateful_set)}
+        missing = [pod_name for pod_name in (f"{name}-{ordinal}" for ordinal in range(wanted)) if pod_name not in pods]
+        for pod_name in missing[:PODS_PER_STEP]:
+            self._create_pod(stateful_set, STATEFUL_SET, {"name": pod_name})
+        for pod_name, pod in pods.items():
+            if int(pod_name.rpartition("-")[2]) >= wanted or pod.phase in _FINISHED:
+                self._delete_pod(pod)
+        ready = sum(pod.is_ready for pod in pods.values())
+        self._report(STATEFUL_SET, stateful_set, {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready})
+        return len(missing) > PODS_PER_STEP
+
+    def _job(self, job: Json) -> bool:
+        spec, pods = job["spec"], self._members(job)
+        done = self._done.setdefault(job["metadata"]["uid"], {})
+        done |= {pod.key: None for pod in pods if pod.phase == "Succeeded"}  # remembered: a finished pod may go with its node
+        succeeded = len(done)
+        active = sum(pod.is_active for pod in pods)
+        wanted = 0 if spec.get("suspend") else min(spec["parallelism"], spec["completions"] - succeeded)
+        for _ in range(min(PODS_PER_STEP, wanted - active)):
+            self._create_pod(job, JOB, {"generateName": f"{job['metadata']['name']}-"})
+        self._report(JOB, job, {"active": active, "succeeded": succeeded})
+        return bool(wanted - active > PODS_PER_STEP)
+
+    # -------------------------------------------------------------------------------------------------------------- writes
+
+    def _create_pod(self, owner: Json, kind: Kind, name: Json) -> None:
+        self._attempt(partial(self.verbs.create, POD, pod_from(owner, kind, owner["spec"]["template"], name), f"{kind.name.lower()}-controller"))
+
+    def _delete_pod(self, pod: Member) -> None:
+        if not pod.is_leaving:
+            self._attempt(partial(self.verbs.delete, POD, pod.key[1], pod.key[0], "workload-controller"))
+
+    def _report(self, kind: Kind, item: Json, counts: Json) -> None:
+        status = {**(item.get("status") or {}), **counts, "observedGeneration": item["metadata"].get("generation", 0)}
+        if status != item.get("status"):
+            change = partial(_set_status, status)
+            self._attempt(partial(self.verbs.modify, kind, item["metadata"]["name"], item["metadata"]["namespace"], change, "workload-controller", "status"))
+
+    def _attempt(self, write: Callable[[], Any]) -> None:
+        try:
+            write()
+        except Refusal:
+            return  # changed or gone meanwhile: the next write touches it again
+
+
+def controller_of(item: Json) -> Json | None:
+    """The owner that controls an object."""
+    return next((owner for owner in item["metadata"].get("ownerReferences") or [] if owner.get("controller")), None)
+
+
+def is_active(pod: Json) -> bool:
+    return not pod["metadata"].get("deletionTimestamp") and pod["status"].get("phase") not in _FINISHED
+
+
+def is_ready(pod: Json) -> bool:
+    return is_active(pod) and any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions") or [])
+
+
+def reference_to(owner: Json, kind: Kind) -> Json:
+    metadata = owner["metadata"]
+    named = {"apiVersion": kind.api_version, "kind": kind.name, "name": metadata["name"], "uid": metadata["uid"]}
+    return {**named, "controller": True, "blockOwnerDeletion": True}
+
+
+def pod_from(owner: Json, kind: Kind, template: Json, name: Json) -> Json:
+    """A pod of a workload's template."""
+    labelled = copy.deepcopy(template.get("metadata") or {})
+    metadata = {**labelled, **name, "namespace": owner["metadata"]["namespace"], "ownerReferences": [reference_to(owner, kind)]}
+    return {"metadata": metadata, "spec": copy.deepcopy(template["spec"])}
+
+
+def _replica_set_for(deployment: Json, name: str, digest: str) -> Json:
+    spec, template = deployment["spec"], copy.deepcopy(deployment["spec"]["template"])
+    template.setdefault("metadata", {}).setdefault("labels", {})["pod-template-hash"] = digest
+    metadata = {"name": name, "namespace": deployment["metadata"]["namespace"], "ownerReferences": [reference_to(deployment, DEPLOYMENT)]}
+    labels = dict(template["metadata"]["labels"])
+    return {
+        "metadata": {**metadata, "labels": labels},
+        "spec": {"replicas": spec.get("replicas", 1), "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def _set_replicas(count: int, item: Json) -> None:
+    item["spec"]["replicas"] = count
+
+
+def _set_status(status: Json, item: Json) -> None:
+    item["status"] = status
+
+
+def _member(pod: Json, key: Key) -> Member:
+    metadata = pod["metadata"]
+    is_leaving = bool(metadata.get("deletionTimestamp"))
+    return Member(
+        key, pod["status"].get("phase", ""), metadata["creationTimestamp"], is_active(pod), is_ready(pod), bool(pod["spec"].get("nodeName")), is_leaving
+    )

@@ -1,0 +1,246 @@
+"""The API server of the embedded cluster: bytes in, bytes out, behind the same one-method transport as the real one.
+
+Asked by growth's own client, unchanged. Requests are answered at the moment they arrive; whoever wants delay, loss or lies puts a
+faulty transport in front (`sim/faults/faults`). Requests that write are counted and told to `on_request` listeners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from growth.kube.api.transport import Request, Response
+from growth.kube.crds import definitions
+from growth.kube.crds.buffer import buffer_definition
+from growth.runtime import Runtime
+from growth.sim.apiserver import patches, subresources
+from growth.sim.apiserver.admission import Admission
+from growth.sim.apiserver.kinds import BY_PLURAL, KINDS, NAMESPACE, POD, Json, Kind
+from growth.sim.apiserver.refusal import Refusal, bad_request, not_allowed, unknown_path
+from growth.sim.apiserver.routes import Route, find_route, split
+from growth.sim.apiserver.schema import Schemas
+from growth.sim.apiserver.store import Store, Stored
+from growth.sim.apiserver.streams import Answer, Asked, Pages, Watch, WatchQuery
+from growth.sim.apiserver.verbs import Verbs
+
+KUBERNETES_VERSION: Final = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "embedded"}
+_FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+_READS: Final = ("GET", "HEAD")
+
+
+class ApiServer:
+    """The store, its rules, and the transport that reaches them."""
+
+    def __init__(self, runtime: Runtime, seed: str = "0", schemas: Schemas | None = None, history_length: int = 20_000) -> None:
+        self.store = Store(KINDS, history_length)
+        self.verbs = Verbs(self.store, Admission(self.store, schemas or Schemas.from_crds([*definitions(), buffer_definition()])), runtime.now, seed)
+        self.pages = Pages(self.store)
+        self.watches: dict[Watch, None] = {}
+        self.writes_asked = 0  # requests that could write, Leases apart
+        self._runtime = runtime
+        self._listeners: list[Callable[[Request, Route], None]] = []
+        for name in _FIRST_NAMESPACES:
+            self.verbs.create(NAMESPACE, {"metadata": {"name": name}}, "apiserver")
+
+    def on_request(self, listener: Callable[[Request, Route], None]) -> None:
+        """Called with every request that could write, before it is performed."""
+        self._listeners.append(listener)
+
+    async def send(self, request: Request) -> Response:
+        """Transport.send."""
+        try:
+            return self._answer(request)
+        except Refusal as refusal:
+            return Answer(refusal.code, refusal.body(), refusal.headers())
+
+    def _answer(self, request: Request) -> Response:
+        parts, query = split(request.path)
+        if len(parts) < 3 or parts[0] not in ("api", "apis") or (parts[0] == "apis" and len(parts) < 4):
+            return _about_the_server(parts)
+        if parts[1:2] == ["authorization.k8s.io"]:
+            return _encoded(201, {**_decoded(request.body), "status": {"allowed": True}})
+        route = find_route(parts)
+        if request.method in _READS:
+            return self._read(route, query)
+        for listener in self._listeners:
+            listener(request, route)
+        self.writes_asked += route.kind.name != "Lease"
+        actor = query.get("fieldManager") or request.headers.get("user-agent", "unknown").partition("/")[0]
+        return self._write(request, route, query, actor)
+
+    # ------------------------------------------------------------------------------------------------------------- reading
+
+    def _read(self, route: Route, query: Mapping[str, str]) -> Response:
+        if route.name:
+            return self._one(route)
+        asked = Asked(route.kind, route.namespace, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        if query.get("watch") in ("true", "1"):
+            return self._watch(asked, query)
+        return Answer(200, self.pages.answer(asked, int(query.get("limit", "0")), query.get("continue", "")))
+
+    def _one(self, route: Route) -> Response:
+        if route.subresource == "scale" and route.kind.has_scale:
+            return _encoded(200, subresources.read_scale(route.kind, self.verbs.live(route.kind, route.name, route.namespace)))
+        if route.subresource not in ("", "status"):
+            raise unknown_path()
+        self.verbs.live(route.kind, route.name, route.namespace)
+        stored = self.store.get(route.kind, route.name, route.namespace)
+        return _stored_answer(200, route, stored)
+
+    def _watch(self, asked: Asked, query: Mapping[str, str]) -> Watch:
+        wanted = WatchQuery(
+            version=query.get("resourceVersion", ""),
+            sends_initial_events=query.get("sendInitialEvents") == "true",
+            bookmarks=query.get("allowWatchBookmarks") == "true",
+            timeout_seconds=float(query.get("timeoutSeconds", "3600")),
+        )
+        watch = Watch(self.store, self._runtime, asked, wanted)
+        self.watches = {open_one: None for open_one in self.watches if not open_one.is_over}
+        self.watches[watch] = None
+        return watch
+
+    # ------------------------------------------------------------------------------------------------------------- writing
+
+    def _write(self, request: Request, route: Route, query: Mapping[str, str], actor: str) -> Response:
+        if request.method == "POST":
+            return self._post(route, _decoded(request.body), actor)
+        if request.method == "PUT":
+            return self._put(route, _decoded(request.body), actor)
+        if request.method == "PATCH":
+            return self._patch(request, route, query, actor)
+        if request.method == "DELETE":
+            return self._delete(route, _decoded(request.body) if request.body else {}, query, actor)
+        raise not_allowed(request.method)
+
+    def _post(self, route: Route, item: Json, actor: str) -> Response:
+        if route.kind is POD and route.subresource == "binding":
+            subresources.bind(self.verbs, route.name, route.namespace, item, actor)
+            return _success(201)
+        if route.kind is POD and route.subresource == "eviction":
+            subresources.evict(self.verbs, route.name, route.namespace, item, actor)
+            return _success(201)
+        if route.name:
+            raise not_allowed("POST")
+        metadata = item.setdefault("metadata", {})
+        if route.kind.resource.namespaced and metadata.setdefault("namespace", route.namespace) != route.namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        return _stored_answer(201, route, self.verbs.create(route.kind, item, actor))
+
+    def _put(self, route: Route, item: Json, actor: str) -> Response:
+        if route.subresource == "scale":
+            return self._scaled(route, item, actor)
+        metadata = item.setdefault("metadata", {})
+        if metadata.get("name", route.name) != route.name:
+            raise bad_request("the name of the object does not match the name on the URL")
+        metadata |= {"name": route.name, **({"namespace": route.namespace} if route.namespace else {})}
+        return _stored_answer(200, route, self.verbs.update(route.kind, item, actor, _writable(route)))
+
+    def _patch(self, request: Request, route: Route, query: Mapping[str, str], actor: str) -> Response:
+        media = request.headers.get("content-type", "").partition(";")[0]
+        if media == "application/apply-patch+yaml":
+            stored, created = self.verbs.apply(route.kind, _applied(request.body, route), actor, query.get("force") == "true", _writable(route))
+            return _stored_answer(201 if created else 200, route, stored)
+        patch = msgspec.json.decode(request.body)
+        if route.subresource == "scale":
+            scale = subresources.read_scale(route.kind, self.verbs.live(route.kind, route.name, route.namespace))
+            return self._scaled(route, _patched(media, scale, patch), actor)
+        stored = self.verbs.modify(route.kind, route.name, route.namespace, lambda item: _patched(media, item, patch), actor, _writable(route))
+        return _stored_answer(200, route, stored)
+
+    def _scaled(self, route: Route, scale: Json, actor: str) -> Response:
+        if not route.kind.has_scale:
+            raise unknown_path()
+        stored = subresources.write_scale(self.verbs, route.kind, route.name, route.namespace, scale, actor)
+        return _encoded(200, subresources.read_scale(route.kind, stored.decoded()))
+
+    def _delete(self, route: Route, options: Json, query: Mapping[str, str], actor: str) -> Response:
+        if route.subresource:
+            raise not_allowed("DELETE")
+        if route.name:
+            return _encoded(200, self.verbs.delete(route.kind, route.name, route.namespace, actor, options))
+        asked = Asked(route.kind, route.namespace, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        test = asked.test()
+        for stored in self.store.all(route.kind, route.namespace):
+            if test is None or test(stored.decoded()):
+                self.verbs.delete(route.kind, stored.name, stored.namespace, actor, options)
+        return _success(200)
+
+
+def _about_the_server(parts: list[str]) -> Answer:
+    if parts == ["version"]:
+        return _encoded(200, KUBERNETES_VERSION)
+    if parts and parts[0] in ("healthz", "livez", "readyz"):
+        return Answer(200, b"ok", {"content-type": "text/plain"})
+    if len(parts) == 2 and parts[0] == "apis":
+        return _about_a_group(parts[1])
+    served = [kind for (group, _), kind in BY_PLURAL.items() if [*(["apis", group] if group else ["api"]), kind.resource.version] == parts]
+    if not served:
+        raise unknown_path()
+    verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
+    resources = [{"name": kind.resource.plural, "kind": kind.name, "namespaced": kind.resource.namespaced, "verbs": verbs} for kind in served]
+    resources += [{**one, "name": f"{one['name']}/scale"} for one, kind in zip(resources, served, strict=True) if kind.has_scale]
+    return _encoded(200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "/".join(parts[1:]), "resources": resources})
+
+
+def _about_a_group(group: str) -> Answer:
+    versions = sorted({kind.resource.version for (name, _), kind in BY_PLURAL.items() if name == group}, reverse=True)
+    if not versions:
+        raise unknown_path()
+    told = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return _encoded(200, {"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": told, "preferredVersion": told[0]})
+
+
+def _writable(route: Route) -> str:
+    """The subresource an update goes to; one that the kind does not have is not found."""
+    if route.subresource and not (route.subresource == "status" and route.kind.has_status):
+        raise unknown_path()
+    return route.subresource
+
+
+def _patched(media: str, item: Json, patch: Any) -> Json:
+    if media == "application/json-patch+json":
+        return dict(patches.json_patch(item, patch))
+    if media == "application/merge-patch+json":
+        return dict(patches.merge_patch(item, patch))
+    if media == "application/strategic-merge-patch+json":
+        return dict(patches.strategic_merge_patch(item, patch))
+    raise Refusal(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {media}")
+
+
+def _applied(body: bytes, route: Route) -> Json:
+    intent: Json = yaml.safe_load(body) if body[:1] != b"{" else _decoded(body)
+    metadata = intent.setdefault("metadata", {})
+    metadata |= {"name": route.name, **({"namespace": route.namespace} if route.namespace else {})}
+    return intent
+
+
+def _decoded(body: bytes) -> Json:
+    try:
+        return msgspec.json.decode(body, type=Json)
+    except msgspec.DecodeError as error:
+        raise bad_request(f"the object provided is unrecognized: {error}") from None
+
+
+def _encoded(status: int, content: Json) -> Answer:
+    return Answer(status, msgspec.json.encode(content))
+
+
+def _success(status: int) -> Answer:
+    return _encoded(status, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": status})
+
+
+def _stored_answer(status: int, route: Route, stored: Stored | None) -> Answer:
+    if stored is None:
+        raise unknown_path()
+    if route.api_version == route.kind.api_version:
+        return Answer(status, stored.data)
+    return _encoded(status, {**stored.decoded(), "apiVersion": route.api_version})
+
+
+def kind_of(item: Json) -> Kind:
+    """The row of the table for an object that says what it is."""
+    group, _, _version = item["apiVersion"].rpartition("/")
+    return next(kind for kind in KINDS if kind.name == item["kind"] and kind.resource.group == group)

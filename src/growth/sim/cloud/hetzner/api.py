@@ -1,0 +1,262 @@
+"""The fake Hetzner API: a request in, an answer out. The part that growth uses, as the real one's description says it.
+
+Asked over HTTP (`server.py`) or in-process (`inprocess.py`). Every request counts against the limit, 3,600 at once and one a second after, and
+every answer says how much is left. Answers can be lost, and the API can be in a bad mood: see `Trouble` in `project.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+from wsgiref.handlers import format_date_time
+
+from msgspec import Struct
+
+from growth.sim.cloud.hetzner.answers import action_json, firewall_json, group_json, server_json, ssh_key_json
+from growth.sim.cloud.hetzner.assortment import KINDS, PLACES, Json, image_json, kind_json, location_json, pricing_json
+from growth.sim.cloud.hetzner.networks import network_json
+from growth.sim.cloud.hetzner.ordering import check_reachable, ordered_server
+from growth.sim.cloud.hetzner.project import FakeServer, Project, Refusal
+from growth.sim.cloud.hetzner.selecting import SelectorError, matches
+
+LIMIT: Final = 3600
+LARGEST_PAGE: Final = 50
+
+Query = Mapping[str, Sequence[str]]
+
+
+class Request(Struct, frozen=True):
+    method: str
+    path: str  # without the prefix /v1
+    query: dict[str, list[str]] = {}
+    token: str = ""
+    body: bytes = b""
+
+
+class Answer(Struct, frozen=True):
+    status: int
+    body: Json
+    headers: dict[str, str] = {}
+
+
+class Lost(Exception):  # noqa: N818  (says what happened)
+    """No answer is sent."""
+
+
+class Seen(Struct, frozen=True):
+    """One line of the API's own log."""
+
+    at: float
+    method: str
+    path: str
+    status: int
+
+
+class FakeApi:
+    """Answers for one project. `look_on` sees every exchange, for those who compare it with the API's description."""
+
+    def __init__(self, project: Project, token: str) -> None:
+        self.project = project
+        self.token = token
+        self.limit = LIMIT
+        self.log: list[Seen] = []
+        self.look_on: Callable[[Request, Answer], None] = lambda _request, _answer: None
+        self._left = float(LIMIT)
+        self._filled_at = project.now()
+
+    def handle(self, request: Request) -> Answer:
+        """Raises Lost where the answer does not arrive, before or after it had its effect."""
+        project = self.project
+        project.advance()
+        try:
+            body, status = self._answered(request)
+        except Refusal as refusal:
+            body, status = {"error": {"code": refusal.code, "message": refusal.message, "details": refusal.details}}, refusal.status
+        answer = Answer(status, body, self._headers())
+        self.log.append(Seen(project.now(), request.method, request.path, status))
+        self.look_on(request, answer)
+        if status < 300 and project.happens(project.trouble.lost_after_effect):
+            raise Lost
+        return answer
+
+    def _answered(self, request: Request) -> tuple[Json, int]:
+        trouble, project = self.project.trouble, self.project
+        if not self._take() or project.happens(trouble.rate_limited) or project.now() < trouble.refused_until:
+            raise Refusal(429, "rate_limit_exceeded", "limit of 3600 requests per hour reached")
+        if request.token != self.token:
+            raise Refusal(401, "unauthorized", f"unable to authenticate: token {request.token[:12]}... is invalid")
+        if project.happens(trouble.lost_before_effect):
+            raise Lost
+        if project.happens(trouble.server_error):
+            raise Refusal(500, "server_error", "internal server error")
+        if request.method != "GET" and project.happens(trouble.locked):
+            raise Refusal(409, "conflict", "resource changed during the request") if request.method == "POST" else Refusal(423, "locked", "server is locked")
+        return self._route(request)
+
+    def _route(self, request: Request) -> tuple[Json, int]:
+        parts = request.path.strip("/").split("/")
+        if len(parts) == 1:
+            found = self._collections().get((request.method, parts[0]))
+            if found is not None:
+                return found(request)
+        elif len(parts) == 2 and parts[0] == "servers" and request.method in ("GET", "DELETE"):
+            return self._one_server(request.method, parts[1])
+        elif len(parts) == 4 and (parts[0], parts[2], request.method) == ("servers", "actions", "POST"):
+            return self._act_on_server(self._server(parts[1]), parts[3], request.body)
+        raise Refusal(404, "not_found", f"{request.method} {request.path} is not part of this fake")
+
+    def _collections(self) -> Mapping[tuple[str, str], Callable[[Request], tuple[Json, int]]]:
+        project = self.project
+        return {
+            ("GET", "servers"): self._servers,
+            ("POST", "servers"): self._create_server,
+            ("GET", "actions"): self._actions,
+            ("GET", "pricing"): lambda _request: ({"pricing": pricing_json()}, 200),
+            ("GET", "server_types"): lambda request: _page("server_types", (kind_json(kind, project.in_stock(kind)) for kind in KINDS), request.query),
+            ("GET", "locations"): lambda request: _page("locations", map(location_json, PLACES), request.query),
+            ("GET", "images"): lambda request: _page("images", map(image_json, project.images), request.query),
+            ("GET", "networks"): self._networks,
+            ("GET", "firewalls"): lambda request: _page("firewalls", (firewall_json(*each) for each in project.firewalls.items()), request.query),
+            ("GET", "ssh_keys"): lambda request: _page("ssh_keys", (ssh_key_json(*each) for each in project.ssh_keys.items()), request.query),
+            ("GET", "placement_groups"): self._groups,
+            ("POST", "placement_groups"): self._create_group,
+        }
+
+    # --------------------------------------------------------------------------------------------------------------- servers
+
+    def _servers(self, request: Request) -> tuple[Json, int]:
+        project = self.project
+        servers = list(project.servers.values())
+        if "name" not in request.query:
+            if project.happens(project.trouble.empty_lists):
+                servers = []
+            elif project.happens(project.trouble.stale_lists):
+                servers = [server for server in servers if project.now() - server.created_at > 20]
+        brief = [{"id": each.id, "name": each.name, "labels": each.labels, "status": each.status, "created": each.created_at} for each in servers]
+        return _page("servers", brief, request.query, lambda item: server_json(project.servers[item["id"]], project))
+
+    def _create_server(self, request: Request) -> tuple[Json, int]:
+        server = ordered_server(_decoded(request.body), self.project)
+        making, *starting = self.project.create(server)
+        return {
+            "server": server_json(server, self.project),
+            "action": action_json(making),
+            "next_actions": [action_json(each) for each in starting],
+            "root_password": None if server.image.type == "snapshot" else "YItygq1v3GYjjMomLaKc",
+        }, 201
+
+    def _one_server(self, method: str, text: str) -> tuple[Json, int]:
+        server = self._server(text)
+        if method == "DELETE":
+            return {"action": action_json(self.project.delete(server))}, 200
+        return {"server": server_json(server, self.project)}, 200
+
+    def _server(self, text: str) -> FakeServer:
+        server = self.project.servers.get(int(text)) if text.isdecimal() else None
+        if server is None:
+            raise Refusal(404, "not_found", f"server with ID '{text}' not found")
+        return server
+
+    def _act_on_server(self, server: FakeServer, what: str, body: bytes) -> tuple[Json, int]:
+        if what == "poweron":
+            check_reachable(server)
+            return {"action": action_json(self.project.power_on(server))}, 201
+        if what == "attach_to_network":
+            wanted = _decoded(body)
+            return {"action": action_json(self.project.attach(server, int(wanted["network"]), str(wanted.get("ip_range", ""))))}, 201
+        raise Refusal(404, "not_found", f"{what} is not part of this fake")
+
+    def _networks(self, request: Request) -> tuple[Json, int]:
+        servers = self.project.servers.values()
+        shown = (network_json(each, (server.id for server in servers if each.id in server.addresses)) for each in self.project.networks.values())
+        return _page("networks", shown, request.query)
+
+    def _actions(self, request: Request) -> tuple[Json, int]:
+        if not request.query.get("id"):
+            raise Refusal(422, "invalid_input", "id is required")
+        wanted = [int(each) for each in request.query["id"]]
+        return {"actions": [action_json(self.project.actions[each]) for each in wanted if each in self.project.actions]}, 200
+
+    # ---------------------------------------------------------------------------------------------------------------- groups
+
+    def _groups(self, request: Request) -> tuple[Json, int]:
+        return _page("placement_groups", (group_json(group, self.project) for group in self.project.groups.values()), request.query)
+
+    def _create_group(self, request: Request) -> tuple[Json, int]:
+        body = _decoded(request.body)
+        group = self.project.create_group(str(body["name"]), dict(body.get("labels") or {}))
+        return {"placement_group": group_json(group, self.project), "action": None}, 201
+
+    # ---------------------------------------------------------------------------------------------------------------- limits
+
+    def _take(self) -> bool:
+        now = self.project.now()
+        self._left = min(float(self.limit), self._left + (now - self._filled_at))
+        self._filled_at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+    def _headers(self) -> dict[str, str]:
+        now, storm = self.project.now(), self.project.trouble.refused_until
+        full_at = max(now + (self.limit - self._left), storm)
+        left = 0 if now < storm else int(self._left)
+        return {
+            "RateLimit-Limit": str(self.limit),
+            "RateLimit-Remaining": str(left),
+            "RateLimit-Reset": str(int(min(full_at, storm) if now < storm else full_at) + 1),
+            "Date": format_date_time(now),
+            "X-Correlation-Id": f"{len(self.log):016x}",
+        }
+
+
+def _decoded(body: bytes) -> Json:
+    try:
+        decoded = json.loads(body or b"null")
+    except ValueError:
+        raise Refusal(400, "json_error", "invalid JSON") from None
+    if not isinstance(decoded, dict):
+        raise Refusal(400, "json_error", "an object was expected")
+    return decoded
+
+
+def _page(name: str, items: Iterable[Json], query: Query, shown: Callable[[Json], Json] = lambda item: item) -> tuple[Json, int]:
+    """The items that the query asks for, in pages; only what is on the page is shown in full."""
+    wanted = _ordered([item for item in items if _is_wanted(item, query)], query)
+    size = min(LARGEST_PAGE, int(_first(query, "per_page", "25")))
+    page = int(_first(query, "page", "1"))
+    last = max(1, -(-len(wanted) // size))
+    pagination = {
+        "page": page,
+        "per_page": size,
+        "previous_page": page - 1 if page > 1 else None,
+        "next_page": page + 1 if page < last else None,
+        "last_page": last,
+        "total_entries": len(wanted),
+    }
+    return {name: [shown(item) for item in wanted[(page - 1) * size : page * size]], "meta": {"pagination": pagination}}, 200
+
+
+def _is_wanted(item: Json, query: Query) -> bool:
+    for field in ("name", "status", "type", "architecture"):
+        if field in query and str(item.get(field)) not in query[field]:
+            return False
+    try:
+        return matches(_first(query, "label_selector", ""), item.get("labels") or {})
+    except SelectorError:
+        raise Refusal(422, "invalid_input", "invalid label selector") from None
+
+
+def _ordered(items: list[Json], query: Query) -> list[Json]:
+    field, _, direction = _first(query, "sort", "id:asc").partition(":")
+    return sorted(items, key=lambda item: _sort_key(item, field), reverse=direction == "desc")
+
+
+def _sort_key(item: Json, field: str) -> Any:
+    return (item.get(field) or "", item["id"]) if field != "id" else item["id"]
+
+
+def _first(query: Query, name: str, otherwise: str) -> str:
+    return query[name][0] if query.get(name) else otherwise

@@ -1,0 +1,288 @@
+"""One project at the fake Hetzner: servers that take time, cost money, run out and sometimes fail. Asked by `api.py`; knows nothing of HTTP.
+
+Time comes from outside. What happens later (a server is made, starts, goes) waits in a queue until `advance` is called; whoever drives the fake
+does that with every request, and when `wake_at` says so.
+
+| after | a server is | unless |
+| --- | --- | --- |
+| create | initializing | |
+| `create_seconds` | starting; off, if it does not start by itself | its creation fails: it is gone, and its action says why |
+| attach, poweron | in one more network; starting | it is locked: not made yet, or about to go |
+| `boot_seconds` | running; `on_boot` is told | it never boots: running, and nobody is told |
+| poweroff | off, and still billed | |
+| delete | deleting, no longer billed | it is protected or locked |
+| `delete_seconds` | gone | |
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+from msgspec import Struct
+
+from growth.model.offering import REQUEST_UID_LABEL
+from growth.sim.cloud.hetzner.assortment import IMAGES, IPV4_PER_HOUR, KINDS, PLACES, Image, Json, Kind
+from growth.sim.cloud.hetzner.meter import Bill, Meter
+from growth.sim.cloud.hetzner.networks import Network, Subnet
+
+GROUP_PLACES: Final = 10
+
+
+class Trouble(Struct):
+    """What goes wrong; shares are chances for each request, or each server. All zero: nothing does."""
+
+    lost_before_effect: float = 0.0
+    lost_after_effect: float = 0.0
+    server_error: float = 0.0
+    rate_limited: float = 0.0
+    locked: float = 0.0  # deletes and creates answered with locked or conflict
+    creation_fails: float = 0.0  # accepted, and then there is no host after all
+    never_boots: float = 0.0
+    empty_lists: float = 0.0
+    stale_lists: float = 0.0  # without the newest servers
+    refused_until: float = 0.0  # a storm: 429 for everything until then
+
+
+class Pace(Struct, frozen=True):
+    """How long things take, in seconds: from, to."""
+
+    create_seconds: tuple[float, float] = (3.0, 12.0)
+    boot_seconds: tuple[float, float] = (8.0, 30.0)
+    delete_seconds: tuple[float, float] = (1.0, 5.0)
+    attach_seconds: tuple[float, float] = (0.5, 3.0)
+
+
+class Refusal(Exception):  # noqa: N818  (says what it is)
+    """The API says no."""
+
+    def __init__(self, status: int, code: str, message: str, details: Json | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.details = status, code, message, details
+
+
+class FakeServer(Struct):
+    id: int
+    name: str
+    kind: Kind
+    location: str
+    labels: dict[str, str]
+    created_at: float
+    image: Image
+    status: str = "initializing"
+    user_data: str = ""
+    addresses: dict[int, str] = {}  # by network
+    firewalls: tuple[int, ...] = ()
+    group: int | None = None
+    ipv4: bool = True
+    ipv6: bool = True
+    is_protected: bool = False
+    starts_by_itself: bool = True
+
+    @property
+    def networks(self) -> tuple[int, ...]:
+        return tuple(self.addresses)
+
+
+class FakeAction(Struct):
+    id: int
+    command: str
+    server: int
+    started_at: float
+    finished_at: float | None = None
+    error: tuple[str, str] | None = None
+
+
+class Group(Struct):
+    id: int
+    name: str
+    labels: dict[str, str]
+    created_at: float
+
+
+class Project:
+    """Everything in one project, and what it costs."""
+
+    def __init__(self, now: Callable[[], float], seed: str = "0", pace: Pace | None = None) -> None:
+        self.now = now
+        self.pace = pace or Pace()
+        self.trouble = Trouble()
+        self.meter = Meter()
+        self.stock: dict[tuple[str, str], int] = {}  # (type, location) → how many can be had at once; absent: no end of them
+        self.server_limit: int | None = None
+        self.servers: dict[int, FakeServer] = {}
+        self.actions: dict[int, FakeAction] = {}
+        self.groups: dict[int, Group] = {}
+        self.images: list[Image] = list(IMAGES)
+        self.networks = {7001: Network(7001, "kube", (Subnet("10.0.0.0/22"), Subnet("10.1.0.0/22"), Subnet("10.2.0.0/24", "us-east")))}
+        self.firewalls: dict[int, str] = {38: "workers"}
+        self.ssh_keys: dict[int, str] = {2323: "ops"}
+        self.on_boot: Callable[[FakeServer], None] = lambda _server: None
+        self.on_gone: Callable[[FakeServer], None] = lambda _server: None
+        self.wake_at: Callable[[float], None] = lambda _at: None
+        self.chance = random.Random(f"{seed}/hetzner")
+        self._ids = count(1001)
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+
+    # ------------------------------------------------------------------------------------------------------------------ time
+
+    def advance(self) -> None:
+        """Let everything happen that is due."""
+        while self._later and self._later[0][0] <= self.now() + 1e-9:
+            heapq.heappop(self._later)[2]()
+
+    def _after(self, span: tuple[float, float], work: Callable[[], None]) -> None:
+        at = self.now() + self.chance.uniform(*span)
+        heapq.heappush(self._later, (at, next(self._ids), work))
+        self.wake_at(at)
+
+    def happens(self, share: float) -> bool:
+        return share > 0 and self.chance.random() < share
+
+    # --------------------------------------------------------------------------------------------------------------- servers
+
+    def create(self, server: FakeServer) -> list[FakeAction]:
+        """Server and group are checked, the order stands; returns the actions of making it, and of starting it where it starts by itself."""
+        self._check_room(server)
+        server.id = next(self._ids)
+        self.servers[server.id] = server
+        price = server.kind.price_in(server.location) + (IPV4_PER_HOUR if server.ipv4 else 0.0)
+        self.meter.begin(Bill(server.id, server.name, server.labels.get(REQUEST_UID_LABEL, ""), price, self.now()))
+        actions = [self._action(command, server) for command in ("create_server", "start_server")[: 1 + server.starts_by_itself]]
+        self._after(self.pace.create_seconds, lambda: self._made(server, *actions))
+        return actions
+
+    def _check_room(self, server: FakeServer) -> None:
+        if any(other.name == server.name for other in self.servers.values()):
+            raise Refusal(409, "uniqueness_error", "server name is already used", {"fields": [{"name": "name"}]})
+        if self.server_limit is not None and len(self.servers) >= self.server_limit:
+            raise Refusal(403, "resource_limit_exceeded", "server limit exceeded", {"limits": [{"name": "server_limit"}]})
+        if server.kind.unavailable_after and server.kind.unavailable_after < "2026-01-02":
+            raise Refusal(422, "invalid_input", f"unsupported server type {server.kind.name}", {"fields": [{"name": "server_type", "messages": ["ended"]}]})
+        same = [other for other in self.servers.values() if (other.kind.name, other.location) == (server.kind.name, server.location)]
+        if len(same) >= self.stock.get((server.kind.name, server.location), len(same) + 1):
+            raise Refusal(412, "resource_unavailable", f"requested server type {server.kind.name} is not available in {server.location}")
+        if server.group is not None and len(self.members(server.group)) >= GROUP_PLACES:
+            raise Refusal(503, "placement_error", "the placement group is full")
+
+    def _made(self, server: FakeServer, making: FakeAction, *starting: FakeAction) -> None:
+        making.finished_at = self.now()
+        if server.id not in self.servers or server.status != "initializing":
+            self._fail(("action_failed", "the server is gone"), *starting)
+        elif self.happens(self.trouble.creation_fails):
+            self._fail(("resource_unavailable", "no host available"), making, *starting)
+            self._remove(server)
+        else:
+            server.status = "off"
+            for action in starting:
+                self._start(server, action)
+
+    def _fail(self, error: tuple[str, str], *actions: FakeAction) -> None:
+        for action in actions:
+            action.finished_at, action.error = self.now(), error
+
+    def _start(self, server: FakeServer, starting: FakeAction) -> None:
+        server.status = "starting"
+        self._after(self.pace.boot_seconds, lambda: self._started(server, starting))
+
+    def power_on(self, server: FakeServer) -> FakeAction:
+        self._check_unlocked(server)
+        action = self._action("start_server", server)
+        if server.status == "off":
+            self._start(server, action)
+        else:
+            action.finished_at = self.now()
+        return action
+
+    def attach(self, server: FakeServer, network: int, ip_range: str) -> FakeAction:
+        """An address in the network, in the subnet of that range where one is named."""
+        self._check_unlocked(server)
+        if network not in self.networks:
+            raise Refusal(404, "not_found", f"network with ID '{network}' not found")
+        if network in server.addresses:
+            raise Refusal(422, "server_already_attached", "server is already attached to network")
+        server.addresses = {**server.addresses, network: self.free_address(network, server.location, ip_range)}
+        action = self._action("attach_to_network", server)
+        self._after(self.pace.attach_seconds, lambda: self._finish(action))
+        return action
+
+    def _finish(self, action: FakeAction) -> None:
+        action.finished_at = self.now()
+
+    @staticmethod
+    def _check_unlocked(server: FakeServer) -> None:
+        if server.status in ("initializing", "deleting"):
+            raise Refusal(423, "locked", "server is locked")
+
+    def free_address(self, network: int, location: str, ip_range: str = "") -> str:
+        zone = next(place.network_zone for place in PLACES if place.name == location)
+        taken = (server.addresses[network] for server in self.servers.values() if network in server.addresses)
+        address = self.networks[network].free_address(zone, ip_range, taken)
+        if address is None:
+            raise Refusal(422, "no_subnet_available", "no subnet or IP available")
+        return address
+
+    def _started(self, server: FakeServer, starting: FakeAction) -> None:
+        starting.finished_at = self.now()
+        if server.id in self.servers and server.status == "starting":
+            server.status = "running"
+            if not self.happens(self.trouble.never_boots):
+                self.on_boot(server)
+
+    def power_off(self, server_id: int) -> None:
+        """A person did it; the server stays, and costs."""
+        self.servers[server_id].status = "off"
+        self.on_gone(self.servers[server_id])
+
+    def delete(self, server: FakeServer) -> FakeAction:
+        if server.is_protected:
+            raise Refusal(403, "protected", "server deletion is protected")
+        action = self._action("delete_server", server)
+        if server.status != "deleting":
+            server.status = "deleting"
+            self.meter.end(server.id, self.now())
+            self.on_gone(server)
+            self._after(self.pace.delete_seconds, lambda: self._deleted(server, action))
+        else:
+            action.finished_at = self.now()
+        return action
+
+    def _deleted(self, server: FakeServer, action: FakeAction) -> None:
+        action.finished_at = self.now()
+        self.servers.pop(server.id, None)
+
+    def _remove(self, server: FakeServer) -> None:
+        self.meter.end(server.id, self.now())
+        self.servers.pop(server.id, None)
+        self.on_gone(server)
+
+    def vanish(self, server_id: int) -> None:
+        """A server goes without being asked by us."""
+        self._remove(self.servers[server_id])
+
+    def _action(self, command: str, server: FakeServer) -> FakeAction:
+        action = FakeAction(next(self._ids), command, server.id, self.now())
+        self.actions[action.id] = action
+        return action
+
+    # ----------------------------------------------------------------------------------------------------------------- others
+
+    def create_group(self, name: str, labels: dict[str, str]) -> Group:
+        if any(group.name == name for group in self.groups.values()):
+            raise Refusal(409, "uniqueness_error", "placement group name is already used")
+        group = Group(next(self._ids), name, labels, self.now())
+        self.groups[group.id] = group
+        return group
+
+    def members(self, group: int) -> list[int]:
+        return [server.id for server in self.servers.values() if server.group == group]
+
+    def in_stock(self, kind: Kind) -> dict[str, bool]:
+        """What the catalogue says of each location."""
+        return {location: left > 0 for (name, location), left in self.stock.items() if name == kind.name}
+
+    def kind(self, name: str) -> Kind | None:
+        return next((kind for kind in KINDS if name in (kind.name, str(kind.id))), None)

@@ -1,0 +1,192 @@
+"""Which faults does a seed turn on? A table with one row for each; a seed draws some of them, and later all stop.
+
+Asked by the simulation. A fault only changes what the world around growth does: the network, the cloud, the machines, the process itself.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from growth.sim.agents.timers import after
+from growth.sim.apiserver.kinds import BY_NAME
+from growth.sim.cloud.cloud import Cloud, Trouble
+from growth.sim.cluster import Cluster
+from growth.sim.faults.network import ApiTrouble
+
+CHANCE_OF_EACH: Final = 0.3
+
+
+class Crash(Struct):
+    """Kill growth at its n-th write from now, before it or after it, and start it again after a while."""
+
+    writes_left: int
+    moment: str  # before | after
+    restart_seconds: float
+
+
+class Adversity(Struct):
+    """The switches that faults turn. `trouble` is shared with the process's transport."""
+
+    cluster: Cluster
+    trouble: ApiTrouble
+    chance: random.Random
+    lasts_seconds: float
+    crashes: list[Crash] = []
+    clock_steps: list[tuple[float, float]] = []  # (when, by how much growth's wall clock is off)
+
+    @property
+    def cloud(self) -> Cloud:
+        return self.cluster.cloud
+
+    def moment(self) -> float:
+        return self.chance.uniform(0.0, self.lasts_seconds)
+
+
+class Fault(Struct, frozen=True):
+    name: str
+    turn_on: Callable[[Adversity], None]
+
+
+def _api(name: str, share: tuple[float, float]) -> Fault:
+    return Fault(f"api {name}", lambda adversity: setattr(adversity.trouble, name, adversity.chance.uniform(*share)))
+
+
+def _cloud(name: str, share: tuple[float, float]) -> Fault:
+    return Fault(f"cloud {name}", lambda adversity: setattr(adversity.cloud.trouble, name, adversity.chance.uniform(*share)))
+
+
+def _api_down(adversity: Adversity) -> None:
+    for _ in range(adversity.chance.randint(1, 3)):
+        seconds = adversity.chance.choice([5.0, 20.0, 90.0, 240.0])
+        after(adversity.moment(), partial(_take_down, adversity, seconds))
+
+
+def _take_down(adversity: Adversity, seconds: float) -> None:
+    if adversity.lasts_seconds:
+        now = adversity.cluster.runtime.monotonic()
+        adversity.trouble.down_until = max(adversity.trouble.down_until, now + seconds)
+        for watch in list(adversity.cluster.api.watches):
+            watch.cut()
+
+
+def _compactions(adversity: Adversity) -> None:
+    chance = adversity.chance
+
+    def compact() -> None:
+        for kind in ("Pod", "Node", "NodeRequest", "NodeRemovalRequest"):
+            adversity.cluster.store.compact(BY_NAME[kind], keep=chance.randint(0, 5))
+        adversity.cluster.api.pages.forget_tokens()
+
+    for _ in range(4):
+        after(adversity.moment(), compact)
+
+
+def _crashes(adversity: Adversity) -> None:
+    for _ in range(adversity.chance.randint(1, 4)):
+        moment = adversity.chance.choice(["before", "after"])
+        adversity.crashes.append(Crash(adversity.chance.randint(1, 60), moment, adversity.chance.choice([0.5, 5.0, 60.0])))
+
+
+def _clock_steps(adversity: Adversity) -> None:
+    adversity.clock_steps.append((adversity.moment(), adversity.chance.choice([-3600.0, 3600.0, 90.0])))
+
+
+def _stock_outs(adversity: Adversity) -> None:
+    offerings = [(offering.name, offering.location) for offering in adversity.cluster.world.catalogue.offerings()]
+    for offering in adversity.chance.sample(offerings, len(offerings) // 2):
+        after(adversity.moment(), partial(_sell_out, adversity, offering))
+
+
+def _sell_out(adversity: Adversity, offering: tuple[str, str]) -> None:
+    if adversity.lasts_seconds:
+        adversity.cloud.sold_out[offering] = None
+
+
+def _flapping_nodes(adversity: Adversity) -> None:
+    chance = adversity.chance
+
+    def flap() -> None:
+        names = sorted(adversity.cluster.kubelets.alive)
+        if names and adversity.lasts_seconds:
+            adversity.cluster.kubelets.fall_ill(chance.choice(names), chance.uniform(10, 90))
+
+    for _ in range(5):
+        after(adversity.moment(), flap)
+
+
+def _lagging_scheduler(adversity: Adversity) -> None:
+    adversity.cluster.scheduler.lag_seconds = adversity.chance.uniform(0.05, 0.6)
+
+
+FAULTS: Final[tuple[Fault, ...]] = (
+    _api("slow", (0.01, 0.1)),
+    _api("conflict", (0.02, 0.2)),
+    _api("throttled", (0.02, 0.2)),
+    _api("error_before", (0.02, 0.15)),
+    _api("error_after", (0.02, 0.15)),
+    _api("lost_before", (0.02, 0.15)),
+    _api("lost_after", (0.02, 0.15)),
+    _api("hung_before", (0.005, 0.03)),
+    _api("hung_after", (0.005, 0.03)),
+    _api("unauthorized", (0.01, 0.05)),
+    _api("expired", (0.1, 0.5)),
+    _api("torn_answer", (0.01, 0.05)),
+    _api("watch_lag_seconds", (0.5, 10.0)),
+    _api("watch_silent", (0.05, 0.3)),
+    _api("watch_closed", (0.2, 0.8)),
+    _api("watch_cut", (0.2, 0.8)),
+    _api("watch_torn", (0.1, 0.5)),
+    _api("watch_expired", (0.1, 0.5)),
+    _api("watch_repeated", (0.2, 0.8)),
+    Fault("api down", _api_down),
+    Fault("api compactions", _compactions),
+    _cloud("lost_before_effect", (0.05, 0.3)),
+    _cloud("lost_after_effect", (0.05, 0.3)),
+    _cloud("rate_limited", (0.05, 0.4)),
+    _cloud("server_error", (0.05, 0.3)),
+    _cloud("never_boots", (0.1, 0.5)),
+    _cloud("boots_not_ready", (0.1, 0.4)),
+    _cloud("smaller_share", (0.001, 0.05)),
+    _cloud("refuses_delete", (0.1, 0.6)),
+    _cloud("empty_lists", (0.05, 0.4)),
+    _cloud("stale_lists", (0.05, 0.5)),
+    _cloud("failed_lists", (0.05, 0.5)),
+    _cloud("vanishes", (0.05, 0.3)),
+    _cloud("lingers_seconds", (2.0, 60.0)),
+    Fault("cloud stock-outs", _stock_outs),
+    Fault("nodes flap", _flapping_nodes),
+    Fault("scheduler lags", _lagging_scheduler),
+    Fault("growth crashes", _crashes),
+    Fault("growth's clock steps", _clock_steps),
+)
+
+
+def turn_on_some(adversity: Adversity, seed: str, wanted: tuple[str, ...] | None = None) -> list[str]:
+    """Turn on the wanted faults, or else some drawn by chance; their names. Each fault has its own source of chance."""
+    chosen = [fault for fault in FAULTS if (fault.name in wanted if wanted is not None else _is_drawn(seed, fault.name))]
+    for fault in chosen:
+        adversity.chance = random.Random(f"{seed}/fault/{fault.name}")
+        fault.turn_on(adversity)
+    return [fault.name for fault in chosen]
+
+
+def _is_drawn(seed: str, name: str) -> bool:
+    return random.Random(f"{seed}/draw/{name}").random() < CHANCE_OF_EACH
+
+
+def turn_off_all(adversity: Adversity) -> None:
+    """From now on the world behaves. What was broken stays as it was left; nothing new breaks."""
+    adversity.lasts_seconds = 0.0
+    adversity.crashes.clear()
+    for field in ApiTrouble.__struct_fields__:
+        setattr(adversity.trouble, field, 0.0)
+    adversity.cloud.trouble = Trouble()
+    adversity.cloud.sold_out.clear()
+    adversity.cluster.scheduler.lag_seconds = adversity.cluster.world.scheduler_lag_seconds
+    for watch in list(adversity.cluster.api.watches):
+        watch.end()

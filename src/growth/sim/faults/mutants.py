@@ -1,0 +1,296 @@
+"""Does the simulation notice when growth is wrong? Planted bugs, each switched on by wrapping functions of growth for one simulation only.
+
+Asked by `growth sim --mutants`. Production code knows nothing of this. Each row names a bug, where it shows, and the wrapping; a bug that no
+seed of its hunt catches means that a law or a fault is missing. A seed counts only if growth without the bug passes it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from growth.model.action import ReadyNode, WriteNodePoolStatus
+from growth.model.offering import CLUSTER_LABEL
+from growth.model.outcome import Accepted, Unknown
+from growth.plan.buffers.placement import NOTHING_KEPT
+from growth.plan.nodes_up.runaway import Verdict
+from growth.plan.world.records import seen
+from growth.providers.contract import Gone, ProviderError
+from growth.sim.stories.simulation import Report, Wish, simulate
+
+SEEDS_OF_A_HUNT: Final = 12
+
+
+@contextmanager
+def replaced(**changes: Any) -> Iterator[None]:
+    """Things of growth exchanged for a while, each by its place in PLACES; a place that is no longer there is an error."""
+    with ExitStack() as stack:
+        for place, new in changes.items():
+            owner, name = _find(PLACES[place])
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, new)
+        yield
+
+
+def _find(path: str) -> tuple[Any, str]:
+    module, _, attributes = path.partition(":")
+    *outer, name = attributes.split(".")
+    owner: Any = importlib.import_module(module)
+    for attribute in outer:
+        owner = getattr(owner, attribute)
+    return owner, name
+
+
+def _now(place: str) -> Any:
+    owner, name = _find(PLACES[place])
+    return getattr(owner, name)
+
+
+PLACES: Final = {
+    "rows": "growth.controllers.loop.loop:ROWS",
+    "ways": "growth.controllers.act.apply:WAYS",
+    "write_taints": "growth.controllers.act.nodes:_patch_node",
+    "gate_limits": "growth.controllers.act.gate:Gate._why_over_limit",
+    "gate_pods": "growth.controllers.act.gate:Gate._why_occupied",
+    "gate_owner": "growth.controllers.act.gate:Gate._why_not_ours",
+    "gate_launch": "growth.controllers.act.gate:Gate.why_not_launch",
+    "gate_closed": "growth.controllers.act.gate:Gate._why_closed",
+    "gate_paused": "growth.controllers.act.gate:Gate._why_paused",
+    "allowances": "growth.plan.nodes_up.survey:allowances",
+    "over_limit": "growth.plan.nodes_up.provisioning:_over_limit",
+    "expected_nodes": "growth.plan.nodes_up.survey:expected_nodes",
+    "struck_out": "growth.plan.world.market:struck_out",
+    "buying": "growth.plan.world.market:why_not_buying",
+    "launching": "growth.plan.nodes_up.provisioning:why_not_buying",
+    "surely_gone": "growth.plan.nodes_down.removal:is_surely_gone",
+    "minimum": "growth.plan.nodes_down.scale_down:_minimum",
+    "remembered": "growth.plan.nodes_down.orphans:_remembered",
+    "budget": "growth.plan.nodes_down.candidates:disruptions_left",
+    "protected_for_plan": "growth.plan.nodes_down.evictability:is_protected_pod",
+    "protected_for_drain": "growth.plan.nodes_down.drain:is_protected_pod",
+    "stays": "growth.plan.nodes_down.what_if:Emptying.why_stays",
+    "stuck": "growth.plan.nodes_down.what_if:Emptying.why_stuck",
+    "choose": "growth.plan.nodes_down.what_if:Emptying.choose",
+    "wanted": "growth.plan.nodes_down.drain:Draining._is_wanted",
+    "kept": "growth.plan.nodes_down.scale_down:keep",
+    "clamped": "growth.plan.warm_pools.size:_clamped",
+    "judge": "growth.plan.nodes_up.survey:judge",
+    "launch": "growth.providers.simulated:SimulatedProvider.launch",
+    "list": "growth.providers.simulated:SimulatedProvider.list",
+    "describe": "growth.providers.simulated:SimulatedProvider.describe",
+}
+
+
+async def _open_gate(*_arguments: Any) -> None:
+    return None
+
+
+def _rows_with(name: str, plan: Callable[[Any, Any, Any, Any], Any]) -> Any:
+    """The table of rows with one plan wrapped; the wrapper gets the plan it replaces first."""
+    return tuple(replace(row, plan=partial(plan, row.plan)) if row.name == name else row for row in _now("rows"))
+
+
+# ------------------------------------------------------------------------------------------------------------------ the bugs
+
+
+def second_name() -> Any:
+    """A launch without an answer is tried again under another name."""
+
+    async def launch_again(self: Any, order: Any) -> Any:
+        outcome = await launch(self, order)
+        return await launch(self, replace(order, name=f"{order.name}x")) if isinstance(outcome, Unknown) else outcome
+
+    launch = _now("launch")
+    return replaced(launch=launch_again)
+
+
+def no_limits() -> Any:
+    """Limits are counted neither in the plan nor at the gate."""
+    return replaced(allowances=lambda *_: (), gate_limits=lambda *_: None, over_limit=lambda *_: {})
+
+
+def gate_ignores_pods() -> Any:
+    """The gate does not look for pods before a delete."""
+    return replaced(gate_pods=_open_gate)
+
+
+def gate_ignores_records() -> Any:
+    """A machine is bought without a live look at its request."""
+    return replaced(gate_launch=_open_gate)
+
+
+def foreign_machines() -> Any:
+    """Machines of others are taken for ours, and collected."""
+
+    async def list_all(self: Any, cluster: str) -> Any:
+        servers = self._cloud.servers_of_all()
+        return tuple(replace(self._machine(server), labels=server.labels.with_items({CLUSTER_LABEL: cluster})) for server in servers)
+
+    return replaced(list=list_all, gate_owner=_open_gate, remembered=_forgetful)
+
+
+def forgets_what_is_on_its_way() -> Any:
+    """Machines on their way are not counted as room."""
+    return replaced(expected_nodes=lambda *_: ())
+
+
+def drops_foreign_taints() -> Any:
+    """A node's taints are written without those of others."""
+
+    async def write_own(hands: Any, node: Any, metadata: Any, taints: Any) -> Any:
+        return await write(hands, node, metadata, tuple(taint for taint in taints if taint.key.startswith("growth.dev/")))
+
+    write = _now("write_taints")
+    return replaced(write_taints=write_own)
+
+
+def restless() -> Any:
+    """The status of pools is written again and again."""
+
+    def plan_restlessly(plan: Any, snapshot: Any, ledger: Any, settings: Any) -> Any:
+        decision = plan(snapshot, ledger, settings)
+        again = [WriteNodePoolStatus(seen(pool), replace(pool.status, observed_generation=int(snapshot.now))) for pool in snapshot.pools.values()]
+        return replace(decision, actions=(*decision.actions, *again), again_at=snapshot.now + 30)
+
+    return replaced(rows=_rows_with("pool status", plan_restlessly))
+
+
+def keeps_startup_taint() -> Any:
+    """The start-up taint is said to be off, and is not."""
+
+    async def say_so(_hands: Any, _action: Any) -> Any:
+        return Accepted()
+
+    return replaced(ways={kind: replace(way, perform=say_so) if kind is ReadyNode else way for kind, way in _now("ways").items()})
+
+
+def spins_on_sold_out() -> Any:
+    """An Unmet offering is not struck out."""
+    return replaced(struck_out=lambda *_: {})
+
+
+def ignores_pause() -> Any:
+    """A paused pool buys on."""
+
+    async def not_paused(*_: Any) -> None:
+        return None
+
+    return replaced(gate_closed=lambda *_: "", gate_paused=not_paused, launching=lambda *_: "", buying=lambda *_: "")
+
+
+def unknown_is_absent() -> Any:
+    """A provider that does not answer counts as one that has no such machine."""
+
+    async def describe_boldly(self: Any, machine_id: str) -> Any:
+        try:
+            return await describe(self, machine_id)
+        except ProviderError:
+            return Gone()
+
+    describe = _now("describe")
+    return replaced(describe=describe_boldly, surely_gone=lambda *_: True)
+
+
+def collects_what_ran() -> Any:
+    """A machine whose Node a user deleted is collected like one that never had a Node."""
+    return replaced(remembered=_forgetful)
+
+
+def _forgetful(snapshot: Any, ledger: Any) -> Any:
+    """Nobody has ever had a node."""
+    return replace(ledger, unborn=frozenset(snapshot.machines), joined=frozenset())
+
+
+def below_minimum() -> Any:
+    """Scale-down does not know about min."""
+    return replaced(minimum=lambda *_: 0)
+
+
+def never_learns() -> Any:
+    """An offering is bought again for pods that never come to run on it."""
+    return replaced(judge=lambda *_: Verdict())
+
+
+def no_budget() -> Any:
+    """Consolidation does not know about disruption budgets."""
+    return replaced(budget=lambda *_, **__: 1000)
+
+
+def moves_the_protected() -> Any:
+    """A pod that must not be disrupted is moved like any other."""
+    return replaced(protected_for_plan=lambda *_: False, protected_for_drain=lambda *_: False)
+
+
+def moves_without_room() -> Any:
+    """Nodes are emptied whether or not their pods fit elsewhere."""
+
+    def why_left_alone(self: Any, node: Any) -> Any:
+        return self.why_left_alone(node)
+
+    def nothing(*_: Any, **__: Any) -> None:
+        return None
+
+    return replaced(stays=why_left_alone, stuck=nothing, choose=nothing, wanted=lambda *_: False)
+
+
+def gives_back_spare_room() -> Any:
+    """Scale-down does not know about CapacityBuffers."""
+    return replaced(kept=lambda *_: NOTHING_KEPT)
+
+
+def beyond_its_bounds() -> Any:
+    """A warm pool is scaled as its policy wants, whatever its bounds are."""
+    return replaced(clamped=lambda _spec, replicas: (replicas, ""))
+
+
+class Mutant(Struct, frozen=True):
+    """A bug, and where it shows."""
+
+    plant: Callable[[], Any]
+    scenarios: tuple[str, ...]
+    faults: tuple[str, ...] = ()
+
+    @property
+    def wish(self) -> Wish:
+        return Wish(self.scenarios, self.faults, stops_early=True)
+
+
+MUTANTS: Final[dict[str, Mutant]] = {
+    "second name": Mutant(second_name, ("burst", "churn"), ("cloud lost_after_effect",)),
+    "no limits": Mutant(no_limits, ("pool too small", "limited pool")),
+    "gate ignores pods": Mutant(gate_ignores_pods, ("scale to zero", "tolerant guests")),
+    "gate ignores records": Mutant(gate_ignores_records, ("burst",)),
+    "foreign machines": Mutant(foreign_machines, ("strangers", "burst")),
+    "forgets what is on its way": Mutant(forgets_what_is_on_its_way, ("burst", "churn")),
+    "drops foreign taints": Mutant(drops_foreign_taints, ("burst", "scale to zero"), ("nodes flap",)),
+    "restless": Mutant(restless, ("burst",)),
+    "keeps start-up taint": Mutant(keeps_startup_taint, ("burst",)),
+    "spins on sold out": Mutant(spins_on_sold_out, ("burst", "sold out")),
+    "ignores pause": Mutant(ignores_pause, ("paused pool",)),
+    "unknown is absent": Mutant(unknown_is_absent, ("scale to zero", "churn"), ("cloud server_error", "cloud lingers_seconds")),
+    "collects what ran": Mutant(collects_what_ran, ("node deleted", "burst")),
+    "below minimum": Mutant(below_minimum, ("minimum",)),
+    "never learns": Mutant(never_learns, ("haunted pool",)),
+    "no budget": Mutant(no_budget, ("thinned out",)),
+    "moves the protected": Mutant(moves_the_protected, ("thinned out",)),
+    "moves without room": Mutant(moves_without_room, ("thinned out",)),
+    "gives back spare room": Mutant(gives_back_spare_room, ("spare room",)),
+    "beyond its bounds": Mutant(beyond_its_bounds, ("warm pool",)),
+}
+
+
+def hunt(name: str) -> Report | None:
+    """The first seed in which the bug breaks a law that growth itself keeps; None if none does."""
+    mutant = MUTANTS[name]
+    for number in range(SEEDS_OF_A_HUNT):
+        seed = f"{name}-{number}"
+        caught = simulate(seed, wish=mutant.wish, mutant=mutant.plant)
+        if not caught.succeeded and simulate(seed, wish=mutant.wish).succeeded:
+            return caught
+    return None

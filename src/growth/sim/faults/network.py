@@ -1,0 +1,255 @@
+"""The network between growth and the API server on a bad day: slow, lossy, lying and sometimes gone.
+
+Stands in front of the embedded API server as the Transport of one growth process. What goes wrong is decided by the shares in `ApiTrouble`
+and one seeded source of chance; with everything at zero it only takes a little time.
+
+| fault of a request | the server acts | growth hears |
+| --- | --- | --- |
+| conflict, throttled, error before | no | 409, 429 with Retry-After, 500/503/504 |
+| error after | yes | 500/503/504 |
+| lost before / after | no / yes | a broken connection |
+| hung before / after | no / yes | nothing, until it gives up |
+| unauthorized | no | 401 (the token was rotated) |
+| expired | no | 410 in a list |
+| torn answer | yes | half a body, then a broken connection |
+
+| fault of a watch | growth hears |
+| --- | --- |
+| lag | every event late |
+| silence | nothing any more, though the connection stands |
+| closed, cut, torn | an end, a broken connection, half a line and a broken connection |
+| expired | 410 in the stream |
+| repeated | the last events twice |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+
+from msgspec import Struct
+
+from growth.kube.api.transport import NeverSent, Request, Response, Transport, TransportError
+from growth.runtime import Runtime
+from growth.sim.apiserver.refusal import Refusal, conflict, expired, internal, too_many, unavailable
+from growth.sim.apiserver.routes import find_route, split
+from growth.sim.apiserver.streams import Answer
+
+FOREVER = 1e9
+
+
+class ApiTrouble(Struct):
+    """Shares are chances: of each request for the first group, of each watch for the second."""
+
+    slow: float = 0.0
+    conflict: float = 0.0
+    throttled: float = 0.0
+    error_before: float = 0.0
+    error_after: float = 0.0
+    lost_before: float = 0.0
+    lost_after: float = 0.0
+    hung_before: float = 0.0
+    hung_after: float = 0.0
+    unauthorized: float = 0.0
+    expired: float = 0.0
+    torn_answer: float = 0.0
+
+    watch_lag_seconds: float = 0.0
+    watch_silent: float = 0.0
+    watch_closed: float = 0.0
+    watch_cut: float = 0.0
+    watch_torn: float = 0.0
+    watch_expired: float = 0.0
+    watch_repeated: float = 0.0
+
+    down_until: float = 0.0  # by the runtime's monotonic clock
+
+
+class FaultyTransport:
+    """One process's way to the API server. `on_write` is called before and after each write; it may raise to stop it."""
+
+    def __init__(self, transport: Transport, runtime: Runtime, trouble: ApiTrouble, seed: str) -> None:
+        self.trouble = trouble
+        self.on_write: Callable[[str, Request], None] = lambda _moment, _request: None
+        self.on_read: Callable[[Request], None] = lambda _request: None
+        self._transport = transport
+        self._runtime = runtime
+        self._chance = random.Random(seed)
+
+    async def send(self, request: Request) -> Response:
+        await self._travel()
+        if self._runtime.monotonic() < self.trouble.down_until:
+            raise NeverSent("connection refused")
+        if request.method != "GET":
+            return await self._write(request)
+        if "watch=true" in request.path:
+            return await self._watch(request)
+        return await self._read(request)
+
+    async def _travel(self) -> None:
+        seconds = self._chance.uniform(0.001, 0.02)
+        if self._happens(self.trouble.slow):
+            seconds = self._chance.uniform(0.5, 20.0)
+        await self._runtime.sleep(seconds)
+
+    def _happens(self, share: float) -> bool:
+        return share > 0 and self._chance.random() < share
+
+    # ------------------------------------------------------------------------------------------------------------ requests
+
+    async def _write(self, request: Request) -> Response:
+        trouble = self.trouble
+        self.on_write("before", request)
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return Answer(refusal.code, refusal.body(), refusal.headers())
+        await self._lose(trouble.lost_before, trouble.hung_before)
+        response = await self._transport.send(request)
+        self.on_write("after", request)
+        if self._happens(trouble.error_after):
+            broken = self._server_error()
+            return Answer(broken.code, broken.body())
+        await self._lose(trouble.lost_after, trouble.hung_after)
+        return self._maybe_torn(response)
+
+    async def _read(self, request: Request) -> Response:
+        trouble = self.trouble
+        if self._happens(trouble.error_before) or self._happens(trouble.unauthorized):
+            refusal = self._server_error() if self._chance.random() < 0.7 else _rotated()
+            return Answer(refusal.code, refusal.body())
+        if "continue=" in request.path and self._happens(trouble.expired):
+            gone = expired("The provided continue parameter is too old to display a consistent list result.")
+            return Answer(gone.code, gone.body())
+        await self._lose(trouble.lost_before, trouble.hung_before)
+        response = await self._transport.send(request)
+        self.on_read(request)
+        await self._lose(trouble.lost_after, trouble.hung_after)
+        return self._maybe_torn(response)
+
+    def _refusal(self, request: Request) -> Refusal | None:
+        trouble = self.trouble
+        if self._happens(trouble.throttled):
+            return too_many("the server has received too many requests and has asked us to try again later", self._chance.randint(1, 3))
+        if self._happens(trouble.unauthorized):
+            return _rotated()
+        if self._happens(trouble.error_before):
+            return self._server_error()
+        if request.method in ("PUT", "PATCH") and self._happens(trouble.conflict):
+            route = find_route(split(request.path)[0])
+            return conflict(route.kind, route.name, "the object has been modified; please apply your changes to the latest version and try again")
+        return None
+
+    def _server_error(self) -> Refusal:
+        return self._chance.choice([internal("etcdserver: request timed out"), unavailable("apiserver is shutting down"), Refusal(504, "Timeout", "timed out")])
+
+    async def _lose(self, lost: float, hung: float) -> None:
+        if self._happens(hung):
+            await self._runtime.sleep(FOREVER)
+        if self._happens(lost):
+            raise TransportError("connection reset by peer")
+
+    def _maybe_torn(self, response: Response) -> Response:
+        return _Torn(response) if self._happens(self.trouble.torn_answer) else response
+
+    # ------------------------------------------------------------------------------------------------------------- watches
+
+    async def _watch(self, request: Request) -> Response:
+        if self._happens(self.trouble.error_before):
+            refusal = self._server_error()
+            return Answer(refusal.code, refusal.body())
+        return FaultyWatch(await self._transport.send(request), self._runtime, self.trouble, self._chance)
+
+
+def _rotated() -> Refusal:
+    return Refusal(401, "Unauthorized", "Unauthorized")
+
+
+class _Torn:
+    """Half of a body, and then a broken connection."""
+
+    def __init__(self, response: Response) -> None:
+        self.status, self.headers = response.status, response.headers
+        self._response = response
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for chunk in self._response.chunks():
+            yield chunk[: len(chunk) // 2]
+            break
+        raise TransportError("connection reset by peer")
+
+    async def close(self) -> None:
+        await self._response.close()
+
+
+class FaultyWatch:
+    """A watch that may lag, fall silent, end, tear, expire or repeat itself, at a moment drawn when it is opened."""
+
+    def __init__(self, response: Response, runtime: Runtime, trouble: ApiTrouble, chance: random.Random) -> None:
+        self.status, self.headers = response.status, response.headers
+        self._response = response
+        self._runtime = runtime
+        self._trouble = trouble
+        self._fate = self._draw(chance)
+        self._fate_at = runtime.monotonic() + chance.uniform(1.0, 120.0)
+        self._lag_seconds = chance.uniform(0.0, trouble.watch_lag_seconds)
+        self._coming: asyncio.Future[bytes] | None = None
+
+    def _draw(self, chance: random.Random) -> str:
+        fates = ("silent", "closed", "cut", "torn", "expired", "repeated")
+        wanted: Mapping[str, float] = {fate: getattr(self._trouble, f"watch_{fate}") for fate in fates}
+        return next((fate for fate, share in wanted.items() if share > 0 and chance.random() < share), "")
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        source = aiter(self._response.chunks())
+        before = b""
+        while True:
+            try:
+                chunk = await self._next(source)
+            except StopAsyncIteration:
+                return
+            if chunk is None:
+                async for piece in self._fulfil(before):
+                    yield piece
+                if self._fate != "repeated":
+                    return
+                self._fate = ""
+                continue
+            before = chunk
+            if self._lag_seconds:
+                await self._runtime.sleep(self._lag_seconds)
+            yield chunk
+
+    async def _next(self, source: AsyncIterator[bytes]) -> bytes | None:
+        """The next piece, or None when the watch's fate comes first."""
+        if not self._fate and self._coming is None:
+            return await anext(source)
+        if self._coming is None:
+            self._coming = asyncio.ensure_future(_first(source))
+        left = max(0.0, self._fate_at - self._runtime.monotonic()) if self._fate else None
+        done, _ = await asyncio.wait((self._coming,), timeout=left)
+        if not done:
+            return None
+        came, self._coming = self._coming, None
+        return came.result()
+
+    async def _fulfil(self, before: bytes) -> AsyncIterator[bytes]:
+        if self._fate == "silent":
+            await self._runtime.sleep(FOREVER)
+        elif self._fate == "torn":
+            yield b'{"type":"MODIFIED","object":{"apiVer'
+        elif self._fate == "expired":
+            yield b'{"type":"ERROR","object":%s}\n' % expired("too old resource version").body()
+        elif self._fate == "repeated":
+            yield before
+        if self._fate in ("cut", "torn"):
+            raise TransportError("connection reset by peer")
+
+    async def close(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+        await self._response.close()
+
+
+async def _first(source: AsyncIterator[bytes]) -> bytes:
+    return await anext(source)

@@ -1,0 +1,303 @@
+"""One seed: users act, faults rage, faults stop, and everything must settle. The whole of growth runs in it, unchanged.
+
+    set up → (faults and users, 5 to 10 virtual minutes) → faults stop → settled within 15 minutes → records expire → at rest: no writes
+
+Asked by `growth sim` and tests. The report names every law that was broken; the trace's hash is the same for the same seed, always.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from growth.controllers.growth import Installation
+from growth.kube.api.transport import Request, TransportError
+from growth.model.instant import parse_instant
+from growth.model.node import POOL_LABEL
+from growth.model.settings import Settings
+from growth.providers.simulated import Server
+from growth.sim.agents.timers import after
+from growth.sim.apiserver.store import Write
+from growth.sim.clock import run_virtual
+from growth.sim.cluster import Cluster, World
+from growth.sim.faults.faults import Adversity, Crash, turn_off_all, turn_on_some
+from growth.sim.faults.network import ApiTrouble, FaultyTransport
+from growth.sim.laws.machines import Judge, Violation
+from growth.sim.laws.settled import why_not_settled
+from growth.sim.laws.witness import REQUEST, Witness
+from growth.sim.process import GrowthProcess
+from growth.sim.stories.scenario import Script, begin_some
+
+SETTLE_SECONDS: Final = 900.0
+LOOK_SECONDS: Final = 15.0
+RECORDS_SECONDS: Final = 5400.0  # the longest until records have expired and pods without a place are in BackOff
+QUIET_SECONDS: Final = 1000.0  # machines without an owner are looked at after ten minutes
+REST_SECONDS: Final = 300.0
+RESTS: Final = 3
+
+
+class Wish(Struct, frozen=True):
+    """What is not left to chance: these scenarios, these faults. Nothing: the seed draws both."""
+
+    scenarios: tuple[str, ...] = ()
+    faults: tuple[str, ...] | None = None
+    stops_early: bool = False  # at the first broken law
+    crash: Crash | None = None  # beside the faults
+
+
+CALM: Final = Wish(faults=())
+
+
+class Report(Struct, frozen=True):
+    """What came of one seed."""
+
+    seed: str
+    scenarios: tuple[str, ...]
+    faults: tuple[str, ...]
+    violations: tuple[Violation, ...]
+    trace_hash: str
+    settled_after_seconds: float | None
+    virtual_seconds: float
+    machines: int
+    lives: int
+    writes: int  # asked of the API server by growth, events apart, and of the cloud
+    bought: tuple[str, ...] = ()  # pool and server type of each machine, sorted: names and times do not count
+    given_back: tuple[str, ...] = ()
+    bound: tuple[str, ...] = ()  # apps of the pods that had a node in the end, sorted
+
+    @property
+    def succeeded(self) -> bool:
+        return not self.violations
+
+
+class KilledError(Exception):
+    """growth died in the middle of a call."""
+
+
+class Simulation:
+    """One world and the growth in it. `trace` is told every line of what happens."""
+
+    def __init__(self, seed: str, trace: Callable[[str], None] = lambda _line: None, wish: Wish | None = None) -> None:
+        self.seed = seed
+        self.wish = wish or Wish()
+        self.chance = random.Random(f"{seed}/simulation")
+        world = World(has_cloud_controller=self.chance.random() < 0.5)
+        self.cluster = Cluster(seed, world)
+        self.witness = Witness(self.cluster)
+        self.judge = Judge(self.witness)
+        self.trouble = ApiTrouble()
+        lasts = self.chance.uniform(300, 600)
+        self.adversity = Adversity(self.cluster, self.trouble, random.Random(f"{seed}/faults"), lasts, [], [])
+        self.script = Script(self.cluster, random.Random(f"{seed}/scenario"), lasts, {})
+        self.lives = 0
+        self.process: GrowthProcess | None = None
+        self._settings = Settings()
+        self._trace = trace
+        self._writes = 0
+        self._recent: list[str] = []  # what growth asked to write
+        self._failures: list[tuple[str, BaseException]] = []  # of lives that are over
+        self._digest = hashlib.sha256()
+        self.cluster.store.on_write(self._note_write)
+        self.cluster.cloud.on_change.append(self._note_server)
+
+    async def run(self) -> Report:
+        clock = self.cluster.runtime
+        begun = begin_some(self.script, self.seed, self.wish.scenarios)
+        self._settings = next((each.settings for each in begun if each.settings != Settings()), Settings())
+        scenarios = [each.name for each in begun]
+        faults = turn_on_some(self.adversity, self.seed, self.wish.faults)
+        self.adversity.crashes += [self.wish.crash] if self.wish.crash else []
+        self._say(f"scenarios: {', '.join(scenarios)}; faults: {', '.join(faults)}")
+        self._start()
+        for at, step in self.adversity.clock_steps:
+            after(at, partial(self._step_clock, step))
+        settled = await self._live()
+        self._look_for_failures()
+        return Report(
+            self.seed,
+            tuple(scenarios),
+            tuple(faults),
+            tuple(self.judge.violations),
+            self._digest.hexdigest()[:16],
+            settled,
+            clock.monotonic(),
+            len(self.cluster.cloud.creates),
+            self.lives,
+            self._writes,
+            bought=_kinds(self.cluster.cloud.creates),
+            given_back=_kinds(self.cluster.cloud.deletes),
+            bound=tuple(sorted(pod.shape.labels.get("app", pod.name) for pod in self.witness.pods.values() if pod.node_name and not pod.is_finished)),
+        )
+
+    # ----------------------------------------------------------------------------------------------------------- the phases
+
+    async def _live(self) -> float | None:
+        """From the first fault to the end; how long it took to settle."""
+        settled = None
+        if await self._pass(self.adversity.lasts_seconds):
+            self._stop_faults()
+            settled = await self._settle()
+        if settled is not None and await self._pass(QUIET_SECONDS):
+            await self._rest()
+        return settled
+
+    async def _pass(self, seconds: float) -> bool:
+        """Time passes; False if a law was broken meanwhile and that is enough."""
+        until = self.cluster.runtime.monotonic() + seconds
+        while self.cluster.runtime.monotonic() < until:
+            await self.cluster.runtime.sleep(min(LOOK_SECONDS, until - self.cluster.runtime.monotonic()))
+            if self.wish.stops_early and self.judge.violations:
+                return False
+        return True
+
+    def _stop_faults(self) -> None:
+        turn_off_all(self.adversity)
+        if self.process is not None:
+            self.process.runtime.skew_seconds = 0.0
+        self._say("faults stop")
+
+    async def _settle(self) -> float | None:
+        """Seconds until all was as it should be; None if it never was in time."""
+        began = self.cluster.runtime.monotonic()
+        while self.cluster.runtime.monotonic() < began + SETTLE_SECONDS:
+            await self.cluster.runtime.sleep(LOOK_SECONDS)
+            if self.process is not None and not why_not_settled(self.witness, self.process.growth, self.script.expected):
+                return self.cluster.runtime.monotonic() - began
+        for law, complaint in why_not_settled(self.witness, self.process.growth, self.script.expected) if self.process else ():
+            self.judge.accuse(law, complaint)
+        return None
+
+    async def _rest(self) -> None:
+        """When the last record has expired, growth has nothing to write any more; now and then it tries once more what failed before, less and less often."""
+        began = self.cluster.runtime.monotonic()
+        while self._is_anything_pending() and self.cluster.runtime.monotonic() < began + RECORDS_SECONDS:
+            await self.cluster.runtime.sleep(LOOK_SECONDS)
+        await self.cluster.runtime.sleep(LOOK_SECONDS)
+        written = [await self._written_at_rest()]
+        while written[-1] and len(written) < RESTS:
+            written.append(await self._written_at_rest())
+        if written[-1]:
+            self.judge.accuse("zero writes at rest", f"{len(written[-1])} writes in {REST_SECONDS:.0f} s at rest: {'; '.join(written[-1][:3])}")
+        for law, complaint in why_not_settled(self.witness, self.process.growth, self.script.expected) if self.process else ():
+            self.judge.accuse(law, f"at rest: {complaint}")
+
+    async def _written_at_rest(self) -> list[str]:
+        heard = len(self._recent)
+        await self.cluster.runtime.sleep(REST_SECONDS)
+        return [call for call in self._recent[heard:] if "/leases/" not in call]
+
+    def _is_anything_pending(self) -> bool:
+        """A pod without a place, a request, or a node so young that growth has not said yet why it stays."""
+        waiting = any(not pod.node_name and not pod.is_finished for pod in self.witness.pods.values())
+        oldest = self.cluster.runtime.now() - self._settings.settling_seconds - self._settings.consolidation_interval_seconds
+        is_young = any(parse_instant(node["metadata"]["creationTimestamp"]) > oldest for node in self.cluster.objects("Node"))
+        return waiting or is_young or bool(self.cluster.store.shelf(REQUEST).items)
+
+    def _look_for_failures(self) -> None:
+        for name, error in (self.process.failures if self.process else []) + self._failures:
+            self.judge.accuse("no task fails", f"task {name}: {error!r}")
+
+    # ---------------------------------------------------------------------------------------------------- growth's own life
+
+    def _start(self) -> None:
+        self.lives += 1
+        process = self.process = GrowthProcess(self.cluster, Installation(settings=self._settings), self.lives)
+        transport = FaultyTransport(self.cluster.api, process.runtime, self.trouble, f"{self.seed}/network/{self.lives}")
+        transport.on_write, transport.on_read = partial(self._at_write, process), self.witness.hear_read
+        process.cloud_door.on_call = partial(self._at_cloud_call, process)
+        process.door.transport = transport
+        process.start()
+        self._say(f"growth starts, life {self.lives}")
+
+    def _at_write(self, process: GrowthProcess, moment: str, request: Request) -> None:
+        path = request.path.partition("?")[0]
+        if moment == "before":
+            self._recent.append(f"{request.method} {path}")
+        if not path.endswith("/events") and "/events/" not in path:
+            self._at_call(process, moment, f"{request.method} {path}")
+
+    def _at_cloud_call(self, process: GrowthProcess, moment: str, call: str) -> None:
+        try:
+            self._at_call(process, moment, call)
+        except TransportError:
+            raise ConnectionError("connection reset by peer") from None
+
+    def _at_call(self, process: GrowthProcess, moment: str, call: str) -> None:
+        """A write, or a call that changes something at the cloud: here growth may be killed, or its answer lost.
+
+        What a dead process sent off before it died goes its way, and kills nobody a second time: each life is followed by one other.
+        """
+        self._writes += moment == "before"
+        crash = self.adversity.crashes[0] if self.adversity.crashes else None
+        if process.runtime.is_dead or crash is None or moment != ("before" if crash.moment == "before" else "after"):
+            return
+        crash.writes_left -= 1
+        if crash.writes_left > 0:
+            return
+        self.adversity.crashes.pop(0)
+        if crash.moment == "lost":
+            self._say(f"the answer is lost to {call}")
+            raise TransportError("connection reset by peer")
+        self._crash(process, crash.restart_seconds, f"{moment} {call}")
+        if moment == "before":
+            raise KilledError
+
+    def _crash(self, process: GrowthProcess, restart_seconds: float, when: str) -> None:
+        self._say(f"growth is killed {when}")
+        self._failures += process.failures
+        process.kill()
+        after(restart_seconds, self._start)
+
+    def _step_clock(self, seconds: float) -> None:
+        if self.process is not None and self.adversity.lasts_seconds:
+            self.process.runtime.skew_seconds = seconds
+            self.witness.is_clock_off = True
+            self._say(f"growth's clock is off by {seconds:+.0f} s")
+
+    # ---------------------------------------------------------------------------------------------------------------- trace
+
+    def _note_write(self, write: Write) -> None:
+        self._say(f"{write.actor} {write.type.lower()} {write.kind.name} {'/'.join(part for part in write.key if part)} {_gist(write)}")
+
+    def _note_server(self, what: str, server: Server) -> None:
+        self._say(f"cloud {what} {server.server_type} in {server.location} for {server.name}")
+
+    def _say(self, line: str) -> None:
+        stamped = f"{self.cluster.runtime.monotonic():9.2f}  {line}"
+        self._digest.update(stamped.encode())
+        self._trace(stamped)
+
+
+def _kinds(servers: list[Server]) -> tuple[str, ...]:
+    ours = [server for server in servers if POOL_LABEL in server.template.labels]
+    return tuple(sorted(f"{server.template.labels[POOL_LABEL]} {server.server_type}" for server in ours))
+
+
+def _gist(write: Write) -> str:
+    """The part of an object that tells most about what happened to it."""
+    status, spec = write.item.get("status") or {}, write.item.get("spec") or {}
+    parts = [str(status.get("phase") or ""), str(spec.get("nodeName") or "")]
+    if write.kind.name == "Event":
+        parts += [str(write.item.get("reason")), str(write.item.get("note"))]
+    if write.kind.name == "Node":
+        parts += [",".join(taint["key"].rpartition("/")[2] for taint in spec.get("taints") or [])]
+    return " ".join(part for part in parts if part)
+
+
+Mutant = Callable[[], AbstractContextManager[object]]
+
+
+def simulate(seed: str, trace: Callable[[str], None] = lambda _line: None, wish: Wish | None = None, mutant: Mutant = nullcontext) -> Report:
+    """Run one seed to its end, with a planted bug if one is given."""
+
+    async def run() -> Report:
+        return await Simulation(seed, trace, wish).run()
+
+    with mutant():
+        return run_virtual(run())

@@ -1,0 +1,143 @@
+"""The story that `growth demo` tells: 120 pods come to an empty cluster, machines are bought, the load goes, machines are given back.
+
+Runs the production controllers in the embedded cluster. The summary says what came of it; the story failed if a pod found no place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from growth.kube.api.client import Client
+from growth.providers.contract import Provider
+from growth.runtime import Runtime
+from growth.sim.apiserver.kinds import Json
+from growth.sim.apiserver.objects import daemon_set, deployment, node_pool
+from growth.sim.cluster import Cluster
+from growth.sim.process import GrowthProcess
+from growth.sim.stories.timeline import Say, Shop, Timeline
+
+_PLACED_WITHIN_SECONDS: Final = 300.0
+_QUIET_SECONDS: Final = 60.0
+_GONE_WITHIN_SECONDS: Final = 900.0
+
+GPU_TAINT: Final = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+
+WORKLOADS: Final[tuple[Json, ...]] = (
+    deployment("web", 70, cpu="250m", memory="512Mi"),
+    deployment("api", 46, cpu="1", memory="1Gi"),
+    deployment(
+        "training",
+        4,
+        cpu="4",
+        memory="16Gi",
+        requests={"nvidia.com/gpu": "1"},
+        nodeSelector={"growth.dev/pool": "gpu"},
+        tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}],
+    ),
+)
+POOLS: Final[tuple[Json, ...]] = (
+    node_pool("default", "CX31", "CX32", "CX33", "CAX31", architectures=["amd64", "arm64"]),
+    node_pool("gpu", {"name": "GEX44", "max": 5}, taints=[GPU_TAINT]),
+)
+OPENING: Final = "two pools: default (CX31, CX32, CX33, CAX31) and gpu (GEX44); no nodes"
+LOAD: Final = "three Deployments: web 70 × (250m, 512Mi), api 46 × (1 cpu, 1Gi), training 4 × (4 cpu, 16Gi, 1 GPU)"
+
+
+class Setting(Struct, frozen=True):
+    """What a story plays with, and how it is told."""
+
+    pools: tuple[Json, ...]
+    workloads: tuple[Json, ...]
+    opening: str
+    load: str
+
+
+Stage = Callable[[Cluster], tuple[Shop, Callable[[Client, Runtime], Provider]]]  # another cloud than the embedded one
+
+
+class Summary(Struct, frozen=True):
+    """What came of the story."""
+
+    pods: int
+    placed: int
+    nodes: int
+    price_per_hour: float
+    lower_bound: float | None
+    placed_after_seconds: float | None  # None: never all
+    nodes_left: int
+    spent: float
+    virtual_seconds: float
+    failures: tuple[str, ...] = ()
+
+    @property
+    def succeeded(self) -> bool:
+        return self.placed == self.pods and not self.failures
+
+
+class Story:
+    """One telling, in one embedded cluster. Must run inside a running event loop."""
+
+    def __init__(self, say: Say, seed: str = "demo", setting: Setting | None = None, stage: Stage | None = None) -> None:
+        self.setting = setting or Setting(POOLS, WORKLOADS, OPENING, LOAD)
+        self.cluster = Cluster(seed)
+        shop, provider_for = stage(self.cluster) if stage else (self.cluster.cloud, None)
+        self.process = GrowthProcess(self.cluster, provider_for=provider_for)
+        self.timeline = Timeline(self.cluster, say, shop)
+        self.process.runtime.on_offload = self.timeline.look_at_answer
+        self._say = say
+
+    async def run(self) -> Summary:
+        clock, cluster = self.cluster.runtime, self.cluster
+        cluster.create(*self.setting.pools, daemon_set("network"))
+        self.process.start()
+        await clock.sleep(2)
+        self._tell("you", self.setting.opening)
+        cluster.create(*self.setting.workloads)
+        self._tell("you", self.setting.load)
+        began = clock.monotonic()
+        placed_at = await self._until_placed(began + _PLACED_WITHIN_SECONDS)
+        price, nodes, view = self.timeline.shop.price_per_hour(), len(cluster.objects("Node")), self.timeline.look()
+        await self._watch_for(_QUIET_SECONDS)
+        self._tell("you", "the load goes: all Deployments scaled to zero")
+        for workload in self.setting.workloads:
+            cluster.scale("Deployment", workload["metadata"]["name"], 0)
+        await self._until_gone(clock.monotonic() + _GONE_WITHIN_SECONDS)
+        bounds = [solution.lower_bound for solution in self.timeline.solutions]
+        return Summary(
+            pods=view.pods,
+            placed=view.bound,
+            nodes=nodes,
+            price_per_hour=price,
+            lower_bound=max(filter(None, bounds), default=None),  # one question each; pods that were asked about again must not count twice
+            placed_after_seconds=None if placed_at is None else placed_at - began,
+            nodes_left=len(cluster.objects("Node")),
+            spent=self.timeline.shop.amount_due(),
+            virtual_seconds=clock.monotonic(),
+            failures=tuple(f"{name}: {error!r}" for name, error in self.process.failures),
+        )
+
+    async def _until_placed(self, deadline: float) -> float | None:
+        """When every pod ran on its node, or None if they did not in time."""
+        wanted = sum(workload["spec"]["replicas"] for workload in self.setting.workloads)
+        while self.cluster.runtime.monotonic() < deadline:
+            await self.cluster.runtime.sleep(1)
+            view = self.timeline.look()
+            if view.running == view.pods == wanted:
+                return self.cluster.runtime.monotonic()
+        return None
+
+    async def _until_gone(self, deadline: float) -> None:
+        while self.cluster.runtime.monotonic() < deadline and self.cluster.objects("Node"):
+            await self.cluster.runtime.sleep(1)
+            self.timeline.look()
+
+    async def _watch_for(self, seconds: float) -> None:
+        for _ in range(int(seconds)):
+            await self.cluster.runtime.sleep(1)
+            self.timeline.look()
+
+    def _tell(self, who: str, what: str) -> None:
+        self._say(self.cluster.runtime.monotonic(), who, what)

@@ -1,0 +1,32 @@
+"""The demo tells a story that ends well, says so, and fails when it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from growth.cli.demo import demo
+from growth.sim.apiserver.objects import deployment
+from growth.sim.clock import run_virtual
+from growth.sim.stories import story
+from growth.sim.stories.story import Story, Summary
+
+
+def test_the_demo_places_every_pod_gives_every_machine_back_and_says_what_it_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo(once=True) == 0
+    told = capsys.readouterr().out
+    assert "120 of 120, all running after" in told
+    assert "bought, 0 left at the end" in told
+    order = [
+        told.index(words) for words in ("three Deployments", "plans", "machines ordered", "120 of 120 pods running", "the load goes", "given back, 0 left")
+    ]
+    assert order == sorted(order)
+
+
+def test_a_story_with_a_pod_that_fits_nowhere_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(story, "WORKLOADS", (deployment("web", 3), deployment("giant", 1, cpu="500")))
+
+    async def run() -> Summary:
+        return await Story(lambda _at, _who, _what: None, "unhappy").run()
+
+    summary = run_virtual(run())
+    assert (summary.pods, summary.placed, summary.placed_after_seconds, summary.succeeded) == (4, 3, None, False)
