@@ -2,11 +2,11 @@
 
     python -m bench.buffers [--buffers 200 --virtual 10000 --pods 10000] [--json]
 
-`same_as_pods` buys for real pods and for buffers, in the turns the loop would take; `overhead_percent` compares with the same number of pods
-of the same shapes, all real. `nothing_changed` lets every row look at a cluster at rest whose idle nodes are kept by buffers, and at the same
-kept by an annotation. The order in which the two sides are measured alternates, and the least counts. `first_look` is what one answer
-to "where would all virtual pods stand" takes after a change.
-"""
+`same_as_pods` buys for real pods and for buffers, in the turns the loop would take; `overhead_percent` compares with
+the same number of pods of the same shapes, all real. `nothing_changed` lets every row look at a cluster at rest whose
+idle nodes are kept by buffers, and at the same kept by an annotation. The order in which the two sides are measured
+alternates, and the least counts. `first_look` is what one answer to "where would all virtual pods stand" takes after a
+change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ from bench.report import Report, main, measured, parser
 from growth.controllers.loop.table import ROWS
 from growth.model.action import CreateNodeRequest, WriteBufferStatus
 from growth.model.api import FINALIZER
-from growth.model.capacitybuffer import BufferTemplate, BufferWorld, CapacityBuffer, CapacityBufferSpec, StoredTemplate, TemplateReference
+from growth.model.capacitybuffer import (
+    BufferTemplate,
+    BufferWorld,
+    CapacityBuffer,
+    CapacityBufferSpec,
+    StoredTemplate,
+    TemplateReference,
+)
 from growth.model.decision import Decision
 from growth.model.labels import ARCHITECTURE, HOSTNAME, Labels
 from growth.model.node import DO_NOT_DISRUPT, OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, Node
@@ -42,22 +49,44 @@ NOW = 1_800_000_000.0
 GIB = 1024**3
 AT_ONCE = Settings(batch_quiet_seconds=0.0)
 OFFERINGS = tuple(
-    Offering(f"bench-{name}", name, "here", price, Resources({"cpu": cpu * 1000, "memory": gib * GIB, "pods": 110}), Labels({ARCHITECTURE: "amd64"}))
+    Offering(
+        f"bench-{name}",
+        name,
+        "here",
+        price,
+        Resources({"cpu": cpu * 1000, "memory": gib * GIB, "pods": 110}),
+        Labels({ARCHITECTURE: "amd64"}),
+    )
     for name, cpu, gib, price in (("s", 4, 8, 0.011), ("m", 8, 16, 0.019), ("l", 16, 32, 0.036), ("xl", 32, 64, 0.071))
 )
-POOL = NodePool("default", NodePoolSpec(tuple(ServerTypeChoice(each.server_type) for each in OFFERINGS)), uid="pool", finalizers=(FINALIZER,))
+POOL = NodePool(
+    "default",
+    NodePoolSpec(tuple(ServerTypeChoice(each.server_type) for each in OFFERINGS)),
+    uid="pool",
+    finalizers=(FINALIZER,),
+)
 
 
 def run(arguments: argparse.Namespace) -> Report:
     report = Report("Buffers")
     world = _World(arguments.buffers, arguments.virtual, arguments.pods)
     buying = _compared(world.buy_for_pods, world.buy_for_both, 3)
-    report.add("same_as_pods", cpu_seconds=buying[1], pods_cpu_seconds=buying[0], overhead_percent=100 * (buying[1] / buying[0] - 1))
+    report.add(
+        "same_as_pods",
+        cpu_seconds=buying[1],
+        pods_cpu_seconds=buying[0],
+        overhead_percent=100 * (buying[1] / buying[0] - 1),
+    )
     report.limit("same_as_pods", "overhead_percent", at_most=5.0)
     without, beside = world.at_rest()
     rows = (_Rows(without), _Rows(beside))
     resting = _compared(lambda: rows[0].look(20), lambda: rows[1].look(20), 15)
-    report.add("nothing_changed", cpu_seconds=resting[1] / 20, pods_cpu_seconds=resting[0] / 20, overhead_percent=100 * (resting[1] / resting[0] - 1))
+    report.add(
+        "nothing_changed",
+        cpu_seconds=resting[1] / 20,
+        pods_cpu_seconds=resting[0] / 20,
+        overhead_percent=100 * (resting[1] / resting[0] - 1),
+    )
     report.limit("nothing_changed", "overhead_percent", at_most=5.0)
     report.add("first_look", cpu_seconds=_spent(lambda: keep(_fresh(beside), AT_ONCE)), nodes=len(beside.nodes))
     return report
@@ -83,7 +112,10 @@ class _World:
         chance = random.Random(7)
         cores, memory = (100, 250, 500, 750, 1000, 1500, 2000), (256, 512, 1024, 1536, 2048, 4096)
         self.shapes = [
-            PodShape(labels=Labels({"app": f"app-{number}"}), requests=Resources({"cpu": chance.choice(cores) + number, "memory": chance.choice(memory) << 20}))
+            PodShape(
+                labels=Labels({"app": f"app-{number}"}),
+                requests=Resources({"cpu": chance.choice(cores) + number, "memory": chance.choice(memory) << 20}),
+            )
             for number in range(2 * count)
         ]
         self.real, self.kinds = self.shapes[:count], self.shapes[count:]
@@ -91,14 +123,23 @@ class _World:
         self.pods = tuple(_pod(number, self.real[number % count]) for number in range(pods))
         self.more = tuple(_pod(pods + number, self.kinds[number % count]) for number in range(virtual))
         listed = [
-            CapacityBuffer("default", f"buffer-{number:04d}", CapacityBufferSpec(pod_template_ref=TemplateReference(f"t{number}"), replicas=each))
+            CapacityBuffer(
+                "default",
+                f"buffer-{number:04d}",
+                CapacityBufferSpec(pod_template_ref=TemplateReference(f"t{number}"), replicas=each),
+            )
             for number in range(count)
         ]
-        templates = {f"default/t{number}": StoredTemplate("default", f"t{number}", BufferTemplate(shape)) for number, shape in enumerate(self.kinds)}
+        templates = {
+            f"default/t{number}": StoredTemplate("default", f"t{number}", BufferTemplate(shape))
+            for number, shape in enumerate(self.kinds)
+        }
         self.buffers = BufferWorld({buffer.key: buffer for buffer in listed}, templates=templates)
 
     def snapshot(self, waiting: Iterable[Pod], declared: BufferWorld) -> Snapshot:
-        return Snapshot(now=NOW, waiting_pods=tuple(waiting), pools={"default": POOL}, offerings=OFFERINGS, buffers=declared)
+        return Snapshot(
+            now=NOW, waiting_pods=tuple(waiting), pools={"default": POOL}, offerings=OFFERINGS, buffers=declared
+        )
 
     def buy_for_pods(self) -> Snapshot:
         return _bought(self.snapshot(self.pods + self.more, BufferWorld()))
@@ -107,7 +148,9 @@ class _World:
         return _bought(self.snapshot(self.pods, self.buffers))
 
     def at_rest(self) -> tuple[Snapshot, Snapshot]:
-        """The nodes that were bought for both, real pods bound: idle nodes kept by an annotation, and the same kept by buffers."""
+        """The nodes that were bought for both, real pods bound: idle nodes kept by an annotation, and the same kept by
+        buffers.
+        """
         bought = self.buy_for_both()
         nodes, by_node = {}, {}
         waiting = {pod.key: pod for pod in bought.waiting_pods}
@@ -115,7 +158,14 @@ class _World:
             nodes[name] = _node(name, request)
             here = tuple(waiting[key] for key in request.planned_pods if key in waiting)
             by_node[name] = tuple(replace(pod, node_name=name, phase="Running", unschedulable_at=None) for pod in here)
-        resting = Snapshot(now=NOW + 3600, nodes=nodes, pods_by_node=by_node, pools={"default": POOL}, offerings=OFFERINGS, machines_at=NOW + 3600)
+        resting = Snapshot(
+            now=NOW + 3600,
+            nodes=nodes,
+            pods_by_node=by_node,
+            pools={"default": POOL},
+            offerings=OFFERINGS,
+            machines_at=NOW + 3600,
+        )
         protected = {name: replace(node, annotations=Labels({DO_NOT_DISRUPT: "true"})) for name, node in nodes.items()}
         return replace(resting, nodes=protected), _told(replace(resting, buffers=self.buffers))
 
@@ -123,7 +173,11 @@ class _World:
 def _told(snapshot: Snapshot) -> Snapshot:
     """Every buffer says how it stands already."""
     decision = status.plan(snapshot, status.Ledger(), AT_ONCE)
-    statuses = {f"{each.buffer.namespace}/{each.buffer.name}": each.status for each in decision.actions if isinstance(each, WriteBufferStatus)}
+    statuses = {
+        f"{each.buffer.namespace}/{each.buffer.name}": each.status
+        for each in decision.actions
+        if isinstance(each, WriteBufferStatus)
+    }
     told = {key: replace(buffer, status=statuses[key]) for key, buffer in snapshot.buffers.buffers.items()}
     return replace(snapshot, buffers=replace(snapshot.buffers, buffers=told))
 
@@ -134,9 +188,23 @@ def _pod(number: int, shape: PodShape) -> Pod:
 
 def _node(name: str, request: NodeRequest) -> Node:
     offering = next(each for each in OFFERINGS if each.name == request.spec.target_offering)
-    labels = {HOSTNAME: name, POOL_LABEL: "default", REQUEST_LABEL: name, OFFERING_LABEL: offering.name, ARCHITECTURE: "amd64"}
+    labels = {
+        HOSTNAME: name,
+        POOL_LABEL: "default",
+        REQUEST_LABEL: name,
+        OFFERING_LABEL: offering.name,
+        ARCHITECTURE: "amd64",
+    }
     marks = Labels(planned_annotation(request.planned_pods))
-    return Node(name, Labels(labels), annotations=marks, allocatable=offering.allocatable, is_ready=True, created_at=NOW, ready_changed_at=NOW)
+    return Node(
+        name,
+        Labels(labels),
+        annotations=marks,
+        allocatable=offering.allocatable,
+        is_ready=True,
+        created_at=NOW,
+        ready_changed_at=NOW,
+    )
 
 
 def _bought(snapshot: Snapshot) -> Snapshot:
@@ -144,13 +212,21 @@ def _bought(snapshot: Snapshot) -> Snapshot:
     ledger = scale_up.Ledger()
     for _ in range(10):
         asked = scale_up.question(snapshot, ledger, AT_ONCE)
-        decision: Decision[scale_up.Ledger] = scale_up.plan(snapshot, ledger, AT_ONCE, asked, None if asked is None else solve(asked.problem))
+        decision: Decision[scale_up.Ledger] = scale_up.plan(
+            snapshot, ledger, AT_ONCE, asked, None if asked is None else solve(asked.problem)
+        )
         ordered = [action.spec for action in decision.actions if isinstance(action, CreateNodeRequest)]
         if not ordered:
             return snapshot
         names = {f"node-{len(snapshot.requests) + number:05d}": spec for number, spec in enumerate(ordered)}
-        made = {name: NodeRequest(name, spec, uid=name, created_at=snapshot.now, finalizers=(FINALIZER,)) for name, spec in names.items()}
-        ledger, snapshot = decision.ledger, replace(snapshot, requests={**snapshot.requests, **made}, now=snapshot.now + 1)
+        made = {
+            name: NodeRequest(name, spec, uid=name, created_at=snapshot.now, finalizers=(FINALIZER,))
+            for name, spec in names.items()
+        }
+        ledger, snapshot = (
+            decision.ledger,
+            replace(snapshot, requests={**snapshot.requests, **made}, now=snapshot.now + 1),
+        )
     raise AssertionError("it orders more and more")
 
 

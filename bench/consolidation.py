@@ -1,4 +1,5 @@
-"""How much of what could be saved is saved, by emptying nodes and by replacing them, and what does one decision cost? Mode Full, headroom 0.
+"""How much of what could be saved is saved, by emptying nodes and by replacing them, and what does one decision cost?
+Mode Full, headroom 0.
 
 | case | what |
 | --- | --- |
@@ -35,8 +36,12 @@ from growth.plan.nodes_down.budgets import Recent
 GIB = 2**30
 NOW = 1_800_000_000.0
 CORES, MEMORY_GIB, PRICE = 4, 16, 0.02
-SOLD = Offering("bench-node", "node", "here", PRICE, Resources({"cpu": CORES * 1000, "memory": MEMORY_GIB * GIB, "pods": 110}))
-SETTINGS = Settings(scale_down_headroom=0.0, consolidation_headroom=0.0, disruption_window_seconds=0.0, settling_seconds=0.0)
+SOLD = Offering(
+    "bench-node", "node", "here", PRICE, Resources({"cpu": CORES * 1000, "memory": MEMORY_GIB * GIB, "pods": 110})
+)
+SETTINGS = Settings(
+    scale_down_headroom=0.0, consolidation_headroom=0.0, disruption_window_seconds=0.0, settling_seconds=0.0
+)
 
 
 def run(_: argparse.Namespace) -> Report:
@@ -52,7 +57,9 @@ def run(_: argparse.Namespace) -> Report:
         _play(report, "karpenter_5000", peer, best=8.11)
         report.limit("karpenter_5000", "price_after", 8.4)
         report.limit("karpenter_5000", "cpu_seconds", 2.0)
-    _measure(report, "nodes_1000", [[50 + (number * 7 + each * 13) % 100 for each in range(20)] for number in range(1000)])
+    _measure(
+        report, "nodes_1000", [[50 + (number * 7 + each * 13) % 100 for each in range(20)] for number in range(1000)]
+    )
     report.limit("nodes_1000", "cpu_seconds", 2.0)
     _play(report, "replace_1000", _full_but_dear(1000), best=1000 * 0.02, most_decisions=1)
     report.limit("replace_1000", "cpu_seconds", 2.0)
@@ -82,18 +89,24 @@ def _play(report: Report, case: str, snapshot: Snapshot, best: float, most_decis
 
 def _one_large() -> Snapshot:
     """Ten cores of small pods on 64; the cheapest set that holds them is one of 8 cores and one of 2."""
-    sold = tuple(_sold(f"of-{cores}", cores, price) for cores, price in ((2, 0.0125), (8, 0.05), (16, 0.11), (64, 0.44)))
+    sold = tuple(
+        _sold(f"of-{cores}", cores, price) for cores, price in ((2, 0.0125), (8, 0.05), (16, 0.11), (64, 0.44))
+    )
     return _cluster([[500] * 20], sold, sold[-1])
 
 
 def _full_but_dear(count: int) -> Snapshot:
     """As full as can be, of a type that costs twice what another of the same size does."""
     cheap, dear = _sold("cheap", CORES, PRICE), _sold("dear", CORES, 2 * PRICE)
-    return _cluster([[150 + (each * 7) % 100 for each in range(20)] for _ in range(count)], (cheap, dear), dear, budget="10%")
+    return _cluster(
+        [[150 + (each * 7) % 100 for each in range(20)] for _ in range(count)], (cheap, dear), dear, budget="10%"
+    )
 
 
 def _sold(name: str, cores: int, price: float) -> Offering:
-    return Offering(f"bench-{name}", name, "here", price, Resources({"cpu": cores * 1000, "memory": cores * 4 * GIB, "pods": 110}))
+    return Offering(
+        f"bench-{name}", name, "here", price, Resources({"cpu": cores * 1000, "memory": cores * 4 * GIB, "pods": 110})
+    )
 
 
 def _random_loads(count: int) -> list[list[int]]:
@@ -127,18 +140,29 @@ def _measure(report: Report, case: str, loads: Sequence[Sequence[int]]) -> None:
     )
 
 
-def _cluster(loads: Sequence[Sequence[int]], sold: tuple[Offering, ...] = (SOLD,), of: Offering = SOLD, budget: str = "100%") -> Snapshot:
+def _cluster(
+    loads: Sequence[Sequence[int]], sold: tuple[Offering, ...] = (SOLD,), of: Offering = SOLD, budget: str = "100%"
+) -> Snapshot:
     nodes, pods = {}, {}
     owner = Owner("ReplicaSet", "web", "uid-web")
     for number, load in enumerate(loads):
         name = f"default-pool-{number:04d}"
         nodes[name] = node_of(name, of, NOW - 9000)
         pods[name] = tuple(_pod(f"p-{number}-{each}", name, cpu, owner) for each, cpu in enumerate(load))
-    return Snapshot(NOW, nodes=nodes, pods_by_node=pods, pools={"default": full_pool(sold, budget)}, offerings=sold, machines_at=NOW)
+    return Snapshot(
+        NOW, nodes=nodes, pods_by_node=pods, pools={"default": full_pool(sold, budget)}, offerings=sold, machines_at=NOW
+    )
 
 
 def _pod(name: str, node: str, cpu: int, owner: Owner) -> Pod:
-    return Pod(name, PodShape(requests=Resources({"cpu": cpu, "memory": cpu * GIB // 1000})), name, owner, node, phase="Running")
+    return Pod(
+        name,
+        PodShape(requests=Resources({"cpu": cpu, "memory": cpu * GIB // 1000})),
+        name,
+        owner,
+        node,
+        phase="Running",
+    )
 
 
 if __name__ == "__main__":

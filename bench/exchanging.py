@@ -1,4 +1,5 @@
-"""How does a cluster look after growth has had its way with it? Plays decisions of consolidation and replacement out, without a cluster around them.
+"""How does a cluster look after growth has had its way with it? Plays decisions of consolidation and replacement out,
+without a cluster around them.
 
 Machines come at once, pods move where the what-if says they fit, empty nodes go. Asked by `bench.consolidation`.
 """
@@ -64,11 +65,15 @@ class Played:
         return self._carry_out(action.node.name for action in decision.actions if isinstance(action, MarkScaleDown))
 
     def _exchange(self) -> bool:
-        self.ledger = replacement.plan(self.snapshot, self.ledger, self.settings).ledger  # the nodes are remembered, and asked about later
+        self.ledger = replacement.plan(
+            self.snapshot, self.ledger, self.settings
+        ).ledger  # the nodes are remembered, and asked about later
         self._later()
         with measured() as spent:
             asked = replacement.question(self.snapshot, self.ledger, self.settings)
-            decision = replacement.plan(self.snapshot, self.ledger, self.settings, asked, None if asked is None else exchange(asked.problem))
+            decision = replacement.plan(
+                self.snapshot, self.ledger, self.settings, asked, None if asked is None else exchange(asked.problem)
+            )
         self.dearest_decision_seconds = max(self.dearest_decision_seconds, spent.cpu_seconds)
         self.ledger = decision.ledger
         ordered = [action for action in decision.actions if isinstance(action, CreateNodeRequest)]
@@ -79,7 +84,11 @@ class Played:
         return self._carry_out(action.node.name for action in decision.actions if isinstance(action, MarkScaleDown))
 
     def _arrive(self, ordered: Iterable[CreateNodeRequest]) -> None:
-        nodes, machines, requests = dict(self.snapshot.nodes), dict(self.snapshot.machines), dict(self.snapshot.requests)
+        nodes, machines, requests = (
+            dict(self.snapshot.nodes),
+            dict(self.snapshot.machines),
+            dict(self.snapshot.requests),
+        )
         sold = {(each.name, each.location): each for each in self.snapshot.offerings}
         now = self.snapshot.now
         for action in ordered:
@@ -88,7 +97,9 @@ class Played:
             offering = sold[action.spec.target_offering, action.spec.location]
             nodes[name] = node_of(name, offering, now)
             machines[name] = Machine(f"id-{name}", name, offering.name, offering.location)
-            requests[name] = NodeRequest(name, action.spec, NodeRequestStatus("Ready"), name, created_at=now, changed_at=now)
+            requests[name] = NodeRequest(
+                name, action.spec, NodeRequestStatus("Ready"), name, created_at=now, changed_at=now
+            )
         self.snapshot = replace(self.snapshot, nodes=nodes, machines=machines, requests=requests)
 
     def _carry_out(self, names: Iterable[str]) -> bool:
@@ -103,7 +114,9 @@ class Played:
                 what_if.keep(verdict)
                 self._move(verdict.movers, verdict.targets, pods)
         nodes = {name: node for name, node in self.snapshot.nodes.items() if pods.get(name)}
-        self.snapshot = replace(self.snapshot, nodes=nodes, pods_by_node={name: tuple(some) for name, some in pods.items() if some})
+        self.snapshot = replace(
+            self.snapshot, nodes=nodes, pods_by_node={name: tuple(some) for name, some in pods.items() if some}
+        )
         return bool(going)
 
     def _move(self, movers: Iterable[object], targets: Iterable[str], pods: dict[str, list[Pod]]) -> None:

@@ -1,8 +1,9 @@
-"""How long does it take to say who fits where? 1,000 waiting pods in 50 classes, 1,000 nodes in 50 shapes, 20,000 bound pods.
+"""How long does it take to say who fits where? 1,000 waiting pods in 50 classes, 1,000 nodes in 50 shapes, 20,000 bound
+pods.
 
-`all_pairs` is every pod against every node, by class, with the index built first; `again` asks once more, as after a change.
-`what_if` takes each of 1,000 nodes with 40 pods out in turn, finds a place for every pod elsewhere, and undoes it all.
-"""
+`all_pairs` is every pod against every node, by class, with the index built first; `again` asks once more, as after a
+change. `what_if` takes each of 1,000 nodes with 40 pods out in turn, finds a place for every pod elsewhere, and undoes
+it all."""
 
 from __future__ import annotations
 
@@ -40,7 +41,13 @@ def run(_: argparse.Namespace) -> Report:
     with measured() as again:
         for pod_class in masks:
             neighbours.fits(pod_class)
-    report.add("all_pairs", cpu_seconds=index.cpu_seconds + pairs.cpu_seconds, index_cpu_seconds=index.cpu_seconds, pairs=fits.size, fitting=int(fits.sum()))
+    report.add(
+        "all_pairs",
+        cpu_seconds=index.cpu_seconds + pairs.cpu_seconds,
+        index_cpu_seconds=index.cpu_seconds,
+        pairs=fits.size,
+        fitting=int(fits.sum()),
+    )
     report.limit("all_pairs", "cpu_seconds", 0.2)
     report.add("again", cpu_seconds=again.cpu_seconds, pairs=fits.size)
     _measure_what_if(report)
@@ -53,9 +60,16 @@ def make_nodes() -> list[Node]:
 
 def _node(number: int, shape: int) -> Node:
     name = f"node-{number}"
-    labels = {HOSTNAME: name, ZONE: f"zone-{shape % 3}", "disktype": ("ssd", "hdd")[shape % 2], "generation": str(shape % 7)}
+    labels = {
+        HOSTNAME: name,
+        ZONE: f"zone-{shape % 3}",
+        "disktype": ("ssd", "hdd")[shape % 2],
+        "generation": str(shape % 7),
+    }
     cores = (32, 48, 64)[shape % 3]
-    allocatable = Resources({"cpu": cores * 1000, "memory": cores * 4 * GIB, "pods": 110, "ephemeral-storage": 100 * GIB})
+    allocatable = Resources(
+        {"cpu": cores * 1000, "memory": cores * 4 * GIB, "pods": 110, "ephemeral-storage": 100 * GIB}
+    )
     return Node(name, Labels(labels), (GPU,) if shape % 10 == 0 else (), allocatable)
 
 
@@ -77,7 +91,12 @@ def make_shape(number: int, extra: dict[str, str] | None = None) -> PodShape:
         {},
     )
     requests = Resources({"cpu": 100 + number * 37 % 400, "memory": (1 + number % 8) * GIB // 8})
-    return PodShape(namespace=f"team-{number % 20}", labels=Labels({"app": app, **(extra or {})}), requests=requests, **rules[number % 10])
+    return PodShape(
+        namespace=f"team-{number % 20}",
+        labels=Labels({"app": app, **(extra or {})}),
+        requests=requests,
+        **rules[number % 10],
+    )
 
 
 def make_bound(count: int) -> list[Pod]:
@@ -87,7 +106,11 @@ def make_bound(count: int) -> list[Pod]:
     for number in range(count):
         template = number % BOUND_TEMPLATES
         name = f"bound-{number}"
-        shape = make_shape(template, {"statefulset.kubernetes.io/pod-name": name}) if template % 10 == 9 else shapes[template]
+        shape = (
+            make_shape(template, {"statefulset.kubernetes.io/pod-name": name})
+            if template % 10 == 9
+            else shapes[template]
+        )
         pods.append(Pod(name, shape, node_name=f"node-{(number * 7919 + number // BOUND_TEMPLATES) % NODES}"))
     return pods
 

@@ -1,9 +1,9 @@
 """How long does it take to place pods by min-cost flow, without binding them?
 
-`machines_12500`: 10,000 waiting pods of 200 classes on 12,500 machines of 40 classes that are partly full, from nothing: the index is made, too.
-`one_percent`: the next round, after 100 other pods arrived and 125 machines changed. `nodes_2700`: 35,000 pods of 100 classes on 2,700 empty nodes.
-`rules_2700`: the same, a third of the pods with hostname anti-affinity and a zone spread.
-"""
+`machines_12500`: 10,000 waiting pods of 200 classes on 12,500 machines of 40 classes that are partly full, from
+nothing: the index is made, too. `one_percent`: the next round, after 100 other pods arrived and 125 machines changed.
+`nodes_2700`: 35,000 pods of 100 classes on 2,700 empty nodes. `rules_2700`: the same, a third of the pods with hostname
+anti-affinity and a zone spread."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def _measure_many_machines(report: Report) -> None:
 
 def _measure_few_nodes(report: Report, case: str, *, has_rules: bool) -> float:
     nodes = {node.name: node for node in (machine(number, number % 3) for number in range(2_700))}
-    shapes = [with_rules(pod_shape(number)) if has_rules and number % 3 == 0 else pod_shape(number) for number in range(100)]
+    shapes = [
+        with_rules(pod_shape(number)) if has_rules and number % 3 == 0 else pod_shape(number) for number in range(100)
+    ]
     groups = [Group(Pod(f"new-{number}", shape), 350) for number, shape in enumerate(shapes)]
     fleet = Fleet()
     with measured() as spent:
@@ -73,7 +75,13 @@ def _measure_few_nodes(report: Report, case: str, *, has_rules: bool) -> float:
 
 def _tell(report: Report, case: str, cpu_seconds: float, groups: Sequence[Group], answer: Round) -> None:
     placed = sum(one.count for one in answer.placed)
-    report.add(case, cpu_seconds=cpu_seconds, pods=sum(group.count for group in groups), placed=placed, left=sum(one.count for one in answer.left))
+    report.add(
+        case,
+        cpu_seconds=cpu_seconds,
+        pods=sum(group.count for group in groups),
+        placed=placed,
+        left=sum(one.count for one in answer.left),
+    )
 
 
 def machine(number: int, kind: int) -> Node:
@@ -81,7 +89,9 @@ def machine(number: int, kind: int) -> Node:
     name = f"machine-{number}"
     cores = (8, 16, 32, 48)[kind % 4]
     labels = {HOSTNAME: name, ZONE: f"zone-{kind % 3}", "disk": ("ssd", "hdd")[kind % 2], "generation": str(kind % 5)}
-    taints = (Taint("gpu", "true"),) if kind % 10 == 9 else (Taint("old", "", "PreferNoSchedule"),) if kind % 10 == 8 else ()
+    taints = (
+        (Taint("gpu", "true"),) if kind % 10 == 9 else (Taint("old", "", "PreferNoSchedule"),) if kind % 10 == 8 else ()
+    )
     return Node(name, Labels(labels), taints, Resources({"cpu": cores * 1000, "memory": cores * 4 * GIB, "pods": 110}))
 
 
@@ -90,16 +100,23 @@ def pod_shape(number: int) -> PodShape:
     requests = Resources({"cpu": 100 * (1 + number * 7 % 20), "memory": (1 + number * 5 % 16) * GIB // 4})
     selector = Labels({"disk": "ssd"}) if number % 5 == 0 else Labels()
     tolerations = (Toleration("gpu", "Exists"),) if number % 7 == 0 else ()
-    return PodShape(labels=Labels({"app": f"app-{number}"}), requests=requests, node_selector=selector, tolerations=tolerations)
+    return PodShape(
+        labels=Labels({"app": f"app-{number}"}), requests=requests, node_selector=selector, tolerations=tolerations
+    )
 
 
 def with_rules(shape: PodShape) -> PodShape:
     likes = LabelSelector((Requirement("app", "In", (shape.labels["app"],)),))
-    return replace(shape, spread=(TopologySpread(1, ZONE, selector=likes),), anti_affinity=(PodAffinityTerm(HOSTNAME, likes),))
+    return replace(
+        shape, spread=(TopologySpread(1, ZONE, selector=likes),), anti_affinity=(PodAffinityTerm(HOSTNAME, likes),)
+    )
 
 
 def _bound(chance: random.Random, shapes: Sequence[PodShape], node: str) -> list[Pod]:
-    return [Pod(f"{node}-{number}-{chance.random()}", chance.choice(shapes), node_name=node) for number in range(chance.randrange(8))]
+    return [
+        Pod(f"{node}-{number}-{chance.random()}", chance.choice(shapes), node_name=node)
+        for number in range(chance.randrange(8))
+    ]
 
 
 if __name__ == "__main__":

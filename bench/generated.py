@@ -1,9 +1,10 @@
-"""Clusters to order, always the same for the same seed: pods in classes, machine types with limits. Asked by `bench.solver` and by tests.
+"""Clusters to order, always the same for the same seed: pods in classes, machine types with limits. Asked by
+`bench.solver` and by tests.
 
-Requests look like those of real clusters: sizes over two orders of magnitude, from 0.5 to 8 GiB for each core, few classes with many pods
-and many with few. Types are those of a cloud with shared, dedicated and arm64 machines; prices are examples. Limits are such that the
-cheapest types run out. Classes with anti-affinity put one pod on a node, a tenth of those one in a zone.
-"""
+Requests look like those of real clusters: sizes over two orders of magnitude, from 0.5 to 8 GiB for each core, few
+classes with many pods and many with few. Types are those of a cloud with shared, dedicated and arm64 machines; prices
+are examples. Limits are such that the cheapest types run out. Classes with anti-affinity put one pod on a node, a tenth
+of those one in a zone."""
 
 from __future__ import annotations
 
@@ -29,7 +30,14 @@ TYPES: Final = {  # cores, GiB, price per hour
 
 
 def generate(
-    pods: int, classes: int, *, apart: float = 0.0, limited: bool = False, zones: int = 1, seed: int = 0, budget: Budget | None = None
+    pods: int,
+    classes: int,
+    *,
+    apart: float = 0.0,
+    limited: bool = False,
+    zones: int = 1,
+    seed: int = 0,
+    budget: Budget | None = None,
 ) -> PlacementProblem:
     """A problem of so many pods and classes; `apart` is the share of classes with anti-affinity."""
     random = np.random.default_rng(seed)
@@ -49,7 +57,17 @@ def _demands(random: np.random.Generator, pods: int, classes: int, apart: float)
     architectures = random.choice(np.array(["", "amd64", "arm64"]), classes, p=[0.6, 0.35, 0.05])
     stands_apart = random.permutation(classes) < round(apart * classes)
     return tuple(
-        DemandClass(_shape(number, float(cores[number]), float(gibibytes[number]), str(architectures[number]), bool(stands_apart[number])), int(count), (POOL,))
+        DemandClass(
+            _shape(
+                number,
+                float(cores[number]),
+                float(gibibytes[number]),
+                str(architectures[number]),
+                bool(stands_apart[number]),
+            ),
+            int(count),
+            (POOL,),
+        )
         for number, count in enumerate(counts)
     )
 
@@ -69,7 +87,9 @@ def _shape(number: int, cores: float, gibibytes: float, architecture: str, stand
 def _choice(name: str, zone: str) -> Choice:
     cores, gibibytes, price = TYPES[name]
     labels = Labels({INSTANCE_TYPE: name, ZONE: zone, ARCHITECTURE: "arm64" if name.startswith("cax") else "amd64"})
-    allocatable = Resources({"cpu": cores * 1000 - 100, "memory": round(gibibytes * _GIB * 0.96) - 100 * _MIB, "pods": 110})
+    allocatable = Resources(
+        {"cpu": cores * 1000 - 100, "memory": round(gibibytes * _GIB * 0.96) - 100 * _MIB, "pods": 110}
+    )
     return Choice(POOL, Offering(f"cloud-{name}", name, zone, price, allocatable, labels), labels)
 
 

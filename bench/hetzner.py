@@ -1,4 +1,5 @@
-"""What does buying at Hetzner cost in requests, and does anything leak? In the embedded cluster, on the fake Hetzner, through the real client.
+"""What does buying at Hetzner cost in requests, and does anything leak? In the embedded cluster, on the fake Hetzner,
+through the real client.
 
 | case | what |
 | --- | --- |
@@ -36,7 +37,14 @@ from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess
 
 TROUBLE = Trouble(
-    lost_before_effect=0.02, lost_after_effect=0.05, server_error=0.02, locked=0.03, creation_fails=0.03, never_boots=0.05, empty_lists=0.02, stale_lists=0.05
+    lost_before_effect=0.02,
+    lost_after_effect=0.05,
+    server_error=0.02,
+    locked=0.03,
+    creation_fails=0.03,
+    never_boots=0.05,
+    empty_lists=0.02,
+    stale_lists=0.05,
 )
 AT_REST = 1000
 STORM_SECONDS = 600.0
@@ -63,7 +71,9 @@ def run(chosen: argparse.Namespace) -> Report:
     return report
 
 
-async def _in_cluster(work: Callable[[Cluster, HetznerCloud], Awaitable[dict[str, float]]], seed: str) -> dict[str, float]:
+async def _in_cluster(
+    work: Callable[[Cluster, HetznerCloud], Awaitable[dict[str, float]]], seed: str
+) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         cluster = Cluster(seed)
         return await work(cluster, HetznerCloud(cluster, Path(folder)))
@@ -90,7 +100,9 @@ async def buy(cluster: Cluster, cloud: HetznerCloud, machines: int) -> dict[str,
     await clock.sleep(600)
     project.trouble = Trouble()
     await clock.sleep(900)
-    left = len(project.meter.running()) + sum(len(cluster.objects(kind)) for kind in ("Node", "NodeRequest", "NodeRemovalRequest"))
+    left = len(project.meter.running()) + sum(
+        len(cluster.objects(kind)) for kind in ("Node", "NodeRequest", "NodeRemovalRequest")
+    )
     return {
         "machines": machines,
         "servers_bought": len(project.meter.bills),
@@ -134,7 +146,9 @@ async def storm(cluster: Cluster, cloud: HetznerCloud) -> dict[str, float]:
     project.trouble.refused_until = ends
     await clock.sleep(STORM_SECONDS - 1)
     first = min((one.at for one in cloud.api.log if one.status == 429), default=ends)
-    early = sum(first + 1 < one.at < ends for one in cloud.api.log)  # what was on its way within that second could not know
+    early = sum(
+        first + 1 < one.at < ends for one in cloud.api.log
+    )  # what was on its way within that second could not know
     await _until(cluster, lambda: _running(cluster) == 30, 1200)
     return {"machines": len(project.servers), "requests": len(cloud.api.log), "too_early": early}
 

@@ -1,7 +1,7 @@
 """Pods as a real API server writes them, about 4 KB of JSON each, made on the fly. Asked by the benchmarks.
 
-Pods of one template differ where real ones do: name, UID, node, address, times, and the random name of the token volume.
-"""
+Pods of one template differ where real ones do: name, UID, node, address, times, and the random name of the token
+volume."""
 
 from __future__ import annotations
 
@@ -15,12 +15,21 @@ PAGE = 500
 _UID = "{:08x}-5c1e-4c11-9f4a-{:012x}"
 
 
-def pod_pages(count: int, templates: int = TEMPLATES, nodes: int = 5_000, pending_share: float = 0.02) -> Iterator[bytes]:
+def pod_pages(
+    count: int, templates: int = TEMPLATES, nodes: int = 5_000, pending_share: float = 0.02
+) -> Iterator[bytes]:
     """PodList pages of 500; the last `pending_share` of the pods are not bound yet."""
     bound = count - round(count * pending_share)
     for start in range(0, count, PAGE):
-        pods = (pod_text(number, number % templates, number % nodes if number < bound else None) for number in range(start, min(count, start + PAGE)))
-        yield ('{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1000000"},"items":[' + ",".join(pods) + "]}").encode()
+        pods = (
+            pod_text(number, number % templates, number % nodes if number < bound else None)
+            for number in range(start, min(count, start + PAGE))
+        )
+        yield (
+            '{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1000000"},"items":['
+            + ",".join(pods)
+            + "]}"
+        ).encode()
 
 
 def pod_text(number: int, template: int, node: int | None) -> str:
@@ -75,7 +84,11 @@ def _metadata(template: int) -> dict[str, Any]:
             "app.kubernetes.io/version": f"1.{template % 50}.{template % 9}",
             "pod-template-hash": f"{template * 7919 % 65536:05x}c{template % 10}",
         },
-        "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "9090", "checksum/config": f"{template:064x}"},
+        "annotations": {
+            "prometheus.io/scrape": "true",
+            "prometheus.io/port": "9090",
+            "checksum/config": f"{template:064x}",
+        },
         "ownerReferences": [
             {
                 "apiVersion": "apps/v1",
@@ -91,8 +104,15 @@ def _metadata(template: int) -> dict[str, Any]:
 
 
 def _managed(manager: str, subresource: str) -> dict[str, Any]:
-    leaves: dict[str, Any] = {f'k:{{"type":"{name}"}}': {".": {}, "f:status": {}, "f:type": {}} for name in ("Initialized", "ContainersReady", "Ready")}
-    fields = {"f:metadata": {"f:labels": {".": {}, "f:app": {}}}, "f:spec": {"f:containers": {}}, "f:status": {"f:conditions": leaves}}
+    leaves: dict[str, Any] = {
+        f'k:{{"type":"{name}"}}': {".": {}, "f:status": {}, "f:type": {}}
+        for name in ("Initialized", "ContainersReady", "Ready")
+    }
+    fields = {
+        "f:metadata": {"f:labels": {".": {}, "f:app": {}}},
+        "f:spec": {"f:containers": {}},
+        "f:status": {"f:conditions": leaves},
+    }
     return {
         "manager": manager,
         "operation": "Update",
@@ -108,7 +128,13 @@ def _spec(template: int) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "volumes": [
             {"name": "config", "configMap": {"name": f"app-{template}", "defaultMode": 420}},
-            {"name": "@TOKEN@", "projected": {"sources": [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}], "defaultMode": 420}},
+            {
+                "name": "@TOKEN@",
+                "projected": {
+                    "sources": [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}],
+                    "defaultMode": 420,
+                },
+            },
         ],
         "containers": [_container("app", template)],
         "restartPolicy": "Always",
@@ -128,7 +154,12 @@ def _spec(template: int) -> dict[str, Any]:
     if template % 4 == 0:
         selector = {"matchLabels": {"app.kubernetes.io/name": f"app-{template}"}}
         spec["topologySpreadConstraints"] = [
-            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}
+            {
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": selector,
+            }
         ]
     return spec
 
@@ -144,7 +175,11 @@ def _container(name: str, template: int) -> dict[str, Any]:
             {"name": "config", "mountPath": "/etc/app"},
             {"name": "@TOKEN@", "readOnly": True, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"},
         ],
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "http", "scheme": "HTTP"}, "timeoutSeconds": 1, "periodSeconds": 10},
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", "port": "http", "scheme": "HTTP"},
+            "timeoutSeconds": 1,
+            "periodSeconds": 10,
+        },
         "terminationMessagePath": "/dev/termination-log",
         "imagePullPolicy": "IfNotPresent",
     }
@@ -187,5 +222,11 @@ def _container_status(name: str, template: int) -> dict[str, Any]:
 
 def _waiting() -> dict[str, Any]:
     message = "0/5000 nodes are available: 5000 Insufficient cpu."
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message, "lastTransitionTime": "@TIME@"}
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": message,
+        "lastTransitionTime": "@TIME@",
+    }
     return {"phase": "Pending", "conditions": [condition], "qosClass": "Burstable"}

@@ -1,7 +1,8 @@
 """How much memory do 100,000 pods take in the cache, and how long does reading them take?
 
-The pods come as an API server's list does: pages of 500, about 4 KB of JSON each, 1,200 templates, a fiftieth of them waiting. Memory is
-what the process has grown by, from the kernel's count, once everything is read, indexed and asked for once.
+The pods come as an API server's list does: pages of 500, about 4 KB of JSON each, 1,200 templates, a fiftieth of them
+waiting. Memory is what the process has grown by, from the kernel's count, once everything is read, indexed and asked
+for once.
 
     python -m bench.memory [--pods N] [--templates N] [--nodes N] [--json]
 """
@@ -46,12 +47,19 @@ def fill(cache: PodCache, pods: int, templates: int, nodes: int) -> dict[str, fl
     cache.relisted("1000000")
     cache.by_node()
     cache.waiting()
-    return {"json_kib_per_pod": json_bytes / pods / 1024, "cpu_seconds": spent + cpu_seconds() - began_at, "longest_page_seconds": longest}
+    return {
+        "json_kib_per_pod": json_bytes / pods / 1024,
+        "cpu_seconds": spent + cpu_seconds() - began_at,
+        "longest_page_seconds": longest,
+    }
 
 
 def change(cache: PodCache, pods: int, templates: int, nodes: int) -> float:
     """CPU for a stream of status changes, each with a new version."""
-    texts = [pod_text(number * 7 % pods, number * 7 % pods % templates, number * 7 % pods % nodes) for number in range(EVENTS)]
+    texts = [
+        pod_text(number * 7 % pods, number * 7 % pods % templates, number * 7 % pods % nodes)
+        for number in range(EVENTS)
+    ]
     events = [Raw(text.replace('"resourceVersion":"1', '"resourceVersion":"2', 1).encode()) for text in texts]
     began_at = cpu_seconds()
     for event in events:

@@ -1,7 +1,8 @@
-"""A plan of a peer as a cluster: its nodes, with its pods on them. Asked by benchmarks that begin where another planner stopped.
+"""A plan of a peer as a cluster: its nodes, with its pods on them. Asked by benchmarks that begin where another planner
+stopped.
 
-The plans lie in the folder that the variable GROWTH_BENCH_DATA names: catalogues, pods, and which node holds which. Without it there is none.
-"""
+The plans lie in the folder that the variable GROWTH_BENCH_DATA names: catalogues, pods, and which node holds which.
+Without it there is none."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def peer_cluster(catalogue: str, mix: str, budget: str = "100%") -> Snapshot | N
         nodes[name] = node_of(name, by_place[planned["instanceType"], planned["zone"]], NOW - 9000)
         owner = Owner("ReplicaSet", "web", "uid-web")
         pods[name] = tuple(Pod(each, shapes[each], each, owner, name, phase="Running") for each in planned["pods"])
-    return Snapshot(NOW, nodes=nodes, pods_by_node=pods, pools={"default": full_pool(sold, budget)}, offerings=sold, machines_at=NOW)
+    return Snapshot(
+        NOW, nodes=nodes, pods_by_node=pods, pools={"default": full_pool(sold, budget)}, offerings=sold, machines_at=NOW
+    )
 
 
 def full_pool(sold: tuple[Offering, ...], budget: str) -> NodePool:
@@ -47,13 +50,22 @@ def full_pool(sold: tuple[Offering, ...], budget: str) -> NodePool:
 
 
 def node_of(name: str, offering: Offering, created_at: float) -> Node:
-    labels = offering.labels.with_items({HOSTNAME: name, POOL_LABEL: "default", OFFERING_LABEL: offering.name, REQUEST_LABEL: name})
+    labels = offering.labels.with_items(
+        {HOSTNAME: name, POOL_LABEL: "default", OFFERING_LABEL: offering.name, REQUEST_LABEL: name}
+    )
     return Node(name, labels, allocatable=offering.allocatable, uid=name, created_at=created_at)
 
 
 def _offerings(types: list[Json]) -> tuple[Offering, ...]:
     return tuple(
-        Offering(f"peer-{each['name']}", each["name"], place["zone"], place["price"], _amounts(each["allocatable"]), Labels({ZONE: place["zone"]}))
+        Offering(
+            f"peer-{each['name']}",
+            each["name"],
+            place["zone"],
+            place["price"],
+            _amounts(each["allocatable"]),
+            Labels({ZONE: place["zone"]}),
+        )
         for each in types
         for place in each["offerings"]
         if place["available"] and place["capacityType"] == "on-demand"

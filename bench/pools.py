@@ -1,12 +1,13 @@
-"""What do 10,000 PoolAutoscalers cost? One pass with nothing to do, one in which all take a sample, memory, and requests to the API server.
+"""What do 10,000 PoolAutoscalers cost? One pass with nothing to do, one in which all take a sample, memory, and
+requests to the API server.
 
     python -m bench.pools [--autoscalers 10000] [--json]
 
-`quiet` is a pass in which nothing is due, `sampled` one in which every autoscaler takes a sample and decides that nothing is to be done,
-`woken` one after a change of one pod. Of the autoscalers a third follows a count, a third a share, a third a schedule. `mib` is what the nouns,
-the caches and the memory of the row hold together. `requests` are counted at a real client, reflectors and loop on the embedded API server, from
-the start of growth until it has been at rest for ten minutes: watches are shared, so it does not grow with the number of objects beyond their first status.
-"""
+`quiet` is a pass in which nothing is due, `sampled` one in which every autoscaler takes a sample and decides that
+nothing is to be done, `woken` one after a change of one pod. Of the autoscalers a third follows a count, a third a
+share, a third a schedule. `mib` is what the nouns, the caches and the memory of the row hold together. `requests` are
+counted at a real client, reflectors and loop on the embedded API server, from the start of growth until it has been at
+rest for ten minutes: watches are shared, so it does not grow with the number of objects beyond their first status."""
 
 from __future__ import annotations
 
@@ -39,19 +40,40 @@ _START = 1_800_000_000.0
 _POLICIES: tuple[dict[str, Any], ...] = (
     {"capacityPolicy": {"targetAvailable": 5, "tolerance": 2}},
     {"capacityPolicy": {"targetAvailable": "90%", "tolerance": "10%"}},
-    {"cronPolicies": [{"name": "up", "schedule": "0 8 * * *", "targetReplicas": 9}, {"name": "down", "schedule": "0 20 * * *", "targetReplicas": 5}]},
+    {
+        "cronPolicies": [
+            {"name": "up", "schedule": "0 8 * * *", "targetReplicas": 9},
+            {"name": "down", "schedule": "0 20 * * *", "targetReplicas": 5},
+        ]
+    },
 )
 
 
 def autoscaler(number: int, kind: str = "SandboxSet", group: str = "agents.kruise.io/v1alpha1") -> dict[str, Any]:
     reference = {"apiVersion": group, "kind": kind, "name": f"pool-{number}"}
-    metadata = {"name": f"scaler-{number}", "namespace": f"team-{number % 50}", "uid": f"a-{number}", "generation": 1, "resourceVersion": "1"}
+    metadata = {
+        "name": f"scaler-{number}",
+        "namespace": f"team-{number % 50}",
+        "uid": f"a-{number}",
+        "generation": 1,
+        "resourceVersion": "1",
+    }
     spec = {"scaleTargetRef": reference, "maxReplicas": 100, **_POLICIES[number % len(_POLICIES)]}
-    return {"apiVersion": "growth.dev/v1alpha1", "kind": "PoolAutoscaler", "metadata": {**metadata, "creationTimestamp": "2027-01-15T08:00:00Z"}, "spec": spec}
+    return {
+        "apiVersion": "growth.dev/v1alpha1",
+        "kind": "PoolAutoscaler",
+        "metadata": {**metadata, "creationTimestamp": "2027-01-15T08:00:00Z"},
+        "spec": spec,
+    }
 
 
 def sandbox_set(number: int) -> dict[str, Any]:
-    metadata = {"name": f"pool-{number}", "namespace": f"team-{number % 50}", "uid": f"p-{number}", "resourceVersion": "1"}
+    metadata = {
+        "name": f"pool-{number}",
+        "namespace": f"team-{number % 50}",
+        "uid": f"p-{number}",
+        "resourceVersion": "1",
+    }
     return {"metadata": metadata, "spec": {"replicas": 5}, "status": {"replicas": 5, "availableReplicas": 5}}
 
 
@@ -70,7 +92,11 @@ class World:
     def decide(self) -> int:
         """One pass; statuses are written back as the API server would. How many actions there were."""
         view = WarmPoolView(self.targets.view())
-        decision = warm_pools.plan(Snapshot(self.now, autoscalers=self.autoscalers.view(), warm_pools={SANDBOX_SET.name: view}), self.ledger, self.settings)
+        decision = warm_pools.plan(
+            Snapshot(self.now, autoscalers=self.autoscalers.view(), warm_pools={SANDBOX_SET.name: view}),
+            self.ledger,
+            self.settings,
+        )
         self.ledger = decision.ledger
         return sum(self._write(action) for action in decision.actions)
 
@@ -113,7 +139,11 @@ def _passes(world: World) -> dict[str, float]:
     world.targets.scaled("team-0/pool-0", "p-0", 6)
     with measured() as woken:
         world.decide()
-    return {"quiet_cpu_seconds": quiet.cpu_seconds, "sampled_cpu_seconds": sampled.cpu_seconds, "woken_cpu_seconds": woken.cpu_seconds}
+    return {
+        "quiet_cpu_seconds": quiet.cpu_seconds,
+        "sampled_cpu_seconds": sampled.cpu_seconds,
+        "woken_cpu_seconds": woken.cpu_seconds,
+    }
 
 
 class Counting:
@@ -138,7 +168,14 @@ async def _requests(count: int) -> dict[str, float]:
             "selector": {"matchLabels": {"a": "b"}},
             "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}},
         }
-        cluster.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": f"pool-{number}", "namespace": "default"}, "spec": spec})
+        cluster.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": f"pool-{number}", "namespace": "default"},
+                "spec": spec,
+            }
+        )
         item = autoscaler(number, "Deployment", "apps/v1")
         bounds = {"scaleTargetRef": item["spec"]["scaleTargetRef"], "maxReplicas": 9}
         cluster.create({**item, "metadata": {"name": f"scaler-{number}", "namespace": "default"}, "spec": bounds})

@@ -1,8 +1,9 @@
-"""How does a benchmark measure, and how does it show what it found? Asked by every `bench.NAME`; it knows nothing of what is measured.
+"""How does a benchmark measure, and how does it show what it found? Asked by every `bench.NAME`; it knows nothing of
+what is measured.
 
-A report is a table of cases (rows) and figures (columns). `--json` prints the same as `{"case": {"figure": value}}`, so the figure `mib`
-of the case `pods_100000` is `pods_100000.mib`. A figure may have a limit; a benchmark over a limit exits with 1.
-"""
+A report is a table of cases (rows) and figures (columns). `--json` prints the same as `{"case": {"figure": value}}`, so
+the figure `mib` of the case `pods_100000` is `pods_100000.mib`. A figure may have a limit; a benchmark over a limit
+exits with 1."""
 
 from __future__ import annotations
 

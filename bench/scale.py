@@ -1,11 +1,12 @@
-"""Does growth stay small and quick next to a large cluster? 100,000 pods on 5,000 nodes, through transport, watches and caches.
+"""Does growth stay small and quick next to a large cluster? 100,000 pods on 5,000 nodes, through transport, watches and
+caches.
 
     python -m bench.scale --embedded [--pods 100000 --nodes 5000 --seconds 20] [--json]
 
-The API server is the embedded one, behind HTTP in a process of its own; pods change all the time. Everything of growth is real: client,
-reflectors, caches, loop, and the lease on its own thread. `stall` is how late a timer of the event loop fires, `lease late` how much later than
-asked a renewal came, `tick at rest` the CPU time of a turn of the loop in which nothing changed.
-"""
+The API server is the embedded one, behind HTTP in a process of its own; pods change all the time. Everything of growth
+is real: client, reflectors, caches, loop, and the lease on its own thread. `stall` is how late a timer of the event
+loop fires, `lease late` how much later than asked a renewal came, `tick at rest` the CPU time of a turn of the loop in
+which nothing changed."""
 
 from __future__ import annotations
 
@@ -85,7 +86,13 @@ async def _measure(report: Report, case: str, address: str, seconds: float) -> N
     thread = ElectionThread(fence, open_election)
     thread.start()
     async with HttpTransport(connection) as transport:
-        growth = Growth(transport, runtime, lambda client, _: KwokProvider(client, runtime, built_in_catalogue()), Installation(), fence.holds)
+        growth = Growth(
+            transport,
+            runtime,
+            lambda client, _: KwokProvider(client, runtime, built_in_catalogue()),
+            Installation(),
+            fence.holds,
+        )
         stalls = asyncio.create_task(_watch_timer(lateness))
         running = asyncio.create_task(growth.run())
         with measured() as filled:
@@ -99,8 +106,18 @@ async def _measure(report: Report, case: str, address: str, seconds: float) -> N
             task.cancel()
     await asyncio.to_thread(thread.stop)
     runtime.close()
-    report.add(case, fill_cpu_seconds=filled.cpu_seconds, steady_cpu_share=steady.cpu_seconds / steady.wall_seconds, mib=resident_mib())
-    report.add(case, tick_ms=1000 * tick_seconds, stall_p999_ms=1000 * _quantile(lateness, 0.999), lease_late_seconds=fence.latest_seconds(lease.retry_seconds))
+    report.add(
+        case,
+        fill_cpu_seconds=filled.cpu_seconds,
+        steady_cpu_share=steady.cpu_seconds / steady.wall_seconds,
+        mib=resident_mib(),
+    )
+    report.add(
+        case,
+        tick_ms=1000 * tick_seconds,
+        stall_p999_ms=1000 * _quantile(lateness, 0.999),
+        lease_late_seconds=fence.latest_seconds(lease.retry_seconds),
+    )
     for figure, most in {"mib": 600.0, "tick_ms": 10.0, "stall_p999_ms": 200.0, "lease_late_seconds": 2.0}.items():
         report.limit(case, figure, most)
 
@@ -138,7 +155,9 @@ def _quantile(values: list[float], share: float) -> float:
 
 def _arguments() -> argparse.ArgumentParser:
     arguments = parser(__doc__)
-    arguments.add_argument("--embedded", action="store_true", help="against the embedded API server (the only one there is so far)")
+    arguments.add_argument(
+        "--embedded", action="store_true", help="against the embedded API server (the only one there is so far)"
+    )
     arguments.add_argument("--pods", type=int, default=100_000)
     arguments.add_argument("--nodes", type=int, default=5_000)
     arguments.add_argument("--changes", type=float, default=200.0, help="pod changes a second")

@@ -28,7 +28,9 @@ TEMPLATES = 1_200
 def served_cluster(pods: int, nodes: int, changes_per_second: float) -> Iterator[str]:
     """The address of an API server that holds so much, and in which pods change all the time."""
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, pods, nodes, changes_per_second), daemon=True)
+    process = multiprocessing.get_context("spawn").Process(
+        target=_serve, args=(theirs, pods, nodes, changes_per_second), daemon=True
+    )
     process.start()
     try:
         yield ours.recv()

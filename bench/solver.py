@@ -1,9 +1,10 @@
-"""How cheap are the solver's plans, how near to the proven bound, and how long do they take? Beside another planner's figures on the same input.
+"""How cheap are the solver's plans, how near to the proven bound, and how long do they take? Beside another planner's
+figures on the same input.
 
-Each case runs in a process of its own. `cpu_seconds` is the solve alone, without reading files; `gap_percent` is how far the price is above the
-proven lower bound; `mib` is the most memory the solve held beyond what was there before; `wrong` counts what the independent checker complains
-about. With `--write FOLDER` the figures are written there as JSON, as a page and as a plot.
-"""
+Each case runs in a process of its own. `cpu_seconds` is the solve alone, without reading files; `gap_percent` is how
+far the price is above the proven lower bound; `mib` is the most memory the solve held beyond what was there before;
+`wrong` counts what the independent checker complains about. With `--write FOLDER` the figures are written there as
+JSON, as a page and as a plot."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ from bench.solver_page import write_page
 from growth.solver.purchase.check import check
 from growth.solver.purchase.solve import solve
 
-_SUMS = {"generic_5000_and_10000": ("*_generic_5000", "*_generic_10000", 111 / 20), "diverse_5000": ("*_diverse_5000", "", 59 / 10)}
+_SUMS = {
+    "generic_5000_and_10000": ("*_generic_5000", "*_generic_10000", 111 / 20),
+    "diverse_5000": ("*_diverse_5000", "", 59 / 10),
+}
 
 
 def run(arguments: argparse.Namespace) -> Report:
@@ -62,7 +66,12 @@ def measure(name: str) -> tuple[dict[str, Figure], list[str]]:
     }
     if case.peer is not None:
         saved = 100 * (1 - solution.price_per_hour / case.peer.price)
-        figures |= {"peer_nodes": case.peer.nodes, "peer_price": case.peer.price, "peer_cpu_seconds": case.peer.cpu_seconds, "saved_percent": round(saved, 2)}
+        figures |= {
+            "peer_nodes": case.peer.nodes,
+            "peer_price": case.peer.price,
+            "peer_cpu_seconds": case.peer.cpu_seconds,
+            "saved_percent": round(saved, 2),
+        }
     return figures, [f"{stage.name}: {stage.price_per_hour:.4f} {stage.detail}" for stage in solution.stages]
 
 
@@ -83,7 +92,11 @@ def _peak_mib() -> float:
 def _limit(report: Report, case: Case) -> None:
     report.limit(case.name, "wrong", 0)
     report.limit(case.name, "unplaced", 0)
-    for figure, most in (("gap_percent", case.most_gap_percent), ("cpu_seconds", case.most_cpu_seconds), ("mib", case.most_mib)):
+    for figure, most in (
+        ("gap_percent", case.most_gap_percent),
+        ("cpu_seconds", case.most_cpu_seconds),
+        ("mib", case.most_mib),
+    ):
         if most is not None:
             report.limit(case.name, figure, most)
     if case.peer is not None and case.least_saved_percent is not None:
@@ -93,7 +106,11 @@ def _limit(report: Report, case: Case) -> None:
 def _add_sums(report: Report) -> None:
     """All inputs of a kind together, as their targets are worded."""
     for name, (first, second, most) in _SUMS.items():
-        spent = [figures["cpu_seconds"] for case, figures in report.cases.items() if fnmatch.fnmatch(case, first) or fnmatch.fnmatch(case, second)]
+        spent = [
+            figures["cpu_seconds"]
+            for case, figures in report.cases.items()
+            if fnmatch.fnmatch(case, first) or fnmatch.fnmatch(case, second)
+        ]
         if spent:
             report.add(f"sum_{name}", cpu_seconds=round(sum(float(seconds) for seconds in spent), 3))
             report.limit(f"sum_{name}", "cpu_seconds", round(most, 2))
@@ -111,7 +128,9 @@ def _arguments() -> argparse.ArgumentParser:
     arguments = parser(__doc__)
     arguments.add_argument("--only", default="*", help="names of cases, with * and ?")
     arguments.add_argument("--stages", action="store_true", help="say on stderr what each stage of the solver did")
-    arguments.add_argument("--write", type=Path, help="write solver.json, solver-figures.md and solver.svg into this folder")
+    arguments.add_argument(
+        "--write", type=Path, help="write solver.json, solver-figures.md and solver.svg into this folder"
+    )
     return arguments
 
 

@@ -1,7 +1,7 @@
 """What is put to the solver in its benchmark, and what another planner made of the same input. Asked by `bench.solver`.
 
-Inputs that are too large for the repository lie in the folder that GROWTH_BENCH_DATA names; without it those cases are left out.
-"""
+Inputs that are too large for the repository lie in the folder that GROWTH_BENCH_DATA names; without it those cases are
+left out."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def cases() -> list[Case]:
     return ([*_peer_cases(data), *_preference_cases(data), _trace_case(data)] if data else []) + _generated_cases()
 
 
-# --------------------------------------------------------------------------------------------------------------- the peer's inputs
+# ---------------------------------------------------------------------------------------------- the
+# peer's inputs
 
 
 def _peer_cases(data: Path) -> list[Case]:
@@ -102,9 +103,14 @@ def _peer_cases(data: Path) -> list[Case]:
 
 def _preference_cases(data: Path) -> list[Case]:
     def made(policy: str) -> PlacementProblem:
-        return replace(_read(data, "fake400", "preference_1000"), preferences="Respect" if policy == "respect" else "Ignore")
+        return replace(
+            _read(data, "fake400", "preference_1000"), preferences="Respect" if policy == "respect" else "Ignore"
+        )
 
-    return [Case(f"fake400_preference_1000_{policy}", lambda policy=policy: made(policy), peer) for policy, peer in _PREFERENCES.items()]  # type: ignore[misc]
+    return [
+        Case(f"fake400_preference_1000_{policy}", lambda policy=policy: made(policy), peer)  # type: ignore[misc]
+        for policy, peer in _PREFERENCES.items()
+    ]
 
 
 def _read(data: Path, catalogue: str, name: str) -> PlacementProblem:
@@ -116,7 +122,8 @@ def _read(data: Path, catalogue: str, name: str) -> PlacementProblem:
     return asked.problem
 
 
-# --------------------------------------------------------------------------------------------------------------- a production trace
+# ------------------------------------------------------------------------------------------------ a
+# production trace
 
 
 def _trace_case(data: Path) -> Case:
@@ -126,9 +133,16 @@ def _trace_case(data: Path) -> Case:
 def read_trace(data: Path) -> PlacementProblem:
     """A production cluster's pods, all at once, on its own machine types; a share of a GPU counts as one."""
     with (data / "openb_pods.csv").open(newline="") as file:
-        sizes = Counter((int(row["cpu_milli"]), int(row["memory_mib"]), int(row["num_gpu"])) for row in csv.DictReader(file))
+        sizes = Counter(
+            (int(row["cpu_milli"]), int(row["memory_mib"]), int(row["num_gpu"])) for row in csv.DictReader(file)
+        )
     with (data / "openb_nodes.csv").open(newline="") as file:
-        types = sorted({(int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"]) for row in csv.DictReader(file)})
+        types = sorted(
+            {
+                (int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"])
+                for row in csv.DictReader(file)
+            }
+        )
     demands = tuple(DemandClass(PodShape(requests=_amounts(*size)), count, (POOL,)) for size, count in sizes.items())
     return PlacementProblem(demands=demands, choices=tuple(_machine(*one) for one in types))
 
@@ -145,12 +159,19 @@ def _machine(milli: int, mebibytes: int, gpus: int, model: str) -> Choice:
     return Choice(POOL, Offering(f"trace-{name}", name, "trace", price, allocatable, labels), labels)
 
 
-# ------------------------------------------------------------------------------------------------------------------------ made up
+# ------------------------------------------------------------------------------------------ made up
 
 
 def _generated_cases() -> list[Case]:
     found = [
-        Case(f"pods_100000_classes_{classes}", lambda classes=classes: generate(100_000, classes), None, 1.5, seconds, most_mib=200.0)  # type: ignore[misc]
+        Case(
+            f"pods_100000_classes_{classes}",
+            lambda classes=classes: generate(100_000, classes),  # type: ignore[misc]
+            None,
+            1.5,
+            seconds,
+            most_mib=200.0,
+        )
         for classes, seconds in ((50, 1.0), (100, 1.0), (300, 5.0))
     ]
     cold = Case("pods_10000_classes_300_cold", lambda: generate(10_000, 300, apart=0.1, limited=True), None, 4.0, 1.0)
@@ -162,6 +183,7 @@ def _warm() -> PlacementProblem:
     problem = generate(10_000, 300, apart=0.1, limited=True)
     known = solve(problem).patterns
     demands = tuple(
-        replace(demand, count=max(1, round(demand.count * (0.8 + 0.4 * (number * 37 % 100) / 100)))) for number, demand in enumerate(problem.demands)
+        replace(demand, count=max(1, round(demand.count * (0.8 + 0.4 * (number * 37 % 100) / 100))))
+        for number, demand in enumerate(problem.demands)
     )
     return replace(problem, demands=demands, patterns=known)

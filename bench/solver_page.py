@@ -1,4 +1,6 @@
-"""How are the solver's figures shown in the documentation? Asked by `bench.solver --write`: JSON, a page with a table, and a plot."""
+"""How are the solver's figures shown in the documentation? Asked by `bench.solver --write`: JSON, a page with a table,
+and a plot.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,27 @@ def write_page(report: Report, folder: Path) -> None:
 def _row(item: tuple[str, dict[str, Figure]]) -> str:
     name, figures = item
     percent = {"gap_percent", "saved_percent"}
-    columns = ("nodes", "price", "bound", "gap_percent", "cpu_seconds", "mib", "peer_price", "peer_cpu_seconds", "saved_percent")
-    cells = ["" if column not in figures else f"{figures[column]}{' %' if column in percent else ''}" for column in columns]
+    columns = (
+        "nodes",
+        "price",
+        "bound",
+        "gap_percent",
+        "cpu_seconds",
+        "mib",
+        "peer_price",
+        "peer_cpu_seconds",
+        "saved_percent",
+    )
+    cells = [
+        "" if column not in figures else f"{figures[column]}{' %' if column in percent else ''}" for column in columns
+    ]
     return f"| {name} | {' | '.join(cells)} |\n"
 
 
 def _plot(report: Report) -> str:
-    """For each input two bars: how far the peer's price and ours are above the bound, with the CPU seconds at their ends."""
+    """For each input two bars: how far the peer's price and ours are above the bound, with the CPU seconds at their
+    ends.
+    """
     rows = [(name, figures) for name, figures in report.cases.items() if "peer_price" in figures]
     height = _TOP + _ROW * len(rows) + 20
     parts = [
@@ -58,7 +74,9 @@ def _plot(report: Report) -> str:
         bound = float(figures["bound"]) or 1.0
         parts.append(f'<text x="{_LEFT - 8}" y="{top + 15}" text-anchor="end">{escape(name)}</text>')
         parts.append(_bar(top + 2, float(figures["price"]) / bound - 1, float(figures["cpu_seconds"]), _OURS))
-        parts.append(_bar(top + 13, float(figures["peer_price"]) / bound - 1, float(figures["peer_cpu_seconds"]), _PEERS))
+        parts.append(
+            _bar(top + 13, float(figures["peer_price"]) / bound - 1, float(figures["peer_cpu_seconds"]), _PEERS)
+        )
     return "\n".join([*parts, "</svg>", ""])
 
 

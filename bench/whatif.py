@@ -1,8 +1,8 @@
 """How long does it take to judge every node of a cluster: may it go, and where do its pods fit?
 
-`nodes_100` has 100 nodes and 1,000 pods, `nodes_1000` 1,000 nodes with 40 pods each, of 200 templates, seven of ten with a rule between pods or
-about nodes. `full_1000` is the same cluster with hardly any room: nearly every node stays, with its reason. Building the index counts.
-"""
+`nodes_100` has 100 nodes and 1,000 pods, `nodes_1000` 1,000 nodes with 40 pods each, of 200 templates, seven of ten
+with a rule between pods or about nodes. `full_1000` is the same cluster with hardly any room: nearly every node stays,
+with its reason. Building the index counts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,22 @@ def run(_: argparse.Namespace) -> Report:
     report = Report("may this node go?")
     nodes, pods = make_nodes(), make_bound(40_000)
     few = nodes[:100]
-    _measure(report, "nodes_100", few, [replace(pod, node_name=few[number % 100].name) for number, pod in enumerate(pods[:1_000])])
+    _measure(
+        report,
+        "nodes_100",
+        few,
+        [replace(pod, node_name=few[number % 100].name) for number, pod in enumerate(pods[:1_000])],
+    )
     report.limit("nodes_100", "cpu_seconds", 0.1)
     report.limit("nodes_100", "mib", 10.0)
     _measure(report, "nodes_1000", nodes, pods)
     report.limit("nodes_1000", "cpu_seconds", 0.5)
-    _measure(report, "full_1000", [_nearly_full(node, pods_there) for node, pods_there in zip(nodes, _by_node(nodes, pods), strict=True)], pods)
+    _measure(
+        report,
+        "full_1000",
+        [_nearly_full(node, pods_there) for node, pods_there in zip(nodes, _by_node(nodes, pods), strict=True)],
+        pods,
+    )
     return report
 
 
@@ -38,7 +48,9 @@ def _measure(report: Report, case: str, nodes: Sequence[Node], pods: Sequence[Po
     with measured() as spent:
         verdicts = WhatIf(nodes, pods).judge_each([node.name for node in nodes])
     may_go = sum(verdict.may_go for verdict in verdicts.values())
-    report.add(case, cpu_seconds=spent.cpu_seconds, nodes=len(nodes), pods=len(pods), may_go=may_go, stay=len(nodes) - may_go)
+    report.add(
+        case, cpu_seconds=spent.cpu_seconds, nodes=len(nodes), pods=len(pods), may_go=may_go, stay=len(nodes) - may_go
+    )
     if len(nodes) <= 100:
         tracemalloc.start()
         WhatIf(nodes, pods).judge_each([node.name for node in nodes])
@@ -56,7 +68,10 @@ def _by_node(nodes: Sequence[Node], pods: Sequence[Pod]) -> list[list[Pod]]:
 def _nearly_full(node: Node, pods: Sequence[Pod]) -> Node:
     """One part in four hundred is left: all nodes together could take a node's pods, but hardly any single one a pod."""
     used = {name: sum(pod.shape.requests[name] for pod in pods) for name in ("cpu", "memory")}
-    return replace(node, allocatable=Resources({**node.allocatable, **{name: amount + amount // 400 for name, amount in used.items()}}))
+    return replace(
+        node,
+        allocatable=Resources({**node.allocatable, **{name: amount + amount // 400 for name, amount in used.items()}}),
+    )
 
 
 if __name__ == "__main__":

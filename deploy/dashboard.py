@@ -13,7 +13,9 @@ _HEIGHT: Final = 7
 
 
 class Panel(Struct, frozen=True):
-    """One chart: its queries as (PromQL, legend). Both replicas know the objects, so gauges of objects are read with max."""
+    """One chart: its queries as (PromQL, legend). Both replicas know the objects, so gauges of objects are read with
+    max.
+    """
 
     title: str
     queries: tuple[tuple[str, str], ...]
@@ -36,17 +38,33 @@ PANELS: Final = (
     Panel("Warnings", (('sum by (reason) (increase(growth_notes_total{severity="Warning"}[5m]))', "{{reason}}"),)),
     Panel(
         "From request to Ready",
-        ((_quantile("0.5", "growth_node_ready_duration_seconds"), "half"), (_quantile("0.95", "growth_node_ready_duration_seconds"), "95 %")),
+        (
+            (_quantile("0.5", "growth_node_ready_duration_seconds"), "half"),
+            (_quantile("0.95", "growth_node_ready_duration_seconds"), "95 %"),
+        ),
         "s",
     ),
-    Panel("From the decision to remove a node until it is gone, 95 %", ((_quantile("0.95", "growth_node_removal_duration_seconds"), "95 %"),), "s"),
+    Panel(
+        "From the decision to remove a node until it is gone, 95 %",
+        ((_quantile("0.95", "growth_node_removal_duration_seconds"), "95 %"),),
+        "s",
+    ),
     Panel("Actions", (("sum by (action, outcome) (rate(growth_actions_total[5m]))", "{{action}} {{outcome}}"),), "ops"),
-    Panel("Calls to the provider", (("sum by (call, outcome) (rate(growth_provider_calls_total[5m]))", "{{call}} {{outcome}}"),), "ops"),
+    Panel(
+        "Calls to the provider",
+        (("sum by (call, outcome) (rate(growth_provider_calls_total[5m]))", "{{call}} {{outcome}}"),),
+        "ops",
+    ),
     Panel("Buffers", (("max by (state) (growth_buffers)", "{{state}}"),)),
     Panel(  # the namespace is the buffer's; Prometheus keeps its own under that name
-        "Spare pods", (("max by (exported_namespace, buffer) (growth_buffer_virtual_pods)", "{{exported_namespace}}/{{buffer}}"),)
+        "Spare pods",
+        (("max by (exported_namespace, buffer) (growth_buffer_virtual_pods)", "{{exported_namespace}}/{{buffer}}"),),
     ),
-    Panel("Warm pools", (("sum by (action, error) (rate(growth_poolautoscaler_reconciliations_total[5m]))", "{{action}} {{error}}"),), "ops"),
+    Panel(
+        "Warm pools",
+        (("sum by (action, error) (rate(growth_poolautoscaler_reconciliations_total[5m]))", "{{action}} {{error}}"),),
+        "ops",
+    ),
     Panel("Loop, 99 %", ((_quantile("0.99", "growth_loop_duration_seconds", "row"), "{{row}}"),), "s"),
     Panel("Solver, 99 %", ((_quantile("0.99", "growth_solve_duration_seconds"), "solve"),), "s"),
     Panel("Oldest cache", (("max by (pod) (growth_cache_age_seconds)", "{{pod}}"),), "s"),
@@ -64,7 +82,9 @@ def dashboard() -> Json:
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"}]},
+        "templating": {
+            "list": [{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"}]
+        },
         "panels": [_panel(place, panel) for place, panel in enumerate(PANELS)],
     }
 

@@ -1,4 +1,6 @@
-"""The page docs/reference/metrics.md: every metric with its kind, labels and meaning, read from the registry that serves them."""
+"""The page docs/reference/metrics.md: every metric with its kind, labels and meaning, read from the registry that
+serves them.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,20 @@ def names() -> dict[str, MetricWrapperBase]:
 
 
 def metrics_page() -> str:
-    rows = "".join(f"| `{name}` | {_kind(metric)} | {_labels(metric)} | {metric._documentation} |\n" for name, metric in sorted(names().items()))
+    rows = "".join(
+        f"| `{name}` | {_kind(metric)} | {_labels(metric)} | {metric._documentation} |\n"
+        for name, metric in sorted(names().items())
+    )
     reasons = "".join(f"| {reason} | {meaning} |\n" for reason, meaning in REASONS.items())
     return INTRODUCTION + rows + ENDING + reasons + CLOSING
 
 
 def _kind(metric: MetricWrapperBase) -> str:
-    return next(word for kind, word in ((Counter, "counter"), (Gauge, "gauge"), (Histogram, "histogram")) if isinstance(metric, kind))
+    return next(
+        word
+        for kind, word in ((Counter, "counter"), (Gauge, "gauge"), (Histogram, "histogram"))
+        if isinstance(metric, kind)
+    )
 
 
 def _labels(metric: MetricWrapperBase) -> str:

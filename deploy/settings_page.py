@@ -1,4 +1,6 @@
-"""The page docs/reference/settings.md: every setting with its default and its meaning, read from the classes that check them."""
+"""The page docs/reference/settings.md: every setting with its default and its meaning, read from the classes that check
+them.
+"""
 
 from __future__ import annotations
 

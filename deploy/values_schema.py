@@ -1,4 +1,6 @@
-"""Which values does the chart take? The JSON schema that helm checks them by; `settings` is checked as growth itself does."""
+"""Which values does the chart take? The JSON schema that helm checks them by; `settings` is checked as growth itself
+does.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def values_schema() -> Schema:
                 "extraVolumeMounts": LIST,
                 "podDisruptionBudget": _closed({"enabled": SWITCH}),
                 "networkPolicy": _network_policy(),
-                "serviceMonitor": _closed({"enabled": SWITCH, "interval": {"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, "labels": TEXTS}),
+                "serviceMonitor": _closed(
+                    {"enabled": SWITCH, "interval": {"type": "string", "pattern": "^[0-9]+(ms|s|m)$"}, "labels": TEXTS}
+                ),
                 "alerts": _closed({"enabled": SWITCH, "labels": TEXTS}),
                 "dashboard": _closed({"enabled": SWITCH, "labels": TEXTS}),
                 "global": MAP,  # helm gives it to every chart
@@ -55,7 +59,15 @@ def values_schema() -> Schema:
 def _image() -> Schema:
     digest = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
     policy = {"enum": ["Always", "IfNotPresent", "Never"]}
-    return _closed({"repository": TEXT, "tag": TEXT, "digest": digest, "pullPolicy": policy, "pullSecrets": {"type": "array", "items": TEXT}})
+    return _closed(
+        {
+            "repository": TEXT,
+            "tag": TEXT,
+            "digest": digest,
+            "pullPolicy": policy,
+            "pullSecrets": {"type": "array", "items": TEXT},
+        }
+    )
 
 
 def _network_policy() -> Schema:

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # `make test` is the same on every run; HYPOTHESIS_PROFILE=search looks further, and elsewhere each time.
-settings.register_profile("steady", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("search", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile(
+    "steady", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "search", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 

@@ -1,8 +1,8 @@
 """What the shell needs from the world around it: time, sleep, tasks, chance and a place for heavy work.
 
-Asked by kube, providers, controllers and sim; never by the core (model, solver, plan), which gets `now` in its snapshot.
-Production uses `growth.controllers.loop.runtime`, the embedded cluster uses virtual time: nothing else differs between the two.
-"""
+Asked by kube, providers, controllers and sim; never by the core (model, solver, plan), which gets `now` in its
+snapshot. Production uses `growth.controllers.loop.runtime`, the embedded cluster uses virtual time: nothing else
+differs between the two."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Runtime(Protocol):
         """Run pure, picklable work away from the event loop (in production: the worker process)."""
 
     async def in_thread(self, function: Callable[[], Result]) -> Result:
-        """Run a call that waits for others (a synchronous client) without holding up the event loop; in the embedded cluster it takes no time."""
+        """Run a call that waits for others (a synchronous client) without holding up the event loop; in the embedded
+        cluster it takes no time.
+        """
 
     def jitter(self) -> float:
         """A number in [0, 1) for back-off; seeded in the embedded cluster."""

@@ -25,7 +25,11 @@ def app_with(function: object) -> App:
 
 
 def command_modules() -> list[str]:
-    return sorted(module.name for module in pkgutil.iter_modules(growth.cli.__path__) if module.name not in NOT_COMMANDS and not module.name.startswith("_"))
+    return sorted(
+        module.name
+        for module in pkgutil.iter_modules(growth.cli.__path__)
+        if module.name not in NOT_COMMANDS and not module.name.startswith("_")
+    )
 
 
 def test_every_command_module_has_a_row_and_every_row_a_module() -> None:
@@ -132,7 +136,9 @@ def test_building_the_command_line_imports_no_command() -> None:
 
 
 def test_the_module_form_does_the_same_as_the_script() -> None:
-    printed = subprocess.run([sys.executable, "-m", "growth", "--version"], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-m", "growth", "--version"], check=True, capture_output=True, text=True
+    ).stdout
     assert printed.strip() == version("growth")
     assert build_app().name == ("growth",)
 

@@ -29,7 +29,9 @@ def test_each_finding_is_a_line_with_its_advice_below() -> None:
     ]
 
 
-def test_without_a_kubeconfig_the_doctor_says_so_and_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_kubeconfig_the_doctor_says_so_and_ends_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["doctor", "--kubeconfig", str(tmp_path / "none"), "--output", "json"]) == FAILURE
     (finding,) = json.loads(capsys.readouterr().out)
     assert (finding["check"], finding["state"]) == ("API server", "failed")
@@ -41,7 +43,9 @@ def test_an_api_server_that_is_not_there_is_a_finding_too(tmp_path: Path, capsys
     server = {"cluster": {"server": "https://127.0.0.1:1"}, "name": "a"}
     context = {"context": {"cluster": "a", "user": "a"}, "name": "a"}
     user = {"user": {"token": "secret-token"}, "name": "a"}
-    kubeconfig.write_text(json.dumps({"clusters": [server], "contexts": [context], "users": [user], "current-context": "a"}))
+    kubeconfig.write_text(
+        json.dumps({"clusters": [server], "contexts": [context], "users": [user], "current-context": "a"})
+    )
     assert main(["doctor", "--kubeconfig", str(kubeconfig)]) == FAILURE
     printed = capsys.readouterr().out
     assert printed.startswith("failed   API server  it does not answer: no connection to https://127.0.0.1:1")

@@ -30,7 +30,10 @@ NODES: list[Json] = [
     },
     {"metadata": {"name": "large"}, "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "10"}}},
 ]
-POD: Json = {"metadata": {"name": "new", "namespace": "default"}, "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}}
+POD: Json = {
+    "metadata": {"name": "new", "namespace": "default"},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
+}
 CASE: Json = {"id": 7, "nodes": NODES, "pods": [], "pod": POD}
 
 
@@ -49,7 +52,10 @@ def test_an_answer_has_the_nodes_that_fit_and_the_first_reason_of_the_others() -
     assert answer(CASE) == {
         "id": 7,
         "fits": ["large"],
-        "fails": {"plain": ["resources", "insufficient cpu (needs 2, has 1)"], "gpu": ["toleration", "untolerated taint gpu=true:NoSchedule"]},
+        "fails": {
+            "plain": ["resources", "insufficient cpu (needs 2, has 1)"],
+            "gpu": ["toleration", "untolerated taint gpu=true:NoSchedule"],
+        },
         "every": {
             "plain": {"NodeResourcesFit": ["resources", "insufficient cpu (needs 2, has 1)"]},
             "gpu": {"TaintToleration": ["toleration", "untolerated taint gpu=true:NoSchedule"]},
@@ -69,11 +75,21 @@ def test_a_pod_that_names_its_node_goes_there_or_nowhere() -> None:
 
 
 def test_claims_volumes_classes_and_namespaces_are_seen() -> None:
-    volume = {"metadata": {"name": "pv", "labels": {"topology.kubernetes.io/zone": "z1"}}, "spec": {"claimRef": {"namespace": "default", "name": "data"}}}
+    volume = {
+        "metadata": {"name": "pv", "labels": {"topology.kubernetes.io/zone": "z1"}},
+        "spec": {"claimRef": {"namespace": "default", "name": "data"}},
+    }
     bind = {"pv.kubernetes.io/bind-completed": "yes"}
-    claim = {"metadata": {"name": "data", "namespace": "default", "annotations": bind}, "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}}
+    claim = {
+        "metadata": {"name": "data", "namespace": "default", "annotations": bind},
+        "spec": {"volumeName": "pv"},
+        "status": {"phase": "Bound"},
+    }
     pod = {**POD, "spec": {**POD["spec"], "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}}
-    nodes = [{**NODES[2], "metadata": {"name": zone, "labels": {"topology.kubernetes.io/zone": zone}}} for zone in ("z1", "z2")]
+    nodes = [
+        {**NODES[2], "metadata": {"name": zone, "labels": {"topology.kubernetes.io/zone": zone}}}
+        for zone in ("z1", "z2")
+    ]
     case = {"id": 1, "nodes": nodes, "pod": pod, "persistentVolumes": [volume], "persistentVolumeClaims": [claim]}
     assert answer(case)["fits"] == ["z1"]
     assert answer(case)["fails"]["z2"][0] == "volume"
@@ -89,7 +105,9 @@ def test_malformed_objects_are_named_and_spoil_nothing_else() -> None:
 
 
 def test_a_malformed_pod_fits_nowhere_and_says_why() -> None:
-    found = answer({**CASE, "pod": {**POD, "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "two"}}}]}}})
+    found = answer(
+        {**CASE, "pod": {**POD, "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "two"}}}]}}}
+    )
     assert found["fits"] == []
     assert all(kind == "malformed" and "two" in words for kind, words in found["fails"].values())
 
@@ -100,7 +118,9 @@ def test_lines_in_and_lines_out(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == [7, "second"]
 
 
-def test_a_line_that_cannot_be_read_ends_the_command_with_one_after_the_others_are_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_that_cannot_be_read_ends_the_command_with_one_after_the_others_are_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = written(tmp_path, "{nonsense", '{"id": 3, "nodes": 5, "pod": {}}', json.dumps(CASE))
     assert main(["fits", path]) == 1
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -113,18 +133,30 @@ def test_a_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["fits", written(tmp_path, json.dumps(CASE)), "--output", "table"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].strip() == "case 7"
-    assert [line.split()[:3] for line in shown[1:5]] == [["node", "fits", "kind"], ["large", "yes"], ["plain", "no", "resources"], ["gpu", "no", "toleration"]]
+    assert [line.split()[:3] for line in shown[1:5]] == [
+        ["node", "fits", "kind"],
+        ["large", "yes"],
+        ["plain", "no", "resources"],
+        ["gpu", "no", "toleration"],
+    ]
 
 
 def test_cases_come_from_standard_input_too() -> None:
-    done = subprocess.run([sys.executable, "-m", "growth", "fits"], input=json.dumps(CASE), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "growth", "fits"], input=json.dumps(CASE), capture_output=True, text=True, check=True
+    )
     assert json.loads(done.stdout)["fits"] == ["large"]
 
 
 def test_answers_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     path = written(tmp_path, *(json.dumps(case) for case in make_cases("hash", 60)))
     runs = {
-        subprocess.run([sys.executable, "-m", "growth", "fits", path], capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed}, check=False).stdout
+        subprocess.run(
+            [sys.executable, "-m", "growth", "fits", path],
+            capture_output=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=False,
+        ).stdout
         for seed in ("1", "2", "3")
     }
     assert len(runs) == 1

@@ -48,14 +48,33 @@ def fake() -> Iterator[FakeServing]:
         yield running
 
 
-def findings(fake: FakeServing, folder: Path, capsys: pytest.CaptureFixture[str], **launch: Any) -> tuple[int, list[dict[str, str]]]:
+def findings(
+    fake: FakeServing, folder: Path, capsys: pytest.CaptureFixture[str], **launch: Any
+) -> tuple[int, list[dict[str, str]]]:
     (folder / "token").write_text(launch.pop("token", TOKEN))
     (folder / "pools.yaml").write_text(POOLS)
     (folder / "user-data").write_text("#cloud-config\nhostname: {{ growth.name }}\n")
     tokens = launch.pop("joinTokens", {})
-    hetzner = {"tokenFile": str(folder / "token"), "endpoint": fake.endpoint, "launch": {"userDataFile": str(folder / "user-data"), **launch}}
-    (folder / "growth.yaml").write_text(yaml.safe_dump({"provider": "hetzner", "hetzner": hetzner, "joinTokens": tokens}))
-    code = main(["hetzner", "check", "--settings", str(folder / "growth.yaml"), "--pools", str(folder / "pools.yaml"), "--output", "json"])
+    hetzner = {
+        "tokenFile": str(folder / "token"),
+        "endpoint": fake.endpoint,
+        "launch": {"userDataFile": str(folder / "user-data"), **launch},
+    }
+    (folder / "growth.yaml").write_text(
+        yaml.safe_dump({"provider": "hetzner", "hetzner": hetzner, "joinTokens": tokens})
+    )
+    code = main(
+        [
+            "hetzner",
+            "check",
+            "--settings",
+            str(folder / "growth.yaml"),
+            "--pools",
+            str(folder / "pools.yaml"),
+            "--output",
+            "json",
+        ]
+    )
     return code, json.loads(capsys.readouterr().out)
 
 
@@ -63,12 +82,16 @@ def what(found: list[dict[str, str]], check: str, state: str) -> list[str]:
     return [one["what"] for one in found if (one["check"], one["state"]) == (check, state)]
 
 
-def test_every_pool_is_told_its_price_at_min_and_max_and_nothing_is_changed(fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_pool_is_told_its_price_at_min_and_max_and_nothing_is_changed(
+    fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, found = findings(fake, tmp_path, capsys, networks=["kube"], sshKeys=["ops"])
     assert code == 1
     assert what(found, "token", "ok") == ["Hetzner accepts the token"]
     [partly] = what(found, "pools", "warning")
-    assert partly.startswith("default works without: unknown server type CX31; costs 0.0088 EUR an hour (6.42 a month at most) at min, ")
+    assert partly.startswith(
+        "default works without: unknown server type CX31; costs 0.0088 EUR an hour (6.42 a month at most) at min, "
+    )
     [unbounded] = what(found, "pools", "ok")
     assert "without bound at max: set max or limits.pricePerHour" in unbounded
     assert [text.partition(":")[0] for text in what(found, "pools", "failed")] == [
@@ -76,8 +99,12 @@ def test_every_pool_is_told_its_price_at_min_and_max_and_nothing_is_changed(fake
     assert {one.method for one in fake.api.log} == {"GET"}
 
 
-def test_names_that_mean_nothing_in_the_project_are_told(fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, found = findings(fake, tmp_path, capsys, networks=["nowhere"], firewalls=["none"], sshKeys=["nobody"], image="plan9")
+def test_names_that_mean_nothing_in_the_project_are_told(
+    fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, found = findings(
+        fake, tmp_path, capsys, networks=["nowhere"], firewalls=["none"], sshKeys=["nobody"], image="plan9"
+    )
     failed = [one["what"] for one in found if one["state"] == "failed" and one["check"] != "pools"]
     assert failed == [
         "launch: an image for amd64: there is no image plan9 for amd64",
@@ -88,7 +115,9 @@ def test_names_that_mean_nothing_in_the_project_are_told(fake: FakeServing, tmp_
     ]
 
 
-def test_a_token_that_hetzner_does_not_take_is_told_without_quoting_it(fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_token_that_hetzner_does_not_take_is_told_without_quoting_it(
+    fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     wrong = "Wr0ngT0kenWr0ngT0kenWr0ngT0kenWr0ngT0kenWr0ngT0kenWr0ngT0ken0000"
     code, [finding] = findings(fake, tmp_path, capsys, token=wrong)
     assert (code, finding["check"], finding["state"]) == (1, "token", "failed")
@@ -96,7 +125,9 @@ def test_a_token_that_hetzner_does_not_take_is_told_without_quoting_it(fake: Fak
     assert wrong[:8] not in finding["what"]
 
 
-def test_a_template_that_asks_for_too_much_is_told(fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_template_that_asks_for_too_much_is_told(
+    fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "other").write_text("{{ growth.join_token }}")
     _, found = findings(fake, tmp_path, capsys, userDataFile=str(tmp_path / "other"))
     [failed] = what(found, "user data", "failed")
@@ -114,8 +145,12 @@ def test_a_token_minted_for_each_machine_needs_no_file_and_is_asked_about(
     assert unknown.startswith("whether they may be minted is unknown")
 
 
-def test_subnets_are_looked_for_in_every_location_that_the_pools_buy_in(fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_subnets_are_looked_for_in_every_location_that_the_pools_buy_in(
+    fake: FakeServing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     _, found = findings(fake, tmp_path, capsys, networks=["kube"], subnets={"kube": "10.1.0.0/22"})
-    assert what(found, "subnet", "ok") == [f"launch: 10.1.0.0/22 for {location} found" for location in ("fsn1", "hel1", "nbg1")]
+    assert what(found, "subnet", "ok") == [
+        f"launch: 10.1.0.0/22 for {location} found" for location in ("fsn1", "hel1", "nbg1")
+    ]
     _, found = findings(fake, tmp_path, capsys, networks=["kube"], subnets={"kube": "10.2.0.0/24"})
     assert len(what(found, "subnet", "failed")) == 3

@@ -7,7 +7,9 @@ from growth.controllers.ask.release import Released
 
 
 def test_what_was_let_go_and_what_was_not_is_listed() -> None:
-    released = Released(("NodePool default",), ("NodeRequest a: Forbidden (403): no",), ("node-1: growth.dev/scale-down:NoSchedule",))
+    released = Released(
+        ("NodePool default",), ("NodeRequest a: Forbidden (403): no",), ("node-1: growth.dev/scale-down:NoSchedule",)
+    )
     lines = as_text(released).splitlines()
     assert lines[:3] == [
         "released NodePool default",

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from growth.controllers.configuration import Configuration, ConfigurationError, load_configuration, print_configuration, with_scheduler
+from growth.controllers.configuration import (
+    Configuration,
+    ConfigurationError,
+    load_configuration,
+    print_configuration,
+    with_scheduler,
+)
 
 
 def written(folder: Path, text: str) -> Path:
@@ -21,7 +27,9 @@ def test_without_any_words_the_defaults_hold() -> None:
 
 def test_flags_lie_over_the_environment_and_the_environment_over_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, "listenPort: 1\nnamespace: file\nlogLevel: debug\n")
-    found = load_configuration(path, {"GROWTH_LISTEN_PORT": "2", "GROWTH_NAMESPACE": "environment"}, {"listenPort": 3, "provider": None})
+    found = load_configuration(
+        path, {"GROWTH_LISTEN_PORT": "2", "GROWTH_NAMESPACE": "environment"}, {"listenPort": 3, "provider": None}
+    )
     assert (found.listen_port, found.namespace, found.log_level) == (3, "environment", "debug")
 
 

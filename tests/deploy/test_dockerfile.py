@@ -1,4 +1,6 @@
-"""The image is made from hashed packages and runs as nobody: read from the Dockerfile, since no engine is needed for that."""
+"""The image is made from hashed packages and runs as nobody: read from the Dockerfile, since no engine is needed for
+that.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def test_every_stage_begins_with_one_slim_python_of_a_fixed_version() -> None:
 
 
 def test_nothing_is_installed_without_a_hash_except_our_own_wheel() -> None:
-    installs = [part for line in instructions("RUN") for part in line.split("&&") if re.search(r"\bpip\b.* install\b", part)]
+    installs = [
+        part for line in instructions("RUN") for part in line.split("&&") if re.search(r"\bpip\b.* install\b", part)
+    ]
     assert len(installs) == 3
     for install in installs:
         from_lock = "--require-hashes" in install and install.strip().endswith(".lock")
@@ -42,11 +46,15 @@ def test_it_runs_as_a_numeric_user_who_is_not_root_and_the_chart_names_the_same(
     (user,) = instructions("USER")
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
     deployment = (ROOT / CHART / "templates/deployment.yaml").read_text()
-    assert [f"runAs{what}: {number}" in deployment for what, number in zip(("User", "Group"), user.split(":"), strict=True)] == [True, True]
+    assert [
+        f"runAs{what}: {number}" in deployment for what, number in zip(("User", "Group"), user.split(":"), strict=True)
+    ] == [True, True]
 
 
 def test_everything_copied_from_the_repository_is_let_into_the_build_and_exists() -> None:
-    let_in = {line[1:] for line in (ROOT / "deploy/Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")}
+    let_in = {
+        line[1:] for line in (ROOT / "deploy/Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")
+    }
     copied = {part for line in instructions("COPY") if not line.startswith("--from") for part in line.split()[:-1]}
     assert copied == let_in
     assert all((ROOT / path).exists() for path in copied)

@@ -29,7 +29,9 @@ def test_a_changed_a_missing_and_a_left_over_file_are_noticed(tmp_path: Path, mo
     (tmp_path / CHART / "values.schema.json").write_text("{}")
     (tmp_path / CHART / "generated/rules-kwok.yaml").unlink()
     (tmp_path / CHART / "generated/rules-former.yaml").write_text("")
-    assert stale() == [str(CHART / name) for name in ("generated/rules-kwok.yaml", "values.schema.json", "generated/rules-former.yaml")]
+    assert stale() == [
+        str(CHART / name) for name in ("generated/rules-kwok.yaml", "values.schema.json", "generated/rules-former.yaml")
+    ]
     generate.main()
     assert stale() == []
 
@@ -41,14 +43,27 @@ def test_the_chart_has_the_rights_of_every_provider_and_no_more() -> None:
 
 
 def test_the_chart_carries_the_very_definitions_of_deploy_crds() -> None:
-    folders = [{path.name: path.read_text() for path in (ROOT / folder).glob("*.yaml")} for folder in ("deploy/crds", CHART / "generated/crds")]
+    folders = [
+        {path.name: path.read_text() for path in (ROOT / folder).glob("*.yaml")}
+        for folder in ("deploy/crds", CHART / "generated/crds")
+    ]
     assert folders[0] == folders[1]
     assert folders[0]
 
 
 def test_every_setting_is_on_the_page_with_its_meaning() -> None:
     page = generated()[Path("docs/reference/settings.md")]
-    parts = (Configuration, Settings, SchedulerSettings, WarmPoolSettings, WarmPoolKind, HetznerSettings, Reserved, Launch, JoinTokens)
+    parts = (
+        Configuration,
+        Settings,
+        SchedulerSettings,
+        WarmPoolSettings,
+        WarmPoolKind,
+        HetznerSettings,
+        Reserved,
+        Launch,
+        JoinTokens,
+    )
     fields = [field for part in parts for field in msgspec.structs.fields(part)]
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
     assert sorted(rows) == sorted({field.encode_name for field in fields})

@@ -36,7 +36,11 @@ def metrics() -> dict[str, set[str]]:
 
 
 def alerts() -> list[dict[str, object]]:
-    return [rule for group in yaml.safe_load((ROOT / CHART / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
+    return [
+        rule
+        for group in yaml.safe_load((ROOT / CHART / "alerts.yaml").read_text())["groups"]
+        for rule in group["rules"]
+    ]
 
 
 def questions() -> Iterator[str]:

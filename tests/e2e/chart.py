@@ -1,4 +1,6 @@
-"""The Helm chart as a test sees it: linted, rendered, and what it renders. Asked by tests of the chart, and by those that run growth as it ships."""
+"""The Helm chart as a test sees it: linted, rendered, and what it renders. Asked by tests of the chart, and by those
+that run growth as it ships.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,14 @@ class Helm:
         self.environment = {**os.environ, **homes, "KUBECONFIG": str(folder / "none")}
 
     def __call__(self, *arguments: str) -> str:
-        done = subprocess.run([str(self.binary), *arguments], capture_output=True, text=True, timeout=60, check=False, env=self.environment)
+        done = subprocess.run(
+            [str(self.binary), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=self.environment,
+        )
         if done.returncode != 0:
             raise HelmError(done.stdout + done.stderr)
         return done.stdout

@@ -4,8 +4,8 @@
     def test_a_cut(cluster: ControlPlane, proxy: Proxy)  # the same behind a line that can be cut
     def test_the_chart(helm: Helm)                       # helm on our chart
 
-Missing binaries are built before the first test, outside any test's timeout. Where that cannot be done the tests skip and say why; with `CI` set they fail.
-"""
+Missing binaries are built before the first test, outside any test's timeout. Where that cannot be done the tests skip
+and say why; with `CI` set they fail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build what is missing, if any test here is going to run; a run split over workers builds in the first that gets the lock."""
+    """Build what is missing, if any test here is going to run; a run split over workers builds in the first that gets
+    the lock.
+    """
     if session.config.option.collectonly or not any(item.path.is_relative_to(HERE) for item in session.items):
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
@@ -73,7 +75,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(scope="session")
 def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """The control plane of this run. Tests take `cluster`; this is for those that look after the empty cluster themselves."""
+    """The control plane of this run. Tests take `cluster`; this is for those that look after the empty cluster
+    themselves.
+    """
     assets = _found(request.config.stash[ASSETS])
     with ControlPlane(assets, tmp_path_factory.mktemp("control-plane")) as plane:
         yield plane
@@ -81,7 +85,8 @@ def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 @pytest.fixture
 def cluster(control_plane: ControlPlane) -> ControlPlane:
-    """An empty cluster: no nodes, no objects but those every cluster begins with, no custom resource definitions, an empty audit log.
+    """An empty cluster: no nodes, no objects but those every cluster begins with, no custom resource definitions, an
+    empty audit log.
 
     What a test leaves behind stays for a look after a failure, and goes when the next test begins.
     """
@@ -91,7 +96,9 @@ def cluster(control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
-    """A line to the API server that can be cut, silenced and delayed: `cluster.kubeconfig_for(name, groups, server=proxy.url)`."""
+    """A line to the API server that can be cut, silenced and delayed: `cluster.kubeconfig_for(name, groups,
+    server=proxy.url)`.
+    """
     with Proxy(control_plane.port) as line:
         yield line
 

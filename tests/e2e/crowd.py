@@ -1,4 +1,6 @@
-"""Many nodes and pods in a real cluster, quickly: made in parallel through growth's own client, bound by whoever schedules, measured by the audit log."""
+"""Many nodes and pods in a real cluster, quickly: made in parallel through growth's own client, bound by whoever
+schedules, measured by the audit log.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,12 @@ def empty(cluster: ControlPlane) -> None:
 
 def nodes(count: int) -> list[Json]:
     return [
-        kwok_node(f"crowd-{number:03d}", cpu="8" if number % 2 else "16", memory="64Gi", labels={"topology.kubernetes.io/zone": f"zone-{number % 3}"})
+        kwok_node(
+            f"crowd-{number:03d}",
+            cpu="8" if number % 2 else "16",
+            memory="64Gi",
+            labels={"topology.kubernetes.io/zone": f"zone-{number % 3}"},
+        )
         for number in range(count)
     ]
 
@@ -65,13 +72,21 @@ def pods(count: int, scheduler: str) -> list[Json]:
 def _pod(number: int, template: int, scheduler: str) -> Json:
     app = f"crowd-{template}"
     requests = {"cpu": f"{100 + 50 * (template % 4)}m", "memory": f"{128 * (1 + template % 3)}Mi"}
-    spec: Json = {"schedulerName": scheduler, "containers": [{"name": "main", "image": "registry.invalid/main:1", "resources": {"requests": requests}}]}
+    spec: Json = {
+        "schedulerName": scheduler,
+        "containers": [{"name": "main", "image": "registry.invalid/main:1", "resources": {"requests": requests}}],
+    }
     likes = {"matchLabels": {"app": app}}
     if template == 8:
         term = {"labelSelector": likes, "topologyKey": "kubernetes.io/hostname"}
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     if template == 9:
-        rule = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": likes}
+        rule = {
+            "maxSkew": 1,
+            "topologyKey": "topology.kubernetes.io/zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": likes,
+        }
         spec["topologySpreadConstraints"] = [rule]
     metadata = {"name": f"{app}-{number:05d}", "namespace": "default", "labels": {"app": app}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -93,7 +108,9 @@ def bind_blindly(cluster: ControlPlane, names: Sequence[str], targets: Sequence[
     _in_parallel(cluster, [(name, targets[number % len(targets)]) for number, name in enumerate(names)], bind)
 
 
-def _in_parallel(cluster: ControlPlane, items: Sequence[Item], perform: Callable[[Client, Item], Awaitable[None]]) -> None:
+def _in_parallel(
+    cluster: ControlPlane, items: Sequence[Item], perform: Callable[[Client, Item], Awaitable[None]]
+) -> None:
     waiting = list(reversed(items))
 
     async def work(client: Client) -> None:
@@ -109,7 +126,9 @@ def _in_parallel(cluster: ControlPlane, items: Sequence[Item], perform: Callable
 
 def wait_until_bound(cluster: ControlPlane, timeout_seconds: float) -> None:
     def is_done() -> bool:
-        return not json.loads(cluster.kubectl("get", "--raw", "/api/v1/namespaces/default/pods?fieldSelector=spec.nodeName%3D&limit=1"))["items"]
+        return not json.loads(
+            cluster.kubectl("get", "--raw", "/api/v1/namespaces/default/pods?fieldSelector=spec.nodeName%3D&limit=1")
+        )["items"]
 
     cluster.wait_until(is_done, "every pod is bound", timeout_seconds)
 
@@ -152,4 +171,6 @@ def _load(cluster: ControlPlane) -> tuple[list[float], list[float]]:
     for pod in cluster.objects("pods", "--namespace=default"):
         taken[pod["spec"]["nodeName"]] += milli_value(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
     all_nodes = {node["metadata"]["name"]: node["status"]["allocatable"]["cpu"] for node in cluster.objects("nodes")}
-    return [taken[name] / milli_value(cpu) for name, cpu in all_nodes.items()], [PRICES[cpu] for name, cpu in all_nodes.items() if taken[name]]
+    return [taken[name] / milli_value(cpu) for name, cpu in all_nodes.items()], [
+        PRICES[cpu] for name, cpu in all_nodes.items() if taken[name]
+    ]

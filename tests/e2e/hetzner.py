@@ -1,4 +1,6 @@
-"""The fake Hetzner beside a real control plane: servers that boot become Node objects, and kwok plays their kubelets. For e2e tests."""
+"""The fake Hetzner beside a real control plane: servers that boot become Node objects, and kwok plays their kubelets.
+For e2e tests.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ class Booting:
 def node_of(server: FakeServer) -> dict[str, Any]:
     """What the machine's kubelet registers, from its user data."""
     seen = as_seen_by_kubelet(server)
-    amounts = {name: format_amount(name, amount) if name == CPU else str(amount) for name, amount in seen.allocatable.items()}
+    amounts = {
+        name: format_amount(name, amount) if name == CPU else str(amount) for name, amount in seen.allocatable.items()
+    }
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -104,9 +108,21 @@ def growth_at_hetzner(
         "tokenFile": str(folder / "token"),
         "endpoint": fake.endpoint,
         "callSeconds": 5,
-        "launch": {"userDataFile": str(folder / "user-data"), "networks": ["kube"], "firewalls": ["workers"], "sshKeys": ["ops"], **(launch or {})},
+        "launch": {
+            "userDataFile": str(folder / "user-data"),
+            "networks": ["kube"],
+            "firewalls": ["workers"],
+            "sshKeys": ["ops"],
+            **(launch or {}),
+        },
     }
-    settings = {"provider": "hetzner", "logLevel": "debug", "hetzner": hetzner, "plans": plans, "joinTokens": msgspec.to_builtins(tokens or JoinTokens())}
+    settings = {
+        "provider": "hetzner",
+        "logLevel": "debug",
+        "hetzner": hetzner,
+        "plans": plans,
+        "joinTokens": msgspec.to_builtins(tokens or JoinTokens()),
+    }
     growth = GrowthProcess(cluster, folder, settings).start()
     try:
         yield growth

@@ -23,7 +23,11 @@ def kwok_node(
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {**well_known, **(labels or {})}},
+        "metadata": {
+            "name": name,
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "labels": {**well_known, **(labels or {})},
+        },
         "spec": {"taints": list(taints)},
         "status": {"capacity": resources, "allocatable": resources},
     }
@@ -33,7 +37,9 @@ def namespace(name: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def deployment(name: str, replicas: int, *, cpu: str = "100m", memory: str = "64Mi", where: str = "default", pool: str = "") -> Manifest:
+def deployment(
+    name: str, replicas: int, *, cpu: str = "100m", memory: str = "64Mi", where: str = "default", pool: str = ""
+) -> Manifest:
     """So many equal pods, with these requests; `pool` asks for the nodes of a NodePool."""
     template = _template(name, cpu, memory)
     if pool:
@@ -50,12 +56,19 @@ def job(name: str, *, cpu: str = "100m", memory: str = "64Mi", where: str = "def
     """One pod that runs to its end, which under kwok comes at once."""
     template = _template(name, cpu, memory)
     template["spec"]["restartPolicy"] = "Never"
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": where}, "spec": {"template": template}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": where},
+        "spec": {"template": template},
+    }
 
 
 def _template(name: str, cpu: str, memory: str) -> Manifest:
     requests = {"cpu": cpu, "memory": memory}
     return {
         "metadata": {"labels": {"app": name}},
-        "spec": {"containers": [{"name": "main", "image": "registry.invalid/main:1", "resources": {"requests": requests}}]},
+        "spec": {
+            "containers": [{"name": "main", "image": "registry.invalid/main:1", "resources": {"requests": requests}}]
+        },
     }

@@ -1,4 +1,6 @@
-"""growth as a real process against the real control plane, under its own generated role. For e2e tests; can be killed and started again."""
+"""growth as a real process against the real control plane, under its own generated role. For e2e tests; can be killed
+and started again.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,16 @@ class GrowthProcess:
 
     def start(self) -> GrowthProcess:
         kubeconfig = self.cluster.kubeconfig_for(USER)
-        command = [sys.executable, "-m", "growth", "run", "--settings", str(self._settings), "--kubeconfig", str(kubeconfig)]
+        command = [
+            sys.executable,
+            "-m",
+            "growth",
+            "run",
+            "--settings",
+            str(self._settings),
+            "--kubeconfig",
+            str(kubeconfig),
+        ]
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         return self
@@ -71,7 +82,9 @@ class GrowthProcess:
 
 
 @contextmanager
-def running_growth(cluster: ControlPlane, folder: Path, settings: dict[str, Any] | None = None) -> Iterator[GrowthProcess]:
+def running_growth(
+    cluster: ControlPlane, folder: Path, settings: dict[str, Any] | None = None
+) -> Iterator[GrowthProcess]:
     """Installed and started; stopped at the end, whatever happens."""
     install(cluster)
     growth = GrowthProcess(cluster, folder, settings).start()
@@ -84,7 +97,12 @@ def running_growth(cluster: ControlPlane, folder: Path, settings: dict[str, Any]
 def node_pool(name: str, *types: str | dict[str, Any], **spec: Any) -> dict[str, Any]:
     """A NodePool of these server types, each a name or a whole choice."""
     choices = [{"name": one} if isinstance(one, str) else one for one in types]
-    return {"apiVersion": "growth.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"serverTypes": choices, **spec}}
+    return {
+        "apiVersion": "growth.dev/v1alpha1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"serverTypes": choices, **spec},
+    }
 
 
 def phase(request: dict[str, Any]) -> str:
@@ -92,16 +110,25 @@ def phase(request: dict[str, Any]) -> str:
 
 
 def wait_for_ready_requests(cluster: ControlPlane) -> None:
-    cluster.wait_until(lambda: {phase(request) for request in cluster.objects("noderequests")} <= {"Ready"}, "every NodeRequest is Ready")
+    cluster.wait_until(
+        lambda: {phase(request) for request in cluster.objects("noderequests")} <= {"Ready"},
+        "every NodeRequest is Ready",
+    )
 
 
 def refused_calls(cluster: ControlPlane) -> list[str]:
     """What growth asked for and had no right to."""
-    return [f"{event.verb} {event.resource}" for event in cluster.audit_events() if event.user_name == USER and event.code == 403]
+    return [
+        f"{event.verb} {event.resource}"
+        for event in cluster.audit_events()
+        if event.user_name == USER and event.code == 403
+    ]
 
 
 def running_pods(cluster: ControlPlane) -> int:
-    return sum(pod.get("status", {}).get("phase") == "Running" for pod in cluster.objects("pods", "--namespace=default"))
+    return sum(
+        pod.get("status", {}).get("phase") == "Running" for pod in cluster.objects("pods", "--namespace=default")
+    )
 
 
 def wait_for_running(cluster: ControlPlane, count: int, timeout_seconds: float = 120.0) -> float:

@@ -1,4 +1,6 @@
-"""How e2e tests speak to the real cluster through growth's own client: connections, a cache that remembers, and waiting."""
+"""How e2e tests speak to the real cluster through growth's own client: connections, a cache that remembers, and
+waiting.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ QUICK = WatchSettings(back_off_seconds=0.1, back_off_limit_seconds=1.0, missing_
 
 
 @asynccontextmanager
-async def speaking(kubeconfig: Path, settings: ClientSettings | None = None, may_write: Callable[[], bool] = lambda: True) -> AsyncIterator[Client]:
+async def speaking(
+    kubeconfig: Path, settings: ClientSettings | None = None, may_write: Callable[[], bool] = lambda: True
+) -> AsyncIterator[Client]:
     runtime = SystemRuntime()
     async with HttpTransport(load_connection(runtime, kubeconfig)) as transport:
         yield Client(transport, runtime, settings, may_write)
@@ -36,14 +40,19 @@ class Follower:
     def __init__(self, client: Client, resource: Resource, settings: WatchSettings, selection: Selection) -> None:
         self.sink = RememberingSink()
         self.troubles: list[Trouble] = []
-        self.reflector = Reflector(client, SystemRuntime(), resource, self.sink, settings, selection=selection, report=self.troubles.append)
+        self.reflector = Reflector(
+            client, SystemRuntime(), resource, self.sink, settings, selection=selection, report=self.troubles.append
+        )
 
     @property
     def names(self) -> set[str]:
         return set(self.sink.items)
 
     async def holds(self, *names: str) -> None:
-        await wait_until(lambda: self.names == set(names), lambda: f"the cache to hold {sorted(names)}; it holds {sorted(self.names)}")
+        await wait_until(
+            lambda: self.names == set(names),
+            lambda: f"the cache to hold {sorted(names)}; it holds {sorted(self.names)}",
+        )
 
 
 @asynccontextmanager
@@ -88,5 +97,15 @@ def configuration(name: str, where: str = "default", **data: str) -> Manifest:
 def waiting_pod(name: str, labels: dict[str, str] | None = None, where: str = "default") -> Manifest:
     """A pod that no scheduler takes care of."""
     container = {"name": "main", "image": "registry.invalid/main:1"}
-    spec = {"schedulerName": "nobody", "containers": [container], "terminationGracePeriodSeconds": 0, "tolerations": [{"operator": "Exists"}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": where, "labels": labels or {}}, "spec": spec}
+    spec = {
+        "schedulerName": "nobody",
+        "containers": [container],
+        "terminationGracePeriodSeconds": 0,
+        "tolerations": [{"operator": "Exists"}],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": where, "labels": labels or {}},
+        "spec": spec,
+    }

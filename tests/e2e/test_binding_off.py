@@ -25,7 +25,9 @@ def test_without_binding_exactly_full_machines_strand_nobody_and_cost_at_most_on
         nodes, crowded = cluster.objects("nodes"), overcommitted(cluster)
     extra = len(nodes) / MACHINES - 1
     with capsys.disabled():
-        print(f"\nwithout binding: {2 * MACHINES} pods run after {seconds:.1f} s on {len(nodes)} nodes, {100 * extra:.1f} % more than the cheapest")
+        print(
+            f"\nwithout binding: {2 * MACHINES} pods run after {seconds:.1f} s on {len(nodes)} nodes, {100 * extra:.1f} % more than the cheapest"
+        )
     assert extra <= 0.01
     assert crowded == []
     assert refused_calls(cluster) == []

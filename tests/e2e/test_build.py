@@ -1,4 +1,6 @@
-"""Are the binaries of the control plane found, built once, and missed with a useful message? A stand-in for Go makes these tests quick."""
+"""Are the binaries of the control plane found, built once, and missed with a useful message? A stand-in for Go makes
+these tests quick.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from tests.e2e.controlplane import build
 
 ROOT = Path(__file__).parents[2]
 
-# Writes what `go build -o PATH` would, after a moment, and a line into a journal; answers `go list` with a module folder.
+# Writes what `go build -o PATH` would, after a moment, and a line into a journal; answers `go list` with a module
+# folder.
 GO = """#!/bin/sh
 if [ "$1" = list ]; then echo "{module}"; exit 0; fi
 while [ "$1" != -o ]; do shift; done
@@ -112,41 +115,63 @@ def test_what_a_killed_build_left_is_swept_up(elsewhere: Elsewhere) -> None:
 def test_without_go_the_message_names_what_is_missing_and_both_ways_to_get_it(elsewhere: Elsewhere) -> None:
     with pytest.raises(build.AssetsMissingError) as caught:
         build.obtain()
-    for word in ("etcd", "kube-scheduler", "install Go", "python -m tests.e2e.controlplane.build", "KUBEBUILDER_ASSETS", "KWOK_ASSETS"):
+    for word in (
+        "etcd",
+        "kube-scheduler",
+        "install Go",
+        "python -m tests.e2e.controlplane.build",
+        "KUBEBUILDER_ASSETS",
+        "KWOK_ASSETS",
+    ):
         assert word in str(caught.value)
 
 
-def test_binaries_brought_along_need_no_go(elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_binaries_brought_along_need_no_go(
+    elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = [binary.name for binary in build.BINARIES if binary.name != "kwok"]
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(folder_with(tmp_path / "kubernetes", *names)))
     monkeypatch.setenv("KWOK_ASSETS", str(folder_with(tmp_path / "kwok", "kwok", "stage-fast.yaml")))
     assert all(path.read_text() == "brought along" for path in build.obtain().binaries.values())
 
 
-def test_only_what_was_not_brought_along_is_built(elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_was_not_brought_along_is_built(
+    elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The usual assets folder has no controller manager, no scheduler and no kwok."""
-    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(folder_with(tmp_path / "kubernetes", "etcd", "kube-apiserver", "kubectl")))
+    monkeypatch.setenv(
+        "KUBEBUILDER_ASSETS", str(folder_with(tmp_path / "kubernetes", "etcd", "kube-apiserver", "kubectl"))
+    )
     elsewhere.install_go()
     build.obtain(quietly)
     assert elsewhere.built() == ["kwok", "kube-controller-manager", "kube-scheduler"]
 
 
-def test_helm_is_built_only_when_it_is_asked_for_and_can_be_brought_along(elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_helm_is_built_only_when_it_is_asked_for_and_can_be_brought_along(
+    elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     elsewhere.install_go()
-    assert [build.obtain_one(build.HELM, quietly), build.obtain_one(build.HELM, quietly)] == [build.cache_folder(build.HELM) / "helm"] * 2
+    assert [build.obtain_one(build.HELM, quietly), build.obtain_one(build.HELM, quietly)] == [
+        build.cache_folder(build.HELM) / "helm"
+    ] * 2
     assert elsewhere.built() == ["helm"]
     monkeypatch.setenv("HELM_ASSETS", str(folder_with(tmp_path / "brought", "helm")))
     assert build.obtain_one(build.HELM, quietly) == tmp_path / "brought" / "helm"
 
 
-def test_kwok_brought_along_without_its_stages_is_an_error(elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kwok_brought_along_without_its_stages_is_an_error(
+    elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KWOK_ASSETS", str(folder_with(tmp_path / "kwok", "kwok")))
     elsewhere.install_go()
     with pytest.raises(build.AssetsMissingError, match=r"stage-fast\.yaml"):
         build.obtain(quietly)
 
 
-@pytest.mark.parametrize(("version", "used"), [("v1.35.9", True), ("v1.37.0", True), ("v1.34.0", False), ("v1.32.4-dispatcher", False), ("nonsense", False)])
+@pytest.mark.parametrize(
+    ("version", "used"),
+    [("v1.35.9", True), ("v1.37.0", True), ("v1.34.0", False), ("v1.32.4-dispatcher", False), ("nonsense", False)],
+)
 def test_a_kubectl_on_the_path_is_used_within_one_minor_version(elsewhere: Elsewhere, version: str, used: bool) -> None:
     elsewhere.install("kubectl", f"""#!/bin/sh\necho '{{"clientVersion": {{"gitVersion": "{version}"}}}}'\n""")
     kubectl = next(binary for binary in build.BINARIES if binary.name == "kubectl")
@@ -170,9 +195,22 @@ def test_the_stages_of_kwok_make_nodes_and_pods_live() -> None:
 
 @pytest.mark.parametrize(("in_ci", "outcome"), [(False, "1 skipped"), (True, "1 error")])
 def test_without_binaries_the_tests_skip_and_in_ci_they_fail(tmp_path: Path, in_ci: bool, outcome: str) -> None:
-    environment = {name: value for name, value in os.environ.items() if name not in ("CI", "KUBEBUILDER_ASSETS", "KWOK_ASSETS") and "PYTEST" not in name}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("CI", "KUBEBUILDER_ASSETS", "KWOK_ASSETS") and "PYTEST" not in name
+    }
     environment |= {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), **({"CI": "true"} if in_ci else {})}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/e2e/test_control_plane.py", "-k", "ready_within_seconds"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "tests/e2e/test_control_plane.py",
+        "-k",
+        "ready_within_seconds",
+    ]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert outcome in done.stdout
     assert "install Go" in done.stdout

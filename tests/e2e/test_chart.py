@@ -23,7 +23,12 @@ from tests.e2e.controlplane.cluster import ControlPlane, KubectlError
 from tests.e2e.manifests import kwok_node, namespace
 from tests.e2e.running import NAMESPACE, USER, node_pool
 
-EVERYTHING = ("settings.joinTokens.mint=true", "serviceMonitor.enabled=true", "alerts.enabled=true", "dashboard.enabled=true")
+EVERYTHING = (
+    "settings.joinTokens.mint=true",
+    "serviceMonitor.enabled=true",
+    "alerts.enabled=true",
+    "dashboard.enabled=true",
+)
 BUFFERS = "capacitybuffers.autoscaling.x-k8s.io"
 NEEDS_OPERATOR = ("ServiceMonitor", "PrometheusRule")
 
@@ -43,7 +48,7 @@ def examined(kubeconfig: Path) -> tuple[int, dict[str, set[str]]]:
     return done.returncode, states
 
 
-# ------------------------------------------------------------------------------------------------------------------ helm alone
+# --------------------------------------------------------------------------------------- helm alone
 
 
 def test_helm_lint_has_nothing_to_complain_about(helm: Helm) -> None:
@@ -73,7 +78,11 @@ def test_a_wrong_value_is_refused_by_name(helm: Helm, value: str, words: str) ->
 
 def test_the_settings_file_is_one_that_growth_takes(helm: Helm, tmp_path: Path) -> None:
     items = helm.render(
-        "settings.observe=true", "settings.plans.readinessWaitSeconds=90", "settings.listenPort=9000", "catalogue=serverTypes: []", namespace="here"
+        "settings.observe=true",
+        "settings.plans.readinessWaitSeconds=90",
+        "settings.listenPort=9000",
+        "catalogue=serverTypes: []",
+        namespace="here",
     )
     data = only("ConfigMap", items)["data"]
     (tmp_path / "settings.yaml").write_text(data["settings.yaml"])
@@ -84,7 +93,10 @@ def test_the_settings_file_is_one_that_growth_takes(helm: Helm, tmp_path: Path) 
 
 
 def test_other_settings_make_other_pods_and_the_same_make_none(helm: Helm) -> None:
-    digests = [_template(helm.render(*values))["metadata"]["annotations"] for values in ((), (), ("settings.observe=true",), ("catalogue=a: 1",))]
+    digests = [
+        _template(helm.render(*values))["metadata"]["annotations"]
+        for values in ((), (), ("settings.observe=true",), ("catalogue=a: 1",))
+    ]
     assert digests[0] == digests[1]
     assert len({str(each) for each in digests}) == 3
 
@@ -93,12 +105,18 @@ def test_the_roles_are_the_generated_ones(helm: Helm) -> None:
     items = helm.render()
     assert only("ClusterRole", items)["rules"] == rules(rights("kwok"))
     assert only("Role", items)["rules"] == rules(lease_rights(NAMESPACE))
-    assert "*" not in [verb for kind in ("ClusterRole", "Role") for rule in only(kind, items)["rules"] for verb in rule["verbs"]]
+    assert "*" not in [
+        verb for kind in ("ClusterRole", "Role") for rule in only(kind, items)["rules"] for verb in rule["verbs"]
+    ]
 
 
 def test_minting_join_tokens_brings_its_role_and_its_policy_and_only_if_it_is_turned_on(helm: Helm) -> None:
     def in_kube_system(*values: str) -> list[Json]:
-        items = [item for item in helm.render(*values, release="mine", namespace="here") if "join-tokens" in item["metadata"]["name"]]
+        items = [
+            item
+            for item in helm.render(*values, release="mine", namespace="here")
+            if "join-tokens" in item["metadata"]["name"]
+        ]
         return sorted(items, key=lambda item: str(item["kind"]))
 
     group = "system:bootstrappers:k3s:default-node-token"
@@ -139,13 +157,16 @@ def test_the_network_policy_lets_out_what_is_needed_and_nothing_else(helm: Helm)
     assert [port["port"] for port in policy["ingress"][0]["ports"]] == [8080]
 
 
-# -------------------------------------------------------------------------------------------------------- the real API server
+# ------------------------------------------------------------------------------------- the real API
+# server
 
 
 def test_everything_rendered_is_taken_by_the_api_server(helm: Helm, cluster: ControlPlane) -> None:
     cluster.apply(namespace(NAMESPACE))
     items = [item for item in helm.render(*EVERYTHING) if item["kind"] not in NEEDS_OPERATOR]
-    taken = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "--filename=-", input=yaml.safe_dump_all(items))
+    taken = cluster.kubectl(
+        "apply", "--dry-run=server", "--validate=strict", "--filename=-", input=yaml.safe_dump_all(items)
+    )
     assert taken.count("(server dry run)") == len(items) > 10
 
 
@@ -162,7 +183,9 @@ def test_the_pod_meets_the_restricted_standard(helm: Helm, cluster: ControlPlane
         cluster.kubectl("create", "--dry-run=server", "--filename=-", input=json.dumps(loose))
 
 
-def test_the_doctor_is_content_under_the_rendered_role_and_says_so_when_a_right_is_missing(helm: Helm, cluster: ControlPlane) -> None:
+def test_the_doctor_is_content_under_the_rendered_role_and_says_so_when_a_right_is_missing(
+    helm: Helm, cluster: ControlPlane
+) -> None:
     items = helm.render("replicas=0")
     cluster.apply(namespace(NAMESPACE), *items)
     cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
@@ -170,39 +193,71 @@ def test_the_doctor_is_content_under_the_rendered_role_and_says_so_when_a_right_
     kubeconfig = cluster.kubeconfig_for(USER)
     well = {check: {"ok"} for check in ("API server", "clock", "kinds", "rights", "provider", "pools")}
     assert examined(kubeconfig) == (0, well)
-    assert examined(cluster.kubeconfig) == (0, well)  # an administrator may also read the definitions, and they are ours to the letter
+    assert examined(cluster.kubeconfig) == (
+        0,
+        well,
+    )  # an administrator may also read the definitions, and they are ours to the letter
     cluster.kubectl("delete", "rolebinding", "growth", f"--namespace={NAMESPACE}")
-    cluster.wait_until(lambda: examined(kubeconfig) == (1, {**well, "rights": {"failed"}}), "the missing right to be noticed")
+    cluster.wait_until(
+        lambda: examined(kubeconfig) == (1, {**well, "rights": {"failed"}}), "the missing right to be noticed"
+    )
 
 
-def test_install_upgrade_and_uninstall_leave_nodes_kinds_and_pools_and_release_lets_them_go(helm: Helm, cluster: ControlPlane) -> None:
+def test_install_upgrade_and_uninstall_leave_nodes_kinds_and_pools_and_release_lets_them_go(
+    helm: Helm, cluster: ControlPlane
+) -> None:
     access = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}")
     values = ("--set=image.repository=registry.invalid/growth", "--set=replicas=0")
     helm("install", "growth", str(CHART), *access, "--create-namespace", *values)
     cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    cluster.kubectl("patch", "crd", "nodepools.growth.dev", "--type=json", '--patch=[{"op": "remove", "path": "/spec/names/shortNames"}]')
+    cluster.kubectl(
+        "patch",
+        "crd",
+        "nodepools.growth.dev",
+        "--type=json",
+        '--patch=[{"op": "remove", "path": "/spec/names/shortNames"}]',
+    )
     held = node_pool("default", "CAX11")
     held["metadata"]["finalizers"] = [FINALIZER]
     cluster.apply(held, kwok_node("default-pool-0123456789ab", labels={"growth.dev/pool": "default"}))
     helm("upgrade", "growth", str(CHART), *access, *values, "--set=settings.observe=true", "--force-conflicts")
     assert _definition(cluster)["spec"]["names"]["shortNames"] == ["np"], "the kinds are upgraded in place"
-    assert "observe: true" in cluster.kubectl("get", "configmap", "growth-settings", f"--namespace={NAMESPACE}", "-o", "yaml")
+    assert "observe: true" in cluster.kubectl(
+        "get", "configmap", "growth-settings", f"--namespace={NAMESPACE}", "-o", "yaml"
+    )
 
     helm("uninstall", "growth", *access)
     assert cluster.objects("deployments", f"--namespace={NAMESPACE}") == []
     assert [item["metadata"]["name"] for item in cluster.objects("nodes")] == ["default-pool-0123456789ab"]
     cluster.kubectl("delete", "nodepool", "default", "--wait=false")
-    assert [item["metadata"]["name"] for item in cluster.objects("nodepools")] == ["default"], "our finalizer still holds it"
+    assert [item["metadata"]["name"] for item in cluster.objects("nodepools")] == ["default"], (
+        "our finalizer still holds it"
+    )
 
     done = growth("release", kubeconfig=cluster.kubeconfig)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "released NodePool default")
     cluster.wait_until(lambda: cluster.objects("nodepools") == [], "the pool to go")
     assert [item["metadata"]["name"] for item in cluster.objects("nodes")] == ["default-pool-0123456789ab"]
-    cluster.kubectl("delete", "crd", "nodepools.growth.dev", "noderequests.growth.dev", "noderemovalrequests.growth.dev", "--timeout=30s")
+    cluster.kubectl(
+        "delete",
+        "crd",
+        "nodepools.growth.dev",
+        "noderequests.growth.dev",
+        "noderemovalrequests.growth.dev",
+        "--timeout=30s",
+    )
 
 
-def test_the_kind_of_buffers_that_somebody_else_installed_is_left_alone_and_ours_is_upgraded(helm: Helm, cluster: ControlPlane) -> None:
-    access = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}", "--create-namespace", "--install", "--force-conflicts")
+def test_the_kind_of_buffers_that_somebody_else_installed_is_left_alone_and_ours_is_upgraded(
+    helm: Helm, cluster: ControlPlane
+) -> None:
+    access = (
+        f"--kubeconfig={cluster.kubeconfig}",
+        f"--namespace={NAMESPACE}",
+        "--create-namespace",
+        "--install",
+        "--force-conflicts",
+    )
     values = ("--set=image.repository=registry.invalid/growth", "--set=replicas=0")
     theirs = buffer_definition()
     theirs["metadata"]["labels"] = {"app": "somebody-elses"}
@@ -211,10 +266,15 @@ def test_the_kind_of_buffers_that_somebody_else_installed_is_left_alone_and_ours
     helm("upgrade", "growth", str(CHART), *access, *values)
     after = _definition(cluster, BUFFERS)
     assert after["spec"]["names"]["shortNames"] == ["theirs"]
-    assert (after["metadata"]["labels"], "meta.helm.sh/release-name" in str(after)) == ({"app": "somebody-elses"}, False)
+    assert (after["metadata"]["labels"], "meta.helm.sh/release-name" in str(after)) == (
+        {"app": "somebody-elses"},
+        False,
+    )
     cluster.kubectl("delete", "crd", BUFFERS, "--timeout=30s")
     helm("upgrade", "growth", str(CHART), *access, *values)
-    cluster.kubectl("patch", "crd", BUFFERS, "--type=json", '--patch=[{"op": "remove", "path": "/spec/names/shortNames"}]')
+    cluster.kubectl(
+        "patch", "crd", BUFFERS, "--type=json", '--patch=[{"op": "remove", "path": "/spec/names/shortNames"}]'
+    )
     helm("upgrade", "growth", str(CHART), *access, *values, "--set=settings.observe=true")
     assert _definition(cluster, BUFFERS)["spec"]["names"]["shortNames"] == ["cb"]
     policies = {item["metadata"]["name"] for item in cluster.objects("validatingadmissionpolicies")}

@@ -9,7 +9,16 @@ import pytest
 
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
-from growth.kube.api.errors import BlockedByBudget, Conflict, EffectUnknown, Forbidden, Invalid, NotFound, Unauthorized, Unreachable
+from growth.kube.api.errors import (
+    BlockedByBudget,
+    Conflict,
+    EffectUnknown,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unauthorized,
+    Unreachable,
+)
 from growth.kube.api.events import Recorder, Regarding
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.resources import CAPACITY_BUFFERS, CONFIG_MAPS, DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS
@@ -38,7 +47,12 @@ def test_a_list_comes_in_pages_and_is_one_moment(cluster: ControlPlane) -> None:
         async with speaking(cluster.kubeconfig, ClientSettings(page_size=7)) as client:
             for number in range(20):
                 await client.create(CONFIG_MAPS, configuration(f"item-{number:02}"))
-            pages = [page async for page in client.pages(CONFIG_MAPS, "default", labels="", fields="metadata.name!=kube-root-ca.crt")]
+            pages = [
+                page
+                async for page in client.pages(
+                    CONFIG_MAPS, "default", labels="", fields="metadata.name!=kube-root-ca.crt"
+                )
+            ]
             assert [len(page.items) for page in pages] == [7, 7, 6]
             assert len({page.version for page in pages}) == 1
             items, _ = await client.list(CONFIG_MAPS, "default", fields="metadata.name=item-03")
@@ -49,7 +63,10 @@ def test_a_list_comes_in_pages_and_is_one_moment(cluster: ControlPlane) -> None:
 
 def test_apply_owns_its_fields_and_meets_other_owners(cluster: ControlPlane) -> None:
     async def scene() -> None:
-        async with speaking(cluster.kubeconfig) as ours, speaking(cluster.kubeconfig, ClientSettings(field_manager="another")) as theirs:
+        async with (
+            speaking(cluster.kubeconfig) as ours,
+            speaking(cluster.kubeconfig, ClientSettings(field_manager="another")) as theirs,
+        ):
             await ours.apply(CONFIG_MAPS, configuration("shared", colour="red"))
             await theirs.apply(CONFIG_MAPS, configuration("shared", size="10"))
             with pytest.raises(Conflict) as caught:
@@ -73,17 +90,26 @@ def test_patches_and_replacements_hold_to_their_preconditions(cluster: ControlPl
                 await client.replace(CONFIG_MAPS, first)
             with pytest.raises(Conflict):
                 await client.merge_patch(
-                    CONFIG_MAPS, "x", {"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}, "data": {"c": "3"}}, "default"
+                    CONFIG_MAPS,
+                    "x",
+                    {"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}, "data": {"c": "3"}},
+                    "default",
                 )
             with pytest.raises(Invalid):
                 await client.json_patch(CONFIG_MAPS, "x", [{"op": "test", "path": "/data/b", "value": "9"}], "default")
-            third = read(await client.json_patch(CONFIG_MAPS, "x", [{"op": "replace", "path": "/data/b", "value": "3"}], "default"))
+            third = read(
+                await client.json_patch(
+                    CONFIG_MAPS, "x", [{"op": "replace", "path": "/data/b", "value": "3"}], "default"
+                )
+            )
             assert third["data"] == {"b": "3"}
             with pytest.raises(Conflict):
                 await client.delete(CONFIG_MAPS, "x", "default", uid="00000000-0000-0000-0000-000000000000")
             with pytest.raises(Conflict):
                 await client.delete(CONFIG_MAPS, "x", "default", version=old)
-            await client.delete(CONFIG_MAPS, "x", "default", uid=third["metadata"]["uid"], version=third["metadata"]["resourceVersion"])
+            await client.delete(
+                CONFIG_MAPS, "x", "default", uid=third["metadata"]["uid"], version=third["metadata"]["resourceVersion"]
+            )
             with pytest.raises(NotFound):
                 await client.get(CONFIG_MAPS, "x", "default")
 
@@ -95,7 +121,12 @@ def test_status_and_scale_are_written_beside_the_object(cluster: ControlPlane) -
         async with speaking(cluster.kubeconfig) as client:
             await client.create(NODES, kwok_node("one"))
             condition = {"type": "growth.dev/Tested", "status": "True", "reason": "Test", "message": "tested"}
-            status = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "one"}, "status": {"conditions": [condition]}}
+            status = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": "one"},
+                "status": {"conditions": [condition]},
+            }
             node = read(await client.apply(NODES, status, "status"))
             assert "growth.dev/Tested" in {each["type"] for each in node["status"]["conditions"]}
             await client.create(DEPLOYMENTS, deployment("web", 1))
@@ -142,12 +173,16 @@ def test_an_eviction_waits_for_the_budget(cluster: ControlPlane) -> None:
             await wait_for(lambda: is_running(client, "web"), "the pod to run")
 
             async def is_healthy() -> bool:
-                return bool(read(await client.get(POD_DISRUPTION_BUDGETS, "web", "default"))["status"].get("currentHealthy"))
+                return bool(
+                    read(await client.get(POD_DISRUPTION_BUDGETS, "web", "default"))["status"].get("currentHealthy")
+                )
 
             await wait_for(is_healthy, "the budget to count the pod")
             with pytest.raises(BlockedByBudget) as caught:
                 await client.evict("web", "default")
-            assert caught.value.causes[0].message == "The disruption budget web needs 1 healthy pods and has 1 currently"
+            assert (
+                caught.value.causes[0].message == "The disruption budget web needs 1 healthy pods and has 1 currently"
+            )
             await client.delete(POD_DISRUPTION_BUDGETS, "web", "default")
             with pytest.raises(Conflict):
                 await client.evict("web", "default", uid="00000000-0000-0000-0000-000000000000")
@@ -248,8 +283,18 @@ def test_events_read_well_in_describe(cluster: ControlPlane) -> None:
             pod = read(await client.create(PODS, waiting_pod("web")))
             recorder = Recorder(client, SystemRuntime(), "growth-0")
             for _ in range(3):
-                recorder.record(Regarding("v1", "Node", "one", uid=node["metadata"]["uid"]), "Normal", "ScaleDownMarked", "not needed since noon")
-            recorder.record(Regarding("v1", "Pod", "web", "default", pod["metadata"]["uid"]), "Warning", "PoolMissing", "there is no pool named gpu")
+                recorder.record(
+                    Regarding("v1", "Node", "one", uid=node["metadata"]["uid"]),
+                    "Normal",
+                    "ScaleDownMarked",
+                    "not needed since noon",
+                )
+            recorder.record(
+                Regarding("v1", "Pod", "web", "default", pod["metadata"]["uid"]),
+                "Warning",
+                "PoolMissing",
+                "there is no pool named gpu",
+            )
 
             async def is_written() -> bool:
                 return "PoolMissing" in await asyncio.to_thread(cluster.kubectl, "describe", "pod", "web")
@@ -258,7 +303,13 @@ def test_events_read_well_in_describe(cluster: ControlPlane) -> None:
             assert recorder.dropped == 0
 
     asyncio.run(scene())
-    [line] = [line.split() for line in cluster.kubectl("describe", "node", "one").splitlines() if "ScaleDownMarked" in line]
-    assert (line[:2], line[3], line[-5:]) == (["Normal", "ScaleDownMarked"], "(x3", ["growth.dev/growth", *["not", "needed", "since", "noon"]])
+    [line] = [
+        line.split() for line in cluster.kubectl("describe", "node", "one").splitlines() if "ScaleDownMarked" in line
+    ]
+    assert (line[:2], line[3], line[-5:]) == (
+        ["Normal", "ScaleDownMarked"],
+        "(x3",
+        ["growth.dev/growth", *["not", "needed", "since", "noon"]],
+    )
     [line] = [line.split() for line in cluster.kubectl("describe", "pod", "web").splitlines() if "PoolMissing" in line]
     assert (line[:2], line[3]) == (["Warning", "PoolMissing"], "growth.dev/growth")

@@ -1,4 +1,6 @@
-"""Is an object read the same from the real API server as from the file it was made from? Defaults, quantities and times are the server's."""
+"""Is an object read the same from the real API server as from the file it was made from? Defaults, quantities and times
+are the server's.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ PODS_ASKED: dict[str, dict[str, Any]] = {
         "affinity": {
             "podAntiAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": [
-                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "rules"}}, "matchLabelKeys": ["version"]}
+                    {
+                        "topologyKey": "kubernetes.io/hostname",
+                        "labelSelector": {"matchLabels": {"app": "rules"}},
+                        "matchLabelKeys": ["version"],
+                    }
                 ]
             }
         },
@@ -59,7 +65,10 @@ PODS_ASKED: dict[str, dict[str, Any]] = {
                 "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]},
             }
         ],
-        "volumes": [{"name": "scratch", "emptyDir": {}}, {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+        "volumes": [
+            {"name": "scratch", "emptyDir": {}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        ],
     },
     "critical": {"priorityClassName": "system-cluster-critical", "containers": [CONTAINER]},
 }
@@ -111,7 +120,11 @@ def test_requests_are_those_the_scheduler_counts(cluster: ControlPlane, name: st
     assert live_pods(cluster)[name].shape.requests == wanted
     room = {"cpu": wanted["cpu"] or 100, "memory": wanted["memory"] or 2**20}
     cluster.apply(kwok_node("small", cpu=f"{room['cpu'] - 1}m", memory=str(room["memory"])))
-    cluster.wait_until(lambda: live_pods(cluster)[name].unschedulable_at is not None and is_ready(cluster, "small"), "the small node to be refused", 30)
+    cluster.wait_until(
+        lambda: live_pods(cluster)[name].unschedulable_at is not None and is_ready(cluster, "small"),
+        "the small node to be refused",
+        30,
+    )
     assert live_pods(cluster)[name].node_name == ""
     cluster.apply(kwok_node("exact", cpu=f"{room['cpu']}m", memory=str(room["memory"])))
     cluster.wait_until(lambda: live_pods(cluster)[name].node_name == "exact", "the pod on the exact node", 30)
@@ -125,7 +138,9 @@ def is_ready(cluster: ControlPlane, name: str) -> bool:
 
 def test_real_pods_share_one_shape_and_are_found_on_their_node(cluster: ControlPlane) -> None:
     cluster.apply(kwok_node("one"), deployment("web", 10))
-    cluster.wait_until(lambda: {pod.phase for pod in live_pods(cluster).values()} == {"Running"}, "ten running pods", 30)
+    cluster.wait_until(
+        lambda: {pod.phase for pod in live_pods(cluster).values()} == {"Running"}, "ten running pods", 30
+    )
     cache, listed = PodCache(Codec()), json.loads(cluster.kubectl("get", "--raw", PODS.path(namespace="default")))
     for _ in range(2):
         cache.relisting()

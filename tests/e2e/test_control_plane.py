@@ -19,7 +19,9 @@ from tests.e2e.manifests import Manifest, deployment, job, kwok_node, namespace
 
 
 def condition(thing: Manifest, kind: str) -> str:
-    return next((str(each["status"]) for each in thing["status"].get("conditions", ()) if each["type"] == kind), "Unknown")
+    return next(
+        (str(each["status"]) for each in thing["status"].get("conditions", ()) if each["type"] == kind), "Unknown"
+    )
 
 
 def phases(cluster: ControlPlane, *arguments: str) -> list[str]:
@@ -58,14 +60,20 @@ def test_an_unmarked_node_stays_unready(cluster: ControlPlane) -> None:
     unmarked = kwok_node("unmarked")
     del unmarked["metadata"]["annotations"]
     cluster.apply(unmarked, kwok_node("marked"))
-    cluster.wait_until(lambda: condition(cluster.objects("nodes", "--field-selector=metadata.name=marked")[0], "Ready") == "True", "the marked node", 30)
+    cluster.wait_until(
+        lambda: condition(cluster.objects("nodes", "--field-selector=metadata.name=marked")[0], "Ready") == "True",
+        "the marked node",
+        30,
+    )
     assert condition(cluster.objects("nodes", "--field-selector=metadata.name=unmarked")[0], "Ready") != "True"
 
 
 def test_the_pods_of_a_deployment_are_scheduled_run_and_go_with_it(cluster: ControlPlane) -> None:
     cluster.apply(kwok_node("one"), kwok_node("two"))
     cluster.kubectl("wait", "--for=condition=Ready", "node/one", "node/two", "--timeout=30s")
-    cluster.wait_until(lambda: not any(node["spec"].get("taints") for node in cluster.objects("nodes")), "both to take pods", 30)
+    cluster.wait_until(
+        lambda: not any(node["spec"].get("taints") for node in cluster.objects("nodes")), "both to take pods", 30
+    )
     cluster.apply(deployment("web", 20))
     cluster.wait_until(lambda: phases(cluster) == ["Running"] * 20, "20 running pods", 30)
     assert {pod["spec"]["nodeName"] for pod in cluster.objects("pods")} == {"one", "two"}
@@ -76,12 +84,18 @@ def test_the_pods_of_a_deployment_are_scheduled_run_and_go_with_it(cluster: Cont
 def test_pods_without_room_stay_pending_as_unschedulable(cluster: ControlPlane) -> None:
     cluster.apply(kwok_node("small", cpu="1"), deployment("big", 3, cpu="600m"))
     cluster.wait_until(lambda: sorted(phases(cluster)) == ["Pending", "Pending", "Running"], "one pod to run", 30)
-    cluster.wait_until(lambda: [condition(pod, "PodScheduled") for pod in cluster.objects("pods")].count("False") == 2, "two to be unschedulable", 30)
+    cluster.wait_until(
+        lambda: [condition(pod, "PodScheduled") for pod in cluster.objects("pods")].count("False") == 2,
+        "two to be unschedulable",
+        30,
+    )
 
 
 def test_a_job_runs_to_its_end(cluster: ControlPlane) -> None:
     cluster.apply(kwok_node("one"), job("sum"))
-    cluster.wait_until(lambda: cluster.objects("jobs")[0].get("status", {}).get("succeeded") == 1, "the job to succeed", 30)
+    cluster.wait_until(
+        lambda: cluster.objects("jobs")[0].get("status", {}).get("succeeded") == 1, "the job to succeed", 30
+    )
 
 
 def test_a_pod_with_grace_goes_when_it_is_evicted(cluster: ControlPlane) -> None:
@@ -99,7 +113,11 @@ def test_a_user_without_rights_is_refused_and_the_audit_log_says_so(cluster: Con
         cluster.kubectl("get", "pods", kubeconfig=nobody)
 
     def recorded() -> list[tuple[str, str, int]]:
-        return [(event.verb, event.resource, event.code) for event in cluster.audit_events() if event.user_name == "nobody" and event.resource]
+        return [
+            (event.verb, event.resource, event.code)
+            for event in cluster.audit_events()
+            if event.user_name == "nobody" and event.resource
+        ]
 
     cluster.wait_until(lambda: ("list", "pods", 403) in recorded(), "the refusal in the audit log", 10)
 
@@ -108,7 +126,9 @@ def test_a_service_account_has_exactly_the_rights_bound_to_it(cluster: ControlPl
     cluster.apply(namespace("team"))
     cluster.kubectl("create", "serviceaccount", "reader", "--namespace=team")
     cluster.kubectl("create", "clusterrole", "reads-nodes", "--verb=get,list", "--resource=nodes")
-    cluster.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=reads-nodes", "--serviceaccount=team:reader")
+    cluster.kubectl(
+        "create", "clusterrolebinding", "reader", "--clusterrole=reads-nodes", "--serviceaccount=team:reader"
+    )
     reader = cluster.kubeconfig_for("system:serviceaccount:team:reader")
     cluster.apply(kwok_node("one"))
     assert "one" in cluster.kubectl("get", "nodes", kubeconfig=reader)
@@ -121,13 +141,25 @@ def test_a_service_account_has_exactly_the_rights_bound_to_it(cluster: ControlPl
 def test_the_audit_log_begins_anew_with_each_test(cluster: ControlPlane) -> None:
     assert not [event for event in cluster.audit_events() if event.user_name == "admin"]
     cluster.kubectl("get", "nodes")
-    cluster.wait_until(lambda: [event for event in cluster.audit_events() if event.user_name == "admin" and event.resource == "nodes"], "the call", 10)
+    cluster.wait_until(
+        lambda: [event for event in cluster.audit_events() if event.user_name == "admin" and event.resource == "nodes"],
+        "the call",
+        10,
+    )
 
 
 def test_a_line_of_the_audit_log_that_was_being_written_when_it_was_forgotten_is_left_out(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
-    log.write_text("".join(f'{{"verb":"{verb}","stage":"ResponseComplete","requestURI":"/"}}\n' for verb in ("get", "list", "watch")) + '{"verb":"del')
-    seen = [[event.verb for event in events_in(log, offset)] for offset in (0, 1, log.read_text().index("list"), log.read_text().index('{"verb":"watch'))]
+    log.write_text(
+        "".join(
+            f'{{"verb":"{verb}","stage":"ResponseComplete","requestURI":"/"}}\n' for verb in ("get", "list", "watch")
+        )
+        + '{"verb":"del'
+    )
+    seen = [
+        [event.verb for event in events_in(log, offset)]
+        for offset in (0, 1, log.read_text().index("list"), log.read_text().index('{"verb":"watch'))
+    ]
     assert seen == [["get", "list", "watch"], ["list", "watch"], ["watch"], ["watch"]]
 
 
@@ -149,16 +181,30 @@ def test_old_resource_versions_and_pages_are_gone_once_history_is_forgotten(clus
     cluster.forget_history()
     with pytest.raises(KubectlError, match="too old"):
         cluster.kubectl("get", "--raw", f"/api/v1/namespaces?limit=2&continue={page['continue']}")
-    stream = cluster.kubectl("get", "--raw", f"/api/v1/namespaces?watch=true&timeoutSeconds=5&resourceVersion={page['resourceVersion']}")
+    stream = cluster.kubectl(
+        "get", "--raw", f"/api/v1/namespaces?watch=true&timeoutSeconds=5&resourceVersion={page['resourceVersion']}"
+    )
     event = json.loads(stream)  # the stream opens with 200, and its one event says 410
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
 
 
 def test_a_clean_cluster_has_nothing_of_the_test_before(cluster: ControlPlane) -> None:
-    held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "namespace": "team", "finalizers": ["test.invalid/held"]}}
-    cluster.apply(kwok_node("one"), namespace("team"), deployment("web", 10, where="team"), job("sum"), held, definition())
+    held = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "held", "namespace": "team", "finalizers": ["test.invalid/held"]},
+    }
+    cluster.apply(
+        kwok_node("one"), namespace("team"), deployment("web", 10, where="team"), job("sum"), held, definition()
+    )
     cluster.kubectl("wait", "--for=condition=Established", "crd/things.test.invalid")
-    cluster.apply({"apiVersion": "test.invalid/v1", "kind": "Thing", "metadata": {"name": "thing", "finalizers": ["test.invalid/held"]}})
+    cluster.apply(
+        {
+            "apiVersion": "test.invalid/v1",
+            "kind": "Thing",
+            "metadata": {"name": "thing", "finalizers": ["test.invalid/held"]},
+        }
+    )
     cluster.kubectl("create", "clusterrole", "left", "--verb=get", "--resource=nodes")
     began_at, kwok = time.monotonic(), cluster.processes["kwok"].pid
     cluster.clean()
@@ -166,7 +212,12 @@ def test_a_clean_cluster_has_nothing_of_the_test_before(cluster: ControlPlane) -
     assert cluster.processes["kwok"].pid != kwok
     for kind in ("nodes", "pods", "deployments", "jobs", "crds", "leases --namespace=kube-node-lease"):
         assert cluster.objects(*kind.split()) == []
-    assert {each["metadata"]["name"] for each in cluster.objects("namespaces")} == {"default", "kube-node-lease", "kube-public", "kube-system"}
+    assert {each["metadata"]["name"] for each in cluster.objects("namespaces")} == {
+        "default",
+        "kube-node-lease",
+        "kube-public",
+        "kube-system",
+    }
     assert "left" not in cluster.kubectl("get", "clusterroles", "-o", "name")
 
 

@@ -21,7 +21,9 @@ Json = dict[str, Any]
 @pytest.fixture
 def growing(cluster: ControlPlane) -> ControlPlane:
     """A cluster with our kinds, installed as a person would."""
-    printed = subprocess.run([sys.executable, "-m", "growth", "crds"], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-m", "growth", "crds"], capture_output=True, text=True, check=True
+    ).stdout
     cluster.kubectl("apply", "--filename=-", input=printed)
     cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     return cluster
@@ -53,11 +55,17 @@ FULL_POOL = {
     "architectures": ["arm64"],
     "labels": {"team": "web", "example.com/tier": "front"},
     "annotations": {"example.com/note": "any text: 100 %"},
-    "taints": [{"key": "dedicated", "value": "web", "effect": "NoSchedule"}, {"key": "dedicated", "effect": "NoExecute"}],
+    "taints": [
+        {"key": "dedicated", "value": "web", "effect": "NoSchedule"},
+        {"key": "dedicated", "effect": "NoExecute"},
+    ],
     "startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}],
     "limits": {"nodes": 20, "cpu": "100", "memory": "1.5Ti", "pricePerHour": "3.50"},
     "allowedNamespaces": ["web"],
-    "budgets": [{"nodes": "2"}, {"nodes": "0", "schedule": "0 8 * * 1-5", "durationSeconds": 36000, "timeZone": "Europe/Berlin"}],
+    "budgets": [
+        {"nodes": "2"},
+        {"nodes": "0", "schedule": "0 8 * * 1-5", "durationSeconds": 36000, "timeZone": "Europe/Berlin"},
+    ],
     "consolidation": "Full",
     "bindPlannedPods": False,
     "expireAfterSeconds": 604800,
@@ -67,8 +75,12 @@ GOOD = {
     "the least a pool can say": node_pool(),
     "everything a pool can say": node_pool("full", **FULL_POOL),
     "a pool whose name has 40 characters": node_pool("a" * 40),
-    "types with bounds": node_pool("bounded", serverTypes=[{"name": "CAX11", "min": 1, "max": 1}, {"name": "cax21", "max": 3, "priority": -5}]),
-    "a request": node_request(resources={"cpu": "2", "memory": "4Gi", "example.com/gpu": "1"}, plannedPods=["web/a", "web/b"]),
+    "types with bounds": node_pool(
+        "bounded", serverTypes=[{"name": "CAX11", "min": 1, "max": 1}, {"name": "cax21", "max": 3, "priority": -5}]
+    ),
+    "a request": node_request(
+        resources={"cpu": "2", "memory": "4Gi", "example.com/gpu": "1"}, plannedPods=["web/a", "web/b"]
+    ),
     "a removal": node_removal_request(offering="kwok-cax11", machineID="17", reason="idle for 60 s"),
 }
 
@@ -77,8 +89,14 @@ BAD = {
     "a pool that names no type": (node_pool(serverTypes=[]), "spec.serverTypes in body should have at least 1 items"),
     "a pool whose name is too long": (node_pool("a" * 41), "at most 40 characters"),
     "a type named twice": (node_pool(serverTypes=[{"name": "CAX11"}, {"name": "CAX11"}]), "Duplicate value"),
-    "a type named twice in other letters": (node_pool(serverTypes=[{"name": "CAX11"}, {"name": "cax11"}]), "case does not matter"),
-    "min above max": (node_pool(serverTypes=[{"name": "CAX11", "min": 3, "max": 2}]), "min must not be larger than max"),
+    "a type named twice in other letters": (
+        node_pool(serverTypes=[{"name": "CAX11"}, {"name": "cax11"}]),
+        "case does not matter",
+    ),
+    "min above max": (
+        node_pool(serverTypes=[{"name": "CAX11", "min": 3, "max": 2}]),
+        "min must not be larger than max",
+    ),
     "a negative min": (node_pool(serverTypes=[{"name": "CAX11", "min": -1}]), "should be greater than or equal to 0"),
     "a count that is no number": (node_pool(serverTypes=[{"name": "CAX11", "max": "many"}]), "must be of type integer"),
     "an unknown architecture": (node_pool(architectures=["mips"]), 'supported values: "amd64", "arm64"'),
@@ -88,26 +106,44 @@ BAD = {
     "a label key of 318 characters": (node_pool(labels={"x" * 318: ""}), "at most 317 characters"),
     "a label that is growth's own": (node_pool(labels={"growth.dev/pool": "mine"}), "growth itself writes"),
     "51 labels": (node_pool(labels={f"l{number}": "" for number in range(51)}), "must have at most 50 items"),
-    "an unknown effect": (node_pool(taints=[{"key": "a", "effect": "Never"}]), 'supported values: "NoExecute", "NoSchedule", "PreferNoSchedule"'),
+    "an unknown effect": (
+        node_pool(taints=[{"key": "a", "effect": "Never"}]),
+        'supported values: "NoExecute", "NoSchedule", "PreferNoSchedule"',
+    ),
     "a taint twice": (node_pool(taints=[{"key": "a", "effect": "NoExecute"}] * 2), "Duplicate value"),
     "a budget of more than all": (node_pool(budgets=[{"nodes": "101%"}]), "spec.budgets[0].nodes in body should match"),
-    "a schedule without an end": (node_pool(budgets=[{"schedule": "0 8 * * *"}]), "schedule and durationSeconds go together"),
+    "a schedule without an end": (
+        node_pool(budgets=[{"schedule": "0 8 * * *"}]),
+        "schedule and durationSeconds go together",
+    ),
     "a zone without a schedule": (node_pool(budgets=[{"timeZone": "Europe/Berlin"}]), "timeZone needs a schedule"),
     "an unknown consolidation": (node_pool(consolidation="Sometimes"), 'supported values: "Full", "Off", "WhenEmpty"'),
-    "a request without a pool": (_object("NodeRequest", "a", {"targetOffering": "kwok-cax11"}), "spec.pool: Required value"),
+    "a request without a pool": (
+        _object("NodeRequest", "a", {"targetOffering": "kwok-cax11"}),
+        "spec.pool: Required value",
+    ),
     "a request of a pool with a long name": (node_request(pool="a" * 41), "at most 40 characters"),
     "a request with a long name": (node_request("a" * 64), "at most 63 characters"),
     "a request for a bad amount": (node_request(resources={"cpu": "lots"}), "spec.resources.cpu in body should match"),
-    "a request for 1001 pods": (node_request(plannedPods=[f"a/{number}" for number in range(1001)]), "must have at most 1000 items"),
+    "a request for 1001 pods": (
+        node_request(plannedPods=[f"a/{number}" for number in range(1001)]),
+        "must have at most 1000 items",
+    ),
     "a removal named otherwise than its node": (node_removal_request("other"), "named after its node"),
-    "a removal of no node": (node_removal_request(nodeName=""), "spec.nodeName in body should be at least 1 chars long"),
+    "a removal of no node": (
+        node_removal_request(nodeName=""),
+        "spec.nodeName in body should be at least 1 chars long",
+    ),
 }
 
 
 def test_good_objects_are_taken_and_read_back_as_they_were_meant(growing: ControlPlane) -> None:
     growing.apply(*GOOD.values())
     codec = Codec()
-    bodies = {kind: growing.kubectl("get", "--raw", f"/apis/growth.dev/v1alpha1/{kind}") for kind in ("nodepools", "noderequests", "noderemovalrequests")}
+    bodies = {
+        kind: growing.kubectl("get", "--raw", f"/apis/growth.dev/v1alpha1/{kind}")
+        for kind in ("nodepools", "noderequests", "noderemovalrequests")
+    }
     nouns = [codec.decode(kind, item).noun for kind, item in _items(bodies)]
     assert [type(noun) for noun in nouns] == [NodePool] * 4 + [NodeRequest, NodeRemovalRequest], nouns
     pools = {noun.name: noun for noun in nouns if isinstance(noun, NodePool)}
@@ -123,7 +159,9 @@ def test_bad_objects_are_refused_and_told_why(growing: ControlPlane) -> None:
     wrong = []
     for what, (manifest, words) in BAD.items():
         try:
-            growing.kubectl("create", "--validate=ignore", "--filename=-", input=json.dumps(manifest))  # so that the server answers, not kubectl
+            growing.kubectl(
+                "create", "--validate=ignore", "--filename=-", input=json.dumps(manifest)
+            )  # so that the server answers, not kubectl
             wrong.append(f"{what}: taken")
         except KubectlError as error:
             if words not in str(error):
@@ -142,7 +180,12 @@ def test_what_was_ordered_cannot_be_changed_but_its_status_can(growing: ControlP
         patched(growing, "nodeRequest/default-pool-0123456789ab", '{"spec": {"targetOffering": "kwok-cax21"}}')
     with pytest.raises(KubectlError, match="nodeName and pool cannot be changed"):
         patched(growing, "nodeRemovalRequest/node-1", '{"spec": {"pool": "other"}}')
-    patched(growing, "nodeRequest/default-pool-0123456789ab", '{"status": {"phase": "Provisioning", "machineID": "17"}}', "--subresource=status")
+    patched(
+        growing,
+        "nodeRequest/default-pool-0123456789ab",
+        '{"status": {"phase": "Provisioning", "machineID": "17"}}',
+        "--subresource=status",
+    )
     patched(growing, "nodeRemovalRequest/node-1", '{"spec": {"machineID": "17"}}')
     assert growing.objects("noderequests")[0]["status"]["machineID"] == "17"
 
@@ -165,14 +208,41 @@ def test_a_status_written_as_a_spec_is_ignored(growing: ControlPlane) -> None:
 def test_get_reads_well(growing: ControlPlane) -> None:
     growing.apply(node_pool(), node_request(location="fsn1"), node_removal_request(reason="idle for 60 s"))
     ready = '{"type": "Ready", "status": "True", "reason": "CanBuy", "message": "", "lastTransitionTime": "2026-03-29T01:30:00Z"}'
-    patched(growing, "np/default", f'{{"status": {{"nodes": 2, "inFlight": 1, "pricePerHour": "0.021", "conditions": [{ready}]}}}}', "--subresource=status")
-    patched(growing, "nr/default-pool-0123456789ab", '{"status": {"phase": "Ready", "nodeID": "node-1"}}', "--subresource=status")
+    patched(
+        growing,
+        "np/default",
+        f'{{"status": {{"nodes": 2, "inFlight": 1, "pricePerHour": "0.021", "conditions": [{ready}]}}}}',
+        "--subresource=status",
+    )
+    patched(
+        growing,
+        "nr/default-pool-0123456789ab",
+        '{"status": {"phase": "Ready", "nodeID": "node-1"}}',
+        "--subresource=status",
+    )
     lines = [line.split() for line in growing.kubectl("get", "np,nr,nrr").splitlines() if line]
     assert lines[0] == ["NAME", "READY", "NODES", "IN", "FLIGHT", "PRICE/H", "AGE"]
     assert lines[1][:-1] == ["nodepool.growth.dev/default", "True", "2", "1", "0.021"]
     assert lines[2] == ["NAME", "PHASE", "POOL", "OFFERING", "LOCATION", "NODE", "AGE"]
-    assert lines[3][:-1] == ["noderequest.growth.dev/default-pool-0123456789ab", "Ready", "default", "kwok-cax11", "fsn1", "node-1"]
+    assert lines[3][:-1] == [
+        "noderequest.growth.dev/default-pool-0123456789ab",
+        "Ready",
+        "default",
+        "kwok-cax11",
+        "fsn1",
+        "node-1",
+    ]
     assert lines[4] == ["NAME", "PHASE", "NODE", "POOL", "ATTEMPT", "REASON", "AGE"]
-    assert lines[5][:-1] == ["noderemovalrequest.growth.dev/node-1", "Pending", "node-1", "default", "0", "idle", "for", "60", "s"]
+    assert lines[5][:-1] == [
+        "noderemovalrequest.growth.dev/node-1",
+        "Pending",
+        "node-1",
+        "default",
+        "0",
+        "idle",
+        "for",
+        "60",
+        "s",
+    ]
     assert "nodepool.growth.dev/default" in growing.kubectl("get", "growth")
     assert "Server type as the provider names it" in growing.kubectl("explain", "nodepool.spec.serverTypes.name")

@@ -1,4 +1,6 @@
-"""`growth explain` on a real cluster: a pod that waits, a node that stays, a pool; with no more rights than reading, and not one write."""
+"""`growth explain` on a real cluster: a pod that waits, a node that stays, a pool; with no more rights than reading,
+and not one write.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ Json = dict[str, Any]
 READER = "reader"
 READING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
 MAY_READ: tuple[Json, ...] = (
-    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": READER}, "rules": READING},
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": READER},
+        "rules": READING,
+    },
     {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
@@ -28,14 +35,26 @@ MAY_READ: tuple[Json, ...] = (
 
 
 def explained(cluster: ControlPlane, *arguments: str) -> Json:
-    command = [sys.executable, "-m", "growth", "explain", *arguments, "--kubeconfig", str(cluster.kubeconfig_for(READER)), "--output", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "growth",
+        "explain",
+        *arguments,
+        "--kubeconfig",
+        str(cluster.kubeconfig_for(READER)),
+        "--output",
+        "json",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     answer: Json = json.loads(done.stdout)
     return answer
 
 
-def test_a_reader_is_told_where_a_pod_would_go_why_a_node_stays_and_what_a_pool_can_buy(cluster: ControlPlane, tmp_path: Path) -> None:
+def test_a_reader_is_told_where_a_pod_would_go_why_a_node_stays_and_what_a_pool_can_buy(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
     install(cluster)
     cluster.apply(*MAY_READ, node_pool("default", "CX33", "NOSUCH"), deployment("web", 2, cpu="500m", memory="512Mi"))
     cluster.wait_until(lambda: len(_unschedulable(cluster)) == 2, "the scheduler has refused both pods")
@@ -44,15 +63,27 @@ def test_a_reader_is_told_where_a_pod_would_go_why_a_node_stays_and_what_a_pool_
     with running_growth(cluster, tmp_path):
         wait_for_running(cluster, 2)
         [node] = [item["metadata"]["name"] for item in cluster.objects("nodes")]
-        standing, staying, pool = explained(cluster, "pod", name), explained(cluster, "node", node), explained(cluster, "nodepool", "default")
+        standing, staying, pool = (
+            explained(cluster, "pod", name),
+            explained(cluster, "node", node),
+            explained(cluster, "nodepool", "default"),
+        )
     assert waiting["plan"].startswith("Planned: planned onto a new kwok-cx33")
     assert waiting["pools"] == ["default"]
     assert standing["state"] == f"Running on node {node}"
     assert (staying["checkType"], staying["pods"]) == ("no_nodes", 2)
     assert pool["conditions"]["UnknownServerType"].startswith("True")
-    assert [event.verb for event in cluster.audit_events() if event.user_name == READER and event.verb not in ("get", "list", "watch")] == []
+    assert [
+        event.verb
+        for event in cluster.audit_events()
+        if event.user_name == READER and event.verb not in ("get", "list", "watch")
+    ] == []
 
 
 def _unschedulable(cluster: ControlPlane) -> list[str]:
     pods = cluster.objects("pods", "--namespace=default")
-    return sorted(pod["metadata"]["name"] for pod in pods if any(each.get("reason") == "Unschedulable" for each in pod["status"].get("conditions", ())))
+    return sorted(
+        pod["metadata"]["name"]
+        for pod in pods
+        if any(each.get("reason") == "Unschedulable" for each in pod["status"].get("conditions", ()))
+    )

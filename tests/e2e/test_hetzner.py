@@ -1,4 +1,6 @@
-"""The Hetzner provider on a real control plane: the real hcloud client speaks HTTP to a fake Hetzner, kwok plays the kubelets."""
+"""The Hetzner provider on a real control plane: the real hcloud client speaks HTTP to a fake Hetzner, kwok plays the
+kubelets.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,13 @@ def cheapest() -> float:
 
 
 @pytest.mark.timeout(1500)
-def test_300_machines_are_bought_and_given_back_under_faults(cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with hetzner_beside(cluster) as fake, growth_at_hetzner(cluster, fake, tmp_path, readinessWaitSeconds=90, scaleDownDelaySeconds=5) as growth:
+def test_300_machines_are_bought_and_given_back_under_faults(
+    cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        hetzner_beside(cluster) as fake,
+        growth_at_hetzner(cluster, fake, tmp_path, readinessWaitSeconds=90, scaleDownDelaySeconds=5) as growth,
+    ):
         project, violations, description = fake.api.project, list[str](), described()
         if description is not None:
             fake.api.look_on = lambda request, answer: violations.extend(description.violations(request, answer))
@@ -43,7 +50,9 @@ def test_300_machines_are_bought_and_given_back_under_faults(cluster: ControlPla
         project.trouble = replace(TROUBLE, refused_until=time.time() + LIMITED_SECONDS)
         seconds = wait_for_running(cluster, PODS, 700)
         project.trouble = Trouble()
-        cluster.wait_until(lambda: len(project.meter.running()) == PODS, "the machines that never booted are given back", 300)
+        cluster.wait_until(
+            lambda: len(project.meter.running()) == PODS, "the machines that never booted are given back", 300
+        )
         [pool] = cluster.objects("nodepools")
         price, planned = project.meter.price_per_hour(), float(pool["status"]["pricePerHour"])
         assert project.meter.duplicates() == []
@@ -53,12 +62,18 @@ def test_300_machines_are_bought_and_given_back_under_faults(cluster: ControlPla
         cluster.kubectl("scale", "deployment/web", "--replicas=0")
         cluster.wait_until(lambda: len(project.servers) < PODS // 10, "most machines are given back", 400)
         project.trouble = Trouble()
-        cluster.wait_until(lambda: not project.servers and not cluster.objects("nodes"), "every machine is given back", 400)
+        cluster.wait_until(
+            lambda: not project.servers and not cluster.objects("nodes"), "every machine is given back", 400
+        )
         gone = time.monotonic() - began
     assert growth.log_path.read_text().count(TOKEN[:8]) == 0
     with capsys.disabled():
-        print(f"\n{PODS} pods ran after {seconds:.0f} s, {len(project.meter.bills)} servers bought, {requests_bought} requests; all gone {gone:.0f} s later")
-        print(f"{price:.4f} EUR an hour by the meter, {planned:.4f} by the pool's status, {cheapest():.4f} the cheapest that was for sale")
+        print(
+            f"\n{PODS} pods ran after {seconds:.0f} s, {len(project.meter.bills)} servers bought, {requests_bought} requests; all gone {gone:.0f} s later"
+        )
+        print(
+            f"{price:.4f} EUR an hour by the meter, {planned:.4f} by the pool's status, {cheapest():.4f} the cheapest that was for sale"
+        )
     assert price == pytest.approx(planned, rel=0.02)
     assert price == pytest.approx(cheapest(), rel=0.02)
     refused = [one.at for one in fake.api.log if one.status == 429]
@@ -91,5 +106,7 @@ def test_machines_join_from_the_subnet_that_the_settings_name(cluster: ControlPl
             fake.api.look_on = lambda request, answer: violations.extend(description.violations(request, answer))
         cluster.apply(node_pool("default", "CX33"), deployment("web", 5, cpu="3", memory="2Gi"))
         wait_for_running(cluster, 5)
-        assert sorted(server.addresses[7001] for server in project.servers.values()) == [f"10.1.0.{number}" for number in range(2, 7)]
+        assert sorted(server.addresses[7001] for server in project.servers.values()) == [
+            f"10.1.0.{number}" for number in range(2, 7)
+        ]
     assert violations == []

@@ -1,4 +1,6 @@
-"""Join tokens that growth mints itself: what the API server lets it do with Secrets, and that machines can join with them, once, in time."""
+"""Join tokens that growth mints itself: what the API server lets it do with Secrets, and that machines can join with
+them, once, in time.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from tests.e2e.running import NAMESPACE, USER, node_pool, refused_calls, wait_fo
 
 Json = dict[str, Any]
 TOKENS = JoinTokens(mint=True)
-TEMPLATE = '{"labels": {{ growth.labels_json }}, "taints": {{ growth.taints_json }}, "token": "{{ growth.join_token }}"}\n'
+TEMPLATE = (
+    '{"labels": {{ growth.labels_json }}, "taints": {{ growth.taints_json }}, "token": "{{ growth.join_token }}"}\n'
+)
 
 
 def token_secret(changes: dict[str, str] | None = None, expires_in: float = 1500) -> Json:
@@ -40,7 +44,11 @@ def token_secret(changes: dict[str, str] | None = None, expires_in: float = 1500
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "bootstrap.kubernetes.io/token",
-        "metadata": {"name": "bootstrap-token-abc123", "namespace": "kube-system", "labels": {REQUEST_LABEL: "default-pool-0123456789ab"}},
+        "metadata": {
+            "name": "bootstrap-token-abc123",
+            "namespace": "kube-system",
+            "labels": {REQUEST_LABEL: "default-pool-0123456789ab"},
+        },
         "data": {key: b64encode(value.encode()).decode() for key, value in data.items() if value},
     }
 
@@ -58,7 +66,10 @@ REFUSED: dict[str, tuple[Callable[[], Json], str]] = {
     "a life for ever": (lambda: token_secret({"expiration": ""}), "expiration"),
     "an expiration that is none": (lambda: token_secret({"expiration": "the day after tomorrow"}), "expire"),
     "another group": (lambda: token_secret({"auth-extra-groups": "system:bootstrappers:admins"}), "in the group"),
-    "two groups": (lambda: token_secret({"auth-extra-groups": f"{TOKENS.group},system:bootstrappers:b"}), "in the group"),
+    "two groups": (
+        lambda: token_secret({"auth-extra-groups": f"{TOKENS.group},system:bootstrappers:b"}),
+        "in the group",
+    ),
     "something else in it": (lambda: token_secret({"more": "than that"}), "in the group"),
     "a usage that is not true": (lambda: token_secret({"usage-bootstrap-signing": "false"}), "in the group"),
 }
@@ -75,14 +86,18 @@ def test_growth_may_create_and_delete_its_own_join_tokens_and_no_other_secret(cl
     cluster.wait_until(lambda: "typeChecking" in type_checked(cluster), "the policy's types were checked")
     assert type_checked(cluster)["typeChecking"] == {}, "the API server has no doubts about its expressions"
     answers = {what: refusal(cluster, growth, make()) for what, (make, _) in REFUSED.items()}
-    assert {what: words in answers[what] for what, (_, words) in REFUSED.items()} == dict.fromkeys(REFUSED, True), answers
+    assert {what: words in answers[what] for what, (_, words) in REFUSED.items()} == dict.fromkeys(REFUSED, True), (
+        answers
+    )
     create(cluster, growth, token_secret())
     with pytest.raises(KubectlError, match="forbidden"):
         cluster.kubectl("get", "secret", "bootstrap-token-abc123", "--namespace=kube-system", kubeconfig=growth)
     cluster.kubectl("create", "secret", "generic", "others", "--namespace=kube-system", "--from-literal=a=b")
     with pytest.raises(KubectlError, match="only create and delete bootstrap tokens"):
         cluster.kubectl("delete", "secret", "others", "--namespace=kube-system", "--wait=false", kubeconfig=growth)
-    cluster.kubectl("delete", "secret", "bootstrap-token-abc123", "--namespace=kube-system", "--wait=false", kubeconfig=growth)
+    cluster.kubectl(
+        "delete", "secret", "bootstrap-token-abc123", "--namespace=kube-system", "--wait=false", kubeconfig=growth
+    )
 
 
 def refusal(cluster: ControlPlane, kubeconfig: Path, item: Json) -> str:
@@ -95,7 +110,11 @@ def refusal(cluster: ControlPlane, kubeconfig: Path, item: Json) -> str:
 
 
 def type_checked(cluster: ControlPlane) -> Json:
-    [policy] = [item for item in cluster.objects("validatingadmissionpolicies") if item["metadata"]["name"] == "growth-join-tokens.growth.dev"]
+    [policy] = [
+        item
+        for item in cluster.objects("validatingadmissionpolicies")
+        if item["metadata"]["name"] == "growth-join-tokens.growth.dev"
+    ]
     status: Json = policy.get("status", {})
     return status
 
@@ -136,7 +155,9 @@ def minted(cluster: ControlPlane) -> list[str]:
     return sorted(item["metadata"]["labels"][REQUEST_LABEL] for item in found)
 
 
-def test_each_machine_is_ordered_with_a_token_that_works_and_is_gone_once_it_has_joined(cluster: ControlPlane, tmp_path: Path) -> None:
+def test_each_machine_is_ordered_with_a_token_that_works_and_is_gone_once_it_has_joined(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
     with hetzner_beside(cluster) as fake, growth_at_hetzner(cluster, fake, tmp_path, TOKENS, TEMPLATE) as growth:
         machines = Machines(cluster)
         fake.api.look_on = machines.look_on
@@ -150,15 +171,24 @@ def test_each_machine_is_ordered_with_a_token_that_works_and_is_gone_once_it_has
     assert sorted(machines.tokens) == names
     assert len(set(machines.tokens.values())) == len(fake.api.project.meter.bills) == 5
     assert all(TOKENS.group in groups for groups in machines.groups.values()), machines.groups
-    assert [token for token in machines.tokens.values() if groups_of(cluster, token)] == [], "nobody joins with a token that was used"
-    shown = growth.log_path.read_text() + json.dumps([cluster.objects(kind, "--all-namespaces") for kind in ("events", "noderequests", "nodepools", "nodes")])
+    assert [token for token in machines.tokens.values() if groups_of(cluster, token)] == [], (
+        "nobody joins with a token that was used"
+    )
+    shown = growth.log_path.read_text() + json.dumps(
+        [cluster.objects(kind, "--all-namespaces") for kind in ("events", "noderequests", "nodepools", "nodes")]
+    )
     assert [token for token in machines.tokens.values() if token.partition(".")[2][:8] in shown] == []
     assert refused_calls(cluster) == []
 
 
-def test_without_the_right_to_mint_nothing_is_ordered_and_the_request_says_why(cluster: ControlPlane, tmp_path: Path) -> None:
+def test_without_the_right_to_mint_nothing_is_ordered_and_the_request_says_why(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
     with hetzner_beside(cluster) as fake, growth_at_hetzner(cluster, fake, tmp_path, TOKENS, TEMPLATE):
         cluster.kubectl("delete", "rolebinding", "growth-join-tokens", "--namespace=kube-system")
         cluster.apply(node_pool("default", "CX33"), deployment("web", 1, cpu="3", memory="2Gi"))
-        cluster.wait_until(lambda: "no join token could be minted: apply the role" in str(cluster.objects("noderequests")), "the request says why")
+        cluster.wait_until(
+            lambda: "no join token could be minted: apply the role" in str(cluster.objects("noderequests")),
+            "the request says why",
+        )
         assert not fake.api.project.meter.bills

@@ -17,7 +17,9 @@ from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.controlplane.proxy import Proxy
 from tests.e2e.talking import wait_until
 
-QUICK = LeaseSettings(namespace="default", duration_seconds=4, deadline_seconds=2.5, retry_seconds=0.5, request_seconds=0.4)
+QUICK = LeaseSettings(
+    namespace="default", duration_seconds=4, deadline_seconds=2.5, retry_seconds=0.5, request_seconds=0.4
+)
 
 
 @asynccontextmanager

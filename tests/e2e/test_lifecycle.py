@@ -1,4 +1,6 @@
-"""The whole life of nodes on a real control plane: a thousand pods come and go, offerings run out, limits hold, nothing spins."""
+"""The whole life of nodes on a real control plane: a thousand pods come and go, offerings run out, limits hold, nothing
+spins.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,16 @@ import yaml
 from growth.model.resources import Resources
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.manifests import deployment
-from tests.e2e.running import USER, node_pool, phase, refused_calls, running_growth, running_pods, wait_for_ready_requests, wait_for_running
+from tests.e2e.running import (
+    USER,
+    node_pool,
+    phase,
+    refused_calls,
+    running_growth,
+    running_pods,
+    wait_for_ready_requests,
+    wait_for_running,
+)
 
 Json = dict[str, Any]
 pytestmark = pytest.mark.timeout(600)  # a thousand pods take their time on a busy machine
@@ -22,7 +33,12 @@ QUICK = {"scaleDownDelaySeconds": 5, "unmetSeconds": 15, "backoffFirstSeconds": 
 
 def catalogue(folder: Path, *types: Json, boot_seconds: tuple[float, float] = (0, 0)) -> str:
     path = folder / "catalogue.yaml"
-    content = {"provider": "kwok", "locations": [{"name": "here"}], "bootSeconds": list(boot_seconds), "serverTypes": list(types)}
+    content = {
+        "provider": "kwok",
+        "locations": [{"name": "here"}],
+        "bootSeconds": list(boot_seconds),
+        "serverTypes": list(types),
+    }
     path.write_text(yaml.safe_dump(content))
     return str(path)
 
@@ -38,12 +54,19 @@ def pods(cluster: ControlPlane) -> list[Json]:
 
 def planned_nodes(cluster: ControlPlane) -> dict[str, str]:
     """Pod to the node it was bought for."""
-    return {pod: request["metadata"]["name"] for request in cluster.objects("noderequests") for pod in request["spec"].get("plannedPods", ())}
+    return {
+        pod: request["metadata"]["name"]
+        for request in cluster.objects("noderequests")
+        for pod in request["spec"].get("plannedPods", ())
+    }
 
 
 def share_on_planned_node(cluster: ControlPlane, planned: dict[str, str]) -> float:
     """Of the pods that machines were bought for; others found room on a node that was there."""
-    bound: dict[str, str] = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod["spec"].get("nodeName", "") for pod in pods(cluster)}
+    bound: dict[str, str] = {
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod["spec"].get("nodeName", "")
+        for pod in pods(cluster)
+    }
     elsewhere = {key: (node, bound.get(key)) for key, node in planned.items() if bound.get(key) != node}
     print("bound elsewhere than planned:", elsewhere)
     return 1 - len(elsewhere) / len(planned)
@@ -54,13 +77,19 @@ def overcommitted(cluster: ControlPlane) -> list[str]:
     for pod in pods(cluster):
         requests = [Resources.parse(container["resources"]["requests"]) for container in pod["spec"]["containers"]]
         asked[pod["spec"].get("nodeName", "")] += [*requests, Resources({"pods": 1})]
-    room = {node["metadata"]["name"]: Resources.parse(node["status"]["allocatable"]) for node in cluster.objects("nodes")}
+    room = {
+        node["metadata"]["name"]: Resources.parse(node["status"]["allocatable"]) for node in cluster.objects("nodes")
+    }
     return [name for name, parts in asked.items() if name and not sum(parts, Resources()).fits_in(room[name])]
 
 
 def writes_of_growth(cluster: ControlPlane) -> int:
     quiet = ("leases", "events")
-    asked = [event for event in cluster.audit_events() if event.user_name == USER and event.verb not in ("get", "list", "watch")]
+    asked = [
+        event
+        for event in cluster.audit_events()
+        if event.user_name == USER and event.verb not in ("get", "list", "watch")
+    ]
     return sum(not event.resource.startswith(quiet) for event in asked)
 
 
@@ -72,17 +101,33 @@ def test_a_thousand_pods_on_three_pools_stand_where_they_were_planned_and_all_no
         kept = {"name": "CX33", "min": 1}
         cluster.apply(node_pool("default", kept, "CX32"), node_pool("batch", "CX33"), node_pool("cache", "CAX31"))
         for number, (pool, count) in enumerate(zip(pools, (500, 300, 200), strict=True)):
-            cluster.apply(deployment(f"{pool}-pods", count, cpu=("500m", "250m", "1")[number], memory=("512Mi", "1Gi", "1Gi")[number], pool=pool))
+            cluster.apply(
+                deployment(
+                    f"{pool}-pods",
+                    count,
+                    cpu=("500m", "250m", "1")[number],
+                    memory=("512Mi", "1Gi", "1Gi")[number],
+                    pool=pool,
+                )
+            )
         seconds = wait_for_running(cluster, 1000, 240)
         planned = planned_nodes(cluster)
-        share, crowded, nodes = share_on_planned_node(cluster, planned), overcommitted(cluster), cluster.objects("nodes")
+        share, crowded, nodes = (
+            share_on_planned_node(cluster, planned),
+            overcommitted(cluster),
+            cluster.objects("nodes"),
+        )
         for pool in pools:
             cluster.kubectl("delete", "deployment", f"{pool}-pods", "--namespace=default")
-        cluster.wait_until(lambda: len(cluster.objects("nodes")) == 1, "all nodes but the one that min keeps are gone", 180)
+        cluster.wait_until(
+            lambda: len(cluster.objects("nodes")) == 1, "all nodes but the one that min keeps are gone", 180
+        )
         [left] = cluster.objects("nodes")
         cluster.wait_until(lambda: not cluster.objects("noderemovalrequests"), "every removal is finished", 60)
     with capsys.disabled():
-        print(f"\n1000 pods: first to last Running {seconds:.1f} s on {len(nodes)} nodes, {100 * share:.1f} % where planned")
+        print(
+            f"\n1000 pods: first to last Running {seconds:.1f} s on {len(nodes)} nodes, {100 * share:.1f} % where planned"
+        )
     assert share >= 0.999
     assert crowded == []
     assert Counter(node["metadata"]["labels"]["growth.dev/pool"] for node in nodes).keys() == set(pools)
@@ -96,10 +141,18 @@ def test_a_hundred_machines_packed_exactly_full_arriving_over_20_seconds_strand_
 ) -> None:
     sold = catalogue(tmp_path, server_type("FULL", 4, 8, 0.01), boot_seconds=(0, 20))
     with running_growth(cluster, tmp_path, {"catalogue": sold, "plans": QUICK, "requestsPerSecond": 1000}):
-        cluster.apply(node_pool("default", "FULL"), deployment("three", 100, cpu="3", memory="1Gi"), deployment("one", 100, cpu="1", memory="7Gi"))
+        cluster.apply(
+            node_pool("default", "FULL"),
+            deployment("three", 100, cpu="3", memory="1Gi"),
+            deployment("one", 100, cpu="1", memory="7Gi"),
+        )
         seconds = wait_for_running(cluster, 200, 180)
         planned = planned_nodes(cluster)
-        share, crowded, nodes = share_on_planned_node(cluster, planned), overcommitted(cluster), cluster.objects("nodes")
+        share, crowded, nodes = (
+            share_on_planned_node(cluster, planned),
+            overcommitted(cluster),
+            cluster.objects("nodes"),
+        )
     with capsys.disabled():
         print(f"\n200 pods on {len(nodes)} exactly full nodes after {seconds:.1f} s, {100 * share:.1f} % where planned")
     assert len(nodes) == 100
@@ -107,7 +160,9 @@ def test_a_hundred_machines_packed_exactly_full_arriving_over_20_seconds_strand_
     assert crowded == []
 
 
-def test_an_offering_that_runs_out_is_replaced_by_the_next_best_and_used_again_after_its_time(cluster: ControlPlane, tmp_path: Path) -> None:
+def test_an_offering_that_runs_out_is_replaced_by_the_next_best_and_used_again_after_its_time(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
     sold = catalogue(tmp_path, server_type("CHEAP", 2, 4, 0.01, stock={"here": 3}), server_type("DEAR", 2, 4, 0.02))
     with running_growth(cluster, tmp_path, {"catalogue": sold, "plans": QUICK}):
         cluster.apply(node_pool("default", "CHEAP", "DEAR"), deployment("web", 8, cpu="2", memory="1Gi"))
@@ -115,7 +170,11 @@ def test_an_offering_that_runs_out_is_replaced_by_the_next_best_and_used_again_a
         first = Counter(node["metadata"]["labels"]["growth.dev/offering"] for node in cluster.objects("nodes"))
         cluster.kubectl("scale", "deployment", "web", "--replicas=0", "--namespace=default")
         cluster.wait_until(lambda: not cluster.objects("nodes"), "the nodes are gone", 90)
-        cluster.wait_until(lambda: not any(phase(one) == "Unmet" for one in cluster.objects("noderequests")), "the offering is for sale again", 90)
+        cluster.wait_until(
+            lambda: not any(phase(one) == "Unmet" for one in cluster.objects("noderequests")),
+            "the offering is for sale again",
+            90,
+        )
         for replicas in (1, 2):  # the first one is the probe; once it was had, the offering is for sale as before
             cluster.kubectl("scale", "deployment", "web", f"--replicas={replicas}", "--namespace=default")
             wait_for_running(cluster, replicas)
@@ -124,7 +183,9 @@ def test_an_offering_that_runs_out_is_replaced_by_the_next_best_and_used_again_a
     assert again == {"kwok-cheap": 2}
 
 
-def test_a_pool_at_its_max_says_so_rests_without_a_write_and_goes_on_when_max_is_raised(cluster: ControlPlane, tmp_path: Path) -> None:
+def test_a_pool_at_its_max_says_so_rests_without_a_write_and_goes_on_when_max_is_raised(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
     sold = catalogue(tmp_path, server_type("ONLY", 2, 4, 0.01))
     with running_growth(cluster, tmp_path, {"catalogue": sold, "plans": QUICK}):
         cluster.apply(node_pool("default", {"name": "ONLY", "max": 2}), deployment("web", 5, cpu="2", memory="1Gi"))

@@ -10,7 +10,14 @@ import pytest
 
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.manifests import Manifest, deployment
-from tests.e2e.running import node_pool, refused_calls, running_growth, running_pods, wait_for_ready_requests, wait_for_running
+from tests.e2e.running import (
+    node_pool,
+    refused_calls,
+    running_growth,
+    running_pods,
+    wait_for_ready_requests,
+    wait_for_running,
+)
 
 SHAPES = (("web", 100, "500m", "512Mi"), ("db", 50, "1", "3Gi"), ("job", 50, "250m", "256Mi"))
 PODS = 200
@@ -29,7 +36,9 @@ def are_running(cluster: ControlPlane, least: int) -> bool:
 
 
 def bring_up(cluster: ControlPlane) -> float:
-    """Pool and pods into the cluster; until all run and every request has done its work. Returns the seconds until all ran."""
+    """Pool and pods into the cluster; until all run and every request has done its work. Returns the seconds until all
+    ran.
+    """
     cluster.apply(node_pool("default", "CX33", "CX32"), *three_shapes())
     seconds = wait_for_running(cluster, PODS)
     wait_for_ready_requests(cluster)
@@ -45,7 +54,9 @@ def undisturbed(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFa
         return offerings_bought(control_plane)
 
 
-def test_200_pending_pods_in_3_shapes_run_on_nodes_bought_by_growth(cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_200_pending_pods_in_3_shapes_run_on_nodes_bought_by_growth(
+    cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with running_growth(cluster, tmp_path):
         seconds = bring_up(cluster)
         nodes = cluster.objects("nodes")
@@ -77,7 +88,9 @@ def test_growth_killed_after_so_many_requests_and_started_again_ends_the_same(
     assert refused_calls(cluster) == []
 
 
-def test_growth_killed_while_machines_join_and_started_again_ends_the_same(cluster: ControlPlane, tmp_path: Path, undisturbed: Counter[str]) -> None:
+def test_growth_killed_while_machines_join_and_started_again_ends_the_same(
+    cluster: ControlPlane, tmp_path: Path, undisturbed: Counter[str]
+) -> None:
     cluster.clean()
     with running_growth(cluster, tmp_path) as growth:
         cluster.apply(node_pool("default", "CX33", "CX32"), *three_shapes())

@@ -17,17 +17,27 @@ from tests.oracle.oracle import ask_all
 
 Json = dict[str, Any]
 NODES, PODS, RAW_PODS = 500, 5_000, 1_000
-SETTINGS = {"requestsPerSecond": 10_000, "leaderElection": False, "logLevel": "warning", "plans": {"scheduler": {"enabled": True}}}
+SETTINGS = {
+    "requestsPerSecond": 10_000,
+    "leaderElection": False,
+    "logLevel": "warning",
+    "plans": {"scheduler": {"enabled": True}},
+}
 
 
 @pytest.mark.timeout(600)
-def test_growth_binds_as_quickly_as_kube_scheduler_and_never_against_its_rules(control_plane: ControlPlane, tmp_path: Path) -> None:
+def test_growth_binds_as_quickly_as_kube_scheduler_and_never_against_its_rules(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
     rates = {"Binding requests alone": _raw(control_plane)}
     rates["kube-scheduler"], theirs = _kube_scheduler(control_plane)
     rates["growth"], ours, placed, refused = _growth(control_plane, tmp_path)
     _show(rates)
     for name, spent in (("kube-scheduler", theirs), ("growth", ours)):
-        print(f"CPU seconds while {name} binds: " + ", ".join(f"{who} {seconds:.1f}" for who, seconds in sorted(spent.items(), key=lambda item: -item[1])))
+        print(
+            f"CPU seconds while {name} binds: "
+            + ", ".join(f"{who} {seconds:.1f}" for who, seconds in sorted(spent.items(), key=lambda item: -item[1]))
+        )
     assert _against_the_rules(*placed) == []
     assert refused == []
     assert rates["growth"].per_second >= 0.9 * rates["kube-scheduler"].per_second
@@ -56,7 +66,9 @@ def _kube_scheduler(cluster: ControlPlane) -> tuple[Rate, dict[str, float]]:
     return measure(cluster, PODS), spent
 
 
-def _growth(cluster: ControlPlane, folder: Path) -> tuple[Rate, dict[str, float], tuple[list[Json], list[Json]], list[str]]:
+def _growth(
+    cluster: ControlPlane, folder: Path
+) -> tuple[Rate, dict[str, float], tuple[list[Json], list[Json]], list[str]]:
     empty(cluster)
     create(cluster, [*nodes(NODES), *pods(PODS, "growth")])
     cluster.forget_audit_events()
@@ -79,13 +91,18 @@ def _at_rest(node: Json) -> Json:
 
 
 def _show(rates: dict[str, Rate]) -> None:
-    print("\n| who | pods bound | per second | of the raw rate | deviation of load | price of used nodes |\n| --- | ---: | ---: | ---: | ---: | ---: |")
+    print(
+        "\n| who | pods bound | per second | of the raw rate | deviation of load | price of used nodes |\n| --- | ---: | ---: | ---: | ---: | ---: |"
+    )
     raw = rates["Binding requests alone"].per_second
     for name, rate in rates.items():
-        print(f"| {name} | {rate.bound} | {rate.per_second:.0f} | {rate.per_second / raw:.0%} | {rate.load_deviation:.4f} | {rate.price_per_hour:.1f} |")
+        print(
+            f"| {name} | {rate.bound} | {rate.per_second:.0f} | {rate.per_second / raw:.0%} | {rate.load_deviation:.4f} | {rate.price_per_hour:.1f} |"
+        )
 
 
-# ------------------------------------------------------------------------------------------------- kube-scheduler's own plugins as judge
+# ------------------------------------------------------------------------------------------------- kube-scheduler's own
+# plugins as judge
 
 
 def _against_the_rules(found: list[Json], placed: list[Json]) -> list[str]:
@@ -101,7 +118,9 @@ def _against_the_rules(found: list[Json], placed: list[Json]) -> list[str]:
 
 
 def _by_node(found: list[Json], placed: list[Json]) -> list[tuple[Json, str]]:
-    """What a node alone can tell: one pod of each template on each node, before all others there. A spread is asked about by zone."""
+    """What a node alone can tell: one pod of each template on each node, before all others there. A spread is asked
+    about by zone.
+    """
     here: dict[str, list[Json]] = defaultdict(list)
     for pod in placed:
         here[pod["spec"]["nodeName"]].append(pod)
@@ -115,14 +134,18 @@ def _by_node(found: list[Json], placed: list[Json]) -> list[tuple[Json, str]]:
 
 
 def _by_zone(found: list[Json], placed: list[Json]) -> list[tuple[Json, str]]:
-    """Pods of one template in one zone are alike to a spread: one of each zone is asked about, on its own node, with a node of every other zone beside it."""
+    """Pods of one template in one zone are alike to a spread: one of each zone is asked about, on its own node, with a
+    node of every other zone beside it.
+    """
     zone_of = {node["metadata"]["name"]: node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in found}
     spread = [pod for pod in placed if pod["spec"].get("topologySpreadConstraints")]
     cases = []
     for one in {zone_of[pod["spec"]["nodeName"]]: pod for pod in spread}.values():
         own = one["spec"]["nodeName"]
         full = [
-            {**node, "status": {**node["status"], "allocatable": {"cpu": "0", "memory": "0", "pods": "0"}}} for node in found if node["metadata"]["name"] != own
+            {**node, "status": {**node["status"], "allocatable": {"cpu": "0", "memory": "0", "pods": "0"}}}
+            for node in found
+            if node["metadata"]["name"] != own
         ]
         others = [pod for pod in spread if pod is not one]
         cases.append(
@@ -140,5 +163,9 @@ def _by_zone(found: list[Json], placed: list[Json]) -> list[tuple[Json, str]]:
 
 
 def _unbound(pod: Json, *, with_spread: bool) -> Json:
-    spec = {name: value for name, value in pod["spec"].items() if name != "nodeName" and (with_spread or name != "topologySpreadConstraints")}
+    spec = {
+        name: value
+        for name, value in pod["spec"].items()
+        if name != "nodeName" and (with_spread or name != "topologySpreadConstraints")
+    }
     return {**pod, "spec": spec}

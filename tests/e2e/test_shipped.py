@@ -26,7 +26,9 @@ def install_rendered(cluster: ControlPlane, rendered: list[Json]) -> None:
     cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 
 
-def test_two_replicas_under_the_charts_role_buy_once_and_the_second_takes_over(helm: Helm, cluster: ControlPlane, tmp_path: Path) -> None:
+def test_two_replicas_under_the_charts_role_buy_once_and_the_second_takes_over(
+    helm: Helm, cluster: ControlPlane, tmp_path: Path
+) -> None:
     rendered = helm.render("settings.provider=kwok")
     install_rendered(cluster, rendered)
     folders = [tmp_path / name for name in ("first", "second")]

@@ -1,8 +1,9 @@
-"""Sixty nodes on a real control plane, half of whose pods go: the rest is moved together, and dear nodes become cheap ones, while growth dies again and again.
+"""Sixty nodes on a real control plane, half of whose pods go: the rest is moved together, and dear nodes become cheap
+ones, while growth dies again and again.
 
-Watched all the time: no PodDisruptionBudget is broken, no pod waits for a place for more than half a minute, nobody but the Eviction API ends a pod that is
-moved, nothing is bought beyond the plan. In the end the cluster costs what the solver says its pods cost, and nothing of growth is left behind.
-"""
+Watched all the time: no PodDisruptionBudget is broken, no pod waits for a place for more than half a minute, nobody but
+the Eviction API ends a pod that is moved, nothing is bought beyond the plan. In the end the cluster costs what the
+solver says its pods cost, and nothing of growth is left behind."""
 
 from __future__ import annotations
 
@@ -31,7 +32,11 @@ QUICK = {
     }
 }
 PENDING_SECONDS = 30.0
-ENDERS = (USER, "system:serviceaccount:kube-system:node-controller", "system:serviceaccount:kube-system:pod-garbage-collector")
+ENDERS = (
+    USER,
+    "system:serviceaccount:kube-system:node-controller",
+    "system:serviceaccount:kube-system:pod-garbage-collector",
+)
 
 
 def workload(name: str, replicas: int, kind: str = "Deployment", **spec: Any) -> Json:
@@ -45,7 +50,12 @@ def workload(name: str, replicas: int, kind: str = "Deployment", **spec: Any) ->
 
 def guard(name: str, unavailable: int | str) -> Json:
     spec = {"maxUnavailable": unavailable, "selector": {"matchLabels": {"app": name}}}
-    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
 
 
 def apart(name: str) -> Json:
@@ -54,7 +64,12 @@ def apart(name: str) -> Json:
 
 
 def spread(name: str) -> Json:
-    rule = {"maxSkew": 3, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": name}}}
+    rule = {
+        "maxSkew": 3,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": name}},
+    }
     return {"topologySpreadConstraints": [rule]}
 
 
@@ -70,9 +85,13 @@ class Watching:
         for budget in self._cluster.objects("poddisruptionbudgets", "--namespace=default"):
             status = budget["status"]
             if status.get("currentHealthy", 0) < status.get("desiredHealthy", 0):
-                self.broken.append(f"{budget['metadata']['name']}: {status['currentHealthy']} of {status['desiredHealthy']}")
+                self.broken.append(
+                    f"{budget['metadata']['name']}: {status['currentHealthy']} of {status['desiredHealthy']}"
+                )
         now = time.time()
-        waiting = [pod for pod in self._cluster.objects("pods", "--namespace=default") if not pod["spec"].get("nodeName")]
+        waiting = [
+            pod for pod in self._cluster.objects("pods", "--namespace=default") if not pod["spec"].get("nodeName")
+        ]
         waits = [now - parse_instant(pod["metadata"]["creationTimestamp"]) for pod in waiting]
         self.longest_wait = max([self.longest_wait, *waits])
 
@@ -93,7 +112,11 @@ class Watching:
 
 def ended_by_others(cluster: ControlPlane) -> list[str]:
     """Pods that were deleted, not evicted, by growth or because their node was gone."""
-    deletes = [event for event in cluster.audit_events() if event.verb == "delete" and event.resource == "pods" and event.user_name in ENDERS]
+    deletes = [
+        event
+        for event in cluster.audit_events()
+        if event.verb == "delete" and event.resource == "pods" and event.user_name in ENDERS
+    ]
     return [f"{event.user_name} {event.request_uri}" for event in deletes]
 
 
@@ -102,7 +125,12 @@ def test_sixty_nodes_become_thirty_while_every_rule_holds(cluster: ControlPlane,
     with running_growth(cluster, tmp_path, QUICK) as growth:
         cluster.apply(node_pool("default", "CX33", consolidation="Full", budgets=[{"nodes": "20%"}]))
         cluster.apply(guard("web", "10%"), guard("db", 1), guard("even", 3))
-        cluster.apply(workload("web", 160), workload("db", 20, "StatefulSet", **apart("db")), workload("even", 40, **spread("even")), workload("rest", 20))
+        cluster.apply(
+            workload("web", 160),
+            workload("db", 20, "StatefulSet", **apart("db")),
+            workload("even", 40, **spread("even")),
+            workload("rest", 20),
+        )
         wait_for_running(cluster, 240, 240)
         bought = set(ours(cluster))
         assert len(bought) == 60
@@ -113,7 +141,9 @@ def test_sixty_nodes_become_thirty_while_every_rule_holds(cluster: ControlPlane,
         watching = Watching(cluster)
         watching.until(growth, lambda: len(ours(cluster)) <= 30, seconds=420, kills=3)
         wait_for_running(cluster, 120, 60)
-        cluster.wait_until(lambda: not cluster.objects("noderemovalrequests") and not marks(cluster), "nothing is left behind", 120)
+        cluster.wait_until(
+            lambda: not cluster.objects("noderemovalrequests") and not marks(cluster), "nothing is left behind", 120
+        )
         assert set(ours(cluster)) <= bought  # nothing was bought for it
         assert watching.broken == []
         assert watching.longest_wait <= PENDING_SECONDS
@@ -127,13 +157,20 @@ def types(cluster: ControlPlane) -> list[str]:
 
 
 @pytest.mark.timeout(900)
-def test_sixty_dear_nodes_become_thirty_cheap_ones_while_every_rule_holds(cluster: ControlPlane, tmp_path: Path) -> None:
+def test_sixty_dear_nodes_become_thirty_cheap_ones_while_every_rule_holds(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
     """Of the dear type a node holds two pods, of the cheap one four, for less money."""
     with running_growth(cluster, tmp_path, QUICK) as growth:
         spec: Json = {"consolidation": "Full", "budgets": [{"nodes": "20%"}]}
         cluster.apply(node_pool("default", "CX31", **spec))
         cluster.apply(guard("web", "10%"), guard("db", 2), guard("even", 3))
-        cluster.apply(workload("web", 60), workload("db", 20, "StatefulSet", **apart("db")), workload("even", 30, **spread("even")), workload("rest", 10))
+        cluster.apply(
+            workload("web", 60),
+            workload("db", 20, "StatefulSet", **apart("db")),
+            workload("even", 30, **spread("even")),
+            workload("rest", 10),
+        )
         wait_for_running(cluster, 120, 240)
         assert types(cluster) == ["cx31"] * 60
         cluster.forget_audit_events()
@@ -141,12 +178,20 @@ def test_sixty_dear_nodes_become_thirty_cheap_ones_while_every_rule_holds(cluste
         watching, orders = Watching(cluster), dict[str, str]()
 
         def is_over() -> bool:
-            orders.update({each["metadata"]["name"]: each["spec"]["reason"] for each in cluster.objects("noderequests") if "reason" in each["spec"]})
+            orders.update(
+                {
+                    each["metadata"]["name"]: each["spec"]["reason"]
+                    for each in cluster.objects("noderequests")
+                    if "reason" in each["spec"]
+                }
+            )
             return "cx31" not in types(cluster)
 
         watching.until(growth, is_over, seconds=600, kills=3)
         wait_for_running(cluster, 120, 60)
-        cluster.wait_until(lambda: not cluster.objects("noderemovalrequests") and not marks(cluster), "nothing is left behind", 180)
+        cluster.wait_until(
+            lambda: not cluster.objects("noderemovalrequests") and not marks(cluster), "nothing is left behind", 180
+        )
         assert set(orders.values()) <= {"Demand", "Replacement"}
         cheap = sum(reason == "Replacement" for reason in orders.values())
         assert len(types(cluster)) <= cheap * 1.02

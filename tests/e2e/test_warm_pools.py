@@ -1,4 +1,6 @@
-"""Warm pools on a real control plane: a Deployment, a CapacityBuffer and a SandboxSet, scaled by growth's own process under its own role."""
+"""Warm pools on a real control plane: a Deployment, a CapacityBuffer and a SandboxSet, scaled by growth's own process
+under its own role.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +41,26 @@ def autoscaler(name: str, target: str, of: tuple[str, str] = ("apps/v1", "Deploy
 def sandbox_set_definition() -> Json:
     """As its makers serve it, as far as scaling cares."""
     count = {"type": "integer"}
-    status = {"type": "object", "properties": {"replicas": count, "availableReplicas": count, "selector": {"type": "string"}}}
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"replicas": count}}, "status": status}}
-    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}
-    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}, "scale": scale}}
+    status = {
+        "type": "object",
+        "properties": {"replicas": count, "availableReplicas": count, "selector": {"type": "string"}},
+    }
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"replicas": count}}, "status": status},
+    }
+    scale = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    version = {
+        "name": "v1alpha1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}, "scale": scale},
+    }
     names = {"kind": "SandboxSet", "listKind": "SandboxSetList", "plural": "sandboxsets", "singular": "sandboxset"}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -53,7 +71,12 @@ def sandbox_set_definition() -> Json:
 
 
 def sandbox_set(name: str, replicas: int) -> Json:
-    return {"apiVersion": SANDBOX_SET[0], "kind": "SandboxSet", "metadata": {"name": name, "namespace": "default"}, "spec": {"replicas": replicas}}
+    return {
+        "apiVersion": SANDBOX_SET[0],
+        "kind": "SandboxSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas},
+    }
 
 
 class Warm:
@@ -67,31 +90,58 @@ class Warm:
         return int(found["spec"].get("replicas", 0))
 
     def wait_for(self, kind: str, name: str, replicas: int, seconds: float = 60.0) -> None:
-        self.cluster.wait_until(lambda: self.replicas(kind, name) == replicas, f"{kind} {name} has {replicas} replicas", seconds)
+        self.cluster.wait_until(
+            lambda: self.replicas(kind, name) == replicas, f"{kind} {name} has {replicas} replicas", seconds
+        )
 
     def status(self, name: str) -> Json:
         status: Json = json.loads(self.cluster.kubectl("get", "pa", name, "--output=json")).get("status", {})
         return status
 
     def condition(self, name: str, kind: str) -> tuple[str, str]:
-        return next(((each["status"], each["reason"]) for each in self.status(name).get("conditions", []) if each["type"] == kind), ("", ""))
+        return next(
+            (
+                (each["status"], each["reason"])
+                for each in self.status(name).get("conditions", [])
+                if each["type"] == kind
+            ),
+            ("", ""),
+        )
 
     def wait_for_condition(self, name: str, kind: str, wanted: tuple[str, str]) -> None:
         self.cluster.wait_until(lambda: self.condition(name, kind) == wanted, f"{kind} of {name} is {wanted}")
 
     def events(self, name: str) -> set[str]:
         events = self.cluster.objects("events.events.k8s.io", "--namespace=default")
-        return {event["reason"] for event in events if event["regarding"]["kind"] == "PoolAutoscaler" and event["regarding"]["name"] == name}
+        return {
+            event["reason"]
+            for event in events
+            if event["regarding"]["kind"] == "PoolAutoscaler" and event["regarding"]["name"] == name
+        }
 
     def claim(self, app: str, count: int) -> None:
-        pods = [pod["metadata"]["name"] for pod in self.cluster.objects("pods", "--namespace=default", f"--selector=app={app}")]
+        pods = [
+            pod["metadata"]["name"]
+            for pod in self.cluster.objects("pods", "--namespace=default", f"--selector=app={app}")
+        ]
         for place, pod in enumerate(sorted(pods)):
             self.cluster.kubectl("label", "pod", pod, "claimed=yes" if place < count else "claimed-", "--overwrite")
 
 
 def explained(name: str, kubeconfig: Path) -> Json:
     """What the command says of it, asked as a person would."""
-    command = [sys.executable, "-m", "growth", "explain", "poolautoscaler", name, "--kubeconfig", str(kubeconfig), "--output", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "growth",
+        "explain",
+        "poolautoscaler",
+        name,
+        "--kubeconfig",
+        str(kubeconfig),
+        "--output",
+        "json",
+    ]
     answer: Json = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return answer
 
@@ -115,15 +165,38 @@ def test_a_deployment_rises_with_its_claims_and_falls_when_they_end(warm: Warm) 
     policy = {"targetAvailable": 3, "tolerance": 1, "inUse": {"matchLabels": {"claimed": "yes"}}, **AT_ONCE}
     warm.cluster.apply(deployment("web", 1), autoscaler("scaler", "web", capacityPolicy=policy))
     warm.wait_for("deployment", "web", 3)
-    warm.cluster.wait_until(lambda: warm.status("scaler").get("currentCapacity", {}).get("available") == 3, "three are available")
+    warm.cluster.wait_until(
+        lambda: warm.status("scaler").get("currentCapacity", {}).get("available") == 3, "three are available"
+    )
     warm.claim("web", 3)
     warm.wait_for("deployment", "web", 6)
-    warm.cluster.wait_until(lambda: warm.status("scaler")["currentCapacity"] == {"available": 3, "used": 3, "starting": 0}, "three of six are used")
+    warm.cluster.wait_until(
+        lambda: warm.status("scaler")["currentCapacity"] == {"available": 3, "used": 3, "starting": 0},
+        "three of six are used",
+    )
     line = warm.cluster.kubectl("get", "pa", "scaler").splitlines()
-    assert line[0].split() == ["NAME", "KIND", "TARGET", "MIN", "MAX", "CURRENT", "DESIRED", "AVAILABLE", "LAST", "SCALE", "POLICY", "AGE"]
+    assert line[0].split() == [
+        "NAME",
+        "KIND",
+        "TARGET",
+        "MIN",
+        "MAX",
+        "CURRENT",
+        "DESIRED",
+        "AVAILABLE",
+        "LAST",
+        "SCALE",
+        "POLICY",
+        "AGE",
+    ]
     assert line[1].split()[:8] == ["scaler", "Deployment", "web", "0", "20", "6", "6", "3"]
     told = explained("scaler", warm.cluster.kubeconfig)
-    assert (told["desiredReplicas"], told["available"], told["used"], told["watermarks"]) == (6, 3, 3, {"target": 3, "lower": 2, "upper": 4})
+    assert (told["desiredReplicas"], told["available"], told["used"], told["watermarks"]) == (
+        6,
+        3,
+        3,
+        {"target": 3, "lower": 2, "upper": 4},
+    )
     assert told["recommendations"][-1]["replicas"] == 6
     warm.claim("web", 0)
     warm.wait_for("deployment", "web", 3, 120)  # after a full observation window
@@ -132,16 +205,30 @@ def test_a_deployment_rises_with_its_claims_and_falls_when_they_end(warm: Warm) 
 
 
 def test_a_buffer_is_sized_through_its_scale_and_its_bounds_are_enforced_at_once(warm: Warm) -> None:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]}}
-    warm.cluster.apply({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "chunk", "namespace": "default"}, "template": template})
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]},
+    }
+    warm.cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "PodTemplate",
+            "metadata": {"name": "chunk", "namespace": "default"},
+            "template": template,
+        }
+    )
     spec = {"podTemplateRef": {"name": "chunk"}, "replicas": 1}
     metadata = {"name": "spare", "namespace": "default"}
-    warm.cluster.apply({"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": metadata, "spec": spec})
+    warm.cluster.apply(
+        {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": metadata, "spec": spec}
+    )
     warm.cluster.apply(autoscaler("scaler", "spare", ("autoscaling.x-k8s.io/v1beta1", "CapacityBuffer"), minReplicas=4))
     warm.wait_for("capacitybuffer", "spare", 4, 20)
     warm.cluster.kubectl("scale", "capacitybuffer", "spare", "--replicas=30")
     warm.wait_for("capacitybuffer", "spare", 20, 20)
-    warm.cluster.wait_until(lambda: warm.status("scaler").get("currentCapacity", {}).get("available") == 20, "all chunks have room")
+    warm.cluster.wait_until(
+        lambda: warm.status("scaler").get("currentCapacity", {}).get("available") == 20, "all chunks have room"
+    )
 
 
 def test_a_sandbox_set_follows_its_schedule_is_suspended_deleted_and_made_again(warm: Warm) -> None:
@@ -157,8 +244,17 @@ def test_a_sandbox_set_follows_its_schedule_is_suspended_deleted_and_made_again(
     time.sleep(65)
     assert warm.replicas("sandboxset", "agents") == 3
     warm.cluster.kubectl("delete", "pa", "scaler")
-    warm.cluster.apply(autoscaler("scaler", "agents", SANDBOX_SET, capacityPolicy={"targetAvailable": 5, "tolerance": 1, **AT_ONCE}))
-    warm.cluster.kubectl("patch", "sandboxset", "agents", "--type=merge", "--subresource=status", '--patch={"status": {"replicas": 3, "availableReplicas": 3}}')
+    warm.cluster.apply(
+        autoscaler("scaler", "agents", SANDBOX_SET, capacityPolicy={"targetAvailable": 5, "tolerance": 1, **AT_ONCE})
+    )
+    warm.cluster.kubectl(
+        "patch",
+        "sandboxset",
+        "agents",
+        "--type=merge",
+        "--subresource=status",
+        '--patch={"status": {"replicas": 3, "availableReplicas": 3}}',
+    )
     warm.wait_for("sandboxset", "agents", 5)
     warm.cluster.kubectl("delete", "pa", "scaler")
     time.sleep(6)
@@ -179,13 +275,25 @@ def test_of_two_autoscalers_for_one_target_the_older_wins_and_the_other_says_so(
 def test_what_admission_cannot_see_is_told_on_the_object(warm: Warm) -> None:
     warm.cluster.apply(deployment("web", 1))
     bad = {
-        "impossible": (autoscaler("impossible", "web", cronPolicies=[{"name": "a", "schedule": "0 0 31 2 *", "targetReplicas": 3}]), "InvalidSchedule"),
+        "impossible": (
+            autoscaler(
+                "impossible", "web", cronPolicies=[{"name": "a", "schedule": "0 0 31 2 *", "targetReplicas": 3}]
+            ),
+            "InvalidSchedule",
+        ),
         "zone": (
-            autoscaler("zone", "api", cronPolicies=[{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 3, "timeZone": "Mars/Phobos"}]),
+            autoscaler(
+                "zone",
+                "api",
+                cronPolicies=[{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 3, "timeZone": "Mars/Phobos"}],
+            ),
             "UnknownTimeZone",
         ),
         "missing": (autoscaler("missing", "nowhere"), "FailedGetScale"),
-        "unserved": (autoscaler("unserved", "x", ("extensions.agents.x-k8s.io/v1alpha1", "SandboxWarmPool")), "FailedGetScale"),
+        "unserved": (
+            autoscaler("unserved", "x", ("extensions.agents.x-k8s.io/v1alpha1", "SandboxWarmPool")),
+            "FailedGetScale",
+        ),
         "other": (autoscaler("other", "x", ("batch/v1", "Job")), "KindNotAllowed"),
     }
     warm.cluster.apply(*(manifest for manifest, _ in bad.values()))
@@ -198,24 +306,55 @@ BAD: dict[str, tuple[Json, str]] = {
     "max 0": ({"maxReplicas": 0}, "spec.maxReplicas in body should be greater than or equal to 1"),
     "min above max": ({"minReplicas": 5, "maxReplicas": 4}, "minReplicas must not be larger than maxReplicas"),
     "both policies": (
-        {"cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 1}], "capacityPolicy": {"targetAvailable": 1}},
+        {
+            "cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 1}],
+            "capacityPolicy": {"targetAvailable": 1},
+        },
         "cronPolicies and capacityPolicy cannot be used together",
     ),
-    "six fields": ({"cronPolicies": [{"name": "a", "schedule": "0 0 8 * * *", "targetReplicas": 1}]}, "schedule in body should match"),
-    "one name twice": ({"cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 1}] * 2}, "Duplicate value"),
+    "six fields": (
+        {"cronPolicies": [{"name": "a", "schedule": "0 0 8 * * *", "targetReplicas": 1}]},
+        "schedule in body should match",
+    ),
+    "one name twice": (
+        {"cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 1}] * 2},
+        "Duplicate value",
+    ),
     "21 policies": (
-        {"cronPolicies": [{"name": f"p{number}", "schedule": "0 8 * * *", "targetReplicas": 1} for number in range(21)]},
+        {
+            "cronPolicies": [
+                {"name": f"p{number}", "schedule": "0 8 * * *", "targetReplicas": 1} for number in range(21)
+            ]
+        },
         "must have at most 20 items",
     ),
     "negative target": ({"capacityPolicy": {"targetAvailable": -1}}, "should be greater than or equal to 0"),
-    "negative cron target": ({"cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": -1}]}, "should be greater than or equal to 0"),
+    "negative cron target": (
+        {"cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": -1}]},
+        "should be greater than or equal to 0",
+    ),
     "101 percent": ({"capacityPolicy": {"targetAvailable": "101%"}}, "targetAvailable in body should match"),
-    "tolerance as large as the target": ({"capacityPolicy": {"targetAvailable": 5, "tolerance": 5}}, "tolerance must be smaller than targetAvailable"),
-    "tolerance share": ({"capacityPolicy": {"targetAvailable": "10%", "tolerance": "10%"}}, "tolerance must be smaller than targetAvailable"),
-    "tolerance of a count": ({"capacityPolicy": {"targetAvailable": 1, "tolerance": "10%"}}, "tolerance must be smaller than targetAvailable"),
-    "tolerance 0.01 as text": ({"capacityPolicy": {"targetAvailable": 5, "tolerance": "0.01"}}, "tolerance in body should match"),
+    "tolerance as large as the target": (
+        {"capacityPolicy": {"targetAvailable": 5, "tolerance": 5}},
+        "tolerance must be smaller than targetAvailable",
+    ),
+    "tolerance share": (
+        {"capacityPolicy": {"targetAvailable": "10%", "tolerance": "10%"}},
+        "tolerance must be smaller than targetAvailable",
+    ),
+    "tolerance of a count": (
+        {"capacityPolicy": {"targetAvailable": 1, "tolerance": "10%"}},
+        "tolerance must be smaller than targetAvailable",
+    ),
+    "tolerance 0.01 as text": (
+        {"capacityPolicy": {"targetAvailable": 5, "tolerance": "0.01"}},
+        "tolerance in body should match",
+    ),
     "tolerance 0.01": ({"capacityPolicy": {"targetAvailable": 5, "tolerance": 0.01}}, "must be of type integer"),
-    "a window of over an hour": ({"capacityPolicy": {"targetAvailable": 5, "scaleUp": {"stabilizationWindowSeconds": 3601}}}, "less than or equal to 3600"),
+    "a window of over an hour": (
+        {"capacityPolicy": {"targetAvailable": 5, "scaleUp": {"stabilizationWindowSeconds": 3601}}},
+        "less than or equal to 3600",
+    ),
     "an operator without values": (
         {"capacityPolicy": {"targetAvailable": 5, "inUse": {"matchExpressions": [{"key": "a", "operator": "In"}]}}},
         "In and NotIn need values",
@@ -228,7 +367,16 @@ GOOD: dict[str, Json] = {
     "shares": {"capacityPolicy": {"targetAvailable": "70%", "tolerance": "10%", **AT_ONCE}},
     "a share of a count": {"capacityPolicy": {"targetAvailable": 10, "tolerance": "50%"}},
     "a count beside a share": {"capacityPolicy": {"targetAvailable": "50%", "tolerance": 3}},
-    "schedules": {"cronPolicies": [{"name": "a", "schedule": "*/5 8-18 * * MON-FRI", "targetReplicas": 1, "timeZone": "America/Argentina/Buenos_Aires"}]},
+    "schedules": {
+        "cronPolicies": [
+            {
+                "name": "a",
+                "schedule": "*/5 8-18 * * MON-FRI",
+                "targetReplicas": 1,
+                "timeZone": "America/Argentina/Buenos_Aires",
+            }
+        ]
+    },
 }
 
 
@@ -237,7 +385,9 @@ def test_bad_objects_are_refused_with_the_reason_and_good_ones_taken(cluster: Co
     wrong = []
     for what, (spec, words) in BAD.items():
         try:
-            cluster.kubectl("create", "--validate=ignore", "--filename=-", input=json.dumps(autoscaler("bad", "web", **spec)))
+            cluster.kubectl(
+                "create", "--validate=ignore", "--filename=-", input=json.dumps(autoscaler("bad", "web", **spec))
+            )
             wrong.append(f"{what}: taken")
         except KubectlError as error:
             if words not in str(error):
@@ -250,18 +400,26 @@ def test_whoever_writes_an_autoscaler_must_be_allowed_to_scale_its_target(cluste
     install(cluster)
     cluster.apply(*policies())
     user = cluster.kubeconfig_for("alice")
-    cluster.kubectl("create", "role", "writer", "--verb=create,get,patch,update,delete", "--resource=poolautoscalers.growth.dev")
-    cluster.kubectl("create", "role", "scaler", "--verb=patch", "--resource=deployments.apps/scale", "--resource-name=web")
+    cluster.kubectl(
+        "create", "role", "writer", "--verb=create,get,patch,update,delete", "--resource=poolautoscalers.growth.dev"
+    )
+    cluster.kubectl(
+        "create", "role", "scaler", "--verb=patch", "--resource=deployments.apps/scale", "--resource-name=web"
+    )
     cluster.kubectl("create", "rolebinding", "writer", "--role=writer", "--user=alice")
     cluster.kubectl("create", "rolebinding", "scaler", "--role=scaler", "--user=alice")
 
     def create(name: str, target: str) -> str:
         try:
-            return cluster.kubectl("create", "--filename=-", input=json.dumps(autoscaler(name, target)), kubeconfig=user)
+            return cluster.kubectl(
+                "create", "--filename=-", input=json.dumps(autoscaler(name, target)), kubeconfig=user
+            )
         except KubectlError as error:
             return str(error)
 
-    cluster.wait_until(lambda: "right to patch deployments/scale of api" in create("two", "api"), "the policy is in force")
+    cluster.wait_until(
+        lambda: "right to patch deployments/scale of api" in create("two", "api"), "the policy is in force"
+    )
     cluster.wait_until(lambda: "created" in create("one", "web"), "what she may scale she may autoscale")
     moved = '{"spec": {"scaleTargetRef": {"name": "api"}}}'
     with pytest.raises(KubectlError, match="right to patch deployments/scale of api"):

@@ -56,7 +56,10 @@ def test_a_streamed_listing_is_followed_by_its_changes(cluster: ControlPlane) ->
                 await put(client, "a", colour="blue")
                 await remove(client, "b")
                 await follower.holds(ROOT, "a", "c")
-                assert follower.sink.items["a"] == read(await client.get(CONFIG_MAPS, "a", WHERE))["metadata"]["resourceVersion"]
+                assert (
+                    follower.sink.items["a"]
+                    == read(await client.get(CONFIG_MAPS, "a", WHERE))["metadata"]["resourceVersion"]
+                )
                 assert "MODIFIED a" in follower.sink.calls
                 assert (follower.reflector.listings, follower.reflector.streams, follower.troubles) == (1, 1, [])
 
@@ -69,7 +72,9 @@ def test_a_listing_in_pages_is_followed_by_its_changes(cluster: ControlPlane) ->
     async def scene() -> None:
         async with speaking(cluster.kubeconfig) as client:
             await put(client, "a", "b", "c", "d")
-            async with following(cluster.kubeconfig, CONFIG_MAPS, WatchSettings(stream_lists=False), WHERE, page_size=2) as follower:
+            async with following(
+                cluster.kubeconfig, CONFIG_MAPS, WatchSettings(stream_lists=False), WHERE, page_size=2
+            ) as follower:
                 await follower.holds(ROOT, "a", "b", "c", "d")
                 await remove(client, "d")
                 await follower.holds(ROOT, "a", "b", "c")
@@ -82,7 +87,10 @@ def test_it_survives_restarts_of_the_api_server(cluster: ControlPlane) -> None:
     furnished(cluster)
 
     async def scene() -> None:
-        async with speaking(cluster.kubeconfig) as client, following(cluster.kubeconfig, CONFIG_MAPS, namespace=WHERE) as follower:
+        async with (
+            speaking(cluster.kubeconfig) as client,
+            following(cluster.kubeconfig, CONFIG_MAPS, namespace=WHERE) as follower,
+        ):
             await put(client, "a")
             await follower.holds(ROOT, "a")
             for kill, previous, name in ((False, "a", "b"), (True, "b", "c")):
@@ -99,7 +107,10 @@ def test_it_survives_an_api_server_that_is_away(cluster: ControlPlane) -> None:
     furnished(cluster)
 
     async def scene() -> None:
-        async with speaking(cluster.kubeconfig) as client, following(cluster.kubeconfig, CONFIG_MAPS, namespace=WHERE) as follower:
+        async with (
+            speaking(cluster.kubeconfig) as client,
+            following(cluster.kubeconfig, CONFIG_MAPS, namespace=WHERE) as follower,
+        ):
             await follower.holds(ROOT)
             cluster.stop_apiserver()
             await wait_until(lambda: follower.troubles, lambda: "the trouble to be noticed")
@@ -117,7 +128,10 @@ def test_after_a_cut_it_goes_on_from_where_it_was(cluster: ControlPlane, proxy: 
     furnished(cluster)
 
     async def scene() -> None:
-        async with speaking(cluster.kubeconfig) as client, following(behind(cluster, proxy), CONFIG_MAPS, namespace=WHERE) as follower:
+        async with (
+            speaking(cluster.kubeconfig) as client,
+            following(behind(cluster, proxy), CONFIG_MAPS, namespace=WHERE) as follower,
+        ):
             await put(client, "a")
             await follower.holds(ROOT, "a")
             proxy.refuse()
@@ -153,7 +167,10 @@ def test_a_line_that_falls_silent_is_noticed(cluster: ControlPlane, proxy: Proxy
     attentive = WatchSettings(silence_seconds=3.0, back_off_seconds=0.1, back_off_limit_seconds=1.0)
 
     async def scene() -> None:
-        async with speaking(cluster.kubeconfig) as client, following(behind(cluster, proxy), CONFIG_MAPS, attentive, WHERE) as follower:
+        async with (
+            speaking(cluster.kubeconfig) as client,
+            following(behind(cluster, proxy), CONFIG_MAPS, attentive, WHERE) as follower,
+        ):
             await put(client, "a")
             await follower.holds(ROOT, "a")
             proxy.silence()
@@ -173,7 +190,11 @@ def test_bookmarks_prove_a_quiet_cache_fresh(cluster: ControlPlane) -> None:
     async def scene() -> None:
         async with following(cluster.kubeconfig, NODES) as follower:
             await wait_until(lambda: follower.reflector.synced, lambda: "the first listing")
-            await wait_until(lambda: any(call.startswith("bookmarked") for call in follower.sink.calls), lambda: "a bookmark", timeout_seconds=90)
+            await wait_until(
+                lambda: any(call.startswith("bookmarked") for call in follower.sink.calls),
+                lambda: "a bookmark",
+                timeout_seconds=90,
+            )
             assert follower.reflector.age_seconds < 1
             assert follower.reflector.listings == 1
 
@@ -184,7 +205,10 @@ def test_when_history_is_gone_everything_is_listed_again(cluster: ControlPlane, 
     furnished(cluster)
 
     async def scene() -> None:
-        async with speaking(cluster.kubeconfig) as client, following(behind(cluster, proxy), CONFIG_MAPS, namespace=WHERE) as follower:
+        async with (
+            speaking(cluster.kubeconfig) as client,
+            following(behind(cluster, proxy), CONFIG_MAPS, namespace=WHERE) as follower,
+        ):
             await put(client, "a", "b")
             await follower.holds(ROOT, "a", "b")
             proxy.refuse()
@@ -235,9 +259,13 @@ def test_a_kind_is_found_when_it_is_installed(cluster: ControlPlane) -> None:
         async with following(cluster.kubeconfig, WIDGETS) as follower:
             await wait_until(lambda: follower.reflector.missing, lambda: "the kind to be missed")
             await asyncio.to_thread(cluster.apply, definition)
-            await asyncio.to_thread(cluster.kubectl, "wait", "--for=condition=Established", "crd/widgets.example.test", "--timeout=30s")
+            await asyncio.to_thread(
+                cluster.kubectl, "wait", "--for=condition=Established", "crd/widgets.example.test", "--timeout=30s"
+            )
             async with speaking(cluster.kubeconfig) as client:
-                await client.create(WIDGETS, {"apiVersion": "example.test/v1", "kind": "Widget", "metadata": {"name": "one"}})
+                await client.create(
+                    WIDGETS, {"apiVersion": "example.test/v1", "kind": "Widget", "metadata": {"name": "one"}}
+                )
             await follower.holds("one")
             assert [trouble.kind for trouble in follower.troubles].count(TroubleKind.MISSING) == 1
 
@@ -247,7 +275,12 @@ def test_a_kind_is_found_when_it_is_installed(cluster: ControlPlane) -> None:
 def test_who_may_not_list_is_told_so_and_goes_on_once_allowed(cluster: ControlPlane) -> None:
     furnished(cluster)
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"}, "rules": [rule]}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "reader"},
+        "rules": [rule],
+    }
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",

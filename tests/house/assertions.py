@@ -8,7 +8,9 @@ from typing import Final
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 ASSERTING_PREFIXES: Final = ("assert_", "check_", "expect_", "verify_", "require_")
-ASSERTING_CALLS: Final = frozenset({"raises", "warns", "fail", "run_state_machine_as_test", "wait_until"})  # wait_until fails when its time is up
+ASSERTING_CALLS: Final = frozenset(
+    {"raises", "warns", "fail", "run_state_machine_as_test", "wait_until"}
+)  # wait_until fails when its time is up
 SWITCHED_OFF: Final = frozenset({"skip", "skipif", "xfail"})
 
 
@@ -18,7 +20,11 @@ def without_assertion(source: str) -> list[str]:
     asserting = {function.name for function in functions if _asserts(function, frozenset())}
     while (grown := {function.name for function in functions if _asserts(function, frozenset(asserting))}) != asserting:
         asserting = grown
-    return [f"line {function.lineno}: {function.name}" for function in functions if function.name.startswith("test_") and function.name not in asserting]
+    return [
+        f"line {function.lineno}: {function.name}"
+        for function in functions
+        if function.name.startswith("test_") and function.name not in asserting
+    ]
 
 
 def switched_off_tests(source: str) -> list[str]:
@@ -26,7 +32,9 @@ def switched_off_tests(source: str) -> list[str]:
     return [
         f"line {node.lineno}: {node.attr}"
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Attribute) and (node.attr in SWITCHED_OFF or node.attr == "importorskip") and _is_pytest(node.value)
+        if isinstance(node, ast.Attribute)
+        and (node.attr in SWITCHED_OFF or node.attr == "importorskip")
+        and _is_pytest(node.value)
     ]
 
 
@@ -35,7 +43,10 @@ def _functions(tree: ast.Module) -> Iterator[FunctionNode]:
 
 
 def _asserts(function: FunctionNode, asserting: frozenset[str]) -> bool:
-    return any(isinstance(node, ast.Assert) or (isinstance(node, ast.Call) and _calls_assertion(node, asserting)) for node in ast.walk(function))
+    return any(
+        isinstance(node, ast.Assert) or (isinstance(node, ast.Call) and _calls_assertion(node, asserting))
+        for node in ast.walk(function)
+    )
 
 
 def _calls_assertion(call: ast.Call, asserting: frozenset[str]) -> bool:

@@ -1,4 +1,5 @@
-"""Does the core read the world by a side door? Asked of model, solver and plan, beside the import contracts of pyproject.toml.
+"""Does the core read the world by a side door? Asked of model, solver and plan, beside the import contracts of
+pyproject.toml.
 
 | what | why not |
 | --- | --- |

@@ -1,8 +1,9 @@
-"""Is what the documents name really there? Asked of README, ARCHITECTURE and every page: paths, links, make targets, growth commands.
+"""Is what the documents name really there? Asked of README, ARCHITECTURE and every page: paths, links, make targets,
+growth commands.
 
-A word in `backticks` counts as a path when it begins with a folder of ours or ends like a file of ours; `kube/watch/reflector` stands for
-src/growth/kube/watch/reflector.py. In the tree that ARCHITECTURE.md draws, every line is a path.
-"""
+A word in `backticks` counts as a path when it begins with a folder of ours or ends like a file of ours;
+`kube/watch/reflector` stands for src/growth/kube/watch/reflector.py. In the tree that ARCHITECTURE.md draws, every line
+is a path."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def missing_paths(text: str) -> list[str]:
 
 
 def missing_tree_entries(text: str) -> list[str]:
-    """Lines of the indented tree that name nothing. Each deeper line stands inside the nearest shallower folder above it."""
+    """Lines of the indented tree that name nothing. Each deeper line stands inside the nearest shallower folder above
+    it.
+    """
     missing, open_folders = [], list[tuple[int, str]]()
     for match in filter(None, map(TREE_LINE.match, text.splitlines())):
         indent, name = len(match["indent"]), match["name"]
@@ -61,21 +64,39 @@ def missing_tree_entries(text: str) -> list[str]:
 
 def broken_links(document: Path, text: str) -> list[str]:
     """Relative links that lead nowhere. Addresses on the web are not followed."""
-    targets = (target.partition("#")[0] for target in LINK.findall(CODE_BLOCK.sub("", text)) if "://" not in target and not target.startswith("mailto:"))
+    targets = (
+        target.partition("#")[0]
+        for target in LINK.findall(CODE_BLOCK.sub("", text))
+        if "://" not in target and not target.startswith("mailto:")
+    )
     return [target for target in targets if target and not _inside_project((ROOT / document).parent / target)]
 
 
 def broken_code_blocks(text: str) -> list[str]:
     """Code blocks that their own language refuses."""
-    return [f"{language}: {error}" for language, code in BLOCK_OF_LANGUAGE.findall(text) if (error := _why_not_code(language, code))]
+    return [
+        f"{language}: {error}"
+        for language, code in BLOCK_OF_LANGUAGE.findall(text)
+        if (error := _why_not_code(language, code))
+    ]
 
 
 def unknown_make_targets(text: str, targets: frozenset[str]) -> list[str]:
-    return [target for line in _commands(text) for target in re.findall(r"\bmake ([a-z0-9]+)", line) if target not in targets]
+    return [
+        target
+        for line in _commands(text)
+        for target in re.findall(r"\bmake ([a-z0-9]+)", line)
+        if target not in targets
+    ]
 
 
 def unknown_growth_commands(text: str, commands: frozenset[str]) -> list[str]:
-    return [command for line in _commands(text) for command in re.findall(r"(?:^|[\s/])growth ([a-z]+)\b", line) if command not in commands]
+    return [
+        command
+        for line in _commands(text)
+        for command in re.findall(r"(?:^|[\s/])growth ([a-z]+)\b", line)
+        if command not in commands
+    ]
 
 
 def make_targets() -> frozenset[str]:

@@ -1,4 +1,6 @@
-"""Does a file speak of the machine it was written on? Asked of every text file: no package hosts, no home folders, nothing unfinished."""
+"""Does a file speak of the machine it was written on? Asked of every text file: no package hosts, no home folders,
+nothing unfinished.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,14 @@ UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
 
 
 def why_not_clean(path: Path, text: str) -> list[str]:
-    """A sentence for each line that names a package host or a place on this machine, or says that something is unfinished."""
-    return [f"{path}:{number} {reason}" for number, line in enumerate(text.splitlines(), 1) for reason in _reasons(path, line)]
+    """A sentence for each line that names a package host or a place on this machine, or says that something is
+    unfinished.
+    """
+    return [
+        f"{path}:{number} {reason}"
+        for number, line in enumerate(text.splitlines(), 1)
+        for reason in _reasons(path, line)
+    ]
 
 
 def _reasons(path: Path, line: str) -> Iterator[str]:

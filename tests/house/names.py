@@ -19,7 +19,11 @@ def why_not_module_name(path: Path) -> str | None:
 
 def empty_or_shortened_names(source: str) -> list[str]:
     """A sentence for each defined name that is an abbreviation, or a class named after nothing."""
-    return [f"line {line}: {name}" for line, name in _defined_names(ast.parse(source)) if _is_shortened(name) or _is_empty_class_name(name)]
+    return [
+        f"line {line}: {name}"
+        for line, name in _defined_names(ast.parse(source))
+        if _is_shortened(name) or _is_empty_class_name(name)
+    ]
 
 
 def _defined_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -39,4 +43,9 @@ def _is_shortened(name: str) -> bool:
 def _is_empty_class_name(name: str) -> bool:
     """`ControllerManager` may name Kubernetes' own kube-controller-manager."""
     words = re.findall(r"[A-Z][a-z0-9]*", name)
-    return name[:1].isupper() and not name.isupper() and any(word in EMPTY_CLASS_WORDS for word in words) and "ControllerManager" not in name
+    return (
+        name[:1].isupper()
+        and not name.isupper()
+        and any(word in EMPTY_CLASS_WORDS for word in words)
+        and "ControllerManager" not in name
+    )

@@ -1,4 +1,6 @@
-"""Do the rows of the plan stay apart? A row is a module of `growth.plan` that defines `plan`; nothing in `growth.plan` may import one."""
+"""Do the rows of the plan stay apart? A row is a module of `growth.plan` that defines `plan`; nothing in `growth.plan`
+may import one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ def row_modules(sources: Mapping[str, str]) -> frozenset[str]:
 def imports_of_rows(sources: Mapping[str, str]) -> list[str]:
     """A sentence for each module that imports a row."""
     rows = row_modules(sources)
-    return [f"{name} imports the row {imported}" for name, source in sources.items() for imported in _imported(source) if imported in rows - {name}]
+    return [
+        f"{name} imports the row {imported}"
+        for name, source in sources.items()
+        for imported in _imported(source)
+        if imported in rows - {name}
+    ]
 
 
 def _is_plan(node: ast.stmt) -> bool:

@@ -7,7 +7,8 @@ import pytest
 from tests.house.assertions import switched_off_tests, without_assertion
 from tests.house.tree import python_files, text_of
 
-# Where neither Go nor built binaries are at hand there is no control plane to test against; under CI this is a failure instead.
+# Where neither Go nor built binaries are at hand there is no control plane to test against; under CI this is a failure
+# instead.
 MAY_SKIP = ("tests/e2e/", "tests/oracle/")
 
 
@@ -39,6 +40,13 @@ def test_a_test_that_asserts_passes(source: str) -> None:
     assert without_assertion(source) == []
 
 
-@pytest.mark.parametrize("source", ["@pytest.mark.skip\ndef test_a(): ...", "def test_a():\n    pytest.skip('later')", "yaml = pytest.importorskip('yaml')"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "@pytest.mark.skip\ndef test_a(): ...",
+        "def test_a():\n    pytest.skip('later')",
+        "yaml = pytest.importorskip('yaml')",
+    ],
+)
 def test_a_switched_off_test_is_noticed(source: str) -> None:
     assert len(switched_off_tests(source)) == 1

@@ -33,7 +33,9 @@ def test_every_entry_of_the_tree_in_the_architecture_exists() -> None:
 
 
 def test_every_relative_link_leads_somewhere() -> None:
-    assert [f"{document}: {link}" for document in documents() for link in broken_links(document, text_of(document))] == []
+    assert [
+        f"{document}: {link}" for document in documents() for link in broken_links(document, text_of(document))
+    ] == []
 
 
 def test_every_code_block_is_valid_in_its_language() -> None:
@@ -41,11 +43,19 @@ def test_every_code_block_is_valid_in_its_language() -> None:
 
 
 def test_every_make_target_that_a_document_names_exists() -> None:
-    assert [f"{document}: make {target}" for document in documents() for target in unknown_make_targets(text_of(document), make_targets())] == []
+    assert [
+        f"{document}: make {target}"
+        for document in documents()
+        for target in unknown_make_targets(text_of(document), make_targets())
+    ] == []
 
 
 def test_every_growth_command_that_a_document_names_exists() -> None:
-    assert [f"{document}: growth {name}" for document in documents() for name in unknown_growth_commands(text_of(document), COMMAND_NAMES)] == []
+    assert [
+        f"{document}: growth {name}"
+        for document in documents()
+        for name in unknown_growth_commands(text_of(document), COMMAND_NAMES)
+    ] == []
 
 
 @pytest.mark.parametrize("span", ["src/growth/attic.py", "kube/telegraph", "tests/attic/", "ATTIC.md"])
@@ -54,7 +64,17 @@ def test_a_path_that_is_not_there_is_noticed(span: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "span", ["src/growth/runtime.py", "kube/api/transport", "model/", "pods/binding", "growth.dev/pool", "pyproject.toml", "/healthz", "plan(snapshot)"]
+    "span",
+    [
+        "src/growth/runtime.py",
+        "kube/api/transport",
+        "model/",
+        "pods/binding",
+        "growth.dev/pool",
+        "pyproject.toml",
+        "/healthz",
+        "plan(snapshot)",
+    ],
 )
 def test_a_path_that_is_there_or_none_at_all_passes(span: str) -> None:
     assert missing_paths(f"See `{span}`.") == []
@@ -71,12 +91,16 @@ def test_a_link_that_leads_nowhere_is_noticed() -> None:
 
 
 def test_a_command_that_is_not_there_is_noticed() -> None:
-    text = "Type `make fly` or `growth fly --now`.\n\n```sh\nmake swim   # make no mistake\n.venv/bin/growth swim\n```\n"
+    text = (
+        "Type `make fly` or `growth fly --now`.\n\n```sh\nmake swim   # make no mistake\n.venv/bin/growth swim\n```\n"
+    )
     assert unknown_make_targets(text, make_targets()) == ["fly", "swim"]
     assert unknown_growth_commands(text, COMMAND_NAMES) == ["fly", "swim"]
 
 
-@pytest.mark.parametrize(("language", "code"), [("python", "def plan(:\n"), ("json", "{,}\n"), ("toml", "a = = 1\n"), ("yaml", "a: [1\n")])
+@pytest.mark.parametrize(
+    ("language", "code"), [("python", "def plan(:\n"), ("json", "{,}\n"), ("toml", "a = = 1\n"), ("yaml", "a: [1\n")]
+)
 def test_a_code_block_that_its_language_refuses_is_noticed(language: str, code: str) -> None:
     assert len(broken_code_blocks(f"Text\n\n```{language}\n{code}```\n")) == 1
     assert broken_code_blocks(f"Text\n\n```text\n{code}```\n") == []

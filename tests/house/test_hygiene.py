@@ -27,7 +27,16 @@ def test_a_line_that_speaks_of_one_machine_or_of_later_is_noticed(line: str) -> 
     assert len(why_not_clean(Path("module.py"), line)) == 1
 
 
-@pytest.mark.parametrize("line", ["~/.cache/growth", "src/growth/work/table.py", "$HOME/work/", "https://github.com/org/home/page", "golang.org/x/net v0.1"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "~/.cache/growth",
+        "src/growth/work/table.py",
+        "$HOME/work/",
+        "https://github.com/org/home/page",
+        "golang.org/x/net v0.1",
+    ],
+)
 def test_an_ordinary_line_passes(line: str) -> None:
     assert why_not_clean(Path("module.py"), line) == []
 
@@ -35,12 +44,19 @@ def test_an_ordinary_line_passes(line: str) -> None:
 def test_the_lock_files_carry_a_hash_for_every_package_and_no_address() -> None:
     for name in ("requirements.lock", "requirements-dev.lock"):
         lines = text_of(Path(name)).splitlines()
-        unhashed = [line for line, following in zip(lines, [*lines[1:], ""], strict=True) if "==" in line and "--hash=sha256:" not in following]
+        unhashed = [
+            line
+            for line, following in zip(lines, [*lines[1:], ""], strict=True)
+            if "==" in line and "--hash=sha256:" not in following
+        ]
         assert unhashed == []
         assert [line for line in lines if "://" in line or line.startswith("-")] == []
         assert sum("==" in line for line in lines) > 10
 
 
 def test_the_runtime_lock_is_a_part_of_the_development_lock() -> None:
-    pins = [{line.split(" ")[0] for line in text_of(Path(name)).splitlines() if "==" in line} for name in ("requirements.lock", "requirements-dev.lock")]
+    pins = [
+        {line.split(" ")[0] for line in text_of(Path(name)).splitlines() if "==" in line}
+        for name in ("requirements.lock", "requirements-dev.lock")
+    ]
     assert pins[0] <= pins[1]

@@ -1,4 +1,6 @@
-"""Imports point one way. The contracts stand in pyproject.toml; here they are run, and run again on a copy with a planted offence."""
+"""Imports point one way. The contracts stand in pyproject.toml; here they are run, and run again on a copy with a
+planted offence.
+"""
 
 from __future__ import annotations
 

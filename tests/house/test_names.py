@@ -25,12 +25,22 @@ def test_an_empty_module_name_is_noticed(path: str) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["class NodeManager: ...", "def create_nr(): ...", "def create(nrr): ...", "for nr in requests: ...", "cfg = read()", "def wait(request_ctx=None): ..."],
+    [
+        "class NodeManager: ...",
+        "def create_nr(): ...",
+        "def create(nrr): ...",
+        "for nr in requests: ...",
+        "cfg = read()",
+        "def wait(request_ctx=None): ...",
+    ],
 )
 def test_an_abbreviation_is_noticed(source: str) -> None:
     assert len(empty_or_shortened_names(source)) == 1
 
 
-@pytest.mark.parametrize("source", ["class NodeRequest: ...", "class ControllerManager: ...", "number_of_requests = 3", "SHORT_NAMES = ['nr', 'nrr']"])
+@pytest.mark.parametrize(
+    "source",
+    ["class NodeRequest: ...", "class ControllerManager: ...", "number_of_requests = 3", "SHORT_NAMES = ['nr', 'nrr']"],
+)
 def test_a_whole_word_passes(source: str) -> None:
     assert empty_or_shortened_names(source) == []

@@ -13,7 +13,9 @@ def function_of(lines: int) -> str:
 
 
 def test_no_function_is_longer_than_60_lines() -> None:
-    assert too_long_functions(function for path in python_files() for function in functions_in(path, text_of(path))) == []
+    assert (
+        too_long_functions(function for path in python_files() for function in functions_in(path, text_of(path))) == []
+    )
 
 
 def test_no_python_file_is_longer_than_400_lines() -> None:

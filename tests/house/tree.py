@@ -1,4 +1,6 @@
-"""Which files belong to the project? Asked by every house rule. A file git ignores does not count; one not yet committed does."""
+"""Which files belong to the project? Asked by every house rule. A file git ignores does not count; one not yet
+committed does.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = (".venv", ".git", ".build", ".cache", "site", "dist", "__pycache__")
-TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".lock", ".yaml", ".yml", ".json", ".sh", ".mod", ".sum", ".go", ".ambr", ".css", ".js", ".html", ""}
+TEXT_SUFFIXES = {
+    ".py",
+    ".md",
+    ".toml",
+    ".txt",
+    ".lock",
+    ".yaml",
+    ".yml",
+    ".json",
+    ".sh",
+    ".mod",
+    ".sum",
+    ".go",
+    ".ambr",
+    ".css",
+    ".js",
+    ".html",
+    "",
+}
 
 
 @cache
@@ -21,7 +41,9 @@ def project_files() -> tuple[Path, ...]:
 def python_files(*folders: str) -> tuple[Path, ...]:
     """The Python files under `folders` (all of them when none is named)."""
     wanted = tuple(f"{folder}/" for folder in folders)
-    return tuple(path for path in project_files() if path.suffix == ".py" and (not wanted or path.as_posix().startswith(wanted)))
+    return tuple(
+        path for path in project_files() if path.suffix == ".py" and (not wanted or path.as_posix().startswith(wanted))
+    )
 
 
 def text_files() -> tuple[Path, ...]:

@@ -1,4 +1,6 @@
-"""Fresh certificates for tests of TLS, so that no private key lies in the repository. P-256 and just enough of X.509; not for any other use."""
+"""Fresh certificates for tests of TLS, so that no private key lies in the repository. P-256 and just enough of X.509;
+not for any other use.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from typing import NamedTuple
 
 PRIME = 2**256 - 2**224 + 2**192 + 2**96 - 1
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-BASE = (0x6B17D1F2E12C4247F8BCE6E563A440F277037D812DEB33A0F4A13945D898C296, 0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5)
+BASE = (
+    0x6B17D1F2E12C4247F8BCE6E563A440F277037D812DEB33A0F4A13945D898C296,
+    0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5,
+)
 EC_PUBLIC_KEY, P256, ECDSA_SHA256 = "06072a8648ce3d0201", "06082a8648ce3d030107", "06082a8648ce3d040302"
 COMMON_NAME, BASIC_CONSTRAINTS, ALTERNATIVE_NAMES = "0603550403", "0603551d13", "0603551d11"
 
@@ -54,13 +59,23 @@ def _issue(name: str, by: Pair | None, hosts: tuple[str, ...], is_authority: boo
         _tag(0xA3, _tag(0x30, *_extensions(hosts, is_authority))),
     )
     certificate = _tag(0x30, body, algorithm, _bits(_signature(by.secret if by else secret, body)))
-    key = _tag(0x30, _integer(1), _tag(0x04, secret.to_bytes(32)), _tag(0xA0, bytes.fromhex(P256)), _tag(0xA1, _bits(point)))
+    key = _tag(
+        0x30, _integer(1), _tag(0x04, secret.to_bytes(32)), _tag(0xA0, bytes.fromhex(P256)), _tag(0xA1, _bits(point))
+    )
     return Pair(_pem("CERTIFICATE", certificate), _pem("EC PRIVATE KEY", key), secret, name)
 
 
 def _extensions(hosts: tuple[str, ...], is_authority: bool) -> list[bytes]:
-    basic = _tag(0x30, bytes.fromhex(BASIC_CONSTRAINTS), _tag(0x01, b"\xff"), _tag(0x04, _tag(0x30, *([_tag(0x01, b"\xff")] if is_authority else []))))
-    names = [_tag(0x87, ipaddress.ip_address(host).packed) if host[0].isdigit() else _tag(0x82, host.encode()) for host in hosts]
+    basic = _tag(
+        0x30,
+        bytes.fromhex(BASIC_CONSTRAINTS),
+        _tag(0x01, b"\xff"),
+        _tag(0x04, _tag(0x30, *([_tag(0x01, b"\xff")] if is_authority else []))),
+    )
+    names = [
+        _tag(0x87, ipaddress.ip_address(host).packed) if host[0].isdigit() else _tag(0x82, host.encode())
+        for host in hosts
+    ]
     return [basic, *([_tag(0x30, bytes.fromhex(ALTERNATIVE_NAMES), _tag(0x04, _tag(0x30, *names)))] if names else [])]
 
 
@@ -78,7 +93,11 @@ def _plus(one: Point, other: Point) -> Point:
         return one or other
     if one[0] == other[0] and one[1] != other[1]:
         return None
-    slope = (3 * one[0] ** 2 - 3) * pow(2 * one[1], -1, PRIME) if one == other else (other[1] - one[1]) * pow(other[0] - one[0], -1, PRIME)
+    slope = (
+        (3 * one[0] ** 2 - 3) * pow(2 * one[1], -1, PRIME)
+        if one == other
+        else (other[1] - one[1]) * pow(other[0] - one[0], -1, PRIME)
+    )
     across = (slope**2 - one[0] - other[0]) % PRIME
     return across, (slope * (one[0] - across) - one[1]) % PRIME
 

@@ -9,7 +9,10 @@ Json = dict[str, Any]
 
 CREATED = "2026-03-29T01:30:00Z"
 CREATED_AT = 1774747800.0
-SELECTOR = {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["back"]}]}
+SELECTOR = {
+    "matchLabels": {"app": "web"},
+    "matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["back"]}],
+}
 
 
 def raw(item: Any) -> bytes:
@@ -18,10 +21,26 @@ def raw(item: Any) -> bytes:
 
 def meta(name: str, namespace: str | None = "web", version: int | str = 7, **more: Any) -> Json:
     placed = {"namespace": namespace} if namespace else {}
-    return {"name": name, **placed, "uid": f"uid-{name}", "resourceVersion": str(version), "creationTimestamp": CREATED, **more}
+    return {
+        "name": name,
+        **placed,
+        "uid": f"uid-{name}",
+        "resourceVersion": str(version),
+        "creationTimestamp": CREATED,
+        **more,
+    }
 
 
-def pod(name: str = "web-1", node: str = "", *, namespace: str = "web", version: int | str = 7, phase: str = "", cpu: str = "100m", **spec: Any) -> Json:
+def pod(
+    name: str = "web-1",
+    node: str = "",
+    *,
+    namespace: str = "web",
+    version: int | str = 7,
+    phase: str = "",
+    cpu: str = "100m",
+    **spec: Any,
+) -> Json:
     """A plain pod."""
     requests = {"resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
     bound = {"nodeName": node} if node else {}
@@ -43,7 +62,9 @@ def full_pod() -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": meta("web-1", labels=labels, annotations=notes, ownerReferences=owners, deletionTimestamp="2026-03-29T01:31:00Z"),
+        "metadata": meta(
+            "web-1", labels=labels, annotations=notes, ownerReferences=owners, deletionTimestamp="2026-03-29T01:31:00Z"
+        ),
         "spec": full_pod_spec(),
         "status": full_pod_status(),
     }
@@ -54,7 +75,10 @@ def full_pod_spec() -> Json:
         **full_containers(),
         "overhead": {"cpu": "5m"},
         "resources": {"requests": {"memory": "2Gi"}},
-        "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}, {"key": "a", "value": "b", "tolerationSeconds": 5}],
+        "tolerations": [
+            {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"},
+            {"key": "a", "value": "b", "tolerationSeconds": 5},
+        ],
         "nodeSelector": {"kubernetes.io/arch": "arm64"},
         "affinity": full_affinity(),
         "topologySpreadConstraints": [
@@ -84,8 +108,17 @@ def full_containers() -> Json:
     return {
         "containers": [{"name": "main", "resources": resources, "ports": ports}, {"name": "other", "resources": {}}],
         "initContainers": [
-            {"name": "setup", "resources": {"requests": {"cpu": "50m"}}, "ports": [{"containerPort": 90, "hostPort": 9090}]},
-            {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "20m"}}, "ports": [{"containerPort": 91, "hostPort": 9191}]},
+            {
+                "name": "setup",
+                "resources": {"requests": {"cpu": "50m"}},
+                "ports": [{"containerPort": 90, "hostPort": 9090}],
+            },
+            {
+                "name": "proxy",
+                "restartPolicy": "Always",
+                "resources": {"requests": {"cpu": "20m"}},
+                "ports": [{"containerPort": 91, "hostPort": 9191}],
+            },
         ],
     }
 
@@ -95,10 +128,21 @@ def full_affinity() -> Json:
         "matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}],
         "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}],
     }
-    pod_term = {"topologyKey": "zone", "labelSelector": SELECTOR, "namespaces": ["other"], "namespaceSelector": {"matchLabels": {"team": "a"}}}
-    required, preferred = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+    pod_term = {
+        "topologyKey": "zone",
+        "labelSelector": SELECTOR,
+        "namespaces": ["other"],
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+    }
+    required, preferred = (
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferredDuringSchedulingIgnoredDuringExecution",
+    )
     return {
-        "nodeAffinity": {required: {"nodeSelectorTerms": [node_term]}, preferred: [{"weight": 5, "preference": node_term}]},
+        "nodeAffinity": {
+            required: {"nodeSelectorTerms": [node_term]},
+            preferred: [{"weight": 5, "preference": node_term}],
+        },
         "podAffinity": {required: [pod_term], preferred: [{"weight": 7, "podAffinityTerm": pod_term}]},
         "podAntiAffinity": {required: [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]},
     }
@@ -123,19 +167,36 @@ def full_pod_status() -> Json:
     return {
         "phase": "Pending",
         "nominatedNodeName": "node-9",
-        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": "2026-03-29T01:30:05Z"}],
+        "conditions": [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "lastTransitionTime": "2026-03-29T01:30:05Z",
+            }
+        ],
         "containerStatuses": [
-            {"name": "main", "resources": {"requests": {"cpu": "150m", "memory": "1Gi"}}, "allocatedResources": {"cpu": "120m", "memory": "1Gi"}}
+            {
+                "name": "main",
+                "resources": {"requests": {"cpu": "150m", "memory": "1Gi"}},
+                "allocatedResources": {"cpu": "120m", "memory": "1Gi"},
+            }
         ],
     }
 
 
-def node(name: str = "node-1", *, version: int | str = 7, ready: str = "True", heartbeat: str = CREATED, **more: Any) -> Json:
+def node(
+    name: str = "node-1", *, version: int | str = 7, ready: str = "True", heartbeat: str = CREATED, **more: Any
+) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": meta(
-            name, None, version, labels={"growth.dev/pool": "web"}, annotations={"growth.dev/scale-down-at": CREATED, "volumes.example.com/attached": "[]"}
+            name,
+            None,
+            version,
+            labels={"growth.dev/pool": "web"},
+            annotations={"growth.dev/scale-down-at": CREATED, "volumes.example.com/attached": "[]"},
         ),
         "spec": {
             "taints": [{"key": "gpu", "value": "true", "effect": "NoSchedule", "timeAdded": CREATED}],
@@ -144,7 +205,9 @@ def node(name: str = "node-1", *, version: int | str = 7, ready: str = "True", h
         },
         "status": {
             "allocatable": {"cpu": "3920m", "memory": "7Gi", "pods": "110", "example.com/gpu": "1"},
-            "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": CREATED, "lastHeartbeatTime": heartbeat}],
+            "conditions": [
+                {"type": "Ready", "status": ready, "lastTransitionTime": CREATED, "lastHeartbeatTime": heartbeat}
+            ],
             "images": [{"names": ["a"], "sizeBytes": 1}],
         },
         **more,
@@ -157,7 +220,12 @@ def claim() -> Json:
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": meta("data", annotations=annotations),
-        "spec": {"volumeName": "pv-1", "storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}},
+        "spec": {
+            "volumeName": "pv-1",
+            "storageClassName": "fast",
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "10Gi"}},
+        },
         "status": {"phase": "Bound"},
     }
 
@@ -194,7 +262,12 @@ def storage_class() -> Json:
 
 def volume_node() -> Json:
     drivers = [{"name": "csi.example.com", "allocatable": {"count": 16}}, {"name": "other.example.com"}]
-    return {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": meta("node-1", None), "spec": {"drivers": drivers}}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": meta("node-1", None),
+        "spec": {"drivers": drivers},
+    }
 
 
 def namespace() -> Json:
@@ -203,7 +276,12 @@ def namespace() -> Json:
 
 def daemon_set() -> Json:
     template = {"metadata": {"labels": {"app": "agent"}}, "spec": full_pod()["spec"]}
-    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta("agent", "kube-system"), "spec": {"selector": {}, "template": template}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": meta("agent", "kube-system"),
+        "spec": {"selector": {}, "template": template},
+    }
 
 
 def budget() -> Json:
@@ -217,14 +295,27 @@ def budget() -> Json:
 
 
 def priority_class() -> Json:
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta("high", None), "value": 1000, "globalDefault": True}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": meta("high", None),
+        "value": 1000,
+        "globalDefault": True,
+    }
 
 
 def node_pool(name: str = "web", version: int | str = 7, **spec: Any) -> Json:
     return {
         "apiVersion": "growth.dev/v1alpha1",
         "kind": "NodePool",
-        "metadata": meta(name, None, version, generation=3, annotations={"growth.dev/paused": "true"}, finalizers=["growth.dev/machine"]),
+        "metadata": meta(
+            name,
+            None,
+            version,
+            generation=3,
+            annotations={"growth.dev/paused": "true"},
+            finalizers=["growth.dev/machine"],
+        ),
         "spec": {
             "serverTypes": [{"name": "CAX11", "min": 1, "max": 3}, {"name": "CAX21"}],
             "labels": {"team": "a"},
@@ -242,7 +333,14 @@ def node_request(name: str = "web-pool-0123456789ab", version: int | str = 7, ph
         "apiVersion": "growth.dev/v1alpha1",
         "kind": "NodeRequest",
         "metadata": meta(name, None, version, finalizers=["growth.dev/machine"]),
-        "spec": {"pool": "web", "targetOffering": "kwok-cax11", "location": "fsn1", "resources": {"cpu": "2"}, "plannedPods": ["web/a"], "reason": "Demand"},
+        "spec": {
+            "pool": "web",
+            "targetOffering": "kwok-cax11",
+            "location": "fsn1",
+            "resources": {"cpu": "2"},
+            "plannedPods": ["web/a"],
+            "reason": "Demand",
+        },
         "status": {
             "phase": phase,
             "nodeID": name,
@@ -259,11 +357,29 @@ def pool_autoscaler(name: str = "web", version: int | str = 7) -> Json:
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
         "minReplicas": 1,
         "maxReplicas": 9,
-        "capacityPolicy": {"targetAvailable": "50%", "tolerance": 1, "scaleDown": {"stabilizationWindowSeconds": 60}, "inUse": {"matchLabels": {"a": "b"}}},
+        "capacityPolicy": {
+            "targetAvailable": "50%",
+            "tolerance": 1,
+            "scaleDown": {"stabilizationWindowSeconds": 60},
+            "inUse": {"matchLabels": {"a": "b"}},
+        },
     }
-    metadata = {"name": name, "namespace": "web", "uid": f"uid-{name}", "resourceVersion": str(version), "generation": 2, "creationTimestamp": CREATED}
+    metadata = {
+        "name": name,
+        "namespace": "web",
+        "uid": f"uid-{name}",
+        "resourceVersion": str(version),
+        "generation": 2,
+        "creationTimestamp": CREATED,
+    }
     status = {"currentReplicas": 3, "currentCapacity": {"available": 2}, "lastScaleTime": CREATED}
-    return {"apiVersion": "growth.dev/v1alpha1", "kind": "PoolAutoscaler", "metadata": metadata, "spec": spec, "status": status}
+    return {
+        "apiVersion": "growth.dev/v1alpha1",
+        "kind": "PoolAutoscaler",
+        "metadata": metadata,
+        "spec": spec,
+        "status": status,
+    }
 
 
 def node_removal_request(name: str = "node-1", version: int | str = 7) -> Json:
@@ -272,25 +388,50 @@ def node_removal_request(name: str = "node-1", version: int | str = 7) -> Json:
         "kind": "NodeRemovalRequest",
         "metadata": meta(name, None, version, finalizers=["growth.dev/machine"]),
         "spec": {"nodeName": name, "pool": "web", "offering": "kwok-cax11", "machineID": "17", "reason": "idle"},
-        "status": {"phase": "CouldNotRemove", "removalAttempt": 2, "removeAttemptedAt": "2026-03-29T01:30:05Z", "waitingFor": "a pod"},
+        "status": {
+            "phase": "CouldNotRemove",
+            "removalAttempt": 2,
+            "removeAttemptedAt": "2026-03-29T01:30:05Z",
+            "waitingFor": "a pod",
+        },
     }
 
 
 def workload(kind: str, api_version: str, **spec: Any) -> Json:
     """Anything that makes pods from a template."""
     template = {"metadata": {"labels": {"app": "web"}}, "spec": full_pod()["spec"]}
-    return {"apiVersion": api_version, "kind": kind, "metadata": meta("web", generation=3), "spec": {"template": template, **spec}}
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": meta("web", generation=3),
+        "spec": {"template": template, **spec},
+    }
 
 
 def capacity_buffer() -> Json:
-    spec = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"}, "percentage": 20, "replicas": 5, "limits": {"cpu": "8"}}
-    return {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": meta("web", generation=1), "spec": spec}
+    spec = {
+        "scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"},
+        "percentage": 20,
+        "replicas": 5,
+        "limits": {"cpu": "8"},
+    }
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": meta("web", generation=1),
+        "spec": spec,
+    }
 
 
 def runtime_class() -> Json:
     scheduling = {"nodeSelector": {"sandbox": "yes"}, "tolerations": [{"key": "sandbox", "operator": "Exists"}]}
     overhead = {"podFixed": {"cpu": "250m", "memory": "120Mi"}}
-    item = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": meta("gvisor", None), "handler": "runsc"}
+    item = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": meta("gvisor", None),
+        "handler": "runsc",
+    }
     return {**item, "overhead": overhead, "scheduling": scheduling}
 
 
@@ -301,11 +442,22 @@ def limit_range() -> Json:
 
 def resource_quota() -> Json:
     amounts = {"requests.cpu": "10", "pods": "20"}
-    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta("web"), "spec": {"hard": amounts}, "status": {"hard": amounts, "used": amounts}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": meta("web"),
+        "spec": {"hard": amounts},
+        "status": {"hard": amounts, "used": amounts},
+    }
 
 
 def pod_template() -> Json:
-    return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": meta("web"), "template": {"metadata": {}, "spec": full_pod()["spec"]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": meta("web"),
+        "template": {"metadata": {}, "spec": full_pod()["spec"]},
+    }
 
 
 def condition(kind: str) -> Json:

@@ -1,4 +1,6 @@
-"""Doubles for the network: a transport that answers as told, and a sink that remembers what it was told and checks the order of calls."""
+"""Doubles for the network: a transport that answers as told, and a sink that remembers what it was told and checks the
+order of calls.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ Json = dict[str, Any]
 class Answer:
     """Some bytes, and how they end: in order, cut off, or never."""
 
-    def __init__(self, status: int = 200, *chunks: bytes, headers: Mapping[str, str] | None = None, ending: str = "end", delay: float = 0.0) -> None:
+    def __init__(
+        self,
+        status: int = 200,
+        *chunks: bytes,
+        headers: Mapping[str, str] | None = None,
+        ending: str = "end",
+        delay: float = 0.0,
+    ) -> None:
         self.status = status
         self.headers: Mapping[str, str] = headers or {}
         self.is_closed = False
@@ -77,7 +86,9 @@ def query_of(request: Request) -> dict[str, str]:
 
 
 def json_answer(content: Any, status: int = 200, **headers: str) -> Answer:
-    return Answer(status, msgspec.json.encode(content), headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return Answer(
+        status, msgspec.json.encode(content), headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
 def status_answer(code: int, reason: str, message: str = "", causes: Sequence[Json] = (), **headers: str) -> Answer:

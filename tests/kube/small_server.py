@@ -1,4 +1,6 @@
-"""A server with one collection: versions, history, compaction, pages, watches, streamed listings and a queue of faults, one for each request."""
+"""A server with one collection: versions, history, compaction, pages, watches, streamed listings and a queue of faults,
+one for each request.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ FAULTS: Final = (
     *("500", "503", "429", "410", "404", "403", "401", "never sent", "lost", "hang"),
     *("cut", "cut in a line", "silence", "close early", "bad line", "gone event", "error event", "compact"),
 )
-_REFUSALS: Final = {"500": "InternalError", "503": "", "429": "TooManyRequests", "410": "Expired", "404": "NotFound", "403": "Forbidden", "401": "Unauthorized"}
+_REFUSALS: Final = {
+    "500": "InternalError",
+    "503": "",
+    "429": "TooManyRequests",
+    "410": "Expired",
+    "404": "NotFound",
+    "403": "Forbidden",
+    "401": "Unauthorized",
+}
 _TICK: Final = 0.5
 
 
@@ -39,7 +49,7 @@ class SmallServer:
         if faults:
             self.faults_used_up.clear()
 
-    # ------------------------------------------------------------------------------------------------------------- writes
+    # --------------------------------------------------------------------------------------- writes
 
     def put(self, name: str) -> None:
         self.version += 1
@@ -59,7 +69,7 @@ class SmallServer:
         self.items, self.version, self.oldest, self.history = dict(items), version, version, []
         self.epoch += 1
 
-    # ------------------------------------------------------------------------------------------------------------ answers
+    # -------------------------------------------------------------------------------------- answers
 
     async def send(self, request: Request) -> Answer:
         self.requests.append(request)
@@ -75,7 +85,9 @@ class SmallServer:
         if query.get("watch") != "true":
             return self._page(query)
         if query.get("sendInitialEvents") and not self.streams_lists:
-            return status_answer(422, "Invalid", "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
+            return status_answer(
+                422, "Invalid", "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+            )
         if not query.get("sendInitialEvents") and int(query["resourceVersion"]) < self.oldest:
             return status_answer(410, "Expired", "too old resource version")
         return _Stream(self, query, fault)
@@ -106,7 +118,9 @@ class SmallServer:
 
 
 class _Stream(Answer):
-    """A watch: the listing if asked for, then history as it is made, a bookmark each minute, and perhaps a fault after a while."""
+    """A watch: the listing if asked for, then history as it is made, a bookmark each minute, and perhaps a fault after
+    a while.
+    """
 
     def __init__(self, server: SmallServer, query: dict[str, str], fault: str) -> None:
         super().__init__()

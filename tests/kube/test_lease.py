@@ -37,7 +37,11 @@ class LeaseStore:
             return status_answer(409, "AlreadyExists")
         if request.method == "PUT" and not self.lease:
             return status_answer(404, "NotFound")
-        if request.method == "PUT" and self.lease and given_lease["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+        if (
+            request.method == "PUT"
+            and self.lease
+            and given_lease["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]
+        ):
             return status_answer(409, "Conflict")
         self.version += 1
         self.writes += 1
@@ -200,7 +204,10 @@ def test_a_record_of_ours_from_another_time_is_not_taken_for_leadership() -> Non
         one = Contender(store, "one")
         await asyncio.sleep(1)
         assert store.lease is not None
-        store.lease["spec"]["holderIdentity"], store.lease["metadata"]["resourceVersion"] = "two", "999"  # an etcd restored from a snapshot
+        store.lease["spec"]["holderIdentity"], store.lease["metadata"]["resourceVersion"] = (
+            "two",
+            "999",
+        )  # an etcd restored from a snapshot
         two = Contender(store, "two")
         for _ in range(200):
             await asyncio.sleep(0.1)
@@ -226,7 +233,10 @@ def test_times_must_grow() -> None:
         LeaseSettings(retry_seconds=12.0)
 
 
-@given(st.lists(st.lists(st.sampled_from(FAULTS), max_size=25), min_size=2, max_size=3), st.lists(st.floats(-4000, 4000), min_size=3, max_size=3))
+@given(
+    st.lists(st.lists(st.sampled_from(FAULTS), max_size=25), min_size=2, max_size=3),
+    st.lists(st.floats(-4000, 4000), min_size=3, max_size=3),
+)
 def test_never_two_and_at_last_one(faults: list[list[str]], skews: list[float]) -> None:
     async def scene() -> None:
         store = LeaseStore()

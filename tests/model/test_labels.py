@@ -46,5 +46,8 @@ def test_selectors_read_well_in_messages() -> None:
     requirement = Requirement("disk", "In", ("ssd", "nvme"))
     assert str(LabelSelector((requirement, Requirement("gpu", "Exists")))) == "disk In [ssd, nvme], gpu Exists"
     assert str(LabelSelector()) == "everything"
-    assert str(NodeSelectorTerm((requirement,), (Requirement("metadata.name", "In", ("a",)),))) == "disk In [ssd, nvme] and metadata.name In [a]"
+    assert (
+        str(NodeSelectorTerm((requirement,), (Requirement("metadata.name", "In", ("a",)),)))
+        == "disk In [ssd, nvme] and metadata.name In [a]"
+    )
     assert str(NodeSelectorTerm()) == "nothing"

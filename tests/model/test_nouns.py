@@ -27,7 +27,9 @@ from growth.model.volumes import Claim
         (None, "Failed", False, False),
     ],
 )
-def test_daemons_mirrors_and_finished_pods_are_no_work(owner: Owner | None, phase: str, mirror: bool, works: bool) -> None:
+def test_daemons_mirrors_and_finished_pods_are_no_work(
+    owner: Owner | None, phase: str, mirror: bool, works: bool
+) -> None:
     assert Pod("a", PodShape(), owner=owner, phase=phase, is_mirror=mirror).counts_as_work is works
 
 
@@ -51,7 +53,10 @@ def test_taints_read_as_kubectl_shows_them() -> None:
     assert str(SCALE_DOWN_TAINT) == "growth.dev/scale-down:NoSchedule"
 
 
-@pytest.mark.parametrize(("phase", "in_flight"), [("Pending", True), ("Provisioning", True), ("Ready", False), ("Unmet", False), ("Deprovisioning", False)])
+@pytest.mark.parametrize(
+    ("phase", "in_flight"),
+    [("Pending", True), ("Provisioning", True), ("Ready", False), ("Unmet", False), ("Deprovisioning", False)],
+)
 def test_a_request_is_in_flight_until_its_node_serves(phase: RequestPhase, in_flight: bool) -> None:
     spec = NodeRequestSpec("web", "kwok-cax11")
     assert NodeRequest("a", spec, NodeRequestStatus(phase)).is_in_flight is in_flight
@@ -68,7 +73,13 @@ def test_a_pool_is_paused_by_its_annotation_alone() -> None:
 def test_an_offering_is_in_its_location_unless_its_labels_name_a_zone() -> None:
     offering = Offering("kwok-cax11", "CAX11", "fsn1", 0.1)
     assert (offering.zone, offering.architecture) == ("fsn1", "amd64")
-    named = Offering("kwok-cax11", "CAX11", "fsn1", 0.1, labels=Labels({"topology.kubernetes.io/zone": "z", "kubernetes.io/arch": "arm64"}))
+    named = Offering(
+        "kwok-cax11",
+        "CAX11",
+        "fsn1",
+        0.1,
+        labels=Labels({"topology.kubernetes.io/zone": "z", "kubernetes.io/arch": "arm64"}),
+    )
     assert (named.zone, named.architecture) == ("z", "arm64")
 
 

@@ -53,20 +53,31 @@ def test_an_init_container_runs_beside_the_sidecars_started_before_it_only() -> 
 
 
 def test_overhead_is_added_at_the_end() -> None:
-    assert effective_requests(PodAsked([asks("1")], [asks("4")], overhead={"cpu": "250m", "memory": "64Mi"})) == Resources({"cpu": 4250, "memory": 64 * 2**20})
+    assert effective_requests(
+        PodAsked([asks("1")], [asks("4")], overhead={"cpu": "250m", "memory": "64Mi"})
+    ) == Resources({"cpu": 4250, "memory": 64 * 2**20})
 
 
 def test_a_limit_without_a_request_is_a_request() -> None:
-    assert effective_requests(PodAsked([Asked("c", {"cpu": "1"}, {"cpu": "2", "memory": "1Gi"})])) == Resources({"cpu": 1000, "memory": 2**30})
+    assert effective_requests(PodAsked([Asked("c", {"cpu": "1"}, {"cpu": "2", "memory": "1Gi"})])) == Resources(
+        {"cpu": 1000, "memory": 2**30}
+    )
 
 
 def test_pod_level_amounts_replace_the_sum_where_they_are_set() -> None:
-    pod = PodAsked([asks("1", "1Gi", **{"example.com/gpu": "1"})], pod_level=Asked(requests={"cpu": "3"}), overhead={"cpu": "1"})
+    pod = PodAsked(
+        [asks("1", "1Gi", **{"example.com/gpu": "1"})], pod_level=Asked(requests={"cpu": "3"}), overhead={"cpu": "1"}
+    )
     assert effective_requests(pod) == Resources({"cpu": 4000, "memory": 2**30, "example.com/gpu": 1})
 
 
 def test_pod_level_amounts_may_be_smaller_than_the_sum_and_know_only_some_names() -> None:
-    pod = PodAsked([asks("2")], pod_level=Asked(requests={"cpu": "1", "hugepages-2Mi": "4Mi", "example.com/gpu": "5", "ephemeral-storage": "1Gi"}))
+    pod = PodAsked(
+        [asks("2")],
+        pod_level=Asked(
+            requests={"cpu": "1", "hugepages-2Mi": "4Mi", "example.com/gpu": "5", "ephemeral-storage": "1Gi"}
+        ),
+    )
     assert effective_requests(pod) == Resources({"cpu": 1000, "hugepages-2Mi": 4 * 2**20})
 
 
@@ -76,7 +87,10 @@ def test_a_pod_level_limit_is_a_request_only_where_containers_ask_for_nothing() 
 
 
 def resized(actual: str, allocated: str, *, infeasible: bool = False) -> PodAsked:
-    return PodAsked([Asked("c", {"cpu": "2"}, actual={"cpu": actual}, allocated={"cpu": allocated})], is_resize_infeasible=infeasible)
+    return PodAsked(
+        [Asked("c", {"cpu": "2"}, actual={"cpu": actual}, allocated={"cpu": allocated})],
+        is_resize_infeasible=infeasible,
+    )
 
 
 def test_a_resize_counts_the_largest_of_asked_allocated_and_actual() -> None:

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth.model.quantity import LARGEST, QuantityError, format_bytes, format_milli, milli_value, parse_quantity, whole_value
+from growth.model.quantity import (
+    LARGEST,
+    QuantityError,
+    format_bytes,
+    format_milli,
+    milli_value,
+    parse_quantity,
+    whole_value,
+)
 
 FORMS = {
     "0": 0,
@@ -39,7 +47,26 @@ FORMS = {
     "0.1": Fraction(1, 10),
 }
 
-NO_QUANTITIES = ["", " 1", "1 ", "1K", "1ki", "1mi", "one", "1.2.3", "1e", "e3", "--1", "0x10", "1,5", "1e3Gi", "NaN", "inf", "1" * 65, "٣"]
+NO_QUANTITIES = [
+    "",
+    " 1",
+    "1 ",
+    "1K",
+    "1ki",
+    "1mi",
+    "one",
+    "1.2.3",
+    "1e",
+    "e3",
+    "--1",
+    "0x10",
+    "1,5",
+    "1e3Gi",
+    "NaN",
+    "inf",
+    "1" * 65,
+    "٣",
+]
 
 
 @pytest.mark.parametrize(("text", "number"), FORMS.items())
@@ -87,7 +114,16 @@ def test_cpu_is_shown_as_people_write_it(milli: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0"), (1000, "1000"), (1024, "1Ki"), (4 * 2**30, "4Gi"), (1_500_000_000, "1.4Gi"), (2**60, "1Ei"), (2**70, "1024Ei")]
+    ("count", "text"),
+    [
+        (0, "0"),
+        (1000, "1000"),
+        (1024, "1Ki"),
+        (4 * 2**30, "4Gi"),
+        (1_500_000_000, "1.4Gi"),
+        (2**60, "1Ei"),
+        (2**70, "1024Ei"),
+    ],
 )
 def test_bytes_are_shown_as_people_write_them(count: int, text: str) -> None:
     assert format_bytes(count) == text
@@ -98,9 +134,21 @@ def test_a_cpu_amount_survives_being_shown(milli: int) -> None:
     assert milli_value(format_milli(milli)) == milli
 
 
-@given(st.integers(min_value=0, max_value=10**12), st.integers(min_value=0, max_value=999_999), st.sampled_from(["", "m", "k", "Ki", "Mi", "Gi", "e2"]))
+@given(
+    st.integers(min_value=0, max_value=10**12),
+    st.integers(min_value=0, max_value=999_999),
+    st.sampled_from(["", "m", "k", "Ki", "Mi", "Gi", "e2"]),
+)
 def test_reading_agrees_with_arithmetic(whole: int, decimals: int, suffix: str) -> None:
-    factors: dict[str, Fraction | int] = {"": 1, "m": Fraction(1, 1000), "k": 1000, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3, "e2": 100}
+    factors: dict[str, Fraction | int] = {
+        "": 1,
+        "m": Fraction(1, 1000),
+        "k": 1000,
+        "Ki": 1024,
+        "Mi": 1024**2,
+        "Gi": 1024**3,
+        "e2": 100,
+    }
     text = f"{whole}.{decimals:06}{suffix}"
     assert parse_quantity(text) == min((whole + Fraction(decimals, 10**6)) * factors[suffix], LARGEST)
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from growth.model.quantity import QuantityError
 from growth.model.resources import CPU, MEMORY, NOTHING, Resources, format_amount, sum_resources
 
-amounts = st.builds(Resources, st.dictionaries(st.sampled_from([CPU, MEMORY, "pods", "example.com/gpu"]), st.integers(0, 1000)))
+amounts = st.builds(
+    Resources, st.dictionaries(st.sampled_from([CPU, MEMORY, "pods", "example.com/gpu"]), st.integers(0, 1000))
+)
 
 
 def test_cpu_is_in_millicores_and_everything_else_in_units() -> None:

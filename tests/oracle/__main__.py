@@ -4,8 +4,8 @@
     python -m tests.oracle --seed 7   other cases
     python -m tests.oracle --case F   one case again, from a file
 
-Ends with 1 if any answer differs, or if a rule was decisive (the only one to refuse a node) in too few cases to mean anything.
-"""
+Ends with 1 if any answer differs, or if a rule was decisive (the only one to refuse a node) in too few cases to mean
+anything."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def _arguments() -> argparse.Namespace:
 def _all_batches(binary: Path, cases: int, seed: int, jobs: int) -> list[Batch]:
     sizes = [min(BATCH, cases - start) for start in range(0, cases, BATCH)]
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(run_batch, [binary] * len(sizes), [f"{seed}-{number}" for number in range(len(sizes))], sizes))
+        return list(
+            pool.map(run_batch, [binary] * len(sizes), [f"{seed}-{number}" for number in range(len(sizes))], sizes)
+        )
 
 
 def _report(batches: list[Batch], seconds: float, binary: Path) -> int:
@@ -70,11 +72,17 @@ def _report(batches: list[Batch], seconds: float, binary: Path) -> int:
     failures = [failure for batch in batches for failure in batch.failures]
     wanted = min(300, int(cases * DECISIVE_SHARE))
     alone = cases / sum(batch.oracle_seconds for batch in batches)
-    print(f"{cases:,} cases in {seconds:.0f} s: {cases / seconds:,.0f} cases per second (one oracle by itself: {alone:,.0f})")
-    print(f"  {sum(batch.fitting for batch in batches):,} with a node that fits, {sum(batch.invalid for batch in batches):,} that no API server would take")
+    print(
+        f"{cases:,} cases in {seconds:.0f} s: {cases / seconds:,.0f} cases per second (one oracle by itself: {alone:,.0f})"
+    )
+    print(
+        f"  {sum(batch.fitting for batch in batches):,} with a node that fits, {sum(batch.invalid for batch in batches):,} that no API server would take"
+    )
     print("  decisive (the only rule to refuse some node) in so many cases:")
     for rule in RULES:
-        print(f"    {rule:<20}{decisive[rule]:>8,}" + ("" if decisive[rule] >= wanted else f"  too few: {wanted} wanted"))
+        print(
+            f"    {rule:<20}{decisive[rule]:>8,}" + ("" if decisive[rule] >= wanted else f"  too few: {wanted} wanted")
+        )
     print(f"  {len(failures)} disagreements")
     for problem, line in failures[:3]:
         _show(problem, line, binary)

@@ -1,8 +1,8 @@
-"""Where is the oracle's binary? Built once for each version of its source, the Kubernetes it asks and the Go that compiles it.
+"""Where is the oracle's binary? Built once for each version of its source, the Kubernetes it asks and the Go that
+compiles it.
 
-Asked by `make oracle` and the tests beside it. Where Go is missing there is no oracle: it says so, and whoever asked is skipped; in CI
-(the variable CI is set) a skip is a failure.
-"""
+Asked by `make oracle` and the tests beside it. Where Go is missing there is no oracle: it says so, and whoever asked is
+skipped; in CI (the variable CI is set) a skip is a failure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def _cache() -> Path:
 
 
 def _key(go: str) -> str:
-    version = subprocess.run([go, "env", "GOVERSION", "GOOS", "GOARCH"], capture_output=True, text=True, check=True).stdout
+    version = subprocess.run(
+        [go, "env", "GOVERSION", "GOOS", "GOARCH"], capture_output=True, text=True, check=True
+    ).stdout
     digest = hashlib.sha256(version.encode())
     for path in sorted((*HERE.glob("*.go"), HERE / "go.mod", HERE / "go.sum")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

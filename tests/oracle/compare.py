@@ -1,4 +1,5 @@
-"""Do growth and the kube-scheduler say the same of a case? Which nodes fit, the first rule that refuses, and every rule that does.
+"""Do growth and the kube-scheduler say the same of a case? Which nodes fit, the first rule that refuses, and every rule
+that does.
 
 | the case | demanded |
 | --- | --- |
@@ -69,7 +70,11 @@ def _why_malformed_is_wrong(world: World, answer: Answer, truth: Truth) -> str:
         return f"called malformed, but the API server takes it: {told}"
     if world.pod.shape.malformed:
         bad = [node for node, every in answer.every.items() if every["Object"][0] != "malformed"]
-        return f"a malformed pod fits {answer.fits}, or is refused without saying so on {bad}" if answer.fits or bad else ""
+        return (
+            f"a malformed pod fits {answer.fits}, or is refused without saying so on {bad}"
+            if answer.fits or bad
+            else ""
+        )
     broken = [node.name for node in world.neighbours.table.nodes if node.malformed]
     return f"malformed nodes {broken} take pods" if set(broken) & set(answer.fits) else ""
 

@@ -54,7 +54,11 @@ class Draws:
         operator = self.one(("In", "In", "NotIn", "Exists", "DoesNotExist"))
         key = self.one(("app", "app", "tier", "version"))
         values = {"app": APPS, "tier": TIERS, "version": ("1", "2")}[key]
-        return {"key": key, "operator": operator, **({"values": self.at_least_one(values)} if operator in ("In", "NotIn") else {})}
+        return {
+            "key": key,
+            "operator": operator,
+            **({"values": self.at_least_one(values)} if operator in ("In", "NotIn") else {}),
+        }
 
     def selector(self) -> Json | None:
         """A label selector on pods; sometimes empty, sometimes absent."""

@@ -1,9 +1,9 @@
-"""Small changes to a case: the neighbour of a case that fits is where rules go wrong. Some changes make objects malformed on purpose.
+"""Small changes to a case: the neighbour of a case that fits is where rules go wrong. Some changes make objects
+malformed on purpose.
 
-Names of nodes, sizes of volumes and whom they are reserved for are left alone: two nodes of one name, two volumes of one size or for
-one claim are decided by luck in Kubernetes.
-Amounts stay below 2^63, where the scheduler itself overflows, and neither amounts, labels nor items become null, which no API server writes.
-"""
+Names of nodes, sizes of volumes and whom they are reserved for are left alone: two nodes of one name, two volumes of
+one size or for one claim are decided by luck in Kubernetes. Amounts stay below 2^63, where the scheduler itself
+overflows, and neither amounts, labels nor items become null, which no API server writes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,15 @@ ODD_TEXTS = (
     "9223372036854775808",
 )
 ODD_VALUES: tuple[Any, ...] = (None, 0, -1, 7, 2**31, 0.5, True, "text", [], {}, ["text"], {"key": "value"})
-KEPT = ("metadata", "metadata.name", "spec.capacity", "spec.capacity.storage", "spec.claimRef", "spec.claimRef.name", "spec.claimRef.namespace")
+KEPT = (
+    "metadata",
+    "metadata.name",
+    "spec.capacity",
+    "spec.capacity.storage",
+    "spec.claimRef",
+    "spec.claimRef.name",
+    "spec.claimRef.namespace",
+)
 AMOUNTS = ("requests", "limits", "allocatable", "allocatedResources", "overhead", "capacity")
 TEXTS = ("labels", "annotations", "nodeSelector", "matchLabels")
 

@@ -46,7 +46,12 @@ def taint(draws: Draws) -> Json:
 
 def toleration(draws: Draws) -> Json:
     if draws.chance(0.1):
-        return {"key": draws.one(TAINT_KEYS), "operator": draws.one(("Gt", "Lt")), "value": draws.one(("5", "9", "007")), "effect": draws.one(EFFECTS)}
+        return {
+            "key": draws.one(TAINT_KEYS),
+            "operator": draws.one(("Gt", "Lt")),
+            "value": draws.one(("5", "9", "007")),
+            "effect": draws.one(EFFECTS),
+        }
     operator = draws.one(("Exists", "Equal", None))
     made: Json = {} if operator is None else {"operator": operator}
     if draws.chance(0.9) or operator != "Exists":
@@ -59,7 +64,11 @@ def toleration(draws: Draws) -> Json:
 
 
 def container(draws: Draws, name: str, share: float = 0.4) -> Json:
-    requests = {key: draws.one(values) for key, values in RESOURCES.items() if draws.chance(share if key in ("cpu", "memory") else share / 4)}
+    requests = {
+        key: draws.one(values)
+        for key, values in RESOURCES.items()
+        if draws.chance(share if key in ("cpu", "memory") else share / 4)
+    }
     if "hugepages-2Mi" in requests:
         requests.setdefault("cpu", "100m")
     limits = {key: requests[key] for key in (GPU, "hugepages-2Mi") if key in requests}
@@ -82,13 +91,21 @@ def pod(draws: Draws, name: str, share: float = 0.4) -> Json:
     if draws.chance(0.08):
         resources = spec["containers"][0]["resources"]
         resources["limits"] = resources.pop("requests") | resources["limits"]
-    return {"metadata": {"name": name, "namespace": draws.one(NAMESPACES), "uid": f"uid-{name}", "labels": draws.labels()}, "spec": spec, "status": {}}
+    return {
+        "metadata": {"name": name, "namespace": draws.one(NAMESPACES), "uid": f"uid-{name}", "labels": draws.labels()},
+        "spec": spec,
+        "status": {},
+    }
 
 
 def resize(draws: Draws, target: Json) -> None:
     """A bound pod whose resources are being changed in place: what it has and what it was given count too."""
     amounts: tuple[Json, ...] = ({"cpu": "2", "memory": "1Gi"}, {"cpu": "50m"}, {"memory": "6Gi"}, {})
-    status: Json = {"name": "main", "resources": {"requests": draws.one(amounts)}, "allocatedResources": draws.one(amounts)}
+    status: Json = {
+        "name": "main",
+        "resources": {"requests": draws.one(amounts)},
+        "allocatedResources": draws.one(amounts),
+    }
     target["status"]["containerStatuses"] = [status]
     if draws.chance(0.4):
         reason = draws.one(("Infeasible", "Deferred"))
@@ -98,7 +115,11 @@ def resize(draws: Draws, target: Json) -> None:
 
 
 def host_port(draws: Draws) -> Json:
-    port: Json = {"containerPort": 80, "hostPort": draws.one((8080, 8081)), "protocol": draws.one(("TCP", "TCP", "UDP"))}
+    port: Json = {
+        "containerPort": 80,
+        "hostPort": draws.one((8080, 8081)),
+        "protocol": draws.one(("TCP", "TCP", "UDP")),
+    }
     ip = draws.one((None, "0.0.0.0", "10.0.0.1", "10.0.0.2"))  # noqa: S104
     return port | ({"hostIP": ip} if ip else {})
 
@@ -124,10 +145,24 @@ def require(target: Json, part: str, terms: list[Json]) -> None:
 def node_expression(draws: Draws) -> Json:
     operator = draws.one(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
     if operator in ("Gt", "Lt"):
-        return {"key": draws.one(("size", "size", "disktype")), "operator": operator, "values": [draws.one(("0", "5", "8", "007"))]}
+        return {
+            "key": draws.one(("size", "size", "disktype")),
+            "operator": operator,
+            "values": [draws.one(("0", "5", "8", "007"))],
+        }
     key = draws.one(("disktype", ZONE, "size", HOSTNAME, "rack"))
-    values = {"disktype": ("ssd", "hdd"), ZONE: ZONES, "size": ("1", "5", "10"), HOSTNAME: ("n0", "n1"), "rack": ("1", "2")}[key]
-    return {"key": key, "operator": operator, **({"values": draws.at_least_one(values)} if operator in ("In", "NotIn") else {})}
+    values = {
+        "disktype": ("ssd", "hdd"),
+        ZONE: ZONES,
+        "size": ("1", "5", "10"),
+        HOSTNAME: ("n0", "n1"),
+        "rack": ("1", "2"),
+    }[key]
+    return {
+        "key": key,
+        "operator": operator,
+        **({"values": draws.at_least_one(values)} if operator in ("In", "NotIn") else {}),
+    }
 
 
 def node_term(draws: Draws) -> Json:
@@ -135,7 +170,11 @@ def node_term(draws: Draws) -> Json:
     if draws.chance(0.85):
         term["matchExpressions"] = [node_expression(draws) for _ in range(draws.number(1, 2))]
     if draws.chance(0.2):
-        field = {"key": "metadata.name", "operator": draws.one(("In", "NotIn")), "values": [draws.one(("n0", "n1", "n2"))]}
+        field = {
+            "key": "metadata.name",
+            "operator": draws.one(("In", "NotIn")),
+            "values": [draws.one(("n0", "n1", "n2"))],
+        }
         term["matchFields"] = [field]
         if draws.chance(0.2):
             term["matchFields"].append({**field, "values": ["n1"]})
@@ -144,7 +183,9 @@ def node_term(draws: Draws) -> Json:
 
 def node_affinity(draws: Draws, target: Json) -> None:
     terms = [node_term(draws) for _ in range(draws.number(1, 2))]
-    target["spec"].setdefault("affinity", {})["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    target["spec"].setdefault("affinity", {})["nodeAffinity"] = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}
+    }
 
 
 def spread(draws: Draws) -> Json:

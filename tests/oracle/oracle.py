@@ -1,4 +1,6 @@
-"""The oracle as a running process: lines in, lines out. Asked by the comparison, in batches, and by the tests, one case at a time."""
+"""The oracle as a running process: lines in, lines out. Asked by the comparison, in batches, and by the tests, one case
+at a time.
+"""
 
 from __future__ import annotations
 
@@ -36,5 +38,7 @@ class Oracle:
     def __enter__(self) -> Oracle:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._process.communicate()

@@ -29,12 +29,16 @@ class Storage:
         elif draws.chance(0.1):
             made["provisioner"] = draws.one(("kubernetes.io/aws-ebs", "kubernetes.io/vsphere-volume"))
         if draws.chance(0.4):
-            made["allowedTopologies"] = [{"matchLabelExpressions": [{"key": ZONE, "values": draws.at_least_one(ZONES)}]}]
+            made["allowedTopologies"] = [
+                {"matchLabelExpressions": [{"key": ZONE, "values": draws.at_least_one(ZONES)}]}
+            ]
         return made
 
     def _csi_node(self, name: str) -> Json:
         draws = self._draws
-        drivers: list[Json] = [{"name": driver, "nodeID": name, "topologyKeys": None} for driver in (*DRIVERS, "ebs.csi.aws.com")]
+        drivers: list[Json] = [
+            {"name": driver, "nodeID": name, "topologyKeys": None} for driver in (*DRIVERS, "ebs.csi.aws.com")
+        ]
         for driver in drivers:
             if draws.chance(0.8):
                 driver["allocatable"] = {"count": draws.number(0, 3)}
@@ -43,7 +47,9 @@ class Storage:
     def use(self, pod: Json, kind: str | None = None) -> None:
         """Give the pod one volume, in some state."""
         draws = self._draws
-        kind = kind or draws.one(("bound", "bound", "bound", "waiting", "waiting", "shared", "ephemeral", "disk", "missing", "broken"))
+        kind = kind or draws.one(
+            ("bound", "bound", "bound", "waiting", "waiting", "shared", "ephemeral", "disk", "missing", "broken")
+        )
         volumes = pod["spec"].setdefault("volumes", [])
         name = f"v{len(volumes)}"
         if kind == "disk":
@@ -70,13 +76,24 @@ class Storage:
                         **read_only,
                     }
                 },
-                {"rbd": {"monitors": draws.at_least_one(("m1", "m2")), "image": "i", "pool": draws.one(("rbd", "p")), **read_only}},
+                {
+                    "rbd": {
+                        "monitors": draws.at_least_one(("m1", "m2")),
+                        "image": "i",
+                        "pool": draws.one(("rbd", "p")),
+                        **read_only,
+                    }
+                },
             )
         )
 
     def _claim_for(self, pod: Json, kind: str) -> str:
         here = pod["metadata"]["namespace"]
-        known = [claim["metadata"]["name"] for claim in self.claims if claim["metadata"]["namespace"] == here and "ownerReferences" not in claim["metadata"]]
+        known = [
+            claim["metadata"]["name"]
+            for claim in self.claims
+            if claim["metadata"]["namespace"] == here and "ownerReferences" not in claim["metadata"]
+        ]
         if kind == "shared" and known:
             return str(self._draws.one(known))
         name = f"claim-{len(self.claims)}"
@@ -92,10 +109,21 @@ class Storage:
     def _claim(self, name: str, pod: Json, kind: str, owner: Json | None = None) -> None:
         draws = self._draws
         spec = self._claim_spec(draws.one(("fast", "slow", "static")))
-        metadata: Json = {"name": name, "namespace": pod["metadata"]["namespace"], "uid": f"uid-{name}", "annotations": {}}
+        metadata: Json = {
+            "name": name,
+            "namespace": pod["metadata"]["namespace"],
+            "uid": f"uid-{name}",
+            "annotations": {},
+        }
         made: Json = {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
         if owner is not None and draws.chance(0.9):
-            reference = {"apiVersion": "v1", "kind": "Pod", "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"], "controller": True}
+            reference = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": owner["metadata"]["name"],
+                "uid": owner["metadata"]["uid"],
+                "controller": True,
+            }
             metadata["ownerReferences"] = [reference]
         self.claims.append(made)
         if kind == "bound":
@@ -114,14 +142,22 @@ class Storage:
         if draws.chance(0.05):
             return  # bound to a volume that is gone
         volume = self._volume(name, claim["spec"]["storageClassName"])
-        volume["spec"]["claimRef"] = {"namespace": claim["metadata"]["namespace"], "name": claim["metadata"]["name"], "uid": claim["metadata"]["uid"]}
+        volume["spec"]["claimRef"] = {
+            "namespace": claim["metadata"]["namespace"],
+            "name": claim["metadata"]["name"],
+            "uid": claim["metadata"]["uid"],
+        }
         volume["status"] = {"phase": "Bound"}
 
     def _volume(self, name: str, storage_class: str) -> Json:
         draws = self._draws
         spec: Json = {
-            "capacity": {"storage": str(draws.number(1, 4) * GIB + len(self.volumes))},  # all sizes differ: ties are decided by luck
-            "accessModes": ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"] if draws.chance(0.8) else ["ReadWriteOnce"],
+            "capacity": {
+                "storage": str(draws.number(1, 4) * GIB + len(self.volumes))
+            },  # all sizes differ: ties are decided by luck
+            "accessModes": ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"]
+            if draws.chance(0.8)
+            else ["ReadWriteOnce"],
             "storageClassName": storage_class,
             "csi": {"driver": draws.one(DRIVERS), "volumeHandle": f"handle-{name}"},
         }
@@ -141,7 +177,9 @@ class Storage:
     def _let_wait(self, claim: Json) -> None:
         draws = self._draws
         if draws.chance(0.15):
-            claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = draws.one((*self._nodes, "elsewhere"))
+            claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = draws.one(
+                (*self._nodes, "elsewhere")
+            )
         if draws.chance(0.1):
             claim["spec"]["selector"] = {"matchLabels": {"kind": "good"}}
         if draws.chance(0.05):
@@ -149,7 +187,10 @@ class Storage:
         for number in range(draws.number(0, 2)):
             volume = self._volume(f"pv-{len(self.volumes)}", claim["spec"]["storageClassName"])
             if number == 0 and draws.chance(0.2):
-                volume["spec"]["claimRef"] = {"namespace": claim["metadata"]["namespace"], "name": claim["metadata"]["name"]}
+                volume["spec"]["claimRef"] = {
+                    "namespace": claim["metadata"]["namespace"],
+                    "name": claim["metadata"]["name"],
+                }
             if draws.chance(0.1):
                 volume["status"]["phase"] = draws.one(("Released", "Pending"))
 
@@ -166,6 +207,8 @@ class Storage:
         elif how == "classless":
             del claim["spec"]["storageClassName"]
         elif how == "prebound":
-            claim["spec"]["volumeName"] = self._volume(f"pv-{len(self.volumes)}", claim["spec"]["storageClassName"])["metadata"]["name"]
+            claim["spec"]["volumeName"] = self._volume(f"pv-{len(self.volumes)}", claim["spec"]["storageClassName"])[
+                "metadata"
+            ]["name"]
         else:
             claim["spec"]["storageClassName"] = how

@@ -1,4 +1,5 @@
-"""The same question to growth and to the kube-scheduler's plugins, with hypothesis choosing the case and shrinking what differs.
+"""The same question to growth and to the kube-scheduler's plugins, with hypothesis choosing the case and shrinking what
+differs.
 
 `make oracle` asks far more cases, faster; this is the place to find the smallest one.
 """
@@ -36,7 +37,10 @@ def check(oracle: Oracle, case: Json) -> None:
     assert disagreement(line, oracle.ask(line), CODEC) == ""
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=400,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(st.randoms(use_true_random=False), st.sampled_from(RULES), st.booleans())
 def test_growth_and_the_scheduler_agree(oracle: Oracle, random: Random, focus: str, with_mutation: bool) -> None:
     case = random_case(random, focus)

@@ -45,7 +45,9 @@ def amounts(cpu: float = 0, mib: int = 0, pods: int = 0, **more: int) -> Resourc
     return Resources({"cpu": round(cpu * 1000), "memory": mib * MIB, "pods": pods, **named})
 
 
-def offering(server_type: str, cpu: float, mib: int, price: float, location: str = "fsn1", pods: int = 110, **more: Any) -> Offering:
+def offering(
+    server_type: str, cpu: float, mib: int, price: float, location: str = "fsn1", pods: int = 110, **more: Any
+) -> Offering:
     architecture = more.pop("architecture", "arm64" if server_type.lower().startswith("cax") else "amd64")
     labels = Labels({ARCHITECTURE: architecture, **more.pop("labels", {})})
     devices = more.pop("devices", {})
@@ -55,12 +57,20 @@ def offering(server_type: str, cpu: float, mib: int, price: float, location: str
 
 def hetzner(*types: str, location: str = "fsn1") -> tuple[Offering, ...]:
     chosen = types or tuple(HETZNER)
-    return tuple(offering(name, HETZNER[name][0], HETZNER[name][1] * 1024, HETZNER[name][2], location) for name in chosen)
+    return tuple(
+        offering(name, HETZNER[name][0], HETZNER[name][1] * 1024, HETZNER[name][2], location) for name in chosen
+    )
 
 
 def pool(name: str = "default", *types: str | ServerTypeChoice, **fields: Any) -> NodePool:
-    meta = {key: fields.pop(key) for key in ("annotations", "deleted_at", "generation", "finalizers", "status") if key in fields}
-    choices = tuple(each if isinstance(each, ServerTypeChoice) else ServerTypeChoice(each) for each in types or ("small",))
+    meta = {
+        key: fields.pop(key)
+        for key in ("annotations", "deleted_at", "generation", "finalizers", "status")
+        if key in fields
+    }
+    choices = tuple(
+        each if isinstance(each, ServerTypeChoice) else ServerTypeChoice(each) for each in types or ("small",)
+    )
     meta.setdefault("finalizers", (FINALIZER,))
     return NodePool(name, NodePoolSpec(choices, **fields), uid=f"uid-{name}", resource_version="1", **meta)
 
@@ -81,7 +91,18 @@ def shape(cpu: float = 0, mib: int = 0, **fields: Any) -> PodShape:
 
 def pod(name: str, cpu: float = 1, mib: int = 512, **fields: Any) -> Pod:
     """A waiting pod that the scheduler found no place for."""
-    of_pod = ("owner", "node_name", "nominated_node", "phase", "created_at", "deleted_at", "unschedulable_at", "is_gated", "is_mirror", "annotations")
+    of_pod = (
+        "owner",
+        "node_name",
+        "nominated_node",
+        "phase",
+        "created_at",
+        "deleted_at",
+        "unschedulable_at",
+        "is_gated",
+        "is_mirror",
+        "annotations",
+    )
     given = {key: fields.pop(key) for key in of_pod if key in fields}
     given.setdefault("created_at", NOW - 60)
     given.setdefault("unschedulable_at", NOW - 60)
@@ -101,7 +122,9 @@ def bound(pod_: Pod, node_name: str, phase: str = "Running") -> Pod:
 
 
 def daemon_pod(name: str, node_name: str, cpu: float = 0.1, daemon: str = "agent") -> Pod:
-    return Pod(name, shape(cpu, 64), uid=f"uid-{name}", owner=Owner("DaemonSet", daemon), node_name=node_name, phase="Running")
+    return Pod(
+        name, shape(cpu, 64), uid=f"uid-{name}", owner=Owner("DaemonSet", daemon), node_name=node_name, phase="Running"
+    )
 
 
 def node(name: str, of_pool: str = "default", of: Offering | None = None, **fields: Any) -> Node:
@@ -117,10 +140,24 @@ def node(name: str, of_pool: str = "default", of: Offering | None = None, **fiel
     return Node(name, Labels(labels), uid=f"uid-{name}", resource_version="7", **fields)
 
 
-def request(name: str, of: Offering, phase: RequestPhase = "Pending", of_pool: str = "default", planned: Iterable[str] = (), **fields: Any) -> NodeRequest:
-    status_fields = {key: fields.pop(key) for key in ("machine_id", "events", "expires_at", "added_pods") if key in fields}
+def request(
+    name: str,
+    of: Offering,
+    phase: RequestPhase = "Pending",
+    of_pool: str = "default",
+    planned: Iterable[str] = (),
+    **fields: Any,
+) -> NodeRequest:
+    status_fields = {
+        key: fields.pop(key) for key in ("machine_id", "events", "expires_at", "added_pods") if key in fields
+    }
     changed_at = fields.get("changed_at", NOW - 5)
-    status = NodeRequestStatus(phase, node_id=name if phase == "Provisioning" else "", last_transition_time=format_instant(changed_at), **status_fields)
+    status = NodeRequestStatus(
+        phase,
+        node_id=name if phase == "Provisioning" else "",
+        last_transition_time=format_instant(changed_at),
+        **status_fields,
+    )
     quantities = {key: (f"{amount}m" if key == "cpu" else str(amount)) for key, amount in of.allocatable.items()}
     spec = NodeRequestSpec(of_pool, of.name, of.location, quantities, tuple(planned), fields.pop("reason", "Demand"))
     fields.setdefault("created_at", NOW - 10)
@@ -165,10 +202,12 @@ def world(
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------ walking a plan
+# ----------------------------------------------------------------------------------- walking a plan
 
 
-def run_scale_up(snapshot: Snapshot, ledger: scale_up.Ledger | None = None, settings: Settings = AT_ONCE) -> Decision[scale_up.Ledger]:
+def run_scale_up(
+    snapshot: Snapshot, ledger: scale_up.Ledger | None = None, settings: Settings = AT_ONCE
+) -> Decision[scale_up.Ledger]:
     """As the loop does it: ask, solve, plan."""
     ledger = ledger or scale_up.Ledger()
     asked = scale_up.question(snapshot, ledger, settings)
@@ -200,7 +239,15 @@ def applied(snapshot: Snapshot, actions: Iterable[Action], seconds: float = 0.0)
         if isinstance(action, CreateNodeRequest):
             name = f"{action.spec.pool}-pool-{len(requests):06d}{number:06d}"
             at = snapshot.now + seconds
-            requests[name] = NodeRequest(name, action.spec, uid=f"uid-{name}", finalizers=(FINALIZER,), created_at=at, changed_at=at, resource_version="1")
+            requests[name] = NodeRequest(
+                name,
+                action.spec,
+                uid=f"uid-{name}",
+                finalizers=(FINALIZER,),
+                created_at=at,
+                changed_at=at,
+                resource_version="1",
+            )
         elif isinstance(action, WriteNodeRequestStatus):
             requests[action.request.name] = replace(requests[action.request.name], status=action.status)
         elif isinstance(action, UnmarkScaleDown):

@@ -18,7 +18,9 @@ NAME = "default-pool-1"
 SETTINGS = Settings()
 
 
-def plan(snapshot: Snapshot, ledger: provisioning.Ledger | None = None, settings: Settings = SETTINGS) -> Decision[provisioning.Ledger]:
+def plan(
+    snapshot: Snapshot, ledger: provisioning.Ledger | None = None, settings: Settings = SETTINGS
+) -> Decision[provisioning.Ledger]:
     return provisioning.plan(snapshot, ledger or provisioning.Ledger(), settings)
 
 
@@ -36,7 +38,9 @@ def with_one(of_request: NodeRequest, **fields: Any) -> Snapshot:
     return world(offerings=[SMALL], requests=[of_request], **fields)
 
 
-def settle_launch(snapshot: Snapshot, outcome: Outcome, ledger: provisioning.Ledger | None = None) -> Decision[provisioning.Ledger]:
+def settle_launch(
+    snapshot: Snapshot, outcome: Outcome, ledger: provisioning.Ledger | None = None
+) -> Decision[provisioning.Ledger]:
     decision = plan(snapshot, ledger)
     (action,) = (action for action in decision.actions if isinstance(action, LaunchMachine))
     return provisioning.settle(Settled(action, outcome), snapshot, decision.ledger, SETTINGS)

@@ -1,7 +1,8 @@
-"""May this node go? The acceptance criteria of safe scale-down, one by one, put to the row that decides: marked, or kept with its reason.
+"""May this node go? The acceptance criteria of safe scale-down, one by one, put to the row that decides: marked, or
+kept with its reason.
 
-The fifth, that like is never replaced by like, is with the question that finds replacements (`tests/solver/existing/test_exchange.py`).
-"""
+The fifth, that like is never replaced by like, is with the question that finds replacements
+(`tests/solver/existing/test_exchange.py`)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ WEB = PodAffinityTerm(HOSTNAME, LabelSelector((Requirement("app", "In", ("web",)
 KEEPS_B = {"growth.dev/do-not-disrupt": "true"}
 
 
-def verdict(fields: dict[str, Any], remaining: dict[str, Any] | None = None, there: dict[str, Any] | None = None) -> str:
+def verdict(
+    fields: dict[str, Any], remaining: dict[str, Any] | None = None, there: dict[str, Any] | None = None
+) -> str:
     """Of node a with one such pod, beside node b, which itself must stay."""
     of_nodes = [node("a", of=SMALL), node("b", of=SMALL, annotations=KEEPS_B, **(remaining or {}))]
     decision = plan(cluster(of_nodes, [works("p", "a", 0.5, **fields), works("q", "b", 0.5, **(there or {}))]))
@@ -35,16 +38,24 @@ def verdict(fields: dict[str, Any], remaining: dict[str, Any] | None = None, the
     [
         ((TOLERATES_GPU,), (GPU,), "ALLOW"),
         ((TOLERATES_GPU,), (), "ALLOW"),  # as ruled: tolerations permit and never require
-        ((TOLERATES_GPU,), (Taint("gpu", "false"),), "BLOCK: the node stays: pod default/p cannot be rescheduled: taint gpu=false:NoSchedule"),
+        (
+            (TOLERATES_GPU,),
+            (Taint("gpu", "false"),),
+            "BLOCK: the node stays: pod default/p cannot be rescheduled: taint gpu=false:NoSchedule",
+        ),
         ((), (GPU,), "BLOCK: the node stays: pod default/p cannot be rescheduled: taint gpu=true:NoSchedule"),
         ((Toleration(operator="Exists"),), (GPU, Taint("other", "x", "NoExecute")), "ALLOW"),
     ],
 )
 def test_ac1_tolerations(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...], answer: str) -> None:
-    assert verdict({"tolerations": tolerations}, {"taints": taints}, {"tolerations": (Toleration(operator="Exists"),)}).startswith(answer)
+    assert verdict(
+        {"tolerations": tolerations}, {"taints": taints}, {"tolerations": (Toleration(operator="Exists"),)}
+    ).startswith(answer)
 
 
-@pytest.mark.parametrize(("selector", "labels", "answer"), [("ssd", "ssd", "ALLOW"), ("ssd", "hdd", "BLOCK"), ("", "hdd", "ALLOW")])
+@pytest.mark.parametrize(
+    ("selector", "labels", "answer"), [("ssd", "ssd", "ALLOW"), ("ssd", "hdd", "BLOCK"), ("", "hdd", "ALLOW")]
+)
 def test_ac2_node_selectors(selector: str, labels: str, answer: str) -> None:
     wanted = {"node_selector": Labels({"disktype": selector})} if selector else {}
     assert verdict(wanted, {"labels": {"disktype": labels}}).startswith(answer)
@@ -66,7 +77,12 @@ def test_ac4_the_message_names_pod_kind_and_constraint() -> None:
     of_nodes = [node("a", of=SMALL), node("b", of=SMALL, taints=(GPU,))]
     (note,) = [note for note in plan(cluster(of_nodes, [works("p", "a")])).notes if note.about.name == "a"]
     told = dict(note.fields)
-    assert (told["blocked"], told["node"], told["pod"], told["constraintType"]) == ("scale-down blocked", "a", "default/p", "toleration")
+    assert (told["blocked"], told["node"], told["pod"], told["constraintType"]) == (
+        "scale-down blocked",
+        "a",
+        "default/p",
+        "toleration",
+    )
     assert "gpu=true:NoSchedule" in str(told["constraint"])
     assert "pod default/p cannot be rescheduled" in note.message
 

@@ -29,7 +29,9 @@ def plan(snapshot: Snapshot, settings: Settings | None = None) -> Decision[pool_
 
 
 def status_of(snapshot: Snapshot, settings: Settings | None = None) -> NodePoolStatus:
-    (status,) = [action.status for action in plan(snapshot, settings).actions if isinstance(action, WriteNodePoolStatus)]
+    (status,) = [
+        action.status for action in plan(snapshot, settings).actions if isinstance(action, WriteNodePoolStatus)
+    ]
     return status
 
 
@@ -72,7 +74,10 @@ def test_a_pool_that_can_buy_is_ready() -> None:
 def test_ruling_14_an_unknown_server_type_is_named_and_the_rest_works() -> None:
     status = status_of(world(pools=[pool("default", "GEX44", "small")], offerings=[SMALL]))
     assert conditions(status)["Ready"] == ("True", "Ready")
-    assert (told(status, "UnknownServerType").status, told(status, "UnknownServerType").message) == ("True", "not sold here: GEX44")
+    assert (told(status, "UnknownServerType").status, told(status, "UnknownServerType").message) == (
+        "True",
+        "not sold here: GEX44",
+    )
 
 
 def test_before_the_catalogue_is_read_no_type_is_called_unknown() -> None:
@@ -90,9 +95,14 @@ def test_before_the_catalogue_is_read_no_type_is_called_unknown() -> None:
         ({"deleted_at": NOW}, Settings(), "Ready", ("False", "Deleting")),
     ],
 )
-def test_what_keeps_a_pool_from_buying(fields: dict[str, Any], settings: Settings, kind: str, expected: tuple[str, str]) -> None:
+def test_what_keeps_a_pool_from_buying(
+    fields: dict[str, Any], settings: Settings, kind: str, expected: tuple[str, str]
+) -> None:
     types = fields.pop("types", ("small",))
-    assert conditions(status_of(world(pools=[pool("default", *types, **fields)], offerings=[SMALL]), settings))[kind] == expected
+    assert (
+        conditions(status_of(world(pools=[pool("default", *types, **fields)], offerings=[SMALL]), settings))[kind]
+        == expected
+    )
 
 
 def test_all_unmet_counts_what_is_out_of_stock_too() -> None:
@@ -121,12 +131,14 @@ def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     assert told(paused, "LimitReached").last_transition_time == format_instant(NOW)
 
 
-@pytest.mark.parametrize(("price", "text"), [(0, "0"), (0.0074, "0.0074"), (1e-7, "0"), (12.5, "12.5"), (1e9, "1000000000")])
+@pytest.mark.parametrize(
+    ("price", "text"), [(0, "0"), (0.0074, "0.0074"), (1e-7, "0"), (12.5, "12.5"), (1e9, "1000000000")]
+)
 def test_prices_are_written_as_decimals(price: float, text: str) -> None:
     assert price_text(price) == text
 
 
-# ----------------------------------------------------------------------------------------------------------------------- finalizer
+# ---------------------------------------------------------------------------------------- finalizer
 
 
 def holds(snapshot: Snapshot) -> list[bool]:
@@ -163,12 +175,16 @@ def test_ruling_16_a_pool_goes_when_nothing_of_it_is_left(fields: dict[str, Any]
 def test_ruling_16_a_pool_that_orphans_its_nodes_goes_without_them_but_not_without_its_requests() -> None:
     going = pool("default", deleted_at=NOW - 60, annotations={"growth.dev/orphan-nodes": "true"})
     assert holds(world(pools=[going], nodes=[node(NAME, of=SMALL)], machines=[machine(NAME, SMALL)])) == [False]
-    assert holds(world(pools=[going], nodes=[node(NAME, of=SMALL)], requests=[request(NAME, SMALL, "Provisioning")])) == []
+    assert (
+        holds(world(pools=[going], nodes=[node(NAME, of=SMALL)], requests=[request(NAME, SMALL, "Provisioning")])) == []
+    )
 
 
 def test_a_type_that_is_not_sold_for_long_is_a_condition_that_says_until_when() -> None:
     ending = replace(SMALL, sold_until=1_800_000_000.0)
-    status = status_of(world(pools=[pool()], offerings=[ending, replace(ending, location="elsewhere", sold_until=1_700_000_000.0)]))
+    status = status_of(
+        world(pools=[pool()], offerings=[ending, replace(ending, location="elsewhere", sold_until=1_700_000_000.0)])
+    )
     assert (told(status, "Deprecated").status, told(status, "Deprecated").message) == (
         "True",
         f"sold no longer than: {SMALL.server_type} until 2027-01-15T08:00:00Z",

@@ -1,4 +1,6 @@
-"""What holds for every row on every world, however broken: it answers, always the same, and is quiet when nothing is to be done."""
+"""What holds for every row on every world, however broken: it answers, always the same, and is quiet when nothing is to
+be done.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ def answer_of(row: Any) -> Answer:
 
 ROWS: Final[dict[str, tuple[Any, Answer]]] = {
     "scale-up": (scale_up, lambda snapshot, ledger: run_scale_up(snapshot, ledger, SETTINGS)),
-    **{row.__name__.rpartition(".")[2]: (row, answer_of(row)) for row in (provisioning, joining, scale_down, removal, pool_status, orphans)},
+    **{
+        row.__name__.rpartition(".")[2]: (row, answer_of(row))
+        for row in (provisioning, joining, scale_down, removal, pool_status, orphans)
+    },
 }
 every_row = pytest.mark.parametrize("name", sorted(ROWS))
 
@@ -94,7 +99,9 @@ def test_nothing_is_bought_or_given_back_while_growth_is_paused(seed: int) -> No
 def test_machines_are_named_by_records_and_lists_never_by_nodes(seed: int) -> None:
     """Law S7: whatever is deleted was recorded, or is in the provider's list under that name."""
     snapshot = random_world(seed)
-    for action in removal.plan(snapshot, removal.Ledger(unasked=dict.fromkeys(snapshot.removals, 0.0)), SETTINGS).actions:
+    for action in removal.plan(
+        snapshot, removal.Ledger(unasked=dict.fromkeys(snapshot.removals, 0.0)), SETTINGS
+    ).actions:
         if isinstance(action, DeleteMachine):
             recorded = snapshot.removals[action.removal.name].spec.machine_id
             listed = snapshot.machines.get(action.removal.name)

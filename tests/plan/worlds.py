@@ -1,4 +1,6 @@
-"""Random small worlds for properties, one for each seed: pools, offerings, pods with rules, nodes, requests, machines, in every mixture."""
+"""Random small worlds for properties, one for each seed: pools, offerings, pods with rules, nodes, requests, machines,
+in every mixture.
+"""
 
 from __future__ import annotations
 
@@ -61,19 +63,24 @@ class WorldMaker:
             removals=removals,
         )
 
-    # ---------------------------------------------------------------------------------------------------------------- pools
+    # ---------------------------------------------------------------------------------------- pools
 
     def pools(self) -> tuple[NodePool, ...]:
         return tuple(self.pool(name) for name in self.any_of(POOLS, POOLS, POOLS[:1], POOLS[1:]))
 
     def pool(self, name: str) -> NodePool:
         names = self.chance.sample((*TYPES, "GEX44"), self.chance.randint(1, 3))
-        choices = [ServerTypeChoice(each.upper(), int(self.is_odd()), self.any_of(None, None, 1, 2, 5), self.any_of(0, 0, 5)) for each in names]
+        choices = [
+            ServerTypeChoice(each.upper(), int(self.is_odd()), self.any_of(None, None, 1, 2, 5), self.any_of(0, 0, 5))
+            for each in names
+        ]
         return pool(
             name,
             *(replace(each, min=min(each.min, each.max or each.min)) for each in choices),
             priority=self.any_of(0, 0, 3),
-            taints=(PoolTaint("dedicated", "NoSchedule", "batch"),) if name == "batch" and self.any_of(True, False) else (),
+            taints=(PoolTaint("dedicated", "NoSchedule", "batch"),)
+            if name == "batch" and self.any_of(True, False)
+            else (),
             architectures=self.any_of((), (), ("arm64",), ("amd64", "arm64")),
             allowed_namespaces=("default",) if self.is_odd() else (),
             limits=PoolLimits(
@@ -87,13 +94,16 @@ class WorldMaker:
             bind_planned_pods=self.any_of(True, False),
         )
 
-    # ----------------------------------------------------------------------------------------------------------------- pods
+    # ----------------------------------------------------------------------------------------- pods
 
     def waiting_pods(self) -> tuple[Pod, ...]:
         found: list[Pod] = []
         for number in range(self.chance.randint(0, 5)):
             one = self.shape()
-            found += [pod(f"w{number}-{copy}", shape=one, created_at=NOW - 60 - number) for copy in range(self.chance.randint(1, 5))]
+            found += [
+                pod(f"w{number}-{copy}", shape=one, created_at=NOW - 60 - number)
+                for copy in range(self.chance.randint(1, 5))
+            ]
         return tuple(replace(each, nominated_node="n0") if self.is_odd() and self.is_odd() else each for each in found)
 
     def shape(self) -> PodShape:
@@ -130,14 +140,19 @@ class WorldMaker:
             return {"node_selector": {ZONE: self.any_of("fsn1", "nbg1", "nowhere")}}
         if wish == "none":
             return {}
-        requirement = Requirement(POOL_LABEL, "In", ("batch", "gpu")) if wish == "in" else Requirement(POOL_LABEL, "Strange")
+        requirement = (
+            Requirement(POOL_LABEL, "In", ("batch", "gpu")) if wish == "in" else Requirement(POOL_LABEL, "Strange")
+        )
         return {"node_affinity": (NodeSelectorTerm((requirement,)),)}
 
-    # ---------------------------------------------------------------------------------------------------- nodes and requests
+    # ------------------------------------------------------------------------------------ nodes and
+    # requests
 
     def nodes_with_pods(self, sold: tuple[Offering, ...]) -> tuple[tuple[Node, ...], tuple[Pod, ...]]:
         nodes = tuple(self.node(f"n{number}", sold) for number in range(self.chance.randint(0, 3)))
-        pods = [bound(pod(f"b-{each.name}", shape=self.shape()), each.name) for each in nodes if self.any_of(True, False)]
+        pods = [
+            bound(pod(f"b-{each.name}", shape=self.shape()), each.name) for each in nodes if self.any_of(True, False)
+        ]
         pods += [daemon_pod(f"d-{each.name}", each.name) for each in nodes if self.any_of(True, False)]
         return nodes, tuple(pods)
 
@@ -148,7 +163,8 @@ class WorldMaker:
             name,
             self.any_of(*POOLS, ""),
             self.any_of(*sold),
-            taints=((SCALE_DOWN_TAINT,) if is_marked and not self.is_odd() else ()) + self.any_of((), (), (TAINT,), (STARTUP_TAINT,)),
+            taints=((SCALE_DOWN_TAINT,) if is_marked and not self.is_odd() else ())
+            + self.any_of((), (), (TAINT,), (STARTUP_TAINT,)),
             annotations={SCALE_DOWN_AT: due} if is_marked and not self.is_odd() else {},
             is_ready=not self.is_odd(),
             is_unschedulable=self.is_odd(),
@@ -177,21 +193,38 @@ class WorldMaker:
         return replace(self.node(one.name, sold), name=one.name)
 
     def machine(self, name: str, sold: tuple[Offering, ...]) -> Any:
-        return machine(name, self.any_of(*sold), "somebody-else" if self.is_odd() else None, created_at=NOW - self.any_of(5, 5000))
+        return machine(
+            name, self.any_of(*sold), "somebody-else" if self.is_odd() else None, created_at=NOW - self.any_of(5, 5000)
+        )
 
     def removal(self, one: Node) -> NodeRemovalRequest:
         spec = NodeRemovalRequestSpec(
-            one.name, one.pool or "default", "sim-cx2", self.any_of("", f"id-{one.name}"), self.any_of("Empty", "NotReady", "Expired")
+            one.name,
+            one.pool or "default",
+            "sim-cx2",
+            self.any_of("", f"id-{one.name}"),
+            self.any_of("Empty", "NotReady", "Expired"),
         )
         phase = self.any_of("Pending", "Deprovisioning", "CouldNotRemove", "RemovalFailed")
         attempted_at = self.any_of(None, NOW - 5, NOW - 500)
-        status = NodeRemovalRequestStatus(phase, self.chance.randint(0, 6), None if attempted_at is None else format_instant(attempted_at))
-        return NodeRemovalRequest(one.name, spec, status, f"uid-r-{one.name}", "4", created_at=NOW - 600, attempted_at=attempted_at)
+        status = NodeRemovalRequestStatus(
+            phase, self.chance.randint(0, 6), None if attempted_at is None else format_instant(attempted_at)
+        )
+        return NodeRemovalRequest(
+            one.name, spec, status, f"uid-r-{one.name}", "4", created_at=NOW - 600, attempted_at=attempted_at
+        )
 
 
 def catalogue(locations: tuple[str, ...]) -> tuple[Offering, ...]:
     return tuple(
-        offering(name, *SIZES[name], location=location, labels={ZONE: location}, devices={"example.com/gpu": 1} if name == "gpu8" else {}, pods=12)
+        offering(
+            name,
+            *SIZES[name],
+            location=location,
+            labels={ZONE: location},
+            devices={"example.com/gpu": 1} if name == "gpu8" else {},
+            pods=12,
+        )
         for name in TYPES
         for location in locations
     )

@@ -12,17 +12,39 @@ from hypothesis import strategies as st
 from growth.model.labels import ARCHITECTURE, INSTANCE_TYPE, REGION, ZONE
 from growth.model.resources import CPU, MEMORY, PODS
 from growth.providers.benchcatalogue import CAPACITY_TYPE, parse_bench_catalogue
-from growth.providers.catalogue import CatalogueError, ServerType, allocatable_of, built_in_catalogue, capacity_of, parse_catalogue, read_catalogue
+from growth.providers.catalogue import (
+    CatalogueError,
+    ServerType,
+    allocatable_of,
+    built_in_catalogue,
+    capacity_of,
+    parse_catalogue,
+    read_catalogue,
+)
 
 GIB = 2**30
 
 
 def test_the_built_in_catalogue_has_the_machines_of_the_documents() -> None:
     catalogue = built_in_catalogue()
-    assert [one.name for one in catalogue.server_types] == ["CX31", "CX32", "CX33", "CAX11", "CAX21", "CAX31", "CAX41", "GEX44"]
+    assert [one.name for one in catalogue.server_types] == [
+        "CX31",
+        "CX32",
+        "CX33",
+        "CAX11",
+        "CAX21",
+        "CAX31",
+        "CAX41",
+        "GEX44",
+    ]
     offerings = {(one.name, one.location): one for one in catalogue.offerings()}
     small = offerings["hetzner-cax11", "fsn1"]
-    assert (small.server_type, small.price_per_hour, small.architecture, small.zone) == ("CAX11", 0.0074, "arm64", "fsn1")
+    assert (small.server_type, small.price_per_hour, small.architecture, small.zone) == (
+        "CAX11",
+        0.0074,
+        "arm64",
+        "fsn1",
+    )
     assert small.labels[INSTANCE_TYPE] == "cax11"
     assert small.labels[REGION] == "eu-central"
     gpu = offerings["hetzner-gex44", "nbg1"]
@@ -77,7 +99,12 @@ def test_a_users_own_file_is_read(tmp_path: Path) -> None:
     assert (small.price_per_hour, small.bills_started_hours, small.labels["disktype"]) == (0.02, True, "nvme")
     assert (small.allocatable[CPU], small.allocatable[MEMORY], small.allocatable[PODS]) == (1500, 3 * GIB, 110)
     big = offerings["mine-big", "rack2"]
-    assert (big.labels[ARCHITECTURE], big.labels[ZONE], big.allocatable["example.com/fpga"], big.allocatable[PODS]) == ("arm64", "rack2", 2, 50)
+    assert (big.labels[ARCHITECTURE], big.labels[ZONE], big.allocatable["example.com/fpga"], big.allocatable[PODS]) == (
+        "arm64",
+        "rack2",
+        2,
+        50,
+    )
     assert catalogue.stock("SMALL", "rack1") == 3
     assert catalogue.stock("small", "rack2") is None
 
@@ -126,7 +153,12 @@ BENCH = [
     {
         "name": "C-1x",
         "allocatable": {"cpuMillis": 900, "memoryBytes": 2 * GIB, "pods": 16},
-        "labels": {"kubernetes.io/os": ["darwin", "linux"], "kubernetes.io/arch": ["amd64"], "size": ["small"], ZONE: ["a", "b"]},
+        "labels": {
+            "kubernetes.io/os": ["darwin", "linux"],
+            "kubernetes.io/arch": ["amd64"],
+            "size": ["small"],
+            ZONE: ["a", "b"],
+        },
         "offerings": [
             {"zone": "a", "capacityType": "spot", "price": 0.01, "available": True},
             {"zone": "a", "capacityType": "on-demand", "price": 0.02, "available": True},
@@ -144,7 +176,11 @@ def test_a_benchmarks_catalogue_is_read() -> None:
     ]
     first = offerings[0]
     assert (first.allocatable[CPU], first.allocatable[PODS]) == (900, 16)
-    assert (first.labels["kubernetes.io/os"], first.labels[ZONE], first.labels[CAPACITY_TYPE]) == ("linux", "a", "on-demand")
+    assert (first.labels["kubernetes.io/os"], first.labels[ZONE], first.labels[CAPACITY_TYPE]) == (
+        "linux",
+        "a",
+        "on-demand",
+    )
     spot = parse_bench_catalogue(msgspec.json.encode(BENCH), capacity_types=("spot",))
     assert [one.name for one in spot] == ["bench-c-1x-spot"]
 

@@ -23,13 +23,34 @@ from growth.sim.cluster import Cluster
 CATALOGUE = built_in_catalogue()
 
 
-def order(name: str = "default-pool-1", uid: str = "uid-1", cluster: str = "mine", offering: str = "kwok-cx33", location: str = "fsn1") -> Order:
+def order(
+    name: str = "default-pool-1",
+    uid: str = "uid-1",
+    cluster: str = "mine",
+    offering: str = "kwok-cx33",
+    location: str = "fsn1",
+) -> Order:
     labels = Labels({"growth.dev/pool": "default", "growth.dev/offering": offering})
     taints = (Taint("growth.dev/unregistered"),)
-    return Order(name, uid, cluster, "default", offering, location, labels, Labels({"note": "x"}), taints, Resources({CPU: 3500, "pods": 100}))
+    return Order(
+        name,
+        uid,
+        cluster,
+        "default",
+        offering,
+        location,
+        labels,
+        Labels({"note": "x"}),
+        taints,
+        Resources({CPU: 3500, "pods": 100}),
+    )
 
 
-def on_cluster(test: Callable[[Cluster, KwokProvider], Awaitable[None]], stock: dict[str, int] | None = None, boot_seconds: float = 0.0) -> None:
+def on_cluster(
+    test: Callable[[Cluster, KwokProvider], Awaitable[None]],
+    stock: dict[str, int] | None = None,
+    boot_seconds: float = 0.0,
+) -> None:
     async def run() -> None:
         cluster = Cluster("test")
         types = tuple(msgspec.structs.replace(one, stock=stock or {}) for one in CATALOGUE.server_types)
@@ -44,10 +65,16 @@ def test_a_launch_makes_a_node_that_kwok_plays() -> None:
         assert await provider.launch(order()) == Accepted("default-pool-1")
         [item] = cluster.objects("Node")
         assert item["spec"]["providerID"] == "kwok://default-pool-1"
-        assert {"growth.dev/unregistered", "node.kubernetes.io/not-ready"} == {taint["key"] for taint in item["spec"]["taints"]}
+        assert {"growth.dev/unregistered", "node.kubernetes.io/not-ready"} == {
+            taint["key"] for taint in item["spec"]["taints"]
+        }
         assert item["status"]["allocatable"] == {"cpu": "3500m", "pods": "100"}
         labels, annotations = item["metadata"]["labels"], item["metadata"]["annotations"]
-        assert (labels["growth.dev/cluster"], labels["growth.dev/request-uid"], labels["growth.dev/pool"]) == ("mine", "uid-1", "default")
+        assert (labels["growth.dev/cluster"], labels["growth.dev/request-uid"], labels["growth.dev/pool"]) == (
+            "mine",
+            "uid-1",
+            "default",
+        )
         assert (labels["node.kubernetes.io/instance-type"], labels["topology.kubernetes.io/zone"]) == ("cx33", "fsn1")
         assert (annotations["kwok.x-k8s.io/node"], annotations["note"]) == ("fake", "x")
         await cluster.runtime.sleep(15)
@@ -62,7 +89,12 @@ def test_machines_are_nodes_with_our_cluster_label_and_no_others() -> None:
         await provider.launch(order())
         await provider.launch(order("other", "uid-2", cluster="another"))
         [machine] = await provider.list("mine")
-        assert (machine.name, machine.offering, machine.location, machine.request_uid) == ("default-pool-1", "kwok-cx33", "fsn1", "uid-1")
+        assert (machine.name, machine.offering, machine.location, machine.request_uid) == (
+            "default-pool-1",
+            "kwok-cx33",
+            "fsn1",
+            "uid-1",
+        )
         assert (machine.provider_id, machine.state, machine.cluster) == ("kwok://default-pool-1", "running", "mine")
         assert await provider.describe("default-pool-1") == machine
         assert await provider.describe("stranger") == Gone()
@@ -118,7 +150,9 @@ def test_a_machine_that_boots_slowly_is_a_launch_that_takes_long() -> None:
 
 def test_launches_at_the_same_moment_do_not_oversell_the_stock() -> None:
     async def test(cluster: Cluster, provider: KwokProvider) -> None:
-        outcomes = await asyncio.gather(*(provider.launch(order(f"default-pool-{number}", f"uid-{number}")) for number in range(5)))
+        outcomes = await asyncio.gather(
+            *(provider.launch(order(f"default-pool-{number}", f"uid-{number}")) for number in range(5))
+        )
         assert sum(isinstance(outcome, Accepted) for outcome in outcomes) == 2
         assert len(cluster.objects("Node")) == 2
 

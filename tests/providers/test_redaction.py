@@ -38,7 +38,9 @@ def test_a_short_secret_is_struck_out_as_a_whole() -> None:
 def test_long_quotes_of_a_text_go_and_its_ordinary_words_stay() -> None:
     secrets = Secrets()
     secrets.add_text("#cloud-config\nruncmd:\n  - curl -sfL https://get.k3s.io | K3S_TOKEN=verysecret sh -\n")
-    assert "verysecret" not in secrets.redacted("error in line: curl -sfL https://get.k3s.io | K3S_TOKEN=verysecret sh -")
+    assert "verysecret" not in secrets.redacted(
+        "error in line: curl -sfL https://get.k3s.io | K3S_TOKEN=verysecret sh -"
+    )
     assert secrets.redacted("runcmd is not allowed") == "runcmd is not allowed"
 
 
@@ -51,6 +53,17 @@ def test_secrets_that_were_replaced_stay_secret() -> None:
 
 def test_log_lines_are_redacted_in_every_field_and_in_objects_within() -> None:
     SECRETS.add_token(SECRET)
-    event = redact(None, "info", {"event": f"a {SECRET}", "error": ValueError(SECRET), "list": [SECRET, 1], "map": {SECRET: None}, "count": 3, "ok": True})
+    event = redact(
+        None,
+        "info",
+        {
+            "event": f"a {SECRET}",
+            "error": ValueError(SECRET),
+            "list": [SECRET, 1],
+            "map": {SECRET: None},
+            "count": 3,
+            "ok": True,
+        },
+    )
     assert SECRET[:SHORTEST_PART] not in repr(event)
     assert (event["count"], event["ok"]) == (3, True)

@@ -16,11 +16,21 @@ from growth.sim.clock import SimRuntime, run_virtual
 from growth.sim.cloud.cloud import Cloud, Trouble
 
 
-def order(name: str = "default-pool-1", uid: str = "uid-1", cluster: str = "mine", offering: str = "sim-cx33", location: str = "fsn1") -> Order:
+def order(
+    name: str = "default-pool-1",
+    uid: str = "uid-1",
+    cluster: str = "mine",
+    offering: str = "sim-cx33",
+    location: str = "fsn1",
+) -> Order:
     return Order(name, uid, cluster, "default", offering, location, labels=Labels({"growth.dev/pool": "default"}))
 
 
-def at_the_cloud(test: Callable[[Cloud, SimulatedProvider], Awaitable[None]], catalogue: Catalogue | None = None, quota: int | None = None) -> None:
+def at_the_cloud(
+    test: Callable[[Cloud, SimulatedProvider], Awaitable[None]],
+    catalogue: Catalogue | None = None,
+    quota: int | None = None,
+) -> None:
     async def run() -> None:
         runtime = SimRuntime("test")
         cloud = Cloud(catalogue or built_in_catalogue("sim"), runtime, "test", quota=quota)
@@ -34,7 +44,12 @@ def test_a_launch_is_accepted_listed_described_and_deleted() -> None:
         accepted = await provider.launch(order())
         assert isinstance(accepted, Accepted)
         [machine] = await provider.list("mine")
-        assert (machine.machine_id, machine.name, machine.offering, machine.location) == (accepted.machine_id, "default-pool-1", "sim-cx33", "fsn1")
+        assert (machine.machine_id, machine.name, machine.offering, machine.location) == (
+            accepted.machine_id,
+            "default-pool-1",
+            "sim-cx33",
+            "fsn1",
+        )
         assert (machine.cluster, machine.request_uid, machine.state) == ("mine", "uid-1", "creating")
         assert await provider.list("another") == ()
         assert await provider.describe(machine.machine_id) == machine
@@ -135,7 +150,9 @@ def test_nothing_is_concluded_from_errors() -> None:
 class Silent(Cloud):
     """A cloud that accepts connections and then says nothing."""
 
-    async def create_server(self, name: str, offering: str, location: str, labels: Labels, template: NodeTemplate) -> Server:
+    async def create_server(
+        self, name: str, offering: str, location: str, labels: Labels, template: NodeTemplate
+    ) -> Server:
         await SimRuntime("silent").sleep(3600)
         raise CloudError("server_error")
 

@@ -1,4 +1,6 @@
-"""A small embedded cluster for the table of node cases: a catalogue made for the row, one growth, and short questions about the outcome."""
+"""A small embedded cluster for the table of node cases: a catalogue made for the row, one growth, and short questions
+about the outcome.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,8 @@ class Town:
             assert self.cluster.runtime.monotonic() < ends_at, "it did not happen in time"
             await self.passes(0.25)
 
-    # ---------------------------------------------------------------------------------------------------------- what came of it
+    # ----------------------------------------------------------------------------------------- what
+    # came of it
 
     @property
     def nodes(self) -> list[Json]:
@@ -74,7 +77,9 @@ class Town:
 
     @property
     def price(self) -> float:
-        return sum(self.cluster.cloud.bills[server.server_id].price_per_hour for server in self.cluster.cloud.servers.values())
+        return sum(
+            self.cluster.cloud.bills[server.server_id].price_per_hour for server in self.cluster.cloud.servers.values()
+        )
 
     def running(self) -> int:
         return sum(pod["status"].get("phase") == "Running" for pod in self.cluster.objects("Pod"))
@@ -90,8 +95,12 @@ class Town:
         """Of each node: what its pods ask for, and what it has."""
         found = []
         for node in self.nodes:
-            pods = [pod for pod in self.cluster.objects("Pod") if pod["spec"].get("nodeName") == node["metadata"]["name"]]
-            asked = [Resources.parse(part["resources"]["requests"]) for pod in pods for part in pod["spec"]["containers"]]
+            pods = [
+                pod for pod in self.cluster.objects("Pod") if pod["spec"].get("nodeName") == node["metadata"]["name"]
+            ]
+            asked = [
+                Resources.parse(part["resources"]["requests"]) for pod in pods for part in pod["spec"]["containers"]
+            ]
             found.append((sum_resources(asked), Resources.parse(node["status"]["allocatable"])))
         return found
 

@@ -1,4 +1,6 @@
-"""An embedded API server and cluster for tests: make one, run a test in virtual time, talk to it with growth's own client."""
+"""An embedded API server and cluster for tests: make one, run a test in virtual time, talk to it with growth's own
+client.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""growth in the embedded cluster, life after life: what is killed is gone, and the next one knows only what the cluster tells it."""
+"""growth in the embedded cluster, life after life: what is killed is gone, and the next one knows only what the cluster
+tells it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ class Lives:
         self._lives: list[GrowthProcess] = []
 
     def start(self) -> None:
-        self._lives.append(GrowthProcess(self._cluster, Installation(settings=self._settings), len(self._lives) + 1).start())
+        self._lives.append(
+            GrowthProcess(self._cluster, Installation(settings=self._settings), len(self._lives) + 1).start()
+        )
 
     def die(self) -> None:
         self._lives[-1].kill()

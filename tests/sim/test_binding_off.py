@@ -1,4 +1,6 @@
-"""A pool that does not let growth bind: nobody is stranded and it costs next to nothing more, however machines arrive and whoever competes."""
+"""A pool that does not let growth bind: nobody is stranded and it costs next to nothing more, however machines arrive
+and whoever competes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Ending(Struct, frozen=True):
 
 
 def lived(seed: int, *, binds: bool, competes: bool) -> Ending:
-    """Pods of four shapes at once on an empty cluster; machines boot in any order. The competitors' pods come while they do."""
+    """Pods of four shapes at once on an empty cluster; machines boot in any order. The competitors' pods come while
+    they do.
+    """
 
     async def play() -> Ending:
         cluster, chance = Cluster(f"binding off {seed}"), random.Random(seed)
@@ -45,11 +49,16 @@ def lived(seed: int, *, binds: bool, competes: bool) -> Ending:
 
 
 @pytest.mark.parametrize("competes", [False, True])
-def test_without_binding_nobody_is_stranded_and_it_costs_at_most_one_per_cent_more(competes: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_binding_nobody_is_stranded_and_it_costs_at_most_one_per_cent_more(
+    competes: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     bound = [lived(seed, binds=True, competes=competes) for seed in range(2)]
     nominated = [lived(seed, binds=False, competes=competes) for seed in range(2)]
     extra = sum(each.price_per_hour for each in nominated) / sum(each.price_per_hour for each in bound) - 1
     with capsys.disabled():
-        print(f"\nwithout binding{', with competitors' if competes else ''}: {100 * extra:+.1f} % of the price per hour", end=" ")
+        print(
+            f"\nwithout binding{', with competitors' if competes else ''}: {100 * extra:+.1f} % of the price per hour",
+            end=" ",
+        )
     assert [each.running for each in nominated] == [each.pods for each in nominated]
     assert extra <= 0.01

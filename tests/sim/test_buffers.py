@@ -1,4 +1,6 @@
-"""A buffer's life in the embedded cluster: room is bought, used at once, bought again, kept, and given back; nothing is lost by a restart."""
+"""A buffer's life in the embedded cluster: room is bought, used at once, bought again, kept, and given back; nothing is
+lost by a restart.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,33 @@ Json = dict[str, Any]
 Test = Callable[[Cluster], Awaitable[None]]
 
 
-def buffer(name: str = "spare", kind: str = "Deployment", of: str = "web", version: str = "v1beta1", **spec: Any) -> Json:
+def buffer(
+    name: str = "spare", kind: str = "Deployment", of: str = "web", version: str = "v1beta1", **spec: Any
+) -> Json:
     """For a workload, unless a template is named."""
     if "podTemplateRef" not in spec:
         spec.setdefault("scalableRef", {"apiGroup": {"Job": "batch"}.get(kind, "apps"), "kind": kind, "name": of})
     metadata = {"name": name, "namespace": "default"}
-    return {"apiVersion": f"autoscaling.x-k8s.io/{version}", "kind": "CapacityBuffer", "metadata": metadata, "spec": spec}
+    return {
+        "apiVersion": f"autoscaling.x-k8s.io/{version}",
+        "kind": "CapacityBuffer",
+        "metadata": metadata,
+        "spec": spec,
+    }
 
 
 def pod_template(name: str = "chunk", **spec: Any) -> Json:
-    return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": name, "namespace": "default"}, "template": {"spec": pod_spec(**spec)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {"name": name, "namespace": "default"},
+        "template": {"spec": pod_spec(**spec)},
+    }
 
 
-def in_cluster(test: Callable[[Cluster, GrowthProcess], Awaitable[None]], installation: Installation | None = None, **doors: Any) -> None:
+def in_cluster(
+    test: Callable[[Cluster, GrowthProcess], Awaitable[None]], installation: Installation | None = None, **doors: Any
+) -> None:
     """With one pool of four cores a node, and growth running."""
 
     async def run() -> None:
@@ -54,7 +70,9 @@ def in_cluster(test: Callable[[Cluster, GrowthProcess], Awaitable[None]], instal
 
 
 def status(cluster: Cluster, name: str = "spare") -> Json:
-    return dict(next(each for each in cluster.objects("CapacityBuffer") if each["metadata"]["name"] == name).get("status") or {})
+    return dict(
+        next(each for each in cluster.objects("CapacityBuffer") if each["metadata"]["name"] == name).get("status") or {}
+    )
 
 
 def reasons(cluster: Cluster, name: str = "spare") -> dict[str, str]:
@@ -143,7 +161,14 @@ def test_every_kind_of_reference_and_both_versions_work_and_a_new_template_is_no
             item["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1500m"
 
         cluster.verbs.modify(BY_NAME["PodTemplate"], "chunk", "default", set_cpu, "user")
-        await until(cluster, 60, lambda: status(cluster, "of-limits").get("replicas") == 2 and status(cluster, "of-limits")["podTemplateGeneration"] == 2)
+        await until(
+            cluster,
+            60,
+            lambda: (
+                status(cluster, "of-limits").get("replicas") == 2
+                and status(cluster, "of-limits")["podTemplateGeneration"] == 2
+            ),
+        )
 
     in_cluster(test)
 
@@ -174,7 +199,11 @@ def test_what_cannot_be_served_is_told_on_the_buffer_and_others_are_not_affected
 
 def test_a_restart_rebuilds_the_same_state_from_objects_alone() -> None:
     async def test(cluster: Cluster, process: GrowthProcess) -> None:
-        cluster.create(deployment("web", 0, cpu="1", memory="1Gi"), buffer(replicas=5), buffer("more", of="web", limits={"cpu": "2"}))
+        cluster.create(
+            deployment("web", 0, cpu="1", memory="1Gi"),
+            buffer(replicas=5),
+            buffer("more", of="web", limits={"cpu": "2"}),
+        )
         await until(cluster, 120, lambda: is_provisioned(cluster)() and is_provisioned(cluster, "more")())
         nodes = [each["metadata"]["name"] for each in cluster.objects("Node")]
         await cluster.runtime.sleep(900)  # the records of the orders are gone by then
@@ -214,7 +243,9 @@ def test_a_pool_autoscaler_sizes_a_buffer_through_its_scale() -> None:
         cluster.create(deployment("web", 0, cpu="1", memory="1Gi"), buffer(replicas=1))
         await until(cluster, 120, has_size(cluster, 1))
         metadata = {"name": "spare", "namespace": "default"}
-        cluster.create({"apiVersion": "growth.dev/v1alpha1", "kind": "PoolAutoscaler", "metadata": metadata, "spec": bounds})
+        cluster.create(
+            {"apiVersion": "growth.dev/v1alpha1", "kind": "PoolAutoscaler", "metadata": metadata, "spec": bounds}
+        )
         await until(cluster, 120, has_size(cluster, 4))
 
     in_cluster(test)
@@ -245,7 +276,14 @@ def test_a_definition_that_serves_only_the_older_version_without_a_scale_is_good
 
 
 def _not_found() -> Answer:
-    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"}
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "reason": "NotFound",
+        "code": 404,
+        "message": "not found",
+    }
     return Answer(404, msgspec.json.encode(body))
 
 
@@ -307,7 +345,9 @@ def test_only_what_buffers_refer_to_is_watched() -> None:
 
 def test_metrics_say_how_buffers_stand() -> None:
     async def test(cluster: Cluster, process: GrowthProcess) -> None:
-        cluster.create(deployment("web", 0, cpu="1", memory="1Gi"), buffer(replicas=5), buffer("lost", of="gone", replicas=1))
+        cluster.create(
+            deployment("web", 0, cpu="1", memory="1Gi"), buffer(replicas=5), buffer("lost", of="gone", replicas=1)
+        )
         await until(cluster, 120, is_provisioned(cluster))
         await cluster.runtime.sleep(120)
         process.growth.refresh_metrics()
@@ -327,9 +367,20 @@ def test_the_overhead_of_a_runtime_class_is_kept_free_for_spare_pods_as_real_one
     """1.5 cores and 0.6 of overhead: one such pod fills a node of four cores, where two without it would fit."""
 
     async def test(cluster: Cluster, _process: GrowthProcess) -> None:
-        cluster.create({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "gvisor"}, "overhead": {"podFixed": {"cpu": "600m"}}})
+        cluster.create(
+            {
+                "apiVersion": "node.k8s.io/v1",
+                "kind": "RuntimeClass",
+                "metadata": {"name": "gvisor"},
+                "overhead": {"podFixed": {"cpu": "600m"}},
+            }
+        )
         cluster.create(deployment("web", 1, cpu="1500m", memory="512Mi", runtimeClassName="gvisor"), buffer(replicas=1))
-        await until(cluster, 300, lambda: running(cluster) == 1 and reasons(cluster).get("Provisioning") == "CapacityProvisioned")
+        await until(
+            cluster,
+            300,
+            lambda: running(cluster) == 1 and reasons(cluster).get("Provisioning") == "CapacityProvisioned",
+        )
         assert len(cluster.objects("Node")) == 2
         bought = len(cluster.objects("NodeRequest"))
         cluster.delete("CapacityBuffer", "spare", "default")

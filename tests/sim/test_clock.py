@@ -29,7 +29,9 @@ def test_sleepers_wake_in_the_order_of_their_times() -> None:
             await runtime.sleep(seconds)
             woken.append((runtime.monotonic(), name))
 
-        tasks = [runtime.spawn(name, sleeper(name, seconds)) for name, seconds in [("c", 3), ("a", 1), ("b", 2), ("a2", 1)]]
+        tasks = [
+            runtime.spawn(name, sleeper(name, seconds)) for name, seconds in [("c", 3), ("a", 1), ("b", 2), ("a2", 1)]
+        ]
         for task in tasks:
             await task
         return woken

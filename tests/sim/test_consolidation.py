@@ -1,4 +1,6 @@
-"""Nodes with pods in the embedded cluster: emptied within budgets, kept with a reason, at rest when nothing can be saved, whole after a crash."""
+"""Nodes with pods in the embedded cluster: emptied within budgets, kept with a reason, at rest when nothing can be
+saved, whole after a crash.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,21 @@ from growth.sim.cluster import Cluster
 from tests.sim.lives import Lives
 
 Json = dict[str, Any]
-QUICK = Settings(scale_down_delay_seconds=5.0, settling_seconds=60.0, disruption_window_seconds=0.0, consolidation_interval_seconds=5.0)
+QUICK = Settings(
+    scale_down_delay_seconds=5.0,
+    settling_seconds=60.0,
+    disruption_window_seconds=0.0,
+    consolidation_interval_seconds=5.0,
+)
 ANY_NUMBER = {"nodes": "100%"}
 
 
-def in_cluster(test: Callable[[Cluster, Lives], Awaitable[None]], settings: Settings = QUICK, objects: Sequence[Json] = (), **spec: Any) -> None:
+def in_cluster(
+    test: Callable[[Cluster, Lives], Awaitable[None]],
+    settings: Settings = QUICK,
+    objects: Sequence[Json] = (),
+    **spec: Any,
+) -> None:
     """With one pool of four cores a node that is consolidated, and growth running."""
 
     async def run() -> None:
@@ -56,19 +68,35 @@ def nodes(cluster: Cluster) -> int:
 
 
 def marks(cluster: Cluster) -> list[str]:
-    tainted = [node for node in cluster.objects("Node") if any(taint["key"] == SCALE_DOWN_TAINT.key for taint in node["spec"].get("taints") or ())]
-    annotated = [node for node in cluster.objects("Node") if SCALE_DOWN_AT in (node["metadata"].get("annotations") or {})]
+    tainted = [
+        node
+        for node in cluster.objects("Node")
+        if any(taint["key"] == SCALE_DOWN_TAINT.key for taint in node["spec"].get("taints") or ())
+    ]
+    annotated = [
+        node for node in cluster.objects("Node") if SCALE_DOWN_AT in (node["metadata"].get("annotations") or {})
+    ]
     return [node["metadata"]["name"] for node in (*tainted, *annotated)]
 
 
 def said(cluster: Cluster, reason: str) -> list[str]:
-    return [str(event.get("note") or event.get("message") or "") for event in cluster.objects("Event") if event.get("reason") == reason]
+    return [
+        str(event.get("note") or event.get("message") or "")
+        for event in cluster.objects("Event")
+        if event.get("reason") == reason
+    ]
 
 
 def spread_out(name: str, replicas: int, cpu: str) -> Json:
     """Each pod on a node of its own, for as long as the rule stands."""
     term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "kubernetes.io/hostname"}
-    return deployment(name, replicas, cpu, "256Mi", affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    return deployment(
+        name,
+        replicas,
+        cpu,
+        "256Mi",
+        affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+    )
 
 
 def test_nodes_whose_pods_fit_elsewhere_are_emptied_and_no_pdb_is_broken() -> None:
@@ -93,7 +121,12 @@ def test_nodes_whose_pods_fit_elsewhere_are_emptied_and_no_pdb_is_broken() -> No
         watching.cancel()
         assert least >= 12 - 3
         assert len(cluster.cloud.creates) == first  # nothing was bought for it
-        await until(cluster, 300, lambda: not cluster.objects("NodeRemovalRequest") and not marks(cluster), "nothing is left behind")
+        await until(
+            cluster,
+            300,
+            lambda: not cluster.objects("NodeRemovalRequest") and not marks(cluster),
+            "nothing is left behind",
+        )
 
     in_cluster(test)
 
@@ -102,7 +135,12 @@ def test_a_node_that_stays_says_why_and_goes_when_a_fitting_node_exists() -> Non
     async def test(cluster: Cluster, process: Lives) -> None:
         cluster.create(spread_out("web", 2, "500m"))
         await until(cluster, 300, lambda: running(cluster) == 2, "both run")
-        await until(cluster, 300, lambda: any("didn't match pod anti-affinity" in text for text in said(cluster, "Staying")), "the reason is an event")
+        await until(
+            cluster,
+            300,
+            lambda: any("didn't match pod anti-affinity" in text for text in said(cluster, "Staying")),
+            "the reason is an event",
+        )
         await cluster.runtime.sleep(600)
         assert nodes(cluster) == 2
         cluster.create(spread_out("other", 3, "500m"))
@@ -120,7 +158,12 @@ def test_a_budget_that_allows_nothing_keeps_the_node_and_says_so() -> None:
         cluster.create(disruption_budget("web", "web", maxUnavailable=0))
         cluster.create(spread_out("web", 2, "500m"))
         await until(cluster, 300, lambda: running(cluster) == 2, "both run")
-        await until(cluster, 300, lambda: any("allows no disruption now" in text for text in said(cluster, "Staying")), "the reason is told")
+        await until(
+            cluster,
+            300,
+            lambda: any("allows no disruption now" in text for text in said(cluster, "Staying")),
+            "the reason is told",
+        )
         await cluster.runtime.sleep(900)
         assert nodes(cluster) == 2
         assert not marks(cluster)
@@ -153,13 +196,25 @@ def test_small_changes_never_cause_a_node_that_is_bought_and_given_back_within_t
             await cluster.runtime.sleep(150)
         await cluster.runtime.sleep(900)
         assert not marks(cluster)
-        emptied = {event["regarding"]["name"]: event for event in cluster.objects("Event") if "its pods fit on other nodes" in str(event.get("note"))}
+        emptied = {
+            event["regarding"]["name"]: event
+            for event in cluster.objects("Event")
+            if "its pods fit on other nodes" in str(event.get("note"))
+        }
         assert emptied  # something was saved
         created = {server.name: server.created_at for server in cluster.cloud.creates}
         for name, event in emptied.items():
             assert parse_instant(event["eventTime"]) - created[name] >= 600
 
-    in_cluster(test, Settings(scale_down_delay_seconds=5.0, settling_seconds=600.0, disruption_window_seconds=0.0, consolidation_interval_seconds=5.0))
+    in_cluster(
+        test,
+        Settings(
+            scale_down_delay_seconds=5.0,
+            settling_seconds=600.0,
+            disruption_window_seconds=0.0,
+            consolidation_interval_seconds=5.0,
+        ),
+    )
 
 
 def test_a_growth_that_dies_in_the_middle_leaves_no_taint_behind() -> None:
@@ -169,7 +224,12 @@ def test_a_growth_that_dies_in_the_middle_leaves_no_taint_behind() -> None:
         cluster.scale("Deployment", "web", 8)
         await process.die_again_and_again(63, 37, 29, 21, 33, 28, 40, 26)
         await until(cluster, 1800, lambda: nodes(cluster) <= 3, "nodes go")
-        await until(cluster, 600, lambda: not cluster.objects("NodeRemovalRequest") and not marks(cluster), "nothing is left behind")
+        await until(
+            cluster,
+            600,
+            lambda: not cluster.objects("NodeRemovalRequest") and not marks(cluster),
+            "nothing is left behind",
+        )
         assert running(cluster) == 8
 
     in_cluster(test)

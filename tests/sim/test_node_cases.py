@@ -1,4 +1,6 @@
-"""The table of node cases, row by row, in the embedded cluster: what is bought. What is given back: `test_node_cases_end`."""
+"""The table of node cases, row by row, in the embedded cluster: what is bought. What is given back:
+`test_node_cases_end`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ def apart(kind: str, app: str) -> Json:
     term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "topology.kubernetes.io/zone"}
     if kind == "required":
         return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}}
+    return {
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]
+        }
+    }
 
 
 def test_no_demands() -> None:
@@ -76,7 +82,9 @@ def test_ten_of_3_cpu_and_ten_of_1_cpu_make_ten_full_machines() -> None:
         (500, "2", "1024Mi", HETZNER, 0.7 * 500 * 0.0060),
     ],
 )
-def test_the_price_of_many_equal_pods(count: int, cpu: str, memory: str, types: tuple[ServerType, ...], most: float) -> None:
+def test_the_price_of_many_equal_pods(
+    count: int, cpu: str, memory: str, types: tuple[ServerType, ...], most: float
+) -> None:
     async def story(town: Town) -> None:
         town.pool(*({"name": each.name, "max": 100} for each in types))
         town.cluster.create(deployment("web", count, cpu, memory))
@@ -180,7 +188,9 @@ def test_no_capacity_is_unmet_and_the_offering_is_avoided_in_every_pool_until_it
         town.cluster.create(deployment("web", 1, "1", "1Gi"))
         await town.until(lambda: town.running() == 1)
         assert town.bought == {"dear": 1}
-        assert [request["status"]["phase"] for request in town.requests if request["spec"]["targetOffering"] == "sim-small"] == ["Unmet"]
+        assert [
+            request["status"]["phase"] for request in town.requests if request["spec"]["targetOffering"] == "sim-small"
+        ] == ["Unmet"]
         town.cluster.create(deployment("more", 1, "2", "1Gi", nodeSelector={"growth.dev/pool": "other"}))
         await town.until(lambda: town.running() == 2)
         assert town.bought == {"dear": 2}

@@ -1,4 +1,6 @@
-"""The table of node cases, row by row, in the embedded cluster: what is given back, and rulings about records and switches."""
+"""The table of node cases, row by row, in the embedded cluster: what is given back, and rulings about records and
+switches.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,10 @@ def test_a_machine_that_is_not_ready_in_time_is_deprovisioned_and_handed_to_remo
         await town.until(lambda: bool(town.cluster.objects("NodeRemovalRequest")))
         [removal] = town.cluster.objects("NodeRemovalRequest")
         [request] = [each for each in town.requests if each["metadata"]["name"] == removal["metadata"]["name"]]
-        assert (request["status"]["phase"], request["status"]["events"][-1]["name"]) == ("Deprovisioning", "nodeNotReady")
+        assert (request["status"]["phase"], request["status"]["events"][-1]["name"]) == (
+            "Deprovisioning",
+            "nodeNotReady",
+        )
         first = town.cluster.cloud.creates[0]
         await town.until(lambda: first.server_id not in town.cluster.cloud.servers)
 
@@ -77,7 +82,10 @@ def test_a_machine_that_is_not_ready_in_time_is_deprovisioned_and_handed_to_remo
 
 def deletes_asked(town: Town) -> float:
     value = town.growth.growth.metrics.registry.get_sample_value
-    return sum(value("growth_provider_calls_total", {"call": "delete", "outcome": outcome.__name__}) or 0 for outcome in get_args(Outcome))
+    return sum(
+        value("growth_provider_calls_total", {"call": "delete", "outcome": outcome.__name__}) or 0
+        for outcome in get_args(Outcome)
+    )
 
 
 def test_a_removal_that_the_provider_refuses_is_tried_again_until_its_attempts_are_spent() -> None:
@@ -99,13 +107,18 @@ def test_a_removal_that_the_provider_refuses_is_tried_again_until_its_attempts_a
         await town.until(lambda: ("RemovalFailed", 5) in phases, 1200)
         tried = [("Deprovisioning", attempt) for attempt in range(1, 6)]
         refused = [("CouldNotRemove", attempt) for attempt in range(1, 5)]
-        assert phases[1:] == [each for pair in zip(tried, refused, strict=False) for each in pair] + [tried[4], ("RemovalFailed", 5)]
+        assert phases[1:] == [each for pair in zip(tried, refused, strict=False) for each in pair] + [
+            tried[4],
+            ("RemovalFailed", 5),
+        ]
         [name] = [each["metadata"]["name"] for each in town.nodes]
         writes, deletes = town.cluster.api.writes_asked, deletes_asked(town)
         await town.passes(600)
         assert deletes_asked(town) == deletes == 5  # no more calls to the provider
         assert town.cluster.api.writes_asked - writes < 5  # the last events, and then nothing
-        kinds = {event["regarding"]["kind"] for event in town.cluster.objects("Event") if event["reason"] == "RemovalFailed"}
+        kinds = {
+            event["regarding"]["kind"] for event in town.cluster.objects("Event") if event["reason"] == "RemovalFailed"
+        }
         assert (kinds, set(town.said("RemovalFailed"))) == ({"Node", "NodeRemovalRequest"}, {name})
         assert any(taint["key"] == "growth.dev/scale-down" for taint in town.nodes[0]["spec"]["taints"])
 
@@ -143,8 +156,12 @@ def test_a_pod_that_arrives_on_a_marked_node_takes_the_mark_off_and_no_other_tai
         town.cluster.scale("Deployment", "web", 0)
         await town.until(lambda: "growth.dev/scale-down-at" in (town.nodes[0]["metadata"].get("annotations") or {}))
         everything = [{"operator": "Exists"}]
-        town.cluster.create(pod("guest", "100m", "64Mi", tolerations=everything, nodeSelector={"kubernetes.io/hostname": name}))
-        await town.until(lambda: "growth.dev/scale-down-at" not in (town.nodes[0]["metadata"].get("annotations") or {}), 30)
+        town.cluster.create(
+            pod("guest", "100m", "64Mi", tolerations=everything, nodeSelector={"kubernetes.io/hostname": name})
+        )
+        await town.until(
+            lambda: "growth.dev/scale-down-at" not in (town.nodes[0]["metadata"].get("annotations") or {}), 30
+        )
         assert town.nodes[0]["spec"]["taints"] == [theirs]
 
     played(story)
@@ -160,7 +177,11 @@ def test_ruling_17_fields_of_requests_and_removals() -> None:
         assert {"phase", "nodeID", "machineID", "events", "lastTransitionTime"} <= set(request["status"])
         assert request["status"]["nodeID"] == town.nodes[0]["metadata"]["name"]
         town.cluster.scale("Deployment", "web", 0)
-        await town.until(lambda: any(each.get("status", {}).get("removalAttempt") for each in town.cluster.objects("NodeRemovalRequest")))
+        await town.until(
+            lambda: any(
+                each.get("status", {}).get("removalAttempt") for each in town.cluster.objects("NodeRemovalRequest")
+            )
+        )
         [removal] = town.cluster.objects("NodeRemovalRequest")
         assert removal["spec"] == {
             "nodeName": request["metadata"]["name"], "pool": "default", "offering": "sim-small",

@@ -1,4 +1,6 @@
-"""growth as a scheduler in the embedded cluster: pods that name it are bound, told why not, and bring machines; taints evict as they should."""
+"""growth as a scheduler in the embedded cluster: pods that name it are bound, told why not, and bring machines; taints
+evict as they should.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,11 @@ def ours(name: str, replicas: int, **spec: Any) -> Json:
 
 
 def bound(cluster: Cluster) -> dict[str, str]:
-    return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in cluster.objects("Pod") if pod["spec"].get("nodeName")}
+    return {
+        pod["metadata"]["name"]: pod["spec"]["nodeName"]
+        for pod in cluster.objects("Pod")
+        if pod["spec"].get("nodeName")
+    }
 
 
 def condition(pod: Json) -> Json:
@@ -97,7 +103,9 @@ def test_the_event_of_a_pod_that_was_placed_is_the_familiar_one() -> None:
         cluster.create(ours("more", 1, cpu="100m"))
         await cluster.runtime.sleep(10)
         (more,) = {other for other in bound(cluster) if other != name}
-        assert [each["note"] for each in cluster.objects("Event") if each["reason"] == "Scheduled"] == [f"Successfully assigned default/{more} to {node}"]
+        assert [each["note"] for each in cluster.objects("Event") if each["reason"] == "Scheduled"] == [
+            f"Successfully assigned default/{more} to {node}"
+        ]
 
     in_cluster(test, node_pool("default", "cx32"))
 
@@ -105,7 +113,9 @@ def test_the_event_of_a_pod_that_was_placed_is_the_familiar_one() -> None:
 def test_a_pod_made_by_hand_with_the_scheduler_name_is_bound() -> None:
     async def test(cluster: Cluster) -> None:
         spec = {**pod_spec(cpu="500m"), "schedulerName": "growth"}
-        cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "namespace": "default"}, "spec": spec})
+        cluster.create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "namespace": "default"}, "spec": spec}
+        )
         await cluster.runtime.sleep(90)
         assert list(bound(cluster)) == ["alone"]
         assert cluster.store.read(BY_NAME["Pod"], "alone", "default")["status"]["phase"] == "Running"  # type: ignore[index]
@@ -124,7 +134,9 @@ def test_the_laws_hold_under_faults_when_growth_schedules_every_pod(seed: str, m
             pod.setdefault("spec", {}).setdefault("schedulerName", "growth")
         complete(admission, pod)
 
-    def begin_with_scheduler(process: GrowthProcess, cluster: Cluster, installation: Installation, *others: Any) -> None:
+    def begin_with_scheduler(
+        process: GrowthProcess, cluster: Cluster, installation: Installation, *others: Any
+    ) -> None:
         settings = replace(installation.settings, scheduler=SchedulerSettings(enabled=True))
         begin(process, cluster, replace(installation, settings=settings), *others)
 

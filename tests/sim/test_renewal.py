@@ -1,4 +1,6 @@
-"""Nodes that are too old, changed or dead, in the embedded cluster: replaced one after the other, bought first, at `max` with one machine more."""
+"""Nodes that are too old, changed or dead, in the embedded cluster: replaced one after the other, bought first, at
+`max` with one machine more.
+"""
 
 from __future__ import annotations
 

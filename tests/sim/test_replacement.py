@@ -1,4 +1,6 @@
-"""Nodes replaced by cheaper ones in the embedded cluster: bought first, never below capacity, undone when a purchase fails, whole after a crash."""
+"""Nodes replaced by cheaper ones in the embedded cluster: bought first, never below capacity, undone when a purchase
+fails, whole after a crash.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ from tests.sim.lives import Lives
 from tests.sim.test_consolidation import marks, running, until
 
 Json = dict[str, Any]
-QUICK = Settings(scale_down_delay_seconds=5.0, settling_seconds=120.0, disruption_window_seconds=0.0, consolidation_interval_seconds=5.0)
+QUICK = Settings(
+    scale_down_delay_seconds=5.0,
+    settling_seconds=120.0,
+    disruption_window_seconds=0.0,
+    consolidation_interval_seconds=5.0,
+)
 TYPES = ("cax41", "cax21", "cax11")
 
 
@@ -47,7 +54,9 @@ def allow(cluster: Cluster, *types: str) -> None:
 
 
 def types(cluster: Cluster) -> list[str]:
-    return sorted(node["metadata"]["labels"].get("node.kubernetes.io/instance-type", "") for node in cluster.objects("Node"))
+    return sorted(
+        node["metadata"]["labels"].get("node.kubernetes.io/instance-type", "") for node in cluster.objects("Node")
+    )
 
 
 async def one_large_node(cluster: Cluster) -> None:
@@ -102,7 +111,12 @@ def test_a_growth_that_dies_at_any_moment_finishes_what_it_began() -> None:
         await one_large_node(cluster)
         await process.die_again_and_again(121, 27, 33, 29, 41, 24, 38, 23)
         await until(cluster, 3600, lambda: "cax41" not in types(cluster), "the large node goes")
-        await until(cluster, 900, lambda: not cluster.objects("NodeRemovalRequest") and not marks(cluster), "nothing is left behind")
+        await until(
+            cluster,
+            900,
+            lambda: not cluster.objects("NodeRemovalRequest") and not marks(cluster),
+            "nothing is left behind",
+        )
         assert running(cluster) == 5
 
     in_cluster(test)
@@ -121,7 +135,11 @@ def test_small_changes_of_demand_never_undo_a_replacement_within_the_settling_ti
             cluster.scale("Deployment", "side", chance.randint(2, 4))
             for _ in range(60):
                 requests = {each["metadata"]["name"]: each for each in cluster.objects("NodeRequest")}
-                replaced |= {name: cluster.runtime.now() for name, each in requests.items() if each["spec"].get("replaces") and name not in replaced}
+                replaced |= {
+                    name: cluster.runtime.now()
+                    for name, each in requests.items()
+                    if each["spec"].get("replaces") and name not in replaced
+                }
                 gone |= {each.name: cluster.runtime.now() for each in cluster.cloud.deletes if each.name not in gone}
                 await cluster.runtime.sleep(5)
         assert replaced  # something was saved

@@ -1,4 +1,6 @@
-"""What growth has learned of an offering is in the objects: a process that dies again and again still doubles, counts to three and stops buying."""
+"""What growth has learned of an offering is in the objects: a process that dies again and again still doubles, counts
+to three and stops buying.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,12 @@ def phases_written(cluster: Cluster) -> list[tuple[str, float]]:
         before = (write.before.decoded().get("status") or {}) if write.before else {}
         if write.kind is BY_NAME["NodeRequest"] and status.get("phase") != before.get("phase"):
             expires_at = status.get("expiresAt")
-            seen.append((status.get("phase", "Pending"), parse_instant(expires_at) - cluster.runtime.now() if expires_at else 0.0))
+            seen.append(
+                (
+                    status.get("phase", "Pending"),
+                    parse_instant(expires_at) - cluster.runtime.now() if expires_at else 0.0,
+                )
+            )
 
     cluster.store.on_write(look)
     return seen
@@ -56,7 +63,9 @@ def test_ruling_8_three_machines_that_never_become_ready_strike_their_offering_o
         cluster = Cluster("restarts")
         seen = phases_written(cluster)
         cluster.cloud.trouble.never_boots = 1.0
-        cluster.create(node_pool("default", "CX33", locations=["fsn1"], readinessWaitSeconds=60), deployment("web", 1, "1", "1Gi"))
+        cluster.create(
+            node_pool("default", "CX33", locations=["fsn1"], readinessWaitSeconds=60), deployment("web", 1, "1", "1Gi")
+        )
         await live_and_die(cluster, 600)
         return [phase for phase, _ in seen if phase in ("Deprovisioning", "Unmet")], len(cluster.cloud.creates)
 

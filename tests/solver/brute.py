@@ -11,13 +11,17 @@ from growth.solver.purchase.problem import Choice, PlacementProblem
 
 
 def cheapest_of_all(problem: PlacementProblem) -> float | None:
-    """The least that nodes for all pods cost, without rooms and without rules between pods; None if there is no such placement."""
+    """The least that nodes for all pods cost, without rooms and without rules between pods; None if there is no such
+    placement.
+    """
     pods = [demand.shape for demand in problem.demands for _ in range(demand.count)]
     best: float | None = None
     for groups in _partitions(pods):
         able = [[index for index, choice in enumerate(problem.choices) if _holds(choice, group)] for group in groups]
         for bought in product(*able):
-            price = sum(problem.choices[index].offering.price_per_hour + problem.node_price_per_hour for index in bought)
+            price = sum(
+                problem.choices[index].offering.price_per_hour + problem.node_price_per_hour for index in bought
+            )
             if (best is None or price < best) and _within_limits(problem, bought):
                 best = price
     return best
@@ -40,4 +44,7 @@ def _holds(choice: Choice, group: Sequence[PodShape]) -> bool:
 
 
 def _within_limits(problem: PlacementProblem, bought: Sequence[int]) -> bool:
-    return all(limit.nodes is None or sum(index in limit.choices for index in bought) <= limit.nodes for limit in problem.limits)
+    return all(
+        limit.nodes is None or sum(index in limit.choices for index in bought) <= limit.nodes
+        for limit in problem.limits
+    )

@@ -50,21 +50,34 @@ def demands(draw: st.DrawFn, most_pods: int, with_rules: bool = True) -> tuple[D
 @st.composite
 def choices(draw: st.DrawFn, most: int = 4) -> tuple[Choice, ...]:
     sizes = st.sampled_from(((2, 2048, 1.0), (4, 4096, 1.7), (4, 8192, 2.1), (8, 8192, 3.0)))
-    drawn = draw(st.lists(st.tuples(sizes, st.sampled_from(ZONES), st.sampled_from((0, 0, 1))), min_size=1, max_size=most, unique=True))
-    return tuple(choice(f"m{cpu}-{memory}", cpu, memory, price, zone, type_priority=priority) for (cpu, memory, price), zone, priority in drawn)
+    drawn = draw(
+        st.lists(
+            st.tuples(sizes, st.sampled_from(ZONES), st.sampled_from((0, 0, 1))), min_size=1, max_size=most, unique=True
+        )
+    )
+    return tuple(
+        choice(f"m{cpu}-{memory}", cpu, memory, price, zone, type_priority=priority)
+        for (cpu, memory, price), zone, priority in drawn
+    )
 
 
 @st.composite
 def limits(draw: st.DrawFn, number_of_choices: int) -> tuple[Limit, ...]:
     subsets = st.lists(st.integers(0, number_of_choices - 1), min_size=1, max_size=number_of_choices, unique=True)
     drawn = draw(st.lists(st.tuples(subsets, st.integers(0, 3)), max_size=2))
-    return tuple(at_most(nodes, *sorted(chosen), name=f"limit {number}") for number, (chosen, nodes) in enumerate(drawn))
+    return tuple(
+        at_most(nodes, *sorted(chosen), name=f"limit {number}") for number, (chosen, nodes) in enumerate(drawn)
+    )
 
 
 @st.composite
 def rooms(draw: st.DrawFn) -> tuple[Room, ...]:
     kinds = st.sampled_from(("node", "node", "marked", "in-flight"))
-    drawn = draw(st.lists(st.tuples(st.sampled_from((1, 2, 4)), st.sampled_from(ZONES), kinds, st.booleans(), shapes()), max_size=2))
+    drawn = draw(
+        st.lists(
+            st.tuples(st.sampled_from((1, 2, 4)), st.sampled_from(ZONES), kinds, st.booleans(), shapes()), max_size=2
+        )
+    )
     return tuple(
         room(f"room-{number}", cpu, 4096, zone, kind=kind, contents=((resident, 1),) if has_resident else ())
         for number, (cpu, zone, kind, has_resident, resident) in enumerate(drawn)
@@ -72,7 +85,9 @@ def rooms(draw: st.DrawFn) -> tuple[Room, ...]:
 
 
 @st.composite
-def problems(draw: st.DrawFn, most_pods: int = 12, with_rules: bool = True, with_rooms: bool = True) -> PlacementProblem:
+def problems(
+    draw: st.DrawFn, most_pods: int = 12, with_rules: bool = True, with_rooms: bool = True
+) -> PlacementProblem:
     offered = draw(choices())
     return PlacementProblem(
         demands=draw(demands(most_pods, with_rules)),

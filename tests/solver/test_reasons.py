@@ -20,11 +20,17 @@ def test_a_reason_reads_as_phrase_and_detail() -> None:
 
 def test_reasons_add_up_into_the_sentence_people_know() -> None:
     counts = count_phrases([TAINT] * 5 + [MEMORY] * 7)
-    assert sentence(counts, 12) == "0/12 nodes are available: 7 insufficient memory, 5 untolerated taint gpu=true:NoSchedule"
+    assert (
+        sentence(counts, 12)
+        == "0/12 nodes are available: 7 insufficient memory, 5 untolerated taint gpu=true:NoSchedule"
+    )
 
 
 def test_a_node_that_lacks_two_things_counts_for_both() -> None:
-    assert sentence(count_phrases([BOTH, MEMORY]), 2) == "0/2 nodes are available: 2 insufficient memory, 1 insufficient cpu"
+    assert (
+        sentence(count_phrases([BOTH, MEMORY]), 2)
+        == "0/2 nodes are available: 2 insufficient memory, 1 insufficient cpu"
+    )
 
 
 def test_without_nodes_there_is_nothing_to_add_up() -> None:
@@ -32,8 +38,16 @@ def test_without_nodes_there_is_nothing_to_add_up() -> None:
 
 
 def test_the_index_says_the_sentence_for_a_class() -> None:
-    index = Neighbours([*(node(f"s{number}", cpu=1) for number in range(7)), *(node(f"g{number}", taints=(Taint("gpu", "true"),)) for number in range(5))])
-    assert index.sentence(index.class_of_pod(pod(cpu=2))) == "0/12 nodes are available: 7 insufficient cpu, 5 untolerated taint gpu=true:NoSchedule"
+    index = Neighbours(
+        [
+            *(node(f"s{number}", cpu=1) for number in range(7)),
+            *(node(f"g{number}", taints=(Taint("gpu", "true"),)) for number in range(5)),
+        ]
+    )
+    assert (
+        index.sentence(index.class_of_pod(pod(cpu=2)))
+        == "0/12 nodes are available: 7 insufficient cpu, 5 untolerated taint gpu=true:NoSchedule"
+    )
 
 
 def test_nodes_taken_out_are_not_in_the_sentence() -> None:

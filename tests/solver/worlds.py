@@ -31,7 +31,9 @@ def shape(cpu: float = 1, mebibytes: float = 512, labels: dict[str, str] | None 
     return PodShape(labels=Labels(labels or {}), requests=requests, **fields)  # type: ignore[arg-type]
 
 
-def demand(count: int, cpu: float = 1, mebibytes: float = 512, pools: Sequence[str] = ("default",), **fields: object) -> DemandClass:
+def demand(
+    count: int, cpu: float = 1, mebibytes: float = 512, pools: Sequence[str] = ("default",), **fields: object
+) -> DemandClass:
     return DemandClass(shape(cpu, mebibytes, **fields), count, tuple(pools))  # type: ignore[arg-type]
 
 
@@ -41,7 +43,13 @@ def offering(name: str, cpu: float, mebibytes: float, price: float, zone: str = 
 
 
 def choice(
-    name: str = "small", cpu: float = 4, mebibytes: float = 8192, price: float = 1.0, zone: str = "z1", pool: str = "default", **fields: object
+    name: str = "small",
+    cpu: float = 4,
+    mebibytes: float = 8192,
+    price: float = 1.0,
+    zone: str = "z1",
+    pool: str = "default",
+    **fields: object,
 ) -> Choice:
     bought = offering(name, cpu, mebibytes, price, zone)
     labels = bought.labels.with_items({POOL_LABEL: pool})
@@ -49,10 +57,16 @@ def choice(
 
 
 def hetzner(names: Iterable[str] = tuple(HETZNER), zones: Sequence[str] = ("z1",)) -> tuple[Choice, ...]:
-    return tuple(choice(name, HETZNER[name][0], HETZNER[name][1] * 1024, HETZNER[name][2], zone) for name in names for zone in zones)
+    return tuple(
+        choice(name, HETZNER[name][0], HETZNER[name][1] * 1024, HETZNER[name][2], zone)
+        for name in names
+        for zone in zones
+    )
 
 
-def room(name: str, cpu: float = 4, mebibytes: float = 8192, zone: str = "z1", pool: str = "default", **fields: object) -> Room:
+def room(
+    name: str, cpu: float = 4, mebibytes: float = 8192, zone: str = "z1", pool: str = "default", **fields: object
+) -> Room:
     labels = Labels({HOSTNAME: name, ZONE: zone, POOL_LABEL: pool})
     return Room(Node(name, labels=labels, allocatable=amounts(cpu, mebibytes)), **fields)  # type: ignore[arg-type]
 

@@ -1,7 +1,8 @@
-r"""Which command did they type, and how does it end? Asked by the `growth` script; it never decides anything about a cluster.
+r"""Which command did they type, and how does it end? Asked by the `growth` script; it never decides anything about a
+cluster.
 
-A command is a function in `growth/cli/<name>.py` with the command's own name. It is imported only when it is used, so `growth --help`
-stays quick. To add one, write the module and its row below.
+A command is a function in `growth/cli/<name>.py` with the command's own name. It is imported only when it is used, so
+`growth --help` stays quick. To add one, write the module and its row below.
 
 | the command | exit code | on stderr |
 | --- | --- | --- |
@@ -49,9 +50,14 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("run", "Run growth against a cluster until it is told to stop."),
     Command("demo", "Watch pending pods become machines, in a cluster that is embedded in this process."),
     Command("sim", "Run growth in the embedded cluster under random faults and check what must never happen."),
-    Command("plan", "Plan offline what to buy for pods, with its price, a proven lower bound and the gap between them."),
+    Command(
+        "plan", "Plan offline what to buy for pods, with its price, a proven lower bound and the gap between them."
+    ),
     Command("fits", "Say for cases in JSON lines which nodes a pod may go to, and why not to the others."),
-    Command("explain", "Say why: where a pod would go, why a node stays, whether a pool can buy, how large a warm pool or a buffer is."),
+    Command(
+        "explain",
+        "Say why: where a pod would go, why a node stays, whether a pool can buy, how large a warm pool or a buffer is.",
+    ),
     Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),
     Command("role", "Print ServiceAccount, roles and bindings: the least that growth needs."),
     Command("doctor", "Check API server, clock, kinds, rights, provider and pools, and say what to do."),
@@ -63,7 +69,12 @@ COMMANDS: Final[tuple[Command, ...]] = (
 
 def build_app(commands: Sequence[Command] = COMMANDS) -> App:
     """The command line, with nothing imported yet."""
-    app = App(name="growth", help="A capacity manager for Kubernetes.", version=lambda: version("growth"), suppress_keyboard_interrupt=False)
+    app = App(
+        name="growth",
+        help="A capacity manager for Kubernetes.",
+        version=lambda: version("growth"),
+        suppress_keyboard_interrupt=False,
+    )
     for command in commands:
         app.command(command.import_path, name=command.name, help=command.help)
     return app
@@ -113,7 +124,9 @@ def _describe(error: Exception) -> str:
 
 def _describe_unknown(name: str) -> str:
     similar = get_close_matches(name, [command.name for command in COMMANDS], n=1)
-    return f'there is no command "{name}"; ' + (f"did you mean {similar[0]}?" if similar else "growth --help lists them")
+    return f'there is no command "{name}"; ' + (
+        f"did you mean {similar[0]}?" if similar else "growth --help lists them"
+    )
 
 
 def _complain(text: str, exit_code: int) -> int:

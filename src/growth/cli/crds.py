@@ -14,9 +14,15 @@ from growth.kube.crds.buffer import buffer_definition
 
 def crds(
     *,
-    directory: Annotated[Path | None, Parameter(help="Write one file for each kind into this directory instead of printing.")] = None,
+    directory: Annotated[
+        Path | None, Parameter(help="Write one file for each kind into this directory instead of printing.")
+    ] = None,
     capacity_buffers: Annotated[
-        bool, Parameter(negative="", help="Print the standard kind CapacityBuffer instead; for kubectl create, which never overwrites.")
+        bool,
+        Parameter(
+            negative="",
+            help="Print the standard kind CapacityBuffer instead; for kubectl create, which never overwrites.",
+        ),
     ] = False,
 ) -> None:
     """Print the CustomResourceDefinitions of growth's own kinds."""

@@ -1,4 +1,6 @@
-"""`growth demo`: growth at work in the embedded cluster, told as a timeline. Needs no cluster and no account, and changes nothing."""
+"""`growth demo`: growth at work in the embedded cluster, told as a timeline. Needs no cluster and no account, and
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,14 @@ from growth.sim.stories.timeline import Say
 def demo(
     *,
     once: Annotated[bool, Parameter(negative="", help="Tell the story once, as fast as it goes, and end.")] = False,
-    speed: Annotated[float, Parameter(help="Virtual seconds in one real second, while it is told again and again.")] = 10.0,
+    speed: Annotated[
+        float, Parameter(help="Virtual seconds in one real second, while it is told again and again.")
+    ] = 10.0,
     seed: Annotated[str, Parameter(help="Chooses another run of the same story.")] = "demo",
-    provider: Annotated[Literal["sim", "hetzner-fake"], Parameter(help="The cloud: a simple one, or the Hetzner provider on a fake Hetzner.")] = "sim",
+    provider: Annotated[
+        Literal["sim", "hetzner-fake"],
+        Parameter(help="The cloud: a simple one, or the Hetzner provider on a fake Hetzner."),
+    ] = "sim",
 ) -> int:
     """Watch pending pods become machines, and machines go again."""
     story = _at_hetzner if provider == "hetzner-fake" else Story
@@ -60,7 +67,11 @@ def _tell(story: Callable[[Say, str], Story], seed: str, speed: float | None) ->
 
 def _print_summary(summary: Summary, real_seconds: float) -> None:
     bound = f" (no plan can cost less than {summary.lower_bound:.4f})" if summary.lower_bound else ""
-    after = "not all of them" if summary.placed_after_seconds is None else f"all running after {summary.placed_after_seconds:.0f} s"
+    after = (
+        "not all of them"
+        if summary.placed_after_seconds is None
+        else f"all running after {summary.placed_after_seconds:.0f} s"
+    )
     rows = (
         ("pods placed", f"{summary.placed} of {summary.pods}, {after}"),
         ("nodes", f"{summary.nodes} bought, {summary.nodes_left} left at the end"),

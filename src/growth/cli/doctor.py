@@ -1,4 +1,6 @@
-"""`growth doctor`: can growth work on this cluster, with these settings and these credentials? Asks, and says what to do."""
+"""`growth doctor`: can growth work on this cluster, with these settings and these credentials? Asks, and says what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from growth.runtime import Runtime
 def doctor(
     *,
     settings: Annotated[Path | None, Parameter(help="The settings file that growth runs with.")] = None,
-    kubeconfig: Annotated[Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")] = None,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
+    ] = None,
     context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = "",
     provider: Annotated[str | None, Parameter(help="Where machines come from.")] = None,
     catalogue: Annotated[str | None, Parameter(help="File with the machines to offer.")] = None,
@@ -49,7 +53,9 @@ async def _examine(configuration: Configuration, kubeconfig: Path | None, contex
         connection = load_connection(runtime, kubeconfig, context)
     except ConfigError as error:
         return [Finding("API server", "failed", str(error), "name a kubeconfig with --kubeconfig or KUBECONFIG")]
-    installed = Installed(configuration.provider, configuration.installation, configuration.namespace, configuration.join_tokens.mint)
+    installed = Installed(
+        configuration.provider, configuration.installation, configuration.namespace, configuration.join_tokens.mint
+    )
     async with HttpTransport(connection) as transport:
         examiner = Doctor(transport, runtime, partial(_open_provider, configuration), installed)
         return await examiner.examine()

@@ -1,11 +1,12 @@
-"""Which nodes may this pod go to, and why not to the others? The rules of kube-scheduler, for people and scripts, without a cluster.
+"""Which nodes may this pod go to, and why not to the others? The rules of kube-scheduler, for people and scripts,
+without a cluster.
 
-One case per line, as JSON: `{id, nodes, pods, pod}` with Kubernetes objects (`pods` are those bound already), and if they matter
-`namespaces`, `persistentVolumes`, `persistentVolumeClaims`, `storageClasses`, `csiNodes`. One answer per line:
-`{id, fits: [node…], fails: {node: [kind, reason…]}, every: {node: {rule: [kind, reason…]}}}`; `fails` has the first rule that refuses,
-`every` all of them. Objects that could not be read are named in `malformed`: a pod then fits nowhere, a node takes nothing, others are
-left out. A line that cannot be read gets `{id, error}`, the others are answered, and the command ends with 1.
-"""
+One case per line, as JSON: `{id, nodes, pods, pod}` with Kubernetes objects (`pods` are those bound already), and if
+they matter `namespaces`, `persistentVolumes`, `persistentVolumeClaims`, `storageClasses`, `csiNodes`. One answer per
+line: `{id, fits: [node…], fails: {node: [kind, reason…]}, every: {node: {rule: [kind, reason…]}}}`; `fails` has the
+first rule that refuses, `every` all of them. Objects that could not be read are named in `malformed`: a pod then fits
+nowhere, a node takes nothing, others are left out. A line that cannot be read gets `{id, error}`, the others are
+answered, and the command ends with 1."""
 
 from __future__ import annotations
 
@@ -185,7 +186,9 @@ def answer_world(identity: Any, world: World) -> Answer:
             answer.fits.append(node.name)
         else:
             answer.fails[node.name] = _told(first)
-            answer.every[node.name] = {reason.rule: _told(reason) for reason in neighbours.every_reason(world.pod_class, index)}
+            answer.every[node.name] = {
+                reason.rule: _told(reason) for reason in neighbours.every_reason(world.pod_class, index)
+            }
     return answer
 
 

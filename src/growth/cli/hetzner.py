@@ -1,4 +1,6 @@
-"""`growth hetzner check`: would buying at Hetzner work with these settings, and what would each pool cost? Only asks; buys nothing."""
+"""`growth hetzner check`: would buying at Hetzner work with these settings, and what would each pool cost? Only asks;
+buys nothing.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,15 @@ def hetzner(
     *,
     settings: Annotated[Path | None, Parameter(help="The settings file that growth runs with.")] = None,
     pools: Annotated[Path | None, Parameter(help="File with NodePools, instead of those in the cluster.")] = None,
-    kubeconfig: Annotated[Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")] = None,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
+    ] = None,
     context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = "",
     output: Annotated[Literal["text", "json"], Parameter(help="Lines for people, or one JSON list.")] = "text",
 ) -> int:
-    """Check token, limits, images, networks, user data and pools, with the price of each pool; end with 1 if anything fails."""
+    """Check token, limits, images, networks, user data and pools, with the price of each pool; end with 1 if anything
+    fails.
+    """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # findings say it all
     configuration = load_configuration(settings, os.environ, {})
     findings = asyncio.run(_check(configuration, pools, kubeconfig, context))
@@ -47,7 +53,9 @@ def hetzner(
     return 1 if any(finding.state == "failed" for finding in findings) else 0
 
 
-async def _check(configuration: Configuration, pools: Path | None, kubeconfig: Path | None, context: str) -> list[Finding]:
+async def _check(
+    configuration: Configuration, pools: Path | None, kubeconfig: Path | None, context: str
+) -> list[Finding]:
     runtime = SystemRuntime()
     try:
         found, problems = await _pools(runtime, pools, kubeconfig, context)
@@ -55,19 +63,32 @@ async def _check(configuration: Configuration, pools: Path | None, kubeconfig: P
         if mints:
             problems.append(await _join_tokens(runtime, kubeconfig, context))
         provider = HetznerProvider(configuration.hetzner, runtime)
-        return [*problems, *await HetznerCheck(configuration.hetzner, provider, found, mints_join_tokens=mints).examine()]
+        return [
+            *problems,
+            *await HetznerCheck(configuration.hetzner, provider, found, mints_join_tokens=mints).examine(),
+        ]
     finally:
         runtime.close()
 
 
-async def _pools(runtime: SystemRuntime, path: Path | None, kubeconfig: Path | None, context: str) -> tuple[list[NodePool], list[Finding]]:
+async def _pools(
+    runtime: SystemRuntime, path: Path | None, kubeconfig: Path | None, context: str
+) -> tuple[list[NodePool], list[Finding]]:
     """From the file, or from the cluster; without either the rest is checked all the same."""
     try:
         items = _from_file(path) if path else await _from_cluster(runtime, kubeconfig, context)
     except (ConfigError, KubeError, OSError) as error:
-        return [], [Finding("pools", "warning", f"no NodePools could be read: {error}", "name a kubeconfig, or a file with --pools")]
+        return [], [
+            Finding(
+                "pools", "warning", f"no NodePools could be read: {error}", "name a kubeconfig, or a file with --pools"
+            )
+        ]
     decoded = [Codec().decode(NODE_POOLS.kind, item).noun for item in items]
-    bad = [Finding("pools", "failed", str(noun), "correct the NodePool") for noun in decoded if not isinstance(noun, NodePool)]
+    bad = [
+        Finding("pools", "failed", str(noun), "correct the NodePool")
+        for noun in decoded
+        if not isinstance(noun, NodePool)
+    ]
     return [noun for noun in decoded if isinstance(noun, NodePool)], bad
 
 

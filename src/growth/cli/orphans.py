@@ -26,9 +26,13 @@ from growth.providers.registry import open_provider
 def orphans(
     *,
     settings: Annotated[Path | None, Parameter(help="The settings file that growth runs with.")] = None,
-    kubeconfig: Annotated[Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")] = None,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
+    ] = None,
     context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = "",
-    delete: Annotated[list[str] | None, Parameter(negative="", help="Names of orphaned machines to give back; may be repeated.")] = None,
+    delete: Annotated[
+        list[str] | None, Parameter(negative="", help="Names of orphaned machines to give back; may be repeated.")
+    ] = None,
 ) -> int:
     """List machines without a NodeRequest, Node or NodeRemovalRequest, or give back those named with --delete."""
     configuration = load_configuration(settings, os.environ, {})

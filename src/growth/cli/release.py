@@ -21,8 +21,13 @@ from growth.kube.lease import LeaseSettings
 
 def release(
     *,
-    settings: Annotated[Path | None, Parameter(help="The settings file that growth ran with: its installation and namespace name the Lease.")] = None,
-    kubeconfig: Annotated[Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")] = None,
+    settings: Annotated[
+        Path | None,
+        Parameter(help="The settings file that growth ran with: its installation and namespace name the Lease."),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
+    ] = None,
     context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = "",
     namespace: Annotated[str | None, Parameter(help="Where growth ran.")] = None,
 ) -> int:
@@ -35,7 +40,9 @@ async def _release(configuration: Configuration, kubeconfig: Path | None, contex
     runtime = SystemRuntime()
     async with HttpTransport(load_connection(runtime, kubeconfig, context)) as transport:
         client = Client(transport, runtime)
-        why = await why_not_release(client, runtime, LeaseSettings(name=configuration.installation, namespace=configuration.namespace))
+        why = await why_not_release(
+            client, runtime, LeaseSettings(name=configuration.installation, namespace=configuration.namespace)
+        )
         if why:
             print(f"{why}. Stop it first: helm uninstall, or scale its Deployment to 0.")
             return 1
@@ -49,6 +56,10 @@ def as_text(released: Released) -> str:
     lines += [f"failed   {each}" for each in released.failures]
     lines += [f"tainted  {each}" for each in released.tainted]
     if released.tainted:
-        lines.append("Those nodes take no new pods while growth's taints are on them: `kubectl taint node NAME KEY:NoSchedule-` takes one off.")
-    lines.append(f"{len(released.let_go)} released, {len(released.failures)} failed. Nodes and machines were left as they are.")
+        lines.append(
+            "Those nodes take no new pods while growth's taints are on them: `kubectl taint node NAME KEY:NoSchedule-` takes one off."
+        )
+    lines.append(
+        f"{len(released.let_go)} released, {len(released.failures)} failed. Nodes and machines were left as they are."
+    )
     return "\n".join(lines)

@@ -17,7 +17,10 @@ def role(
     *,
     provider: Annotated[str, Parameter(help="The provider growth will use: some need rights of their own.")] = "kwok",
     namespace: Annotated[str, Parameter(help="Where growth runs.")] = "growth-system",
-    settings: Annotated[Path | None, Parameter(help="The settings file: kinds of warm pools named in it need rights too, and so do join tokens.")] = None,
+    settings: Annotated[
+        Path | None,
+        Parameter(help="The settings file: kinds of warm pools named in it need rights too, and so do join tokens."),
+    ] = None,
 ) -> None:
     """Print ServiceAccount, roles and bindings: the least that growth needs."""
     found = load_configuration(settings, {}, {})

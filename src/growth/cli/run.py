@@ -38,13 +38,17 @@ log = structlog.get_logger(__name__)
 def run(  # noqa: PLR0913 - every flag is an argument
     *,
     settings: Annotated[Path | None, Parameter(help="The settings file (YAML).")] = None,
-    kubeconfig: Annotated[Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")] = None,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
+    ] = None,
     context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = "",
     provider: Annotated[str | None, Parameter(help="Where machines come from.")] = None,
     catalogue: Annotated[str | None, Parameter(help="File with the machines to offer.")] = None,
     listen_port: Annotated[int | None, Parameter(help="Port of probes and metrics; 0 takes a free one.")] = None,
     observe: Annotated[bool | None, Parameter(help="Watch, plan and explain, but never buy, bind or delete.")] = None,
-    scheduler: Annotated[bool | None, Parameter(help="Bind pods whose schedulerName is growth, placed by min-cost flow.")] = None,
+    scheduler: Annotated[
+        bool | None, Parameter(help="Bind pods whose schedulerName is growth, placed by min-cost flow.")
+    ] = None,
     leader_election: Annotated[bool | None, Parameter(help="Needed as soon as there may be two of us.")] = None,
     feature_gates: Annotated[str | None, Parameter(help="CapacityBuffer=false turns buffers off.")] = None,
     print_settings: Annotated[bool, Parameter(negative="", help="Print the settings in force and end.")] = False,
@@ -75,7 +79,10 @@ async def _serve(configuration: Configuration, kubeconfig: Path | None, context:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     try:
-        async with HttpTransport(connection) as transport, _leadership(configuration, connection, runtime, stopping) as leads:
+        async with (
+            HttpTransport(connection) as transport,
+            _leadership(configuration, connection, runtime, stopping) as leads,
+        ):
             growth = Growth(transport, runtime, _provider_for(configuration), _installation(configuration), leads)
             await _until(stopping, growth, configuration, runtime)
     finally:
@@ -107,7 +114,9 @@ async def _freeze_when_full(growth: Growth, runtime: Runtime) -> None:
 
 
 @asynccontextmanager
-async def _leadership(configuration: Configuration, connection: Connection, runtime: Runtime, stopping: asyncio.Event) -> AsyncIterator[Callable[[], bool]]:
+async def _leadership(
+    configuration: Configuration, connection: Connection, runtime: Runtime, stopping: asyncio.Event
+) -> AsyncIterator[Callable[[], bool]]:
     """Whether this process may write: always, or while it holds the Lease."""
     if not configuration.leader_election:
         yield lambda: True
@@ -138,11 +147,15 @@ async def _stop_without_lease(thread: ElectionThread, runtime: Runtime, stopping
 
 
 def _provider_for(configuration: Configuration) -> Callable[[Client, Runtime], Provider]:
-    return lambda client, runtime: open_provider(configuration.provider, client, runtime, configuration.catalogue, configuration.hetzner)
+    return lambda client, runtime: open_provider(
+        configuration.provider, client, runtime, configuration.catalogue, configuration.hetzner
+    )
 
 
 def _installation(configuration: Configuration) -> Installation:
-    paced = ClientSettings(requests_per_second=configuration.requests_per_second, burst=int(2 * configuration.requests_per_second))
+    paced = ClientSettings(
+        requests_per_second=configuration.requests_per_second, burst=int(2 * configuration.requests_per_second)
+    )
     return Installation(
         configuration.installation,
         configuration.plans,

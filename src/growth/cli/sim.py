@@ -27,8 +27,12 @@ def sim(  # noqa: PLR0913 - every flag is an argument
     seed: Annotated[str | None, Parameter(help="Run this one seed only.")] = None,
     trace: Annotated[bool, Parameter(negative="", help="With --seed: print everything that happens.")] = False,
     calm: Annotated[bool, Parameter(negative="", help="Users only, no faults.")] = False,
-    mutants: Annotated[bool, Parameter(negative="", help="Plant bugs, one after the other: each must be caught.")] = False,
-    crash_points: Annotated[bool, Parameter(negative="", help="Kill growth before and after each of its writes, and lose each answer.")] = False,
+    mutants: Annotated[
+        bool, Parameter(negative="", help="Plant bugs, one after the other: each must be caught.")
+    ] = False,
+    crash_points: Annotated[
+        bool, Parameter(negative="", help="Kill growth before and after each of its writes, and lose each answer.")
+    ] = False,
     jobs: Annotated[int, Parameter(help="Processes; 0: as many as there are processors.")] = 0,
 ) -> int:
     """Run growth in the embedded cluster under random faults and check the laws after every write."""
@@ -52,7 +56,9 @@ def _workers(jobs: int) -> ProcessPoolExecutor:
 
 def _run_one(seed: str, trace: bool, calm: bool) -> int:
     report = simulate(seed, print if trace else lambda _line: None, wish=CALM if calm else None)
-    print(f"seed {seed}: scenarios {', '.join(report.scenarios)}; faults {', '.join(report.faults) or 'none'}; trace {report.trace_hash}")
+    print(
+        f"seed {seed}: scenarios {', '.join(report.scenarios)}; faults {', '.join(report.faults) or 'none'}; trace {report.trace_hash}"
+    )
     _print_ending(report, calm)
     return 0 if report.succeeded else 1
 
@@ -67,7 +73,9 @@ def _run_many(seeds: range, calm: bool, jobs: int) -> int:
             failed += 1
             _print_ending(report, calm)
     hours = virtual / 3600
-    print(f"{len(seeds)} seeds, {failed} failed; {machines} machines in {hours:.1f} virtual hours; settled within {max(settled):.0f} s of the last fault")
+    print(
+        f"{len(seeds)} seeds, {failed} failed; {machines} machines in {hours:.1f} virtual hours; settled within {max(settled):.0f} s of the last fault"
+    )
     print(f"{time.monotonic() - began:.0f} s")
     return 1 if failed else 0
 
@@ -97,7 +105,11 @@ def _hunt_all(jobs: int) -> int:
     with _workers(jobs) as workers:
         for name, found in zip(MUTANTS, workers.map(hunt, MUTANTS), strict=True):
             missed += found is None
-            caught = f"caught by seed {found.seed}: {found.violations[0].law}: {found.violations[0].what}" if found else "NOT CAUGHT"
+            caught = (
+                f"caught by seed {found.seed}: {found.violations[0].law}: {found.violations[0].what}"
+                if found
+                else "NOT CAUGHT"
+            )
             print(f"{name:<34} {caught[:150]}", flush=True)
     print(f"{len(MUTANTS)} planted bugs, {missed} not caught")
     return 1 if missed else 0
@@ -107,7 +119,9 @@ def _die_everywhere(jobs: int) -> int:
     """However growth dies, the same machines are bought and given back, and the same pods run."""
     wanted = reference()
     ways = list(deaths(wanted.writes))
-    print(f"{wanted.writes} writes, {len(wanted.bought)} machines bought, {len(wanted.given_back)} given back, {len(wanted.bound)} pods running")
+    print(
+        f"{wanted.writes} writes, {len(wanted.bought)} machines bought, {len(wanted.given_back)} given back, {len(wanted.bound)} pods running"
+    )
     failed = 0
     with _workers(jobs) as workers:
         for death, found in zip(ways, workers.map(die_at, ways), strict=True):

@@ -1,8 +1,8 @@
-"""One settings file for a running growth: who it is, where it buys, and every number of the plans. Read once, at the start.
+"""One settings file for a running growth: who it is, where it buys, and every number of the plans. Read once, at the
+start.
 
-Asked by `growth run`. The file is YAML; environment variables named GROWTH_… and then flags lie over it. Anything unknown or out of
-bounds is refused with the name of the field, before anything else happens.
-"""
+Asked by `growth run`. The file is YAML; environment variables named GROWTH_… and then flags lie over it. Anything
+unknown or out of bounds is refused with the name of the field, before anything else happens."""
 
 from __future__ import annotations
 
@@ -34,23 +34,44 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     """All that `growth run` can be told."""
 
     installation: Annotated[
-        Installed, Meta(description="Name of this growth. Part of the cluster id that machines are labelled with: never change it while it has machines.")
+        Installed,
+        Meta(
+            description="Name of this growth. Part of the cluster id that machines are labelled with: never change it while it has machines."
+        ),
     ] = "growth"
     namespace: Annotated[str, Meta(description="Where growth runs, and keeps its Lease.")] = "growth-system"
     provider: Annotated[Literal["kwok", "hetzner"], Meta(description="Where machines come from.")] = "kwok"
     catalogue: Annotated[str, Meta(description="File with the machines to offer; empty: the built-in one.")] = ""
     listen_host: Annotated[str, Meta(description="Address of probes and metrics. In a pod: 0.0.0.0.")] = "127.0.0.1"
-    listen_port: Annotated[int, Meta(ge=0, le=65535, description="Port of probes and metrics; 0 takes a free one.")] = 8080
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="The least important kind of log line that is written.")] = "info"
+    listen_port: Annotated[int, Meta(ge=0, le=65535, description="Port of probes and metrics; 0 takes a free one.")] = (
+        8080
+    )
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Meta(description="The least important kind of log line that is written."),
+    ] = "info"
     observe: Annotated[bool, Meta(description="Watch, plan and explain, but never buy, bind or delete.")] = False
     leader_election: Annotated[bool, Meta(description="Needed as soon as there may be two of us.")] = True
     requests_per_second: Annotated[
-        float, Meta(gt=0, le=10_000, description="How many requests the API server gets from growth at most; bursts may be twice that.")
+        float,
+        Meta(
+            gt=0,
+            le=10_000,
+            description="How many requests the API server gets from growth at most; bursts may be twice that.",
+        ),
     ] = 200.0
-    hetzner: Annotated[HetznerSettings, Meta(description="Where `provider` is hetzner: token, image, networks and so on, below.")] = HetznerSettings()
-    join_tokens: Annotated[JoinTokens, Meta(description="A join token for each machine, in place of one for all, below.")] = JoinTokens()
+    hetzner: Annotated[
+        HetznerSettings, Meta(description="Where `provider` is hetzner: token, image, networks and so on, below.")
+    ] = HetznerSettings()
+    join_tokens: Annotated[
+        JoinTokens, Meta(description="A join token for each machine, in place of one for all, below.")
+    ] = JoinTokens()
     feature_gates: Annotated[
-        str, Meta(pattern=r"^(CapacityBuffer=(true|false))?$", description="`CapacityBuffer=false` turns buffers off; everything is on unless turned off.")
+        str,
+        Meta(
+            pattern=r"^(CapacityBuffer=(true|false))?$",
+            description="`CapacityBuffer=false` turns buffers off; everything is on unless turned off.",
+        ),
     ] = ""
     plans: Annotated[Settings, Meta(description="The numbers of the plans, below.")] = Settings()
 
@@ -62,7 +83,11 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 def load_configuration(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Configuration:
     """The file, the environment over it, the flags over both."""
     content = _read(path) if path else {}
-    layers = {**content, **_from_environment(environment), **{key: value for key, value in flags.items() if value is not None}}
+    layers = {
+        **content,
+        **_from_environment(environment),
+        **{key: value for key, value in flags.items() if value is not None},
+    }
     try:
         return _with_zone(msgspec.convert(layers, Configuration, strict=False), content, environment)
     except msgspec.ValidationError as error:
@@ -75,7 +100,9 @@ def with_scheduler(configuration: Configuration, enabled: bool) -> Configuration
     return replace(configuration, plans=replace(plans, scheduler=replace(plans.scheduler, enabled=enabled)))
 
 
-def _with_zone(configuration: Configuration, content: Mapping[str, Any], environment: Mapping[str, str]) -> Configuration:
+def _with_zone(
+    configuration: Configuration, content: Mapping[str, Any], environment: Mapping[str, str]
+) -> Configuration:
     """Schedules that name no zone follow the process's own, unless the file says otherwise."""
     given, zone = content.get("plans") or {}, environment.get("TZ", "").removeprefix(":")
     if not zone or "timeZone" in (given.get("warmPools") or {}):
@@ -102,7 +129,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """GROWTH_LISTEN_PORT sets listenPort; GROWTH_PLANS_… is not offered: whole sections belong into the file."""
-    fields = {field.name: field.encode_name for field in msgspec.structs.fields(Configuration) if field.name not in SECTIONS}
+    fields = {
+        field.name: field.encode_name for field in msgspec.structs.fields(Configuration) if field.name not in SECTIONS
+    }
     named = {f"GROWTH_{name.upper()}": encoded for name, encoded in fields.items()}
     return {encoded: environment[name] for name, encoded in named.items() if name in environment}
 

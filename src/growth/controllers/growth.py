@@ -1,7 +1,8 @@
-"""The whole of growth, put together: caches, supply, gate, loop. Started by `growth run` and, unchanged, by the embedded cluster.
+"""The whole of growth, put together: caches, supply, gate, loop. Started by `growth run` and, unchanged, by the
+embedded cluster.
 
-Everything that differs between the two comes in through the constructor: the transport, the runtime, the provider, the fence.
-"""
+Everything that differs between the two comes in through the constructor: the transport, the runtime, the provider, the
+fence."""
 
 from __future__ import annotations
 
@@ -71,7 +72,12 @@ class Growth:
         self.client = Client(transport, runtime, self.installation.client, may_write=leads)
         self.provider = CountedProvider(provider_for(self.client, runtime), self.metrics)
         schedules = self.installation.settings.scheduler.enabled
-        self.events = Recorder(self.client, runtime, self.installation.name, EventSettings(waiting=_EVENTS_OF_A_SCHEDULER) if schedules else None)
+        self.events = Recorder(
+            self.client,
+            runtime,
+            self.installation.name,
+            EventSettings(waiting=_EVENTS_OF_A_SCHEDULER) if schedules else None,
+        )
         self.journal = Journal(self.events, self.metrics)
         self.observer: Observer | None = None
         self.loop: Loop | None = None
@@ -101,10 +107,19 @@ class Growth:
 
     async def _run(self) -> None:
         cluster = await self._cluster_id()
-        log.info("growth starts", cluster=cluster, provider=self.provider.name, observes=self.installation.only_observes)
+        log.info(
+            "growth starts", cluster=cluster, provider=self.provider.name, observes=self.installation.only_observes
+        )
         supply = Supply(self.provider, cluster, self.runtime)
         chosen = self.installation
-        self.observer = Observer(self.client, self.runtime, supply, self.metrics, serves_buffers=chosen.serves_buffers, settings=chosen.settings)
+        self.observer = Observer(
+            self.client,
+            self.runtime,
+            supply,
+            self.metrics,
+            serves_buffers=chosen.serves_buffers,
+            settings=chosen.settings,
+        )
         self._tasks.append(self.runtime.spawn("supply", supply.run()))
         self._tasks.extend(self.observer.start(self.journal))
         while True:
@@ -113,7 +128,9 @@ class Growth:
             await self._lead(self._assemble(self.observer, supply, cluster))
 
     async def _lead(self, loop: Loop) -> None:
-        """Decide while leading. A new term begins with empty ledgers: what another leader did meanwhile is in the objects."""
+        """Decide while leading. A new term begins with empty ledgers: what another leader did meanwhile is in the
+        objects.
+        """
         self.loop = loop
         running = self.runtime.spawn("loop", loop.run())
         self._tasks.append(running)
@@ -126,8 +143,14 @@ class Growth:
     def _assemble(self, observer: Observer, supply: Supply, cluster: str) -> Loop:
         settings = self.installation.settings
         gate = Gate(self.client, self.provider, observer, settings, cluster, self.leads, self.runtime.monotonic)
-        mint = Mint(self.client, self.runtime, self.installation.join_tokens) if self.installation.join_tokens.mint else None
-        hands = Hands(self.client, self.provider, observer, gate, self.runtime, self.metrics, cluster, supply.ask_soon, mint)
+        mint = (
+            Mint(self.client, self.runtime, self.installation.join_tokens)
+            if self.installation.join_tokens.mint
+            else None
+        )
+        hands = Hands(
+            self.client, self.provider, observer, gate, self.runtime, self.metrics, cluster, supply.ask_soon, mint
+        )
         applier = Applier(hands, only_observes=self.installation.only_observes)
         return Loop(observer, applier, self.journal, self.metrics, self.runtime, settings)
 

@@ -1,4 +1,6 @@
-"""Which cluster is this? kube-system's UID and the installation's name: what our machines are labelled with at the provider."""
+"""Which cluster is this? kube-system's UID and the installation's name: what our machines are labelled with at the
+provider.
+"""
 
 from __future__ import annotations
 

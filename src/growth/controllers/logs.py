@@ -1,4 +1,6 @@
-"""How growth logs: one JSON object a line on standard error, or coloured text where a person watches. Set up once, by the command line."""
+"""How growth logs: one JSON object a line on standard error, or coloured text where a person watches. Set up once, by
+the command line.
+"""
 
 from __future__ import annotations
 

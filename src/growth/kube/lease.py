@@ -1,7 +1,7 @@
 """Which process leads? Asked before every write through the fence; the answer comes from one Lease object.
 
-Only the monotonic clock decides: a contender watches whether the record changes and counts from when it saw the change, so clocks that differ
-or step do no harm. The times written into the record are for people.
+Only the monotonic clock decides: a contender watches whether the record changes and counts from when it saw the change,
+so clocks that differ or step do no harm. The times written into the record are for people.
 
     the record                                   a contender
     does not exist ............................. creates it, unless it saw a live holder a moment ago
@@ -10,9 +10,8 @@ or step do no harm. The times written into the record are for people.
     names anyone, unchanged for its duration ... takes it
     names anyone, changed since ................ waits
 
-The fence holds for `deadline_seconds` from the moment the last successful renewal was *asked for*; others wait `duration_seconds` from when they
-saw it. The difference is what a write that began in time may still take.
-"""
+The fence holds for `deadline_seconds` from the moment the last successful renewal was *asked for*; others wait
+`duration_seconds` from when they saw it. The difference is what a write that began in time may still take."""
 
 from __future__ import annotations
 
@@ -42,7 +41,9 @@ class LeaseSettings(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not 0 < self.request_seconds < self.retry_seconds < self.deadline_seconds < self.duration_seconds:
-            raise ValueError("lease times must grow: request_seconds < retry_seconds < deadline_seconds < duration_seconds")
+            raise ValueError(
+                "lease times must grow: request_seconds < retry_seconds < deadline_seconds < duration_seconds"
+            )
 
 
 class Fence:
@@ -68,14 +69,23 @@ class Fence:
 class Election:
     """Contends for one lease with a client of its own. `identity` must be new in each process."""
 
-    def __init__(self, transport: Transport, runtime: Runtime, identity: str, settings: LeaseSettings | None = None, fence: Fence | None = None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        runtime: Runtime,
+        identity: str,
+        settings: LeaseSettings | None = None,
+        fence: Fence | None = None,
+    ) -> None:
         self.settings = settings or LeaseSettings()
         self.identity = identity
         self.fence = fence or Fence(runtime.monotonic)
         self.holder = ""  # as last seen
         self.failure: Exception | None = None  # of the last attempt
         self._runtime = runtime
-        self._client = Client(transport, runtime, ClientSettings(timeout_seconds=self.settings.request_seconds, attempts=1))
+        self._client = Client(
+            transport, runtime, ClientSettings(timeout_seconds=self.settings.request_seconds, attempts=1)
+        )
         self._record: dict[str, Any] | None = None  # as last seen
         self._seen_at = -math.inf  # when it was first seen so
         self._uncertain = True  # it must be read before it is written
@@ -86,7 +96,11 @@ class Election:
             began_at = self._runtime.monotonic()
             await self._attempt()
             spent = self._runtime.monotonic() - began_at
-            pause = self.settings.retry_seconds if self.fence.holds() else self.settings.retry_seconds * (1 + self._runtime.jitter() / 5)
+            pause = (
+                self.settings.retry_seconds
+                if self.fence.holds()
+                else self.settings.retry_seconds * (1 + self._runtime.jitter() / 5)
+            )
             await self._runtime.sleep(max(0.0, pause - spent))
 
     async def release(self) -> None:
@@ -135,7 +149,9 @@ class Election:
 
     def _see(self, body: bytes) -> None:
         record = msgspec.json.decode(body, type=dict[str, Any])
-        changed = self._record is None or self._record["metadata"]["resourceVersion"] != record["metadata"]["resourceVersion"]
+        changed = (
+            self._record is None or self._record["metadata"]["resourceVersion"] != record["metadata"]["resourceVersion"]
+        )
         if changed:
             self._seen_at = self._runtime.monotonic()
         self._record = record
@@ -147,7 +163,14 @@ class Election:
 
     def _renewed(self, record: dict[str, Any], holder: str) -> dict[str, Any]:
         stamp = format_precise_instant(self._runtime.now())
-        spec = record["spec"] | {"holderIdentity": holder, "leaseDurationSeconds": self.settings.duration_seconds, "renewTime": stamp}
+        spec = record["spec"] | {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": self.settings.duration_seconds,
+            "renewTime": stamp,
+        }
         if holder != (record["spec"].get("holderIdentity") or ""):
-            spec |= {"acquireTime": stamp, "leaseTransitions": (record["spec"].get("leaseTransitions") or 0) + bool(holder)}
+            spec |= {
+                "acquireTime": stamp,
+                "leaseTransitions": (record["spec"].get("leaseTransitions") or 0) + bool(holder),
+            }
         return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": record["metadata"], "spec": spec}

@@ -1,7 +1,7 @@
 """Runs the election where a busy event loop cannot delay it: its own thread, its own loop, its own connection.
 
-Used by `growth run`; the embedded cluster spawns `Election.run` through its Runtime instead. What is shared with the rest is the fence alone.
-"""
+Used by `growth run`; the embedded cluster spawns `Election.run` through its Runtime instead. What is shared with the
+rest is the fence alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from contextlib import AbstractAsyncContextManager
 
 from growth.kube.lease import Election, Fence
 
-OpenElection = Callable[[Fence], AbstractAsyncContextManager[Election]]  # called on the thread's loop: opens and closes the connection
+OpenElection = Callable[
+    [Fence], AbstractAsyncContextManager[Election]
+]  # called on the thread's loop: opens and closes the connection
 
 
 class ElectionThread:
@@ -35,7 +37,9 @@ class ElectionThread:
         self._thread.start()
 
     def stop(self, timeout_seconds: float = 5.0) -> None:
-        """Close the fence, release the lease and wait. Only after every write has ended; blocks, so call it off the event loop."""
+        """Close the fence, release the lease and wait. Only after every write has ended; blocks, so call it off the
+        event loop.
+        """
         self._stop_wanted.set()
         if self._loop is not None and self._stopping is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stopping.set)

@@ -1,4 +1,5 @@
-"""What a plan can ask for: a closed union of imperatives. `controllers/act/apply` performs them, by a table with one row for each.
+"""What a plan can ask for: a closed union of imperatives. `controllers/act/apply` performs them, by a table with one
+row for each.
 
 Actions carry the UID and resourceVersion of what was seen, so that a write on changed ground fails as a Conflict.
 """
@@ -10,7 +11,12 @@ from msgspec import Struct
 from growth.model.capacitybuffer import CapacityBufferStatus
 from growth.model.node import Taint
 from growth.model.nodepool import NodePoolStatus
-from growth.model.noderequest import NodeRemovalRequestSpec, NodeRemovalRequestStatus, NodeRequestSpec, NodeRequestStatus
+from growth.model.noderequest import (
+    NodeRemovalRequestSpec,
+    NodeRemovalRequestStatus,
+    NodeRequestSpec,
+    NodeRequestStatus,
+)
 from growth.model.poolautoscaler import PoolAutoscalerStatus
 from growth.model.warmpool import WarmPoolKind
 
@@ -67,7 +73,9 @@ class BindPod(Struct, frozen=True, tag=True):
 
     pod: Seen
     node_name: str
-    beside: tuple[str, ...] = ()  # UIDs of the pods that were counted on the node: there already, or planned onto it as well
+    beside: tuple[
+        str, ...
+    ] = ()  # UIDs of the pods that were counted on the node: there already, or planned onto it as well
 
 
 class Assignment(Struct, frozen=True, gc=False):
@@ -78,7 +86,9 @@ class Assignment(Struct, frozen=True, gc=False):
 
 
 class BindPods(Struct, frozen=True, tag=True):
-    """The same for many, beside the loop: so many at a time, each on its own. The first failure is the outcome; who is not bound still waits."""
+    """The same for many, beside the loop: so many at a time, each on its own. The first failure is the outcome; who is
+    not bound still waits.
+    """
 
     assignments: tuple[Assignment, ...]
     at_once: int = 32

@@ -14,7 +14,14 @@ API_VERSION: Final = "v1alpha1"
 FINALIZER: Final = "growth.dev/machine"
 
 Name = Annotated[str, Meta(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-LabelKey = Annotated[str, Meta(min_length=1, max_length=317, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
+LabelKey = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=317,
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+    ),
+]
 LabelValue = Annotated[str, Meta(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
 QuantityText = Annotated[str, Meta(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([numkMGTPE]|[KMGTPE]i|[eE][0-9]+)?$")]
 Instant = Annotated[str, Meta(max_length=40, extra_json_schema={"format": "date-time"})]  # RFC 3339

@@ -1,8 +1,9 @@
-"""CapacityBuffer: spare capacity, declared. The standard kind of `autoscaling.x-k8s.io`, and all that sizing one looks at.
+"""CapacityBuffer: spare capacity, declared. The standard kind of `autoscaling.x-k8s.io`, and all that sizing one looks
+at.
 
-Asked by `plan/buffers/status` and everything that counts virtual pods. The kind is not ours: its definition may come from elsewhere and be
-older or looser than ours, so nothing here has bounds. What makes no sense is said on the buffer by the plan, never guessed.
-"""
+Asked by `plan/buffers/status` and everything that counts virtual pods. The kind is not ours: its definition may come
+from elsewhere and be older or looser than ours, so nothing here has bounds. What makes no sense is said on the buffer
+by the plan, never guessed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A PodDisruptionBudget: how many pods of a workload may go now, by the cluster's own count. Asked by scale-down and removal."""
+"""A PodDisruptionBudget: how many pods of a workload may go now, by the cluster's own count. Asked by scale-down and
+removal.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """RFC 3339 instants as the API writes them, and the float seconds since the epoch that growth counts in.
 
-Asked by the codec and by every plan that writes a status. Reads any offset and any number of decimals; writes UTC only. Never reads a clock.
-"""
+Asked by the codec and by every plan that writes a status. Reads any offset and any number of decimals; writes UTC only.
+Never reads a clock."""
 
 from __future__ import annotations
 

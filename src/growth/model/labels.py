@@ -1,4 +1,5 @@
-"""Labels, and the selectors that look at them. Asked by every rule that matches; a selector that is malformed matches nothing.
+"""Labels, and the selectors that look at them. Asked by every rule that matches; a selector that is malformed matches
+nothing.
 
 | operator | matches when |
 | --- | --- |

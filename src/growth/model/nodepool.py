@@ -19,7 +19,9 @@ PAUSED: Final = "growth.dev/paused"
 Count = Annotated[int, Meta(ge=0, le=100_000)]
 Priority = Annotated[int, Meta(ge=-1000, le=1000)]
 Seconds = Annotated[int, Meta(ge=0, le=315_360_000)]
-PriceText = Annotated[str, Meta(max_length=20, pattern=r"^[0-9]+(\.[0-9]+)?$", description="Decimal, in the provider's currency.")]
+PriceText = Annotated[
+    str, Meta(max_length=20, pattern=r"^[0-9]+(\.[0-9]+)?$", description="Decimal, in the provider's currency.")
+]
 CronText = Annotated[str, Meta(max_length=100, description="Five cron fields: when this begins to hold.")]
 ZoneText = Annotated[str, Meta(max_length=64, description="IANA name of a time zone.")]
 BudgetText = Annotated[str, Meta(max_length=5, pattern=r"^([0-9]{1,4}|(100|[0-9]{1,2})%)$")]
@@ -32,17 +34,25 @@ TypeName = Annotated[str, Meta(min_length=1, max_length=63)]
 class ServerTypeChoice(Struct, frozen=True, rename="camel"):
     """A server type this pool may use, matched without regard to case."""
 
-    name: Annotated[TypeName, Meta(description="Server type as the provider names it, e.g. CAX11; case does not matter.")]
+    name: Annotated[
+        TypeName, Meta(description="Server type as the provider names it, e.g. CAX11; case does not matter.")
+    ]
     min: Annotated[Count, Meta(description="Nodes of this type kept even without load.")] = 0
-    max: Annotated[Count | None, Meta(description="Most nodes of this type, in flight included; absent: no bound of its own.")] = None
-    priority: Annotated[Priority, Meta(description="A higher priority is used up before a lower one, whatever the price.")] = 0
+    max: Annotated[
+        Count | None, Meta(description="Most nodes of this type, in flight included; absent: no bound of its own.")
+    ] = None
+    priority: Annotated[
+        Priority, Meta(description="A higher priority is used up before a lower one, whatever the price.")
+    ] = 0
 
 
 class PoolTaint(Struct, frozen=True, rename="camel"):
     """A taint, as nodes carry them."""
 
     key: Annotated[LabelKey, Meta(description="What pods must tolerate.")]
-    effect: Annotated[Literal["NoSchedule", "PreferNoSchedule", "NoExecute"], Meta(description="What happens to pods that do not.")]
+    effect: Annotated[
+        Literal["NoSchedule", "PreferNoSchedule", "NoExecute"], Meta(description="What happens to pods that do not.")
+    ]
     value: Annotated[LabelValue, Meta(description="A toleration may ask for this value.")] = ""
 
 
@@ -55,7 +65,9 @@ class PoolLimits(Struct, frozen=True, rename="camel"):
     nodes: Annotated[Count | None, Meta(description="Most nodes, in flight included.")] = None
     cpu: Annotated[QuantityText | None, Meta(description="Most cores of all nodes together.")] = None
     memory: Annotated[QuantityText | None, Meta(description="Most memory of all nodes together.")] = None
-    price_per_hour: Annotated[PriceText | None, Meta(description="Most that all nodes together may cost an hour, in the provider's currency.")] = None
+    price_per_hour: Annotated[
+        PriceText | None, Meta(description="Most that all nodes together may cost an hour, in the provider's currency.")
+    ] = None
 
 
 class DisruptionBudget(Struct, frozen=True, rename="camel"):
@@ -63,44 +75,75 @@ class DisruptionBudget(Struct, frozen=True, rename="camel"):
 
     nodes: Annotated[BudgetText, Meta(description="A count, or a share of the pool's nodes such as 10%.")] = "10%"
     schedule: CronText | None = None
-    duration_seconds: Annotated[Seconds | None, Meta(description="How long it holds after the schedule began; absent without one: always.")] = None
+    duration_seconds: Annotated[
+        Seconds | None, Meta(description="How long it holds after the schedule began; absent without one: always.")
+    ] = None
     time_zone: ZoneText | None = None
     window_seconds: Annotated[
-        Seconds | None, Meta(description="Within this long no more nodes with pods go than this lets go at once; absent: the setting of growth.")
+        Seconds | None,
+        Meta(
+            description="Within this long no more nodes with pods go than this lets go at once; absent: the setting of growth."
+        ),
     ] = None
 
 
 class NodePoolSpec(Struct, frozen=True, rename="camel"):
     """What may be bought, for whom, and within which limits."""
 
-    server_types: Annotated[tuple[ServerTypeChoice, ...], Meta(min_length=1, max_length=100, description="The server types this pool may use.")]
-    priority: Annotated[Priority, Meta(description="Orders the pools of a pod that may use several: the higher first.")] = 0
-    locations: Annotated[tuple[TypeName, ...], Meta(max_length=50, description="Only these locations of the provider; empty: all.")] = ()
+    server_types: Annotated[
+        tuple[ServerTypeChoice, ...],
+        Meta(min_length=1, max_length=100, description="The server types this pool may use."),
+    ]
+    priority: Annotated[
+        Priority, Meta(description="Orders the pools of a pod that may use several: the higher first.")
+    ] = 0
+    locations: Annotated[
+        tuple[TypeName, ...], Meta(max_length=50, description="Only these locations of the provider; empty: all.")
+    ] = ()
     architectures: Annotated[
-        tuple[Literal["amd64", "arm64"], ...], Meta(max_length=2, description="For pods that name none; empty: the pool's only one, or amd64.")
+        tuple[Literal["amd64", "arm64"], ...],
+        Meta(max_length=2, description="For pods that name none; empty: the pool's only one, or amd64."),
     ] = ()
     labels: Annotated[NodeLabels, Meta(description="Written onto every node of the pool.")] = {}
     annotations: Annotated[NodeAnnotations, Meta(description="Written onto every node of the pool.")] = {}
     taints: Annotated[Taints, Meta(description="Put onto every node of the pool.")] = ()
     startup_taints: Annotated[
-        Taints, Meta(description="On a node from the start, for others to take off; pods need not tolerate them to be planned onto it.")
+        Taints,
+        Meta(
+            description="On a node from the start, for others to take off; pods need not tolerate them to be planned onto it."
+        ),
     ] = ()
     limits: Annotated[PoolLimits, Meta(description="Never exceeded, by the provider's own count.")] = PoolLimits()
-    allowed_namespaces: Annotated[tuple[Name, ...], Meta(max_length=100, description="Only pods of these namespaces; empty: all.")] = ()
-    budgets: Annotated[tuple[DisruptionBudget, ...], Meta(max_length=20, description="How many nodes may be disrupted at once; the strictest one counts.")] = (
-        DisruptionBudget(),
-    )
+    allowed_namespaces: Annotated[
+        tuple[Name, ...], Meta(max_length=100, description="Only pods of these namespaces; empty: all.")
+    ] = ()
+    budgets: Annotated[
+        tuple[DisruptionBudget, ...],
+        Meta(max_length=20, description="How many nodes may be disrupted at once; the strictest one counts."),
+    ] = (DisruptionBudget(),)
     consolidation: Annotated[
-        Consolidation, Meta(description="What may be given back: nothing, empty nodes, or also nodes whose pods fit elsewhere more cheaply.")
+        Consolidation,
+        Meta(
+            description="What may be given back: nothing, empty nodes, or also nodes whose pods fit elsewhere more cheaply."
+        ),
     ] = "WhenEmpty"
-    bind_planned_pods: Annotated[bool, Meta(description="Bind pods to the node that was bought for them, before the scheduler sees it.")] = True
+    bind_planned_pods: Annotated[
+        bool, Meta(description="Bind pods to the node that was bought for them, before the scheduler sees it.")
+    ] = True
     expire_after_seconds: Annotated[Seconds | None, Meta(description="Replace nodes that are older than this.")] = None
     readiness_wait_seconds: Annotated[
-        Seconds | None, Meta(description="Give up a machine whose node is not Ready after this; absent: the setting of growth.")
+        Seconds | None,
+        Meta(description="Give up a machine whose node is not Ready after this; absent: the setting of growth."),
     ] = None
-    scale_down_delay_seconds: Annotated[Seconds | None, Meta(description="How long a node is marked before it goes; absent: the setting of growth.")] = None
-    keep_until_hour_end: Annotated[bool, Meta(description="Where started hours are billed, give a node back only near the end of one.")] = False
-    provider_settings: Annotated[Name | None, Meta(description="Name of the provider settings mounted into growth.")] = None
+    scale_down_delay_seconds: Annotated[
+        Seconds | None, Meta(description="How long a node is marked before it goes; absent: the setting of growth.")
+    ] = None
+    keep_until_hour_end: Annotated[
+        bool, Meta(description="Where started hours are billed, give a node back only near the end of one.")
+    ] = False
+    provider_settings: Annotated[
+        Name | None, Meta(description="Name of the provider settings mounted into growth.")
+    ] = None
 
 
 class OfferingStatus(Struct, frozen=True, rename="camel"):
@@ -119,8 +162,12 @@ class NodePoolStatus(Struct, frozen=True, rename="camel"):
     nodes: Annotated[Count, Meta(description="Nodes that have joined.")] = 0
     in_flight: Annotated[Count, Meta(description="Nodes that are on their way.")] = 0
     price_per_hour: PriceText = "0"
-    offerings: Annotated[tuple[OfferingStatus, ...], Meta(max_length=1000, description="What the pool may buy, and how that stands.")] = ()
-    conditions: Annotated[tuple[Condition, ...], Meta(max_length=20, description="Ready tells whether the pool can buy.")] = ()
+    offerings: Annotated[
+        tuple[OfferingStatus, ...], Meta(max_length=1000, description="What the pool may buy, and how that stands.")
+    ] = ()
+    conditions: Annotated[
+        tuple[Condition, ...], Meta(max_length=20, description="Ready tells whether the pool can buy.")
+    ] = ()
     observed_generation: Annotated[int, Meta(description="The generation of the spec that this status is about.")] = 0
 
 

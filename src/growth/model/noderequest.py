@@ -40,7 +40,10 @@ RemovalPhase = Literal["Pending", "Deprovisioning", "CouldNotRemove", "RemovalFa
 IN_FLIGHT: Final = (PENDING, PROVISIONING)
 EVENTS_KEPT: Final = 20
 
-Events = Annotated[tuple[LifeEvent, ...], Meta(max_length=EVENTS_KEPT, description="What happened, the newest last; older ones are dropped.")]
+Events = Annotated[
+    tuple[LifeEvent, ...],
+    Meta(max_length=EVENTS_KEPT, description="What happened, the newest last; older ones are dropped."),
+]
 Conditions = Annotated[tuple[Condition, ...], Meta(max_length=20, description="How single aspects stand.")]
 Amounts = Annotated[dict[Annotated[str, Meta(max_length=317)], QuantityText], Meta(max_length=50)]
 ReplacedNodes = Annotated[tuple[Annotated[str, Meta(max_length=253)], ...], Meta(max_length=100)]
@@ -51,27 +54,46 @@ class NodeRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What was ordered, and for whom: the assignment survives a restart."""
 
     pool: Annotated[Name, Meta(description="The NodePool it is bought for.")]
-    target_offering: Annotated[str, Meta(min_length=1, max_length=63, description="What is bought: the provider and the server type.")]
+    target_offering: Annotated[
+        str, Meta(min_length=1, max_length=63, description="What is bought: the provider and the server type.")
+    ]
     location: Annotated[str, Meta(max_length=63, description="Where it is bought.")] = ""
     resources: Annotated[Amounts, Meta(description="What pods may use of it, as it was planned.")] = {}
     planned_pods: Annotated[PlannedPods, Meta(description="namespace/name of the pods this node is bought for.")] = ()
-    reason: Annotated[Word, Meta(description="Demand, Minimum, Buffer, Replacement (to save money) or Renewal (of old or changed nodes).")] = "Demand"
-    replaces: Annotated[ReplacedNodes, Meta(description="The nodes that go once this one, and all that replace the same nodes, are Ready.")] = ()
+    reason: Annotated[
+        Word,
+        Meta(description="Demand, Minimum, Buffer, Replacement (to save money) or Renewal (of old or changed nodes)."),
+    ] = "Demand"
+    replaces: Annotated[
+        ReplacedNodes,
+        Meta(description="The nodes that go once this one, and all that replace the same nodes, are Ready."),
+    ] = ()
 
 
 class NodeRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
     """How far it has come. Written by growth."""
 
-    phase: Annotated[RequestPhase, Meta(description="Pending, Provisioning, then Ready, Unmet or Deprovisioning.")] = "Pending"
-    node_id: Annotated[str, Meta(max_length=253, description="Name of the prospective node.")] = field(default="", name="nodeID")
-    machine_id: Annotated[str, Meta(max_length=253, description="The machine's id at the provider.")] = field(default="", name="machineID")
+    phase: Annotated[RequestPhase, Meta(description="Pending, Provisioning, then Ready, Unmet or Deprovisioning.")] = (
+        "Pending"
+    )
+    node_id: Annotated[str, Meta(max_length=253, description="Name of the prospective node.")] = field(
+        default="", name="nodeID"
+    )
+    machine_id: Annotated[str, Meta(max_length=253, description="The machine's id at the provider.")] = field(
+        default="", name="machineID"
+    )
     events: Events = ()
     conditions: Conditions = ()
     last_transition_time: Annotated[Instant | None, Meta(description="When the phase last changed.")] = None
     expires_at: Annotated[
-        Instant | None, Meta(description="When this record goes; of an Unmet one, until when its offering is struck out, after which it may stay as a memory.")
+        Instant | None,
+        Meta(
+            description="When this record goes; of an Unmet one, until when its offering is struck out, after which it may stay as a memory."
+        ),
     ] = None
-    added_pods: Annotated[PlannedPods, Meta(description="namespace/name of pods planned onto this node after it was ordered.")] = ()
+    added_pods: Annotated[
+        PlannedPods, Meta(description="namespace/name of pods planned onto this node after it was ordered.")
+    ] = ()
 
 
 class NodeRequest(Struct, frozen=True):
@@ -102,7 +124,9 @@ class NodeRequest(Struct, frozen=True):
 
     @property
     def is_handed_over(self) -> bool:
-        """A NodeRemovalRequest has taken the machine over: the record only tells of the failure, until its time is over."""
+        """A NodeRemovalRequest has taken the machine over: the record only tells of the failure, until its time is
+        over.
+        """
         return self.status.phase == DEPROVISIONING and bool(self.status.expires_at)
 
 
@@ -112,14 +136,19 @@ class NodeRemovalRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=
     node_name: Annotated[str, Meta(min_length=1, max_length=253, description="The node that goes.")]
     pool: Annotated[Name, Meta(description="Its NodePool.")]
     offering: Annotated[str, Meta(max_length=63, description="What it was bought as.")] = ""
-    machine_id: Annotated[str, Meta(max_length=253, description="The machine's id at the provider.")] = field(default="", name="machineID")
+    machine_id: Annotated[str, Meta(max_length=253, description="The machine's id at the provider.")] = field(
+        default="", name="machineID"
+    )
     reason: Annotated[Sentence, Meta(description="Why it goes, for people.")] = ""
 
 
 class NodeRemovalRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
     """How far it has come. Written by growth."""
 
-    phase: Annotated[RemovalPhase, Meta(description="Pending, Deprovisioning, CouldNotRemove (tried again later) or RemovalFailed (final).")] = "Pending"
+    phase: Annotated[
+        RemovalPhase,
+        Meta(description="Pending, Deprovisioning, CouldNotRemove (tried again later) or RemovalFailed (final)."),
+    ] = "Pending"
     removal_attempt: Annotated[int, Meta(ge=0, le=1000, description="How often the provider was asked.")] = 0
     remove_attempted_at: Annotated[Instant | None, Meta(description="When the provider was last asked.")] = None
     waiting_for: Annotated[Sentence, Meta(description="What keeps it from going on.")] = ""

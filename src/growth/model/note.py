@@ -1,4 +1,5 @@
-"""Why, for people. The core never logs: a Note becomes event, condition, metric, log line, explain answer and page text.
+"""Why, for people. The core never logs: a Note becomes event, condition, metric, log line, explain answer and page
+text.
 
 Asked by the journal, which knows for each reason where it goes.
 """

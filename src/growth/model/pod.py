@@ -1,7 +1,8 @@
-"""A pod, as far as growth cares: what scheduling can see of it (its shape, shared by all pods of a template) and where it stands.
+"""A pod, as far as growth cares: what scheduling can see of it (its shape, shared by all pods of a template) and where
+it stands.
 
-Asked by every plan. Many pods share one `PodShape` object: the codec interns it, so 100,000 pods of 1,200 templates stay small.
-"""
+Asked by every plan. Many pods share one `PodShape` object: the codec interns it, so 100,000 pods of 1,200 templates
+stay small."""
 
 from __future__ import annotations
 
@@ -78,7 +79,9 @@ class PodShape(Struct, frozen=True, gc=False, cache_hash=True):
     requests: Resources = NOTHING  # as the scheduler counts them, without the pod itself (`pods`)
     tolerations: tuple[Toleration, ...] = ()
     node_selector: Labels = NO_LABELS
-    node_affinity: tuple[NodeSelectorTerm, ...] | None = None  # terms are alternatives; None: no rule; (): matches nothing
+    node_affinity: tuple[NodeSelectorTerm, ...] | None = (
+        None  # terms are alternatives; None: no rule; (): matches nothing
+    )
     preferred_nodes: tuple[PreferredNodes, ...] = ()
     affinity: tuple[PodAffinityTerm, ...] = ()
     anti_affinity: tuple[PodAffinityTerm, ...] = ()

@@ -6,10 +6,9 @@
     pod level       replaces the sum for the names it sets (cpu, memory, huge pages)
     overhead        added at the end
 
-Where a kubelet reports what a container really has (a resize in place), the largest of asked, allocated and actual counts;
-if the resize is infeasible, what is asked does not. A limit without a request is a request, as the API server fills it in.
-Sums are exact; only the result is rounded up, to millicores and to whole units.
-"""
+Where a kubelet reports what a container really has (a resize in place), the largest of asked, allocated and actual
+counts; if the resize is infeasible, what is asked does not. A limit without a request is a request, as the API server
+fills it in. Sums are exact; only the result is rounded up, to millicores and to whole units."""
 
 from __future__ import annotations
 
@@ -28,7 +27,9 @@ _COUNTED = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 class Asked(Struct, frozen=True):
-    """What one container (or the pod as a whole) asks for, and what it has by its status; None: the status does not say."""
+    """What one container (or the pod as a whole) asks for, and what it has by its status; None: the status does not
+    say.
+    """
 
     name: str = ""
     requests: Quantities = {}
@@ -57,8 +58,14 @@ def effective_requests(pod: PodAsked) -> Resources:
 
 
 def is_counted(name: str) -> bool:
-    """Does kube-scheduler look at this resource in a request? Others (`storage`, `pods`, names without a domain) it passes over."""
-    return name in _COUNTED or name.startswith(("hugepages-", "attachable-volumes-")) or ("/" in name and not name.startswith("requests."))
+    """Does kube-scheduler look at this resource in a request? Others (`storage`, `pods`, names without a domain) it
+    passes over.
+    """
+    return (
+        name in _COUNTED
+        or name.startswith(("hugepages-", "attachable-volumes-"))
+        or ("/" in name and not name.startswith("requests."))
+    )
 
 
 def is_pod_level(name: str) -> bool:
@@ -106,7 +113,9 @@ def _replace_by_pod_level(total: Amounts, pod: PodAsked) -> None:
 
 
 def _pod_level_requests(pod: PodAsked) -> Amounts:
-    """With the API server's defaults: where the pod has any limit, what its containers ask for is its request too, or else the limit."""
+    """With the API server's defaults: where the pod has any limit, what its containers ask for is its request too, or
+    else the limit.
+    """
     asked = {name: amount for name, amount in _read("pod", pod.pod_level.requests).items() if is_pod_level(name)}
     limits = _pod_level_limits(pod)
     if not limits:
@@ -165,7 +174,9 @@ def _raise_to(total: Amounts, other: Amounts) -> None:
 
 
 def _rounded(amounts: Amounts) -> Resources:
-    return Resources({name: _up(amount * 1000 if name == CPU else amount) for name, amount in amounts.items() if is_counted(name)})
+    return Resources(
+        {name: _up(amount * 1000 if name == CPU else amount) for name, amount in amounts.items() if is_counted(name)}
+    )
 
 
 def _up(amount: Fraction) -> int:

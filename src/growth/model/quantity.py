@@ -1,8 +1,7 @@
 """What number does a Kubernetes quantity mean? Asked by everything that reads resources; exact, never by way of floats.
 
-All forms of the API are read ("0.5", "1.5Gi", "1e3", "100m", "2k", "1Ei"). As in Kubernetes, magnitudes are capped at 2^63 - 1 and
-whole or milli values are rounded up (away from zero).
-"""
+All forms of the API are read ("0.5", "1.5Gi", "1e3", "100m", "2k", "1Ei"). As in Kubernetes, magnitudes are capped at
+2^63 - 1 and whole or milli values are rounded up (away from zero)."""
 
 from __future__ import annotations
 
@@ -44,7 +43,9 @@ def _multiplier(suffix: str) -> Fraction:
     known = _SUFFIXES.get(suffix)
     if known is not None:
         return known
-    exponent = max(-_LONGEST_TEXT, min(_LONGEST_TEXT, int(suffix[1:])))  # beyond that the cap or the rounding decides anyway
+    exponent = max(
+        -_LONGEST_TEXT, min(_LONGEST_TEXT, int(suffix[1:]))
+    )  # beyond that the cap or the rounding decides anyway
     return Fraction(10) ** exponent
 
 

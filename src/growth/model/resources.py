@@ -1,8 +1,7 @@
 """Amounts of what a node has and a pod asks for: cpu, memory, ephemeral storage, pods, GPUs, any extended resource.
 
-cpu is in millicores, everything else in units (bytes, pods, devices). Asked by every rule that adds, subtracts or compares amounts.
-An absent name means zero; zeros are never kept, so equal amounts are equal values.
-"""
+cpu is in millicores, everything else in units (bytes, pods, devices). Asked by every rule that adds, subtracts or
+compares amounts. An absent name means zero; zeros are never kept, so equal amounts are equal values."""
 
 from __future__ import annotations
 

@@ -20,31 +20,64 @@ class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
     """How PoolAutoscalers are served."""
 
     observation_window_seconds: Annotated[
-        float, Meta(ge=30, le=300, description="Available replicas are averaged over this long; none goes before it is full.")
+        float,
+        Meta(ge=30, le=300, description="Available replicas are averaged over this long; none goes before it is full."),
     ] = 60.0
-    sampling_interval_seconds: Annotated[float, Meta(ge=5, le=30, description="Each target is looked at once in this long.")] = 15.0
-    tolerance_percent: Annotated[int, Meta(ge=0, le=100, description="The tolerance of capacity policies that name none.")] = 10
+    sampling_interval_seconds: Annotated[
+        float, Meta(ge=5, le=30, description="Each target is looked at once in this long.")
+    ] = 15.0
+    tolerance_percent: Annotated[
+        int, Meta(ge=0, le=100, description="The tolerance of capacity policies that name none.")
+    ] = 10
     scale_up_window_seconds: Annotated[
-        int, Meta(ge=0, le=LONGEST_WINDOW_SECONDS, description="Stabilization window for scaling up, where the policy names none.")
+        int,
+        Meta(
+            ge=0,
+            le=LONGEST_WINDOW_SECONDS,
+            description="Stabilization window for scaling up, where the policy names none.",
+        ),
     ] = 0
     scale_down_window_seconds: Annotated[
-        int, Meta(ge=0, le=LONGEST_WINDOW_SECONDS, description="Stabilization window for scaling down, where the policy names none.")
+        int,
+        Meta(
+            ge=0,
+            le=LONGEST_WINDOW_SECONDS,
+            description="Stabilization window for scaling down, where the policy names none.",
+        ),
     ] = 300
-    start_limit_seconds: Annotated[Span, Meta(description="While replicas have been starting for longer than this, no more are added.")] = 300.0
-    time_zone: Annotated[ZoneName, Meta(description="The time zone of schedules that name none. Not in the file: the variable `TZ`, if it names a zone.")] = (
-        "UTC"
-    )
+    start_limit_seconds: Annotated[
+        Span, Meta(description="While replicas have been starting for longer than this, no more are added.")
+    ] = 300.0
+    time_zone: Annotated[
+        ZoneName,
+        Meta(
+            description="The time zone of schedules that name none. Not in the file: the variable `TZ`, if it names a zone."
+        ),
+    ] = "UTC"
     targets: Annotated[
-        tuple[Annotated[str, Meta(max_length=317)], ...], Meta(max_length=50, description="Kinds that may be scaled, as Kind.group; nothing else ever is.")
+        tuple[Annotated[str, Meta(max_length=317)], ...],
+        Meta(max_length=50, description="Kinds that may be scaled, as Kind.group; nothing else ever is."),
     ] = tuple(kind.name for kind in KNOWN_KINDS)
     kinds: Annotated[
         tuple[WarmPoolKind, ...],
-        Meta(max_length=50, description="Kinds of your own, each allowed by being here; one with a known kind and group replaces it."),
+        Meta(
+            max_length=50,
+            description="Kinds of your own, each allowed by being here; one with a known kind and group replaces it.",
+        ),
     ] = ()
 
     def kind_of(self, target: ScaleTarget) -> WarmPoolKind | None:
-        """How objects of this kind are counted; None if they may not be scaled. Without an apiVersion the kind's name alone counts."""
-        return next((each for each in self.allowed_kinds() if each.kind == target.kind and (not target.api_version or each.group == target.group)), None)
+        """How objects of this kind are counted; None if they may not be scaled. Without an apiVersion the kind's name
+        alone counts.
+        """
+        return next(
+            (
+                each
+                for each in self.allowed_kinds()
+                if each.kind == target.kind and (not target.api_version or each.group == target.group)
+            ),
+            None,
+        )
 
     def allowed_kinds(self) -> tuple[WarmPoolKind, ...]:
         """Every kind that may be scaled."""
@@ -53,69 +86,160 @@ class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
 
 
 class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Whether and how growth places pods itself, by min-cost flow. Costs are whole numbers, compared with each other only."""
+    """Whether and how growth places pods itself, by min-cost flow. Costs are whole numbers, compared with each other
+    only.
+    """
 
-    enabled: Annotated[bool, Meta(description="Whether growth binds waiting pods whose `schedulerName` is `name`; `growth run --scheduler` turns it on.")] = (
-        False
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether growth binds waiting pods whose `schedulerName` is `name`; `growth run --scheduler` turns it on."
+        ),
+    ] = False
+    name: Annotated[str, Meta(min_length=1, max_length=63, description="The scheduler name that pods must carry.")] = (
+        "growth"
     )
-    name: Annotated[str, Meta(min_length=1, max_length=63, description="The scheduler name that pods must carry.")] = "growth"
     cost_model: Annotated[
         Literal["spread", "pack", "cheapest"],
-        Meta(description="What makes a machine cheap: little on it (`spread`), much on it (`pack`), or that it is kept anyway or costs little (`cheapest`)."),
+        Meta(
+            description="What makes a machine cheap: little on it (`spread`), much on it (`pack`), or that it is kept anyway or costs little (`cheapest`)."
+        ),
     ] = "spread"
-    load_cost: Annotated[int, Meta(ge=0, le=1_000_000, description="What one more pod of mean size costs on a machine of mean size (`spread`, `pack`).")] = 100
+    load_cost: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="What one more pod of mean size costs on a machine of mean size (`spread`, `pack`).",
+        ),
+    ] = 100
     price_cost: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="What one unit of price per hour costs (`cheapest`); shared by the pods that an empty machine holds.")
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="What one unit of price per hour costs (`cheapest`); shared by the pods that an empty machine holds.",
+        ),
     ] = 100_000
-    soft_taint_cost: Annotated[int, Meta(ge=0, le=1_000_000, description="For each PreferNoSchedule taint of a machine that the pod does not tolerate.")] = 1
+    soft_taint_cost: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="For each PreferNoSchedule taint of a machine that the pod does not tolerate.",
+        ),
+    ] = 1
     preference_cost: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="For each unit of weight (1 to 100) of a preference of the pod that the machine does not meet.")
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="For each unit of weight (1 to 100) of a preference of the pod that the machine does not meet.",
+        ),
     ] = 1
     waiting_cost: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="For each minute, of at most an hour, that a pod has waited: who waited longest stays out last.")
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="For each minute, of at most an hour, that a pod has waited: who waited longest stays out last.",
+        ),
     ] = 10
-    pods_per_round: Annotated[int, Meta(ge=1, le=100_000, description="How many pods are placed and bound in one round; the others have their turn next.")] = (
-        2_000
-    )
-    parallel_binds: Annotated[int, Meta(ge=1, le=1_000, description="How many requests that bind pods are under way at a time.")] = 64
+    pods_per_round: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100_000,
+            description="How many pods are placed and bound in one round; the others have their turn next.",
+        ),
+    ] = 2_000
+    parallel_binds: Annotated[
+        int, Meta(ge=1, le=1_000, description="How many requests that bind pods are under way at a time.")
+    ] = 64
 
 
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """What the core needs to know of its operator's wishes."""
 
-    batch_quiet_seconds: Annotated[Span, Meta(description="Pods are planned once none has arrived for this long, so that a burst is planned together.")] = 1.0
-    batch_longest_seconds: Annotated[Span, Meta(description="A burst that does not end is planned after this long all the same.")] = 10.0
+    batch_quiet_seconds: Annotated[
+        Span,
+        Meta(description="Pods are planned once none has arrived for this long, so that a burst is planned together."),
+    ] = 1.0
+    batch_longest_seconds: Annotated[
+        Span, Meta(description="A burst that does not end is planned after this long all the same.")
+    ] = 10.0
     misses_before_backoff: Annotated[
-        int, Meta(ge=1, le=100, description="How often in a row a pod may be left without a place before it is tried less often.")
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="How often in a row a pod may be left without a place before it is tried less often.",
+        ),
     ] = 3
-    backoff_first_seconds: Annotated[Span, Meta(description="The first pause of such a pod; each further one is twice as long.")] = 30.0
+    backoff_first_seconds: Annotated[
+        Span, Meta(description="The first pause of such a pod; each further one is twice as long.")
+    ] = 30.0
     backoff_longest_seconds: Annotated[
-        Span, Meta(description="The longest pause; after it the pod is in BackOff until something changes that could help it.")
+        Span,
+        Meta(
+            description="The longest pause; after it the pod is in BackOff until something changes that could help it."
+        ),
     ] = 600.0
-    readiness_wait_seconds: Annotated[Span, Meta(description="A machine whose node is not Ready after this long is given back. A pool may say otherwise.")] = (
-        300.0
-    )
-    unmet_seconds: Annotated[Span, Meta(description="How long an offering that was sold out is left alone; doubled while it repeats.")] = 120.0
+    readiness_wait_seconds: Annotated[
+        Span,
+        Meta(description="A machine whose node is not Ready after this long is given back. A pool may say otherwise."),
+    ] = 300.0
+    unmet_seconds: Annotated[
+        Span, Meta(description="How long an offering that was sold out is left alone; doubled while it repeats.")
+    ] = 120.0
     unmet_longest_seconds: Annotated[Span, Meta(description="The longest time that an offering is left alone.")] = 600.0
     ready_record_seconds: Annotated[
         Span,
-        Meta(description="How long the record of a node that became Ready is kept; longer while a pod it was bought for waits and none like it runs there."),
+        Meta(
+            description="How long the record of a node that became Ready is kept; longer while a pod it was bought for waits and none like it runs there."
+        ),
     ] = 600.0
-    scale_down_delay_seconds: Annotated[Span, Meta(description="How long an idle node stays marked before it is removed. A pool may say otherwise.")] = 60.0
+    scale_down_delay_seconds: Annotated[
+        Span, Meta(description="How long an idle node stays marked before it is removed. A pool may say otherwise.")
+    ] = 60.0
     scale_down_headroom: Annotated[
-        float, Meta(ge=0, le=10, description="A node with pods goes only if the nodes that stay have room for this share more than its pods ask for.")
+        float,
+        Meta(
+            ge=0,
+            le=10,
+            description="A node with pods goes only if the nodes that stay have room for this share more than its pods ask for.",
+        ),
     ] = 0.2
     consolidation_headroom: Annotated[
-        float, Meta(ge=0, le=10, description="The same once its pods are on the move; with less, the node is kept after all. Also for replacements.")
+        float,
+        Meta(
+            ge=0,
+            le=10,
+            description="The same once its pods are on the move; with less, the node is kept after all. Also for replacements.",
+        ),
     ] = 0.05
     consolidation_interval_seconds: Annotated[
-        float, Meta(ge=1, le=86_400, description="Nodes with pods are looked at once in this long, in pools with `consolidation: Full`.")
+        float,
+        Meta(
+            ge=1,
+            le=86_400,
+            description="Nodes with pods are looked at once in this long, in pools with `consolidation: Full`.",
+        ),
     ] = 30.0
     minimum_saving_per_hour: Annotated[
-        float, Meta(ge=0, description="Nodes are replaced only if that saves at least this much per hour; once machines are bought, half of it suffices.")
+        float,
+        Meta(
+            ge=0,
+            description="Nodes are replaced only if that saves at least this much per hour; once machines are bought, half of it suffices.",
+        ),
     ] = 0.001
     minimum_saving_share: Annotated[
-        float, Meta(ge=0, le=1, description="And at least this share of what the replaced nodes cost; once machines are bought, half of it suffices.")
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="And at least this share of what the replaced nodes cost; once machines are bought, half of it suffices.",
+        ),
     ] = 0.05
     settling_seconds: Annotated[
         Span,
@@ -125,29 +249,67 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         ),
     ] = 600.0
     disruption_window_seconds: Annotated[
-        Span, Meta(description="Within this time no more nodes with pods are emptied than the budgets allow at once; unknown history counts as full.")
+        Span,
+        Meta(
+            description="Within this time no more nodes with pods are emptied than the budgets allow at once; unknown history counts as full."
+        ),
     ] = 600.0
     repair_after_seconds: Annotated[
         Span,
-        Meta(description="A node that has not been Ready for this long is given up and replaced, within the budgets; not while many are NotReady."),
+        Meta(
+            description="A node that has not been Ready for this long is given up and replaced, within the budgets; not while many are NotReady."
+        ),
     ] = 900.0
-    drain_seconds: Annotated[Span, Meta(description="A node that is not empty after this long is kept, if it was to go only to save money.")] = 900.0
-    evictions_at_once: Annotated[int, Meta(ge=1, le=1000, description="How many pods of one node may be leaving at a time.")] = 10
-    moves_local_data: Annotated[bool, Meta(description="Whether pods that keep data on their node (emptyDir, hostPath) may be moved, and lose it.")] = False
-    removal_retry_seconds: Annotated[Span, Meta(description="When the provider refuses to delete a machine, it is asked again after this long.")] = 60.0
-    removal_attempts: Annotated[int, Meta(ge=1, le=100, description="How often the provider is asked before a removal has failed and a person must look.")] = 5
+    drain_seconds: Annotated[
+        Span, Meta(description="A node that is not empty after this long is kept, if it was to go only to save money.")
+    ] = 900.0
+    evictions_at_once: Annotated[
+        int, Meta(ge=1, le=1000, description="How many pods of one node may be leaving at a time.")
+    ] = 10
+    moves_local_data: Annotated[
+        bool,
+        Meta(description="Whether pods that keep data on their node (emptyDir, hostPath) may be moved, and lose it."),
+    ] = False
+    removal_retry_seconds: Annotated[
+        Span, Meta(description="When the provider refuses to delete a machine, it is asked again after this long.")
+    ] = 60.0
+    removal_attempts: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="How often the provider is asked before a removal has failed and a person must look.",
+        ),
+    ] = 5
     machine_collection_grace_seconds: Annotated[
-        Span, Meta(description="A machine of ours that belongs to nothing and never had a node is collected after this long.")
+        Span,
+        Meta(
+            description="A machine of ours that belongs to nothing and never had a node is collected after this long."
+        ),
     ] = 600.0
-    bind_settle_seconds: Annotated[Span, Meta(description="Time between the last planned pod bound to a new node and the moment other pods may come.")] = 1.0
-    priority_cutoff: Annotated[int, Meta(description="No machine is bought for pods of a lower priority than this.")] = -10
+    bind_settle_seconds: Annotated[
+        Span,
+        Meta(description="Time between the last planned pod bound to a new node and the moment other pods may come."),
+    ] = 1.0
+    priority_cutoff: Annotated[
+        int, Meta(description="No machine is bought for pods of a lower priority than this.")
+    ] = -10
     compares_tolerations: Annotated[
         bool,
-        Meta(description="Whether the cluster compares taints with tolerations by `Gt` and `Lt` (alpha in Kubernetes); if not, these tolerate nothing."),
+        Meta(
+            description="Whether the cluster compares taints with tolerations by `Gt` and `Lt` (alpha in Kubernetes); if not, these tolerate nothing."
+        ),
     ] = False
-    is_paused: Annotated[bool, Meta(description="While true, nothing is bought and nothing is deleted, in any pool.")] = False
+    is_paused: Annotated[
+        bool, Meta(description="While true, nothing is bought and nothing is deleted, in any pool.")
+    ] = False
     solve_budget_seconds: Annotated[
-        float, Meta(gt=0, le=60, description="About how long the solver may look for a cheaper plan; it counts work, not time, so that answers repeat.")
+        float,
+        Meta(
+            gt=0,
+            le=60,
+            description="About how long the solver may look for a cheaper plan; it counts work, not time, so that answers repeat.",
+        ),
     ] = 1.0
     preferences: Annotated[
         Literal["Respect", "Ignore"],
@@ -157,7 +319,9 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     ] = "Respect"
     checks_plans: Annotated[
         bool,
-        Meta(description="Whether an independent checker looks at every plan before anything is bought; a wrong one is replaced by a plain one, and told."),
+        Meta(
+            description="Whether an independent checker looks at every plan before anything is bought; a wrong one is replaced by a plain one, and told."
+        ),
     ] = False
     buffer_sizing: Annotated[
         Literal["capped", "upstream"],
@@ -165,7 +329,15 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
             description="How CapacityBuffers are sized: `capped` rounds a percentage down and lets replicas cap it; `upstream` rounds up and takes the larger."
         ),
     ] = "capped"
-    node_price_per_hour: Annotated[float, Meta(ge=0, description="What a node costs beside its machine: licences, addresses.")] = 0.0
-    limits: Annotated[PoolLimits, Meta(description="Never exceeded by all pools together: `nodes`, `cpu`, `memory`, `pricePerHour`.")] = PoolLimits()
-    warm_pools: Annotated[WarmPoolSettings, Meta(description="How PoolAutoscalers are served: the table below.")] = WarmPoolSettings()
-    scheduler: Annotated[SchedulerSettings, Meta(description="Whether and how growth places pods itself: the table below.")] = SchedulerSettings()
+    node_price_per_hour: Annotated[
+        float, Meta(ge=0, description="What a node costs beside its machine: licences, addresses.")
+    ] = 0.0
+    limits: Annotated[
+        PoolLimits, Meta(description="Never exceeded by all pools together: `nodes`, `cpu`, `memory`, `pricePerHour`.")
+    ] = PoolLimits()
+    warm_pools: Annotated[WarmPoolSettings, Meta(description="How PoolAutoscalers are served: the table below.")] = (
+        WarmPoolSettings()
+    )
+    scheduler: Annotated[
+        SchedulerSettings, Meta(description="Whether and how growth places pods itself: the table below.")
+    ] = SchedulerSettings()

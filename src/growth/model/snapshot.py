@@ -1,7 +1,7 @@
 """Everything one decision may see, `now` included. Immutable; built by `controllers/observe/observer` from the caches.
 
-Asked by every plan. Maps are keyed by name (pods and claims by namespace/name) and never changed after they are handed out.
-"""
+Asked by every plan. Maps are keyed by name (pods and claims by namespace/name) and never changed after they are handed
+out."""
 
 from __future__ import annotations
 
@@ -81,5 +81,7 @@ class Snapshot(Struct, frozen=True):
     machines_at: float | None = None  # None: the provider has not answered yet, so nothing is known
     autoscalers: Mapping[str, PoolAutoscaler] = EMPTY  # by namespace/name
     warm_pools: Mapping[str, WarmPoolView] = EMPTY  # by the name of their kind; those kinds that an autoscaler names
-    pods_by_owner: Mapping[str, tuple[Pod, ...]] = EMPTY  # by the UID of their controller; empty while there is no autoscaler
+    pods_by_owner: Mapping[str, tuple[Pod, ...]] = (
+        EMPTY  # by the UID of their controller; empty while there is no autoscaler
+    )
     buffers: BufferWorld = NO_BUFFERS  # spare capacity that was declared, and what it refers to

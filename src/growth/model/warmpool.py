@@ -1,4 +1,5 @@
-"""A warm pool: whatever a PoolAutoscaler may scale, and how its members are counted. Asked by the warm-pool plan and by its caches.
+"""A warm pool: whatever a PoolAutoscaler may scale, and how its members are counted. Asked by the warm-pool plan and by
+its caches.
 
 | members | when one is claimed | used | available |
 | --- | --- | --- | --- |
@@ -30,11 +31,20 @@ class WarmPoolKind(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     version: Annotated[Word, Meta(description="The version that is watched, whichever the autoscaler names.")]
     plural: Annotated[Word, Meta(description="The resource, as in a URL.")]
     kind: Annotated[Word, Meta(description="The kind, as in a manifest.")]
-    members: Annotated[Members, Meta(description="What becomes of a member that is claimed: Pods, Stay or Leave.")] = "Leave"
-    available_path: Annotated[FieldPath, Meta(description="Where the object says how many members are available (Pods: ready).")] = "status.readyReplicas"
-    started_path: Annotated[FieldPath, Meta(description="Where it says how many have started, claimed or not (Stay only).")] = "status.replicas"
+    members: Annotated[Members, Meta(description="What becomes of a member that is claimed: Pods, Stay or Leave.")] = (
+        "Leave"
+    )
+    available_path: Annotated[
+        FieldPath, Meta(description="Where the object says how many members are available (Pods: ready).")
+    ] = "status.readyReplicas"
+    started_path: Annotated[
+        FieldPath, Meta(description="Where it says how many have started, claimed or not (Stay only).")
+    ] = "status.replicas"
     reads_scale: Annotated[
-        bool, Meta(description="Do not watch the kind, read each target's /scale instead, a few at a time; all that has started is available.")
+        bool,
+        Meta(
+            description="Do not watch the kind, read each target's /scale instead, a few at a time; all that has started is available."
+        ),
     ] = False
 
     @property
@@ -50,9 +60,15 @@ class WarmPoolKind(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
 DEPLOYMENT: Final = WarmPoolKind("apps", "v1", "deployments", "Deployment", "Pods")
 REPLICA_SET: Final = WarmPoolKind("apps", "v1", "replicasets", "ReplicaSet", "Pods")
 STATEFUL_SET: Final = WarmPoolKind("apps", "v1", "statefulsets", "StatefulSet", "Pods")
-SANDBOX_SET: Final = WarmPoolKind("agents.kruise.io", "v1alpha1", "sandboxsets", "SandboxSet", "Leave", "status.availableReplicas")
-SANDBOX_WARM_POOL: Final = WarmPoolKind("extensions.agents.x-k8s.io", "v1alpha1", "sandboxwarmpools", "SandboxWarmPool", "Leave")
-CAPACITY_BUFFER: Final = WarmPoolKind("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", "Leave", "status.replicas")
+SANDBOX_SET: Final = WarmPoolKind(
+    "agents.kruise.io", "v1alpha1", "sandboxsets", "SandboxSet", "Leave", "status.availableReplicas"
+)
+SANDBOX_WARM_POOL: Final = WarmPoolKind(
+    "extensions.agents.x-k8s.io", "v1alpha1", "sandboxwarmpools", "SandboxWarmPool", "Leave"
+)
+CAPACITY_BUFFER: Final = WarmPoolKind(
+    "autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", "Leave", "status.replicas"
+)
 
 KNOWN_KINDS: Final = (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, SANDBOX_SET, SANDBOX_WARM_POOL, CAPACITY_BUFFER)
 

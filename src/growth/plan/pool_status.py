@@ -1,4 +1,5 @@
-"""How does each NodePool stand, and may a pool that is being deleted go? Writes a pool's status only when it says something new.
+"""How does each NodePool stand, and may a pool that is being deleted go? Writes a pool's status only when it says
+something new.
 
 | condition | True when |
 | --- | --- |
@@ -9,9 +10,8 @@
 | AllUnmet | everything it lists is Unmet or out of stock |
 | Paused | its annotation, or the global switch, stops buying and deleting |
 
-The finalizer goes on before anything is bought, and comes off once no request, removal, machine or node of the pool is left
-(`growth.dev/orphan-nodes: "true"` leaves the nodes alone).
-"""
+The finalizer goes on before anything is bought, and comes off once no request, removal, machine or node of the pool is
+left (`growth.dev/orphan-nodes: "true"` leaves the nodes alone)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,12 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
 
 def _as_told(status: NodePoolStatus) -> NodePoolStatus:
     """Without the times of its conditions: they follow from the rest."""
-    return replace(status, conditions=tuple(replace(condition, last_transition_time="", observed_generation=0) for condition in status.conditions))
+    return replace(
+        status,
+        conditions=tuple(
+            replace(condition, last_transition_time="", observed_generation=0) for condition in status.conditions
+        ),
+    )
 
 
 def _finalizer(pool: NodePool, snapshot: Snapshot) -> list[Action]:
@@ -104,7 +109,11 @@ class _View:
     def status(self) -> NodePoolStatus:
         nodes = [node for node in self.snapshot.nodes.values() if node.pool == self.pool.name]
         names = {node.name for node in nodes}
-        flying = [each for each in self.snapshot.requests.values() if each.spec.pool == self.pool.name and each.is_in_flight and each.name not in names]
+        flying = [
+            each
+            for each in self.snapshot.requests.values()
+            if each.spec.pool == self.pool.name and each.is_in_flight and each.name not in names
+        ]
         return NodePoolStatus(
             nodes=len(nodes),
             in_flight=len(flying),
@@ -122,7 +131,13 @@ class _View:
                 counts[place] = counts.get(place, 0) + 1
         ordered = sorted(self.offerings, key=lambda each: (each.name, each.location))
         return tuple(
-            OfferingStatus(each.name, each.location, self._state(each), price_text(each.price_per_hour), counts.get((each.name, each.location), 0))
+            OfferingStatus(
+                each.name,
+                each.location,
+                self._state(each),
+                price_text(each.price_per_hour),
+                counts.get((each.name, each.location), 0),
+            )
             for each in ordered
         )
 
@@ -141,14 +156,26 @@ class _View:
         covering = (each for each in self.left if each.covers(self.pool.name, offering.name))
         return all(headroom(each, offering.allocatable, offering.price_per_hour) > 0 for each in covering)
 
-    # ------------------------------------------------------------------------------------------------------------- conditions
+    # ----------------------------------------------------------------------------------- conditions
 
     def _conditions(self) -> tuple[Condition, ...]:
         unknown = self._unknown_types()
         malformed = [f"{each.name}: {each.malformed}" for each in self.left if each.malformed]
-        paused = "growth is paused" if self.settings.is_paused else "the pool's annotation pauses it" if self.pool.is_paused else ""
-        limited = "" if not self.offerings or any(self._has_headroom(each) for each in self.offerings) else "no limit leaves room for one more node"
-        for_sale = [each for each in self.offerings if each.is_available and (each.name, each.location) not in self.struck]
+        paused = (
+            "growth is paused"
+            if self.settings.is_paused
+            else "the pool's annotation pauses it"
+            if self.pool.is_paused
+            else ""
+        )
+        limited = (
+            ""
+            if not self.offerings or any(self._has_headroom(each) for each in self.offerings)
+            else "no limit leaves room for one more node"
+        )
+        for_sale = [
+            each for each in self.offerings if each.is_available and (each.name, each.location) not in self.struck
+        ]
         unmet = "everything this pool lists is Unmet or out of stock" if self.offerings and not for_sale else ""
         closed = why_not_buying(self.pool, self.settings.is_paused)
         nothing = "" if self.offerings else "no server type it lists is sold here"
@@ -157,9 +184,17 @@ class _View:
             ("MalformedLimits", "; ".join(malformed)), ("NothingForSale", nothing),
         ) if text), None)  # fmt: skip
         return (
-            self._condition("Ready", problem is None, problem[0] if problem else "Ready", problem[1] if problem else "the pool can buy"),
             self._condition(
-                "UnknownServerType", bool(unknown), "NotSold" if unknown else "AllKnown", f"not sold here: {', '.join(unknown)}" if unknown else ""
+                "Ready",
+                problem is None,
+                problem[0] if problem else "Ready",
+                problem[1] if problem else "the pool can buy",
+            ),
+            self._condition(
+                "UnknownServerType",
+                bool(unknown),
+                "NotSold" if unknown else "AllKnown",
+                f"not sold here: {', '.join(unknown)}" if unknown else "",
             ),
             self._condition("LimitReached", bool(limited), "LimitReached" if limited else "WithinLimits", limited),
             self._condition("AllUnmet", bool(unmet), "AllUnmet" if unmet else "ForSale", unmet),
@@ -170,7 +205,9 @@ class _View:
     def _unknown_types(self) -> list[str]:
         """Only a catalogue that has been read can lack something."""
         sold = {each.server_type.lower() for each in self.snapshot.offerings}
-        return [choice.name for choice in self.pool.spec.server_types if choice.name.lower() not in sold] if sold else []
+        return (
+            [choice.name for choice in self.pool.spec.server_types if choice.name.lower() not in sold] if sold else []
+        )
 
     def _deprecated(self) -> tuple[Condition, ...]:
         """In words that stay the same while time passes: a status is written only when it says something new."""
@@ -187,7 +224,11 @@ class _View:
         """Its time changes only when its status does."""
         status: Literal["True", "False"] = "True" if holds else "False"
         before = next((each for each in self.pool.status.conditions if each.type == kind), None)
-        since = before.last_transition_time if before is not None and before.status == status else format_instant(self.snapshot.now)
+        since = (
+            before.last_transition_time
+            if before is not None and before.status == status
+            else format_instant(self.snapshot.now)
+        )
         return Condition(kind, status, reason, cut(message), since, self.pool.generation)
 
 
@@ -200,4 +241,7 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     outcome = settled.outcome
     if isinstance(outcome, Accepted):
         return Decision(ledger)
-    return Decision(ledger, again_at=snapshot.now + (outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS))
+    return Decision(
+        ledger,
+        again_at=snapshot.now + (outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS),
+    )

@@ -1,6 +1,8 @@
-"""Offerings from a benchmark's catalogue: instance types with allocatable amounts, labels, and a price for each zone and capacity type.
+"""Offerings from a benchmark's catalogue: instance types with allocatable amounts, labels, and a price for each zone
+and capacity type.
 
-Asked by `growth plan` and the benchmarks, which compare plans on the same catalogue with those of other planners. The file is a JSON list of
+Asked by `growth plan` and the benchmarks, which compare plans on the same catalogue with those of other planners. The
+file is a JSON list of
 
     {"name", "allocatable": {"cpuMillis", "memoryBytes", "pods", "ephemeralStorageBytes"}, "labels": {key: [values]},
      "offerings": [{"zone", "capacityType", "price", "available"}]}
@@ -44,7 +46,9 @@ class _Type(Struct):
     offerings: list[_Sale]
 
 
-def parse_bench_catalogue(data: bytes, provider: str = "bench", capacity_types: tuple[str, ...] = (ON_DEMAND,)) -> tuple[Offering, ...]:
+def parse_bench_catalogue(
+    data: bytes, provider: str = "bench", capacity_types: tuple[str, ...] = (ON_DEMAND,)
+) -> tuple[Offering, ...]:
     """All offerings of the wanted capacity types; a spot offering's name ends in -spot. Raises CatalogueError."""
     try:
         types = msgspec.json.decode(data, type=list[_Type])
@@ -55,7 +59,12 @@ def parse_bench_catalogue(data: bytes, provider: str = "bench", capacity_types: 
 
 def _offerings(one: _Type, provider: str, capacity_types: tuple[str, ...]) -> Iterator[Offering]:
     amounts = one.allocatable
-    found = {CPU: amounts.cpu_millis, MEMORY: amounts.memory_bytes, PODS: amounts.pods, EPHEMERAL_STORAGE: amounts.ephemeral_storage_bytes}
+    found = {
+        CPU: amounts.cpu_millis,
+        MEMORY: amounts.memory_bytes,
+        PODS: amounts.pods,
+        EPHEMERAL_STORAGE: amounts.ephemeral_storage_bytes,
+    }
     for sale in one.offerings:
         if sale.capacity_type in capacity_types:
             ending = "" if sale.capacity_type == ON_DEMAND else f"-{sale.capacity_type}"

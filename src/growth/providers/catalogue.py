@@ -1,7 +1,7 @@
 """Which machines can be bought, where, and at what price? Read from a file of the user's own, or built in.
 
-Asked by the simulated and the KWOK provider and by `growth plan`. A catalogue file (YAML or JSON) looks like this; only names, sizes and a
-price are needed:
+Asked by the simulated and the KWOK provider and by `growth plan`. A catalogue file (YAML or JSON) looks like this; only
+names, sizes and a price are needed:
 
     provider: example                  # offering names begin with it: example-cx33
     bootSeconds: [5, 20]               # how long machines take that are only played (KWOK); absent: none
@@ -97,7 +97,9 @@ class Catalogue(Struct, frozen=True, rename="camel", forbid_unknown_fields=True)
 
     def _offerings_of(self, one: ServerType) -> Iterator[Offering]:
         for location in self.locations:
-            price = one.price_per_hour.get(location.name) if isinstance(one.price_per_hour, dict) else one.price_per_hour
+            price = (
+                one.price_per_hour.get(location.name) if isinstance(one.price_per_hour, dict) else one.price_per_hour
+            )
             if price is None or (one.locations and location.name not in one.locations):
                 continue
             yield Offering(
@@ -112,13 +114,20 @@ class Catalogue(Struct, frozen=True, rename="camel", forbid_unknown_fields=True)
 
 
 def _labels(one: ServerType, location: Location) -> Labels:
-    well_known = {INSTANCE_TYPE: one.name.lower(), ARCHITECTURE: one.architecture, OPERATING_SYSTEM: "linux", ZONE: location.name}
+    well_known = {
+        INSTANCE_TYPE: one.name.lower(),
+        ARCHITECTURE: one.architecture,
+        OPERATING_SYSTEM: "linux",
+        ZONE: location.name,
+    }
     return Labels({**one.labels, **well_known, **({REGION: location.region} if location.region else {})})
 
 
 def capacity_of(one: ServerType) -> Resources:
     """What the machine has."""
-    return Resources.parse({CPU: one.cpu, MEMORY: one.memory, EPHEMERAL_STORAGE: one.disk, PODS: one.pods, **one.resources})
+    return Resources.parse(
+        {CPU: one.cpu, MEMORY: one.memory, EPHEMERAL_STORAGE: one.disk, PODS: one.pods, **one.resources}
+    )
 
 
 def allocatable_of(one: ServerType) -> Resources:
@@ -133,7 +142,7 @@ def allocatable_of(one: ServerType) -> Resources:
     return Resources({**estimated, **Resources.parse(one.allocatable)})
 
 
-# ---------------------------------------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------------------ reading
 
 
 def read_catalogue(path: Path) -> Catalogue:
@@ -167,12 +176,20 @@ def _check(catalogue: Catalogue) -> None:
         prices = one.price_per_hour if isinstance(one.price_per_hour, dict) else {}
         for place in (*one.locations, *one.stock, *prices):
             if place not in places:
-                raise CatalogueError(f"server type {one.name}: unknown location {place!r}; there are {', '.join(places)}")
+                raise CatalogueError(
+                    f"server type {one.name}: unknown location {place!r}; there are {', '.join(places)}"
+                )
         _check_quantities(one)
 
 
 def _check_quantities(one: ServerType) -> None:
-    amounts: Mapping[str, str] = {CPU: one.cpu, MEMORY: one.memory, EPHEMERAL_STORAGE: one.disk, **one.resources, **one.allocatable}
+    amounts: Mapping[str, str] = {
+        CPU: one.cpu,
+        MEMORY: one.memory,
+        EPHEMERAL_STORAGE: one.disk,
+        **one.resources,
+        **one.allocatable,
+    }
     for name, text in amounts.items():
         try:
             parse_amount(name, text)
@@ -180,13 +197,16 @@ def _check_quantities(one: ServerType) -> None:
             raise CatalogueError(f"server type {one.name}: {error}") from None
 
 
-# --------------------------------------------------------------------------------------------------------------- built in
+# -------------------------------------------------------------------------------------------- built
+# in
 
 _EXAMPLE_PLACES: Final = (Location("fsn1", "eu-central"), Location("nbg1", "eu-central"), Location("hel1", "eu-north"))
 
 
 def built_in_catalogue(provider: str = "hetzner") -> Catalogue:
-    """Machines to try things with. Sizes as sold, prices are examples in EUR per hour without tax: no offer, and not kept up to date."""
+    """Machines to try things with. Sizes as sold, prices are examples in EUR per hour without tax: no offer, and not
+    kept up to date.
+    """
     return Catalogue(provider, _EXAMPLE_PLACES, _EXAMPLE_TYPES)
 
 
@@ -198,5 +218,7 @@ _EXAMPLE_TYPES: Final = (
     ServerType("CAX21", "4", "8Gi", 0.0122, "arm64", disk="80Gi"),
     ServerType("CAX31", "8", "16Gi", 0.0226, "arm64", disk="160Gi"),
     ServerType("CAX41", "16", "32Gi", 0.0443, "arm64", disk="320Gi"),
-    ServerType("GEX44", "14", "64Gi", 0.2950, disk="1900Gi", resources={"nvidia.com/gpu": "1"}, locations=("fsn1", "nbg1")),
+    ServerType(
+        "GEX44", "14", "64Gi", 0.2950, disk="1900Gi", resources={"nvidia.com/gpu": "1"}, locations=("fsn1", "nbg1")
+    ),
 )

@@ -1,8 +1,8 @@
 """What growth asks of a provider of machines. Asked by `controllers/act/apply` and `observe`; every provider keeps it.
 
-Outcomes, not exceptions: a provider tells "no capacity" from "refused", "try later" and "unknown". Unknown is not absent: only `Gone`
-says that a machine does not exist. Machines that do not carry our cluster id are never returned and never touched.
-"""
+Outcomes, not exceptions: a provider tells "no capacity" from "refused", "try later" and "unknown". Unknown is not
+absent: only `Gone` says that a machine does not exist. Machines that do not carry our cluster id are never returned and
+never touched."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class Provider(Protocol):
         """The catalogue; raises ProviderError."""
 
     async def launch(self, order: Order) -> Outcome:
-        """Accepted (with machine_id; also when the name is taken by our own earlier launch), NoCapacity, Refused, TryLater, Unknown."""
+        """Accepted (with machine_id; also when the name is taken by our own earlier launch), NoCapacity, Refused,
+        TryLater, Unknown.
+        """
 
     async def describe(self, machine_id: str) -> Machine | Gone:
         """One machine by id; raises ProviderError."""

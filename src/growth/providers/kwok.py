@@ -1,8 +1,10 @@
-"""Machines that are only Node objects: on a cluster where kwok plays the kubelets, making the Node is buying the machine.
+"""Machines that are only Node objects: on a cluster where kwok plays the kubelets, making the Node is buying the
+machine.
 
-Asked by the controllers like any provider; for trials and for tests on a real control plane. The machine's id is the node's name. A machine
-is ours if its Node carries our cluster id; stock and boot times come from the catalogue. kwok takes up a Node only when it is new, so
-a machine that boots slowly is one whose launch takes long: each takes its own time, by its name.
+Asked by the controllers like any provider; for trials and for tests on a real control plane. The machine's id is the
+node's name. A machine is ours if its Node carries our cluster id; stock and boot times come from the catalogue. kwok
+takes up a Node only when it is new, so a machine that boots slowly is one whose launch takes long: each takes its own
+time, by its name.
 
 | the API server says | launch | delete |
 | --- | --- | --- |
@@ -25,7 +27,16 @@ import msgspec
 from msgspec import Struct
 
 from growth.kube.api.client import Client
-from growth.kube.api.errors import AlreadyExists, KubeError, NotFound, NotLeader, Refused, TooManyRequests, Unauthorized, Unreachable
+from growth.kube.api.errors import (
+    AlreadyExists,
+    KubeError,
+    NotFound,
+    NotLeader,
+    Refused,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from growth.kube.api.errors import Conflict as ApiConflict
 from growth.kube.api.resources import NODES
 from growth.model.instant import parse_instant
@@ -127,7 +138,7 @@ class KwokProvider:
             return _outcome_of(error)
         return Accepted(machine_id)
 
-    # -------------------------------------------------------------------------------------------------------------- steps
+    # ---------------------------------------------------------------------------------------- steps
 
     async def _nodes(self, cluster: str) -> tuple[_Node, ...]:
         try:
@@ -137,9 +148,15 @@ class KwokProvider:
             raise ProviderError(f"nodes cannot be listed: {error}") from error
 
     async def _why_sold_out(self, order: Order, offering: Offering, stock: int) -> str:
-        others = [machine for machine in map(self._machine, await self._nodes(order.cluster)) if machine.name != order.name]
+        others = [
+            machine for machine in map(self._machine, await self._nodes(order.cluster)) if machine.name != order.name
+        ]
         taken = sum((machine.offering, machine.location) == (order.offering, order.location) for machine in others)
-        return f"{offering.server_type} is sold out in {offering.location}: all {stock} are taken" if taken >= stock else ""
+        return (
+            f"{offering.server_type} is sold out in {offering.location}: all {stock} are taken"
+            if taken >= stock
+            else ""
+        )
 
     async def _adopt(self, order: Order) -> Outcome:
         """The name is taken: by an earlier launch of the same request, or by a stranger."""
@@ -155,13 +172,22 @@ class KwokProvider:
         return Accepted(node.metadata.name)
 
     def _node_for(self, order: Order, offering: Offering) -> dict[str, Any]:
-        ours = {HOSTNAME: order.name, OFFERING_LABEL: order.offering, CLUSTER_LABEL: order.cluster, REQUEST_UID_LABEL: order.request_uid}
+        ours = {
+            HOSTNAME: order.name,
+            OFFERING_LABEL: order.offering,
+            CLUSTER_LABEL: order.cluster,
+            REQUEST_UID_LABEL: order.request_uid,
+        }
         annotations = {**order.annotations, LOCATION_ANNOTATION: order.location, KWOK_ANNOTATION: "fake"}
         amounts = _quantities(order.allocatable or offering.allocatable)
         return {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": order.name, "labels": {**offering.labels, **order.labels, **ours}, "annotations": annotations},
+            "metadata": {
+                "name": order.name,
+                "labels": {**offering.labels, **order.labels, **ours},
+                "annotations": annotations,
+            },
             "spec": {
                 "providerID": f"{self.name}://{order.name}",
                 "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in order.taints],

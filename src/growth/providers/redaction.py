@@ -1,9 +1,9 @@
 """Which words must nobody ever read? Secrets are made known here once; whatever is shown passes through `redacted`.
 
-Asked by providers for every text that came from outside (a provider's own error may quote part of a token), and by the logs for every line.
-A part of a secret is a secret too: any run of `SHORTEST_PART` characters of a token, or of `SHORTEST_QUOTE` of a longer text, is struck out.
-Secrets that were replaced stay secret; those that are surely worthless can be forgotten.
-"""
+Asked by providers for every text that came from outside (a provider's own error may quote part of a token), and by the
+logs for every line. A part of a secret is a secret too: any run of `SHORTEST_PART` characters of a token, or of
+`SHORTEST_QUOTE` of a longer text, is struck out. Secrets that were replaced stay secret; those that are surely
+worthless can be forgotten."""
 
 from __future__ import annotations
 
@@ -32,11 +32,15 @@ class Secrets:
             self._parts.pop(part, None)
 
     def add_text(self, text: str) -> None:
-        """A longer text, such as user data: only longer quotes of it are struck out, and only the latest texts are kept."""
+        """A longer text, such as user data: only longer quotes of it are struck out, and only the latest texts are
+        kept.
+        """
         key = hash(text)
         self._quotes.pop(key, None)
         lines = (line.strip() for line in text.splitlines())
-        self._quotes[key] = frozenset(line[start : start + SHORTEST_QUOTE] for line in lines for start in range(len(line) - SHORTEST_QUOTE + 1))
+        self._quotes[key] = frozenset(
+            line[start : start + SHORTEST_QUOTE] for line in lines for start in range(len(line) - SHORTEST_QUOTE + 1)
+        )
         while len(self._quotes) > _LATEST_TEXTS:
             del self._quotes[next(iter(self._quotes))]
 

@@ -13,7 +13,9 @@ from growth.providers.kwok import KwokProvider
 from growth.runtime import Runtime
 
 
-def open_provider(name: str, client: Client, runtime: Runtime, catalogue: str = "", hetzner: HetznerSettings | None = None) -> Provider:
+def open_provider(
+    name: str, client: Client, runtime: Runtime, catalogue: str = "", hetzner: HetznerSettings | None = None
+) -> Provider:
     """The provider of that name; where machines are only played, with the catalogue of a file or the built-in one."""
     if name == "hetzner":
         return HetznerProvider(hetzner or HetznerSettings(), runtime)

@@ -1,7 +1,7 @@
 """The provider whose cloud is simulated: keeps the provider contract over a cloud's own interface, as a real one does.
 
-Asked by the controllers in the embedded cluster. The cloud (`CloudApi`) speaks like a real one, in error codes and lost answers;
-what those mean for growth is decided here:
+Asked by the controllers in the embedded cluster. The cloud (`CloudApi`) speaks like a real one, in error codes and lost
+answers; what those mean for growth is decided here:
 
 | the cloud says | launch | delete |
 | --- | --- | --- |
@@ -70,11 +70,15 @@ class Server(Struct, frozen=True):
 
 
 class CloudApi(Protocol):
-    """The cloud's interface. Raises CloudError when it says no, and TimeoutError or ConnectionError when no answer comes."""
+    """The cloud's interface. Raises CloudError when it says no, and TimeoutError or ConnectionError when no answer
+    comes.
+    """
 
     async def sold(self) -> tuple[Offering, ...]: ...
 
-    async def create_server(self, name: str, offering: str, location: str, labels: Labels, template: NodeTemplate) -> Server: ...
+    async def create_server(
+        self, name: str, offering: str, location: str, labels: Labels, template: NodeTemplate
+    ) -> Server: ...
 
     async def get_server(self, server_id: str) -> Server: ...
 
@@ -98,7 +102,9 @@ class SimulatedProvider:
         return await self._read(self._cloud.sold())
 
     async def list(self, cluster: str) -> tuple[Machine, ...]:
-        return tuple(self._machine(server) for server in await self._read(self._cloud.list_servers(CLUSTER_LABEL, cluster)))
+        return tuple(
+            self._machine(server) for server in await self._read(self._cloud.list_servers(CLUSTER_LABEL, cluster))
+        )
 
     async def describe(self, machine_id: str) -> Machine | Gone:
         try:
@@ -113,7 +119,9 @@ class SimulatedProvider:
         labels = Labels({CLUSTER_LABEL: order.cluster, REQUEST_UID_LABEL: order.request_uid})
         template = NodeTemplate(order.labels, order.annotations, order.taints)
         try:
-            server = await self._bounded(self._cloud.create_server(order.name, order.offering, order.location, labels, template))
+            server = await self._bounded(
+                self._cloud.create_server(order.name, order.offering, order.location, labels, template)
+            )
         except CloudError as error:
             return await self._adopt(order) if error.code == "uniqueness_error" else _outcome_of(error)
         except ProviderError as error:
@@ -130,14 +138,20 @@ class SimulatedProvider:
         return Accepted(machine_id)
 
     async def _adopt(self, order: Order) -> Outcome:
-        """The name is taken: by an earlier launch of the same request, or by a stranger. A cloud that does not show by whom says nothing."""
+        """The name is taken: by an earlier launch of the same request, or by a stranger. A cloud that does not show by
+        whom says nothing.
+        """
         try:
             found = await self._read(self._cloud.find_servers(order.name))
         except ProviderError as error:
             return Unknown(f"the name {order.name} is taken, and by whom is unknown: {error}")
         for machine in map(self._machine, found):
             is_same = (machine.cluster, machine.request_uid) == (order.cluster, order.request_uid)
-            return Accepted(machine.machine_id) if is_same else Refused(f"the name {order.name} is taken by a machine of another request")
+            return (
+                Accepted(machine.machine_id)
+                if is_same
+                else Refused(f"the name {order.name} is taken by a machine of another request")
+            )
         return Unknown(f"the name {order.name} is taken, and the cloud does not show by whom")
 
     async def _read(self, call: Awaitable[Result]) -> Result:

@@ -1,9 +1,9 @@
 """What time is it in the embedded world? Asked by everything in it: nothing waits, time jumps to the next timer.
 
-`VirtualLoop` is an asyncio event loop without sockets or threads. When no callback is ready, its clock moves to the next timer at once, so
-hours pass in milliseconds and the order of events depends on nothing but the program. `SimRuntime` is the Runtime that runs on it: one
-for each simulated process, so that a process can be killed and another started.
-"""
+`VirtualLoop` is an asyncio event loop without sockets or threads. When no callback is ready, its clock moves to the
+next timer at once, so hours pass in milliseconds and the order of events depends on nothing but the program.
+`SimRuntime` is the Runtime that runs on it: one for each simulated process, so that a process can be killed and another
+started."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._selector.seconds
 
-    def _make_task(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **keywords: Any) -> asyncio.Task[Any]:
+    def _make_task(
+        self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **keywords: Any
+    ) -> asyncio.Task[Any]:
         self._tasks_made += 1
         return OrderedTask(work, self._tasks_made, loop=loop, **keywords)
 

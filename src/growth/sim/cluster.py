@@ -1,8 +1,8 @@
-"""The embedded cluster, put together: API server, scheduler, controllers, kubelets and a cloud, all on virtual time and one seed.
+"""The embedded cluster, put together: API server, scheduler, controllers, kubelets and a cloud, all on virtual time and
+one seed.
 
-Made by scenarios, tests, `growth demo` and `growth sim`. growth itself is not part of it: it is started against `api` (a Transport) and
-`cloud` like any other client, with a Runtime of its own, and can be killed and started again.
-"""
+Made by scenarios, tests, `growth demo` and `growth sim`. growth itself is not part of it: it is started against `api`
+(a Transport) and `cloud` like any other client, with a Runtime of its own, and can be killed and started again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,13 @@ class World(Struct, frozen=True):
 class Cluster:
     """Must be made inside a running event loop."""
 
-    def __init__(self, seed: str = "0", world: World | None = None, schemas: Schemas | None = None, runtime: Runtime | None = None) -> None:
+    def __init__(
+        self,
+        seed: str = "0",
+        world: World | None = None,
+        schemas: Schemas | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
         self.world = world = world or World()
         self.seed = seed
         self.runtime = runtime or SimRuntime(f"{seed}/world")

@@ -1,8 +1,8 @@
 """growth itself, running in the embedded cluster as one process that can be killed and started again.
 
-Made by scenarios and tests. Each process has its own Runtime and its own doors to the API server and the cloud; when it is killed the doors
-shut at that instant, so that nothing its dying code still tries has an effect, and only what it wrote before remains.
-"""
+Made by scenarios and tests. Each process has its own Runtime and its own doors to the API server and the cloud; when it
+is killed the doors shut at that instant, so that nothing its dying code still tries has an effect, and only what it
+wrote before remains."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ class ApiDoor:
 
 
 class CloudDoor:
-    """The process's connection to the cloud. `on_call` is told of each create and delete, before and after it; it may raise to stop it."""
+    """The process's connection to the cloud. `on_call` is told of each create and delete, before and after it; it may
+    raise to stop it.
+    """
 
     def __init__(self, cloud: CloudApi, runtime: SimRuntime) -> None:
         self.on_call: Callable[[str, str], None] = lambda _moment, _call: None
@@ -74,7 +76,9 @@ class CloudDoor:
     async def find_servers(self, name: str) -> tuple[Server, ...]:
         return await self._cloud.find_servers(name)
 
-    async def create_server(self, name: str, offering: str, location: str, labels: Labels, template: NodeTemplate) -> Server:
+    async def create_server(
+        self, name: str, offering: str, location: str, labels: Labels, template: NodeTemplate
+    ) -> Server:
         self.on_call("before", f"create {name}")
         server = await send_off(self._cloud.create_server(name, offering, location, labels, template), self._runtime)
         self.on_call("after", f"create {name}")

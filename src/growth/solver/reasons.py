@@ -1,4 +1,5 @@
-"""Why may a pod not go to a node, in words that people know and that add up over nodes? Asked by everything that refuses or explains.
+"""Why may a pod not go to a node, in words that people know and that add up over nodes? Asked by everything that
+refuses or explains.
 
 A Reason names its constraint exactly; many of them become one sentence:
 `0/12 nodes are available: 7 insufficient memory, 5 untolerated taint gpu=true:NoSchedule`. It never decides anything.
@@ -32,7 +33,9 @@ class Kind(StrEnum):
 
 
 class Rule(StrEnum):
-    """Which of kube-scheduler's filters refused; `Object` stands for objects that cannot be read, `Target` for growth's own wish."""
+    """Which of kube-scheduler's filters refused; `Object` stands for objects that cannot be read, `Target` for growth's
+    own wish.
+    """
 
     OBJECT = "Object"
     TARGET = "Target"

@@ -1,4 +1,5 @@
-"""What the outside may ask a running growth over HTTP: is it alive, is it ready, its metrics. Read-only; loopback unless told.
+"""What the outside may ask a running growth over HTTP: is it alive, is it ready, its metrics. Read-only; loopback
+unless told.
 
 Asked by kubelet probes and Prometheus. Answers GET and HEAD only, with no data of workloads.
 """
@@ -51,7 +52,9 @@ class Server:
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         self._growth.refresh_metrics()
-        return web.Response(body=generate_latest(self._growth.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(
+            body=generate_latest(self._growth.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
 
 
 async def _harden(_request: web.Request, response: web.StreamResponse) -> None:

@@ -53,21 +53,38 @@ def explained(tmp_path: Path, capsys: pytest.CaptureFixture[str], item: Json, *a
     ],
 )  # fmt: skip
 def test_the_table_of_cases(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: int | str, tolerance: int | str | None, replicas: int, available: int, wanted: int
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    target: int | str,
+    tolerance: int | str | None,
+    replicas: int,
+    available: int,
+    wanted: int,
 ) -> None:
     item = manifest(capacityPolicy=capacity(target, tolerance))
     answer = explained(tmp_path, capsys, item, "--replicas", str(replicas), "--available", str(available))
     assert answer["desiredReplicas"] == wanted
 
 
-def test_watermarks_the_reason_and_what_would_happen_at_other_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = explained(tmp_path, capsys, manifest(capacityPolicy=capacity(5)), "--replicas", "9", "--available", "3", "--around", "2")
+def test_watermarks_the_reason_and_what_would_happen_at_other_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = explained(
+        tmp_path, capsys, manifest(capacityPolicy=capacity(5)), "--replicas", "9", "--available", "3", "--around", "2"
+    )
     assert answer["watermarks"] == {"target": 5, "lower": 4, "upper": 6}
     assert answer["reason"] == "9 replicas become 11: 3 available is below [4, 6] around 5 of 9, 6 used"
-    assert [(each["available"], each["desiredReplicas"]) for each in answer["atOtherNumbers"]] == [(1, 13), (2, 12), (4, 9), (5, 9)]
+    assert [(each["available"], each["desiredReplicas"]) for each in answer["atOtherNumbers"]] == [
+        (1, 13),
+        (2, 12),
+        (4, 9),
+        (5, 9),
+    ]
 
 
-def test_members_that_leave_are_starting_when_they_are_not_available(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_members_that_leave_are_starting_when_they_are_not_available(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     item = manifest("SandboxSet", "agents.kruise.io", capacityPolicy=capacity(10, 2))
     answer = explained(tmp_path, capsys, item, "--replicas", "10", "--available", "3")
     assert (answer["desiredReplicas"], answer["used"], answer["starting"]) == (10, 0, 7)
@@ -75,14 +92,23 @@ def test_members_that_leave_are_starting_when_they_are_not_available(tmp_path: P
 
 def test_starting_replicas_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     item = manifest(capacityPolicy=capacity("70%", "10%"))
-    sizes = [explained(tmp_path, capsys, item, "--replicas", "7", "--available", "0", "--starting", "3")["desiredReplicas"]]
-    sizes.append(explained(tmp_path, capsys, item, "--replicas", "11", "--available", "0", "--starting", "7")["desiredReplicas"])
+    sizes = [
+        explained(tmp_path, capsys, item, "--replicas", "7", "--available", "0", "--starting", "3")["desiredReplicas"]
+    ]
+    sizes.append(
+        explained(tmp_path, capsys, item, "--replicas", "11", "--available", "0", "--starting", "7")["desiredReplicas"]
+    )
     assert sizes == [9, 11]
 
 
 @pytest.mark.parametrize(("replicas", "wanted"), [(3, 5), (12, 10), (7, 7)])
 def test_bounds_only(tmp_path: Path, capsys: pytest.CaptureFixture[str], replicas: int, wanted: int) -> None:
-    assert explained(tmp_path, capsys, manifest(minReplicas=5, maxReplicas=10), "--replicas", str(replicas))["desiredReplicas"] == wanted
+    assert (
+        explained(tmp_path, capsys, manifest(minReplicas=5, maxReplicas=10), "--replicas", str(replicas))[
+            "desiredReplicas"
+        ]
+        == wanted
+    )
 
 
 def test_the_next_firings_are_told_with_their_local_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,16 +124,27 @@ def test_the_next_firings_are_told_with_their_local_time(tmp_path: Path, capsys:
     [
         ({"maxReplicas": 0}, "maxReplicas"),
         ({"minReplicas": 5, "maxReplicas": 4}, "minReplicas 5 is larger than maxReplicas 4"),
-        ({"capacityPolicy": capacity(5), "cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 1}]}, "cannot be used together"),
+        (
+            {
+                "capacityPolicy": capacity(5),
+                "cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 1}],
+            },
+            "cannot be used together",
+        ),
         ({"capacityPolicy": capacity(5, 5)}, "must be smaller"),
         ({"capacityPolicy": capacity(5, "0.01")}, "tolerance"),
         ({"cronPolicies": [{"name": "a", "schedule": "0 0 31 2 *", "targetReplicas": 1}]}, "no schedule"),
         ({"cronPolicies": [{"name": "a", "schedule": "0 0 8 * * *", "targetReplicas": 1}]}, "schedule"),
-        ({"cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 1, "timeZone": "Mars/Phobos"}]}, "no time zone"),
+        (
+            {"cronPolicies": [{"name": "a", "schedule": "0 8 * * *", "targetReplicas": 1, "timeZone": "Mars/Phobos"}]},
+            "no time zone",
+        ),
         ({"scaleTargetRef": {"apiVersion": "v1", "kind": "Secret", "name": "a"}}, "may not be scaled here"),
     ],
 )
-def test_what_cannot_work_is_refused_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str], spec: Json, words: str) -> None:
+def test_what_cannot_work_is_refused_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], spec: Json, words: str
+) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(yaml.safe_dump(manifest(**spec)))
     assert main(["explain", "poolautoscaler", "-f", str(file), "--replicas", "3"]) == 1
@@ -127,10 +164,18 @@ def test_in_a_cluster_the_target_and_its_pods_are_looked_at() -> None:
     async def story() -> tuple[Any, Any, Any]:
         cluster = Cluster("explain")
         policy = {"targetAvailable": 2, "inUse": CLAIMED}
-        cluster.create(objects.deployment("web", 3), autoscaler("scaler", "web", capacityPolicy=policy), autoscaler("rival", "web"), autoscaler("none", "gone"))
+        cluster.create(
+            objects.deployment("web", 3),
+            autoscaler("scaler", "web", capacityPolicy=policy),
+            autoscaler("rival", "web"),
+            autoscaler("none", "gone"),
+        )
         await cluster.runtime.sleep(5)
         client = Client(cluster.api, cluster.runtime)
-        looks = [await look(client, name, "default", WarmPoolSettings(), cluster.runtime.now()) for name in ("scaler", "rival", "none")]
+        looks = [
+            await look(client, name, "default", WarmPoolSettings(), cluster.runtime.now())
+            for name in ("scaler", "rival", "none")
+        ]
         return looks[0], looks[1], looks[2]
 
     found, rival, gone = run_virtual(story())

@@ -49,7 +49,9 @@ def test_a_buffer_is_sized_from_its_file_in_both_modes(tmp_path: Path, capsys: p
     assert (answer["size"], answer["virtual_pods"]) == (2, ["capacitybuffer-spare-0", "capacitybuffer-spare-1"])
 
 
-def test_what_is_missing_or_limits_is_said_and_ends_with_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_missing_or_limits_is_said_and_ends_with_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: team}\nspec: {hard: {pods: 1}}\nstatus: {used: {pods: 1}}\n"
     file = tmp_path / "some.yaml"
     file.write_text(BUFFER)
@@ -63,9 +65,13 @@ def test_what_is_missing_or_limits_is_said_and_ends_with_one(tmp_path: Path, cap
     assert "there is no CapacityBuffer in it" in capsys.readouterr().err
 
 
-def test_an_object_that_cannot_be_read_is_named_and_the_others_are_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_object_that_cannot_be_read_is_named_and_the_others_are_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "odd.yaml"
-    file.write_text(f"{WORKLOAD}---{BUFFER}---{BUFFER.replace('spare', 'odd').replace('percentage: 10', 'replicas: many')}")
+    file.write_text(
+        f"{WORKLOAD}---{BUFFER}---{BUFFER.replace('spare', 'odd').replace('percentage: 10', 'replicas: many')}"
+    )
     assert main(["explain", "buffer", "-f", str(file)]) == 1
     told = capsys.readouterr()
     assert "CapacityBuffer default/spare" in told.out
@@ -82,7 +88,9 @@ def test_an_object_that_cannot_be_read_is_named_and_the_others_are_answered(tmp_
         ("scheduled", {"default/desks": 1}),
     ],
 )
-def test_the_examples_have_the_sizes_their_comments_say(name: str, sizes: dict[str, int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_have_the_sizes_their_comments_say(
+    name: str, sizes: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["explain", "buffer", "-f", str(EXAMPLES / f"{name}.yaml"), "--output", "json"]) == 0
     assert {answer["buffer"]: answer["size"] for answer in json.loads(capsys.readouterr().out)} == sizes
 

@@ -21,16 +21,28 @@ serverTypes:
 
 
 def pod(name: str, cpu: str = "2", **spec: Any) -> dict[str, Any]:
-    return {"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}], **spec}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}], **spec},
+    }
 
 
 def pool(least: int = 0, most: int | None = None) -> dict[str, Any]:
     types = [{"name": "small", "min": least, **({} if most is None else {"max": most})}]
-    return {"kind": "NodePool", "apiVersion": "growth.dev/v1alpha1", "metadata": {"name": "default"}, "spec": {"serverTypes": types}}
+    return {
+        "kind": "NodePool",
+        "apiVersion": "growth.dev/v1alpha1",
+        "metadata": {"name": "default"},
+        "spec": {"serverTypes": types},
+    }
 
 
 def node(name: str, cpu: str = "4") -> dict[str, Any]:
-    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    status = {
+        "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
     return {"kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "status": status}
 
 
@@ -45,7 +57,11 @@ class Files:
         (self._folder / "offerings").write_text(catalogue)
         arguments = ["plan", "--offerings", str(self._folder / "offerings"), "--output", "json", "--check"]
         for flag, content in objects.items():
-            text = content if isinstance(content, str) else json.dumps({"kind": "List", "items": content} if isinstance(content, list) else content)
+            text = (
+                content
+                if isinstance(content, str)
+                else json.dumps({"kind": "List", "items": content} if isinstance(content, list) else content)
+            )
             (self._folder / flag).write_text(text)
             arguments += [f"--{flag}", str(self._folder / flag)]
         assert main(arguments) == expected
@@ -79,11 +95,16 @@ def test_the_json_names_nodes_pods_cost_and_bound(files: Files) -> None:
 
 def test_pods_and_types_may_come_in_the_form_of_a_benchmark(files: Files) -> None:
     amounts = {"cpuMillis": 2000, "memoryBytes": 2**32, "pods": 10}
-    sales = [{"zone": "here", "capacityType": "spot", "price": 0.1}, {"zone": "here", "capacityType": "on-demand", "price": 0.2}]
+    sales = [
+        {"zone": "here", "capacityType": "spot", "price": 0.1},
+        {"zone": "here", "capacityType": "on-demand", "price": 0.2},
+    ]
     types = [{"name": "two", "allocatable": amounts, "labels": {}, "offerings": sales}]
     bare = [{name: part for name, part in pod(each).items() if name != "kind"} for each in ("a", "b")]
     answer, _ = files.plan(catalogue=json.dumps(types), pods={"mix": "test", "pods": bare})
-    assert [(each["serverType"], each["pricePerHour"], len(each["pods"])) for each in answer["nodes"]] == [("two", 0.2, 1)] * 2
+    assert [(each["serverType"], each["pricePerHour"], len(each["pods"])) for each in answer["nodes"]] == [
+        ("two", 0.2, 1)
+    ] * 2
 
 
 def test_nodes_that_are_there_are_used_first_and_their_pods_count(files: Files) -> None:

@@ -70,7 +70,15 @@ class Gatehouse:
         self.metrics = metrics = Metrics(self.runtime)
         self.supply = Supply(self.shelf, CLUSTER, self.runtime)
         self.observer = Observer(self.client, self.runtime, self.supply, metrics)
-        self.gate = Gate(self.client, self.shelf, self.observer, settings or Settings(), CLUSTER, lambda: self.leads, self.runtime.monotonic)
+        self.gate = Gate(
+            self.client,
+            self.shelf,
+            self.observer,
+            settings or Settings(),
+            CLUSTER,
+            lambda: self.leads,
+            self.runtime.monotonic,
+        )
         self._journal = Journal(Recorder(self.client, self.runtime, "test"), metrics)
 
     async def open(self) -> None:

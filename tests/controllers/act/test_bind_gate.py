@@ -91,7 +91,11 @@ class Counting:
     async def send(self, request: Request) -> Response:
         self.requests += 1
         await self.house.runtime.sleep(0.2)
-        return Answer(403, Refusal(403, "Forbidden", "not allowed").body()) if self.forbids else await self.house.server.send(request)
+        return (
+            Answer(403, Refusal(403, "Forbidden", "not allowed").body())
+            if self.forbids
+            else await self.house.server.send(request)
+        )
 
 
 @pytest.mark.parametrize(("forbids", "requests"), [(False, 2), (True, 1)])

@@ -67,7 +67,12 @@ def test_a_template_is_made_owned_and_brought_up_to_date() -> None:
 
 def test_a_template_of_somebody_else_is_refused_and_stays_as_it_is() -> None:
     async def test(bench: Bench, hands: Hands, seen: Seen) -> None:
-        theirs = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "mine", "namespace": "default"}, "template": {}}
+        theirs = {
+            "apiVersion": "v1",
+            "kind": "PodTemplate",
+            "metadata": {"name": "mine", "namespace": "default"},
+            "template": {},
+        }
         before = msgspec.json.decode(await bench.client.create(POD_TEMPLATES, theirs))
         outcome = await write_pod_template(hands, WritePodTemplate(seen, "mine", TEXT, "one"))
         assert isinstance(outcome, Refused)

@@ -40,9 +40,13 @@ def asked(story: Story, settings: Settings | None = None) -> Outcome | None:
 async def ordered(house: Gatehouse, name: str = "default-pool-1", **parts: Any) -> LaunchMachine:
     """A pool with room for two and a NodeRequest that waits for a machine."""
     if house.observer.pool("default") is None:
-        await house.put(NODE_POOLS, "default", spec={"serverTypes": [{"name": "CX33", "max": 2}]}, metadata=parts.pop("pool", {}))
+        await house.put(
+            NODE_POOLS, "default", spec={"serverTypes": [{"name": "CX33", "max": 2}]}, metadata=parts.pop("pool", {})
+        )
     metadata = {"finalizers": [FINALIZER]}
-    seen = await house.put(NODE_REQUESTS, name, spec={"pool": "default", "targetOffering": "sim-cx33"}, metadata=metadata, **parts)
+    seen = await house.put(
+        NODE_REQUESTS, name, spec={"pool": "default", "targetOffering": "sim-cx33"}, metadata=metadata, **parts
+    )
     return LaunchMachine(seen, SPEC)
 
 
@@ -50,11 +54,13 @@ async def removing(house: Gatehouse, name: str = "default-pool-1", phase: str = 
     """A node, its machine, and a NodeRemovalRequest for it."""
     house.shelf.put(name)
     await house.put(NODES, name)
-    seen = await house.put(NODE_REMOVAL_REQUESTS, name, spec={"nodeName": name, "pool": "default"}, status={"phase": phase})
+    seen = await house.put(
+        NODE_REMOVAL_REQUESTS, name, spec={"nodeName": name, "pool": "default"}, status={"phase": phase}
+    )
     return DeleteMachine(seen, name, f"id-{name}")
 
 
-# ------------------------------------------------------------------------------------------------------------------- launches
+# ----------------------------------------------------------------------------------------- launches
 
 
 def test_a_waiting_request_within_its_limits_may_buy() -> None:
@@ -73,7 +79,9 @@ def test_nothing_is_bought_while_paused() -> None:
 
 def test_nothing_is_bought_for_a_paused_pool() -> None:
     async def story(house: Gatehouse) -> Outcome | None:
-        return await house.gate.why_not_launch(await ordered(house, pool={"annotations": {"growth.dev/paused": "true"}}))
+        return await house.gate.why_not_launch(
+            await ordered(house, pool={"annotations": {"growth.dev/paused": "true"}})
+        )
 
     assert asked(story) == TryLater("growth is paused for pool default", 10.0)
 
@@ -81,7 +89,9 @@ def test_nothing_is_bought_for_a_paused_pool() -> None:
 def test_a_pool_is_asked_live_whether_it_is_paused() -> None:
     async def story(house: Gatehouse) -> Outcome | None:
         action = await ordered(house)
-        await house.client.merge_patch(NODE_POOLS, "default", {"metadata": {"annotations": {"growth.dev/paused": "true"}}})
+        await house.client.merge_patch(
+            NODE_POOLS, "default", {"metadata": {"annotations": {"growth.dev/paused": "true"}}}
+        )
         return await house.gate.why_not_launch(action)
 
     assert asked(story) == TryLater("growth is paused for pool default", 10.0)
@@ -94,7 +104,9 @@ def test_an_order_whose_record_and_node_are_gone_no_longer_counts() -> None:
         third = await ordered(house, "default-pool-3")
         full = await house.gate.why_not_launch(third)
         assert isinstance(full, TryLater)
-        house.observer.forgot(NODE_REQUESTS, "default-pool-1")  # its machine vanished before any list showed it, and the record is released
+        house.observer.forgot(
+            NODE_REQUESTS, "default-pool-1"
+        )  # its machine vanished before any list showed it, and the record is released
         return await house.gate.why_not_launch(third)
 
     assert asked(story) is None
@@ -174,13 +186,21 @@ class Forbidding:
 def test_what_the_api_server_does_not_let_us_read_says_nothing_about_an_offering() -> None:
     async def story(house: Gatehouse) -> Outcome | None:
         action = await ordered(house)
-        gate = Gate(Client(Forbidding(), house.runtime), house.shelf, house.observer, Settings(), CLUSTER, lambda: True, house.runtime.monotonic)
+        gate = Gate(
+            Client(Forbidding(), house.runtime),
+            house.shelf,
+            house.observer,
+            Settings(),
+            CLUSTER,
+            lambda: True,
+            house.runtime.monotonic,
+        )
         return await gate.why_not_launch(action)
 
     assert asked(story) == TryLater("Forbidden (403): GET is not allowed", 10.0)
 
 
-# -------------------------------------------------------------------------------------------------------------------- deletes
+# ------------------------------------------------------------------------------------------ deletes
 
 
 def test_an_empty_node_with_an_open_removal_may_go() -> None:

@@ -45,7 +45,10 @@ def test_a_token_is_a_secret_that_the_api_server_takes_for_a_bootstrap_token() -
         assert re.fullmatch(r"[a-z0-9]{6}\.[a-z0-9]{16}", token)
         secret = await stored(bench)
         public, _, private = token.partition(".")
-        assert (secret["type"], secret["metadata"]["name"]) == ("bootstrap.kubernetes.io/token", f"bootstrap-token-{public}")
+        assert (secret["type"], secret["metadata"]["name"]) == (
+            "bootstrap.kubernetes.io/token",
+            f"bootstrap-token-{public}",
+        )
         assert secret["metadata"]["labels"] == {REQUEST_LABEL: REQUEST}
         assert (secret["stringData"]["token-id"], secret["stringData"]["token-secret"]) == (public, private)
         assert secret["stringData"]["auth-extra-groups"] == "system:bootstrappers:kubeadm:default-node-token"
@@ -111,9 +114,12 @@ def test_a_missing_right_is_told_with_what_to_do() -> None:
     assert words.startswith("no join token could be minted: apply the role and policy for join tokens")
 
 
-# --------------------------------------------------------------------------------------------------------- a machine's whole life
+# -------------------------------------------------------------------------------------- a machine's
+# whole life
 
-TEMPLATE = '{"labels": {{ growth.labels_json }}, "taints": {{ growth.taints_json }}, "token": "{{ growth.join_token }}"}'
+TEMPLATE = (
+    '{"labels": {{ growth.labels_json }}, "taints": {{ growth.taints_json }}, "token": "{{ growth.join_token }}"}'
+)
 
 
 def in_minting_town(test: Callable[[Town], Awaitable[None]]) -> None:
@@ -147,9 +153,15 @@ def test_a_machine_that_never_joins_and_an_order_that_cannot_be_had_leave_no_tok
     async def test(town: Town) -> None:
         town.project.trouble = Trouble(never_boots=1.0)
         town.project.stock = {("cx33", "fsn1"): 1}
-        town.cluster.create(node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 2, cpu="3", memory="2Gi"))
+        town.cluster.create(
+            node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 2, cpu="3", memory="2Gi")
+        )
         await town.wait_for(lambda: set(town.phases()) == {"Provisioning", "Unmet"}, 120)
-        [waiting] = [item["metadata"]["name"] for item in town.cluster.objects("NodeRequest") if item["status"]["phase"] == "Provisioning"]
+        [waiting] = [
+            item["metadata"]["name"]
+            for item in town.cluster.objects("NodeRequest")
+            if item["status"]["phase"] == "Provisioning"
+        ]
         assert list(minted(town)) == [waiting]
         town.cluster.scale("Deployment", "web", 0)
         await town.wait_for(lambda: not town.project.servers, 1200)

@@ -24,7 +24,9 @@ from tests.controllers.act.gatehouse import Gatehouse
 
 
 class Losing:
-    """The way to an API server that acts on the first create, and whose answer is lost; the second answer comes as the test says."""
+    """The way to an API server that acts on the first create, and whose answer is lost; the second answer comes as the
+    test says.
+    """
 
     def __init__(self, server: Any, second: str) -> None:
         self.creates = 0
@@ -74,7 +76,9 @@ def on_server(story: Callable[[Gatehouse, Hands], Awaitable[None]]) -> None:
     async def play() -> None:
         house = Gatehouse()
         await house.open()
-        hands: Any = Hands(house.client, house.shelf, house.observer, house.gate, house.runtime, house.metrics, "", lambda: None)
+        hands: Any = Hands(
+            house.client, house.shelf, house.observer, house.gate, house.runtime, house.metrics, "", lambda: None
+        )
         await story(house, hands)
 
     run_virtual(play())
@@ -83,9 +87,14 @@ def on_server(story: Callable[[Gatehouse, Hands], Awaitable[None]]) -> None:
 def test_ruling_16_a_request_is_held_by_our_finalizer_and_owned_by_its_pool_without_holding_it() -> None:
     async def story(house: Gatehouse, hands: Hands) -> None:
         pool = await house.put(NODE_POOLS, "default", spec={"serverTypes": [{"name": "CX33"}]})
-        await create_node_request(hands, CreateNodeRequest(Seen("default", pool.uid), NodeRequestSpec("default", "sim-cx33", "fsn1")))
+        await create_node_request(
+            hands, CreateNodeRequest(Seen("default", pool.uid), NodeRequestSpec("default", "sim-cx33", "fsn1"))
+        )
         [item] = [stored.decoded() for stored in house.server.store.all(BY_NAME["NodeRequest"])]
-        assert (item["metadata"]["finalizers"], item["metadata"]["labels"]) == ([FINALIZER], {"growth.dev/pool": "default"})
+        assert (item["metadata"]["finalizers"], item["metadata"]["labels"]) == (
+            [FINALIZER],
+            {"growth.dev/pool": "default"},
+        )
         [owner] = item["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner.get("blockOwnerDeletion")) == ("NodePool", pool.uid, None)
         assert item["metadata"]["name"].startswith("default-pool-")
@@ -98,7 +107,9 @@ def test_a_status_is_written_whole_and_only_onto_the_version_that_was_seen() -> 
         status = {"phase": "Provisioning", "machineID": "17"}
         await house.put(NODE_REQUESTS, "a", spec={"pool": "default", "targetOffering": "sim-cx33"}, status=status)
         seen = house.observer.requests.view()["a"]
-        action = WriteNodeRequestStatus(Seen("a", seen.uid, seen.resource_version), NodeRequestStatus("Unmet", expires_at="2026-01-01T00:10:00Z"))
+        action = WriteNodeRequestStatus(
+            Seen("a", seen.uid, seen.resource_version), NodeRequestStatus("Unmet", expires_at="2026-01-01T00:10:00Z")
+        )
         assert await write_node_request_status(hands, action) == Accepted()
         written = house.observer.requests.view()["a"].status
         assert (written.phase, written.machine_id, written.expires_at) == ("Unmet", "", "2026-01-01T00:10:00Z")

@@ -110,7 +110,12 @@ def test_the_condition_is_written_beside_the_others() -> None:
         asked = Unscheduled(stage.seen(0), NOW, "0/0 nodes are available")
         assert await write_pods_unscheduled(stage.hands, WritePodsUnscheduled((asked,))) == Accepted()
         written = stage.read(0)["status"]["conditions"]
-        told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes are available"}
+        told = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "0/0 nodes are available",
+        }
         assert written == [ready, {**told, "lastTransitionTime": "2027-01-15T08:00:00Z"}]
 
     run_virtual(story())

@@ -22,12 +22,24 @@ def test_secrets_are_never_read() -> None:
 
 
 def test_minting_join_tokens_brings_a_role_in_kube_system_and_the_policy_that_narrows_it() -> None:
-    added = [item for item in manifests("hetzner", "here", tokens=JoinTokens(mint=True)) if item not in manifests("hetzner", "here")]
-    assert [item["kind"] for item in added] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "Role", "RoleBinding"]
+    added = [
+        item
+        for item in manifests("hetzner", "here", tokens=JoinTokens(mint=True))
+        if item not in manifests("hetzner", "here")
+    ]
+    assert [item["kind"] for item in added] == [
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "Role",
+        "RoleBinding",
+    ]
     policy, binding, role, _ = added
     assert role["metadata"]["namespace"] == "kube-system"
     assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete"]}]
-    assert policy["spec"]["matchConditions"][0]["expression"] == "request.userInfo.username == 'system:serviceaccount:here:growth'"
+    assert (
+        policy["spec"]["matchConditions"][0]["expression"]
+        == "request.userInfo.username == 'system:serviceaccount:here:growth'"
+    )
     assert (policy["spec"]["failurePolicy"], binding["spec"]["validationActions"]) == ("Fail", ["Deny"])
 
 
@@ -50,7 +62,9 @@ def test_the_lease_is_a_right_in_our_own_namespace_only() -> None:
 
 
 def test_rules_of_one_resource_are_merged_and_sorted() -> None:
-    merged = rules([Right(PODS, ("watch",)), Right(NODES, ("get",)), Right(PODS, ("list",)), Right(PODS, ("create",), "binding")])
+    merged = rules(
+        [Right(PODS, ("watch",)), Right(NODES, ("get",)), Right(PODS, ("list",)), Right(PODS, ("create",), "binding")]
+    )
     assert merged == [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},

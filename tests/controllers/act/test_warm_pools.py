@@ -1,4 +1,6 @@
-"""Warm pools in the embedded cluster: growth itself, unchanged, scales Deployments through their scale subresource, in virtual time."""
+"""Warm pools in the embedded cluster: growth itself, unchanged, scales Deployments through their scale subresource, in
+virtual time.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class Pool:
             self.cluster.verbs.modify(POD, pod["metadata"]["name"], "default", partial(_label, wanted), "user")
 
     def events(self) -> list[str]:
-        return [event["reason"] for event in self.cluster.objects("Event") if event["regarding"]["kind"] == "PoolAutoscaler"]
+        return [
+            event["reason"] for event in self.cluster.objects("Event") if event["regarding"]["kind"] == "PoolAutoscaler"
+        ]
 
 
 def _label(wanted: Json, pod: Json) -> None:
@@ -130,7 +134,9 @@ def test_a_firing_that_growth_slept_through_is_applied_when_it_is_back() -> None
         minute = int(now // 60 + 3) % 60
         hour = int((now + 180) // 3600) % 24
         policies = [{"name": "soon", "schedule": f"{minute} {hour} * * *", "targetReplicas": 7, "timeZone": "UTC"}]
-        pool.cluster.create(objects.deployment("web", 2, cpu="100m"), autoscaler("scaler", "web", cronPolicies=policies))
+        pool.cluster.create(
+            objects.deployment("web", 2, cpu="100m"), autoscaler("scaler", "web", cronPolicies=policies)
+        )
         await pool.passes(30)
         pool.process.kill()
         await pool.passes(600)
@@ -148,7 +154,9 @@ def test_without_autoscalers_only_they_themselves_are_watched_and_a_missing_kind
     async def story(pool: Pool) -> tuple[int, int, list[str], Json]:
         await pool.passes(60)
         before = len(pool.process.growth.observer.warm_pools.views())  # type: ignore[union-attr]
-        pool.cluster.create(autoscaler("scaler", "set", "SandboxSet", "agents.kruise.io/v1alpha1"), objects.deployment("web", 1))
+        pool.cluster.create(
+            autoscaler("scaler", "set", "SandboxSet", "agents.kruise.io/v1alpha1"), objects.deployment("web", 1)
+        )
         pool.cluster.create(autoscaler("other", "web", minReplicas=2))
         await pool.passes(60)
         return before, pool.replicas(), pool.events(), pool.status()
@@ -165,7 +173,12 @@ def test_a_kind_of_the_users_own_and_one_known_only_by_its_scale() -> None:
     async def story(pool: Pool) -> int:
         template = objects.deployment("web", 1)["spec"]["template"]
         spec = {"replicas": 1, "selector": {"app": "web"}, "template": template}
-        controller = {"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old", "namespace": "default"}, "spec": spec}
+        controller = {
+            "apiVersion": "v1",
+            "kind": "ReplicationController",
+            "metadata": {"name": "old", "namespace": "default"},
+            "spec": spec,
+        }
         pool.cluster.create(controller, autoscaler("scaler", "old", "ReplicationController", "v1", minReplicas=4))
         await pool.passes(60)
         return pool.replicas("ReplicationController")
@@ -189,5 +202,10 @@ def test_scaling_is_one_write_and_rest_is_none() -> None:
 
 def _reconciliations(pool: Pool, action: str) -> float | None:
     registry = pool.process.growth.metrics.registry
-    assert (registry.get_sample_value("growth_poolautoscaler_reconciliations_total", {"action": "none", "error": "none"}) or 0) > 100
-    return registry.get_sample_value("growth_poolautoscaler_reconciliation_duration_seconds_count", {"action": action, "error": "none"})
+    assert (
+        registry.get_sample_value("growth_poolautoscaler_reconciliations_total", {"action": "none", "error": "none"})
+        or 0
+    ) > 100
+    return registry.get_sample_value(
+        "growth_poolautoscaler_reconciliation_duration_seconds_count", {"action": action, "error": "none"}
+    )

@@ -29,7 +29,9 @@ def kwok(client: Client, runtime: Runtime) -> Provider:
 
 
 class Clinic:
-    """A transport in front of the embedded API server: it has a clock, knows who may do what, and breaks where a test says so."""
+    """A transport in front of the embedded API server: it has a clock, knows who may do what, and breaks where a test
+    says so.
+    """
 
     def __init__(self) -> None:
         self.runtime = SimRuntime("clinic")
@@ -56,7 +58,9 @@ class Clinic:
             asked = msgspec.json.decode(request.body)["spec"]["resourceAttributes"]
             what = f"{asked['resource']}/{asked['subresource']}" if asked["subresource"] else asked["resource"]
             return Answer(201, msgspec.json.encode({"status": {"allowed": (asked["verb"], what) not in self.denied}}))
-        found = next((answer for end, answer in self.answers.items() if request.path.partition("?")[0].endswith(end)), None)
+        found = next(
+            (answer for end, answer in self.answers.items() if request.path.partition("?")[0].endswith(end)), None
+        )
         return Answer(found[0], msgspec.json.encode(found[1])) if found else None
 
     async def install(self, *pools: Json) -> None:
@@ -70,7 +74,12 @@ class Clinic:
 
 def pool(name: str = "default", *types: str, **spec: Any) -> Json:
     choices = [{"name": each} for each in types or ("CAX11",)]
-    return {"apiVersion": NODE_POOLS.api_version, "kind": NODE_POOLS.kind, "metadata": {"name": name}, "spec": {"serverTypes": choices, **spec}}
+    return {
+        "apiVersion": NODE_POOLS.api_version,
+        "kind": NODE_POOLS.kind,
+        "metadata": {"name": name},
+        "spec": {"serverTypes": choices, **spec},
+    }
 
 
 def examined(
@@ -87,8 +96,14 @@ def examined(
         clinic = Clinic()
         await clinic.install(*pools)
         break_it(clinic)
-        found = await Doctor(clinic, clinic.runtime, provider, Installed(name, "growth", "growth-system", mints)).examine()
-        writes = [path for path in clinic.paths if not path.startswith("GET") and not path.endswith("selfsubjectaccessreviews")]
+        found = await Doctor(
+            clinic, clinic.runtime, provider, Installed(name, "growth", "growth-system", mints)
+        ).examine()
+        writes = [
+            path
+            for path in clinic.paths
+            if not path.startswith("GET") and not path.endswith("selfsubjectaccessreviews")
+        ]
         assert writes == [], "a doctor changes nothing"
         return found
 

@@ -59,7 +59,9 @@ def test_an_old_api_server_is_a_warning_and_the_rest_is_still_checked() -> None:
     assert only("rights", findings).state == "ok"
 
 
-@pytest.mark.parametrize(("ahead_seconds", "state"), [(0.0, "ok"), (29.0, "ok"), (-29.0, "ok"), (40.0, "failed"), (-3600.0, "failed")])
+@pytest.mark.parametrize(
+    ("ahead_seconds", "state"), [(0.0, "ok"), (29.0, "ok"), (-29.0, "ok"), (40.0, "failed"), (-3600.0, "failed")]
+)
 def test_a_clock_that_is_far_away_from_the_api_servers_fails(ahead_seconds: float, state: str) -> None:
     def turn(clinic: Clinic) -> None:
         clinic.ahead_seconds = ahead_seconds
@@ -100,10 +102,14 @@ def test_a_kind_of_another_version_of_growth_is_found_by_its_schema() -> None:
 def test_a_field_that_this_growth_does_not_know_is_a_difference_too() -> None:
     def change(clinic: Clinic) -> None:
         newer = next(each for each in definitions() if each["spec"]["names"]["plural"] == "noderequests")
-        newer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["colour"] = {"type": "string"}
+        newer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["colour"] = {
+            "type": "string"
+        }
         clinic.answers["/noderequests.growth.dev"] = (200, newer)
 
-    assert ["colour" in finding.what for finding in about("kinds", examined(change)) if finding.state == "failed"] == [True]
+    assert ["colour" in finding.what for finding in about("kinds", examined(change)) if finding.state == "failed"] == [
+        True
+    ]
 
 
 def test_under_the_least_role_kinds_are_known_by_discovery_alone() -> None:
@@ -141,7 +147,11 @@ def test_the_right_to_mint_join_tokens_is_asked_for_where_they_are_minted() -> N
 
     assert only("rights", examined(deny)).state == "ok"
     finding = only("rights", examined(deny, mints=True))
-    assert (finding.state, "create secrets in kube-system" in finding.what, "--settings FILE" in finding.advice) == ("failed", True, True)
+    assert (finding.state, "create secrets in kube-system" in finding.what, "--settings FILE" in finding.advice) == (
+        "failed",
+        True,
+        True,
+    )
 
 
 class Silent:
@@ -177,9 +187,19 @@ def test_without_a_pool_nothing_will_be_bought() -> None:
 
 
 def test_a_pool_with_an_unknown_type_works_without_it_and_one_with_nothing_else_fails() -> None:
-    pools = (pool("mixed", "cax11", "GEX99"), pool("lost", "GEX99"), pool("far", "CAX11", locations=["mars"]), pool("apart", "GEX44", locations=["hel1"]))
+    pools = (
+        pool("mixed", "cax11", "GEX99"),
+        pool("lost", "GEX99"),
+        pool("far", "CAX11", locations=["mars"]),
+        pool("apart", "GEX44", locations=["hel1"]),
+    )
     found = {finding.what.split()[0]: finding for finding in about("pools", examined(pools=pools))}
-    assert {name: finding.state for name, finding in found.items()} == {"mixed": "warning", "lost": "failed", "far": "failed", "apart": "failed"}
+    assert {name: finding.state for name, finding in found.items()} == {
+        "mixed": "warning",
+        "lost": "failed",
+        "far": "failed",
+        "apart": "failed",
+    }
     assert "unknown server type GEX99" in found["mixed"].what
     assert "unknown server type GEX99" in found["lost"].what
     assert "unknown location mars" in found["far"].what
@@ -193,12 +213,20 @@ def test_a_pool_that_cannot_be_read_is_named_and_the_others_are_judged() -> None
         clinic.answers["/nodepools"] = (200, {"metadata": {"resourceVersion": "1"}, "items": [broken, pool("whole")]})
 
     findings = about("pools", examined(break_one))
-    assert [(finding.state, finding.what.startswith("NodePool broken")) for finding in findings] == [("failed", True), ("ok", False)]
+    assert [(finding.state, finding.what.startswith("NodePool broken")) for finding in findings] == [
+        ("failed", True),
+        ("ok", False),
+    ]
 
 
-@pytest.mark.parametrize(("path", "check"), [("/namespaces/kube-system", "provider"), ("/nodepools", "pools"), ("/growth.dev/v1alpha1", "kinds")])
+@pytest.mark.parametrize(
+    ("path", "check"),
+    [("/namespaces/kube-system", "provider"), ("/nodepools", "pools"), ("/growth.dev/v1alpha1", "kinds")],
+)
 @pytest.mark.parametrize("answer", [refusal(403, "Forbidden"), refusal(500, "InternalError")])
-def test_a_check_that_cannot_be_made_fails_and_does_not_stop_the_others(path: str, check: str, answer: tuple[int, Json]) -> None:
+def test_a_check_that_cannot_be_made_fails_and_does_not_stop_the_others(
+    path: str, check: str, answer: tuple[int, Json]
+) -> None:
     def break_one(clinic: Clinic) -> None:
         clinic.answers[path] = answer
 

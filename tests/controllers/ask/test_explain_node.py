@@ -23,7 +23,9 @@ def light(name: str) -> Pod:
     return bound(pod(name, 0.1, 16, owner=Owner("ReplicaSet", "web")), "here")
 
 
-def answered(*pods: Pod, of: Node = HERE, mode: str = "Full", settings: Settings | None = None, **fields: Any) -> NodeAnswer:
+def answered(
+    *pods: Pod, of: Node = HERE, mode: str = "Full", settings: Settings | None = None, **fields: Any
+) -> NodeAnswer:
     snapshot = world(pods, [pool(consolidation=mode)], [SMALL], [of, *fields.pop("others", [OTHER])], **fields)
     return why_node(of, snapshot, settings or Settings())
 
@@ -44,7 +46,10 @@ def test_a_pod_without_a_controller_keeps_its_node_and_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("Full", "its pods would fit on other nodes, and it goes when its time has come"), ("WhenEmpty", "but NodePool default has consolidation WhenEmpty")],
+    [
+        ("Full", "its pods would fit on other nodes, and it goes when its time has come"),
+        ("WhenEmpty", "but NodePool default has consolidation WhenEmpty"),
+    ],
 )
 def test_pods_that_could_move_are_told_with_the_pools_mode(mode: str, words: str) -> None:
     assert words in answered(light("a"), mode=mode).stays

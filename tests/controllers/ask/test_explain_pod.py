@@ -45,7 +45,10 @@ def test_a_pod_that_names_a_missing_pool_is_told_so() -> None:
 
 def test_room_that_exists_is_the_schedulers() -> None:
     _, plan, nodes = asked(nodes=[node("n", of=SMALL)])
-    assert (plan, nodes) == ("nothing: node n has room for it, and the scheduler decides", "1 of 1 nodes would take it now")
+    assert (plan, nodes) == (
+        "nothing: node n has room for it, and the scheduler decides",
+        "1 of 1 nodes would take it now",
+    )
 
 
 def test_a_pod_planned_onto_a_node_on_its_way_is_told_which() -> None:
@@ -60,7 +63,9 @@ def test_a_nominated_pod_is_told_where() -> None:
 
 def test_filler_below_the_cutoff_is_told_so() -> None:
     of = replace(ASKED, shape=replace(ASKED.shape, priority=-20))
-    assert asked(of=of, settings=Settings(priority_cutoff=-10))[1] == "nothing: its priority -20 is below the cutoff -10"
+    assert (
+        asked(of=of, settings=Settings(priority_cutoff=-10))[1] == "nothing: its priority -20 is below the cutoff -10"
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +74,10 @@ def test_filler_below_the_cutoff_is_told_so() -> None:
         (replace(ASKED, unschedulable_at=None), "the scheduler has not looked at it yet"),
         (replace(ASKED, is_gated=True), "waits for its scheduling gates"),
         (replace(ASKED, deleted_at=1.0), "being deleted"),
-        (replace(daemon_pod("d", "n"), node_name=""), "belongs to one node (DaemonSet or static pod): it makes no demand"),
+        (
+            replace(daemon_pod("d", "n"), node_name=""),
+            "belongs to one node (DaemonSet or static pod): it makes no demand",
+        ),
         (bound(ASKED, "n"), "Running on node n"),
     ],
 )
@@ -86,7 +94,12 @@ def test_pods_are_found_by_namespace_and_name_whether_they_wait_or_run() -> None
 
 def test_a_pod_that_names_growth_is_told_its_node_and_its_ways_through_the_network() -> None:
     taint = Taint("old", "", "PreferNoSchedule")
-    nodes = [node("a", of=SMALL), node("b", of=SMALL), node("c", of=SMALL, taints=(taint,)), node("d", of=SMALL, taints=(Taint("gpu"),))]
+    nodes = [
+        node("a", of=SMALL),
+        node("b", of=SMALL),
+        node("c", of=SMALL, taints=(taint,)),
+        node("d", of=SMALL, taints=(Taint("gpu"),)),
+    ]
     mine = pod("web", scheduler_name="growth")
     snapshot = world([mine, bound(pod("big", 1), "a"), bound(pod("big2", 1), "b")], [pool()], [SMALL], nodes)
     answer = why_pod(mine, snapshot, Settings(scheduler=SchedulerSettings(enabled=True)))

@@ -27,11 +27,15 @@ def test_an_orphan_is_looked_at_once_more_before_it_is_given_back() -> None:
         house = Gatehouse()
         for name in ("stays", "adopted", "swapped", "gone"):
             house.shelf.put(name)
-        stays, adopted, swapped, gone = (house.shelf.machines[f"id-{name}"] for name in ("stays", "adopted", "swapped", "gone"))
+        stays, adopted, swapped, gone = (
+            house.shelf.machines[f"id-{name}"] for name in ("stays", "adopted", "swapped", "gone")
+        )
         await house.put(NODES, "adopted")
         house.shelf.put("swapped", cluster="somebody-else")
         del house.shelf.machines["id-gone"]
-        return [await give_back(house.client, house.shelf, CLUSTER, machine) for machine in (stays, adopted, swapped, gone)]
+        return [
+            await give_back(house.client, house.shelf, CLUSTER, machine) for machine in (stays, adopted, swapped, gone)
+        ]
 
     stays, adopted, swapped, gone = run_virtual(play())
     assert isinstance(stays, Accepted)

@@ -9,7 +9,15 @@ import msgspec
 from growth.controllers.ask.release import HELD, Released, release, why_not_release
 from growth.kube.api.client import Client
 from growth.kube.api.errors import NotFound
-from growth.kube.api.resources import LEASES, NAMESPACES, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, Resource
+from growth.kube.api.resources import (
+    LEASES,
+    NAMESPACES,
+    NODE_POOLS,
+    NODE_REMOVAL_REQUESTS,
+    NODE_REQUESTS,
+    NODES,
+    Resource,
+)
 from growth.kube.api.transport import Request, Response, TransportError
 from growth.kube.lease import Election, LeaseSettings
 from growth.model.api import FINALIZER
@@ -21,13 +29,20 @@ SPECS: dict[str, dict[str, Any]] = {
     "NodePool": {"serverTypes": [{"name": "CAX11"}]},
     "NodeRequest": {"pool": "default", "targetOffering": "kwok-cax11"},
     "NodeRemovalRequest": {"nodeName": "one", "pool": "default"},
-    "Node": {"taints": [{"key": "growth.dev/scale-down", "effect": "NoSchedule"}, {"key": "mine", "effect": "NoSchedule"}]},
+    "Node": {
+        "taints": [{"key": "growth.dev/scale-down", "effect": "NoSchedule"}, {"key": "mine", "effect": "NoSchedule"}]
+    },
 }
 
 
 async def put(bench: Bench, resource: Resource, name: str, *finalizers: str) -> None:
     metadata = {"name": name, **({"finalizers": list(finalizers)} if finalizers else {})}
-    item = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": SPECS[resource.kind]}
+    item = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": metadata,
+        "spec": SPECS[resource.kind],
+    }
     await bench.client.create(resource, item)
 
 
@@ -87,7 +102,9 @@ def test_a_second_release_has_nothing_to_do() -> None:
 
 
 class Troubled:
-    """A line on which things happen before a patch arrives: somebody else writes, or the answer is lost, or the server refuses."""
+    """A line on which things happen before a patch arrives: somebody else writes, or the answer is lost, or the server
+    refuses.
+    """
 
     def __init__(self, bench: Bench, trouble: str) -> None:
         self.bench = bench
@@ -99,7 +116,9 @@ class Troubled:
             return await self.bench.api.send(request)
         self.patches += 1
         if self.trouble == "changed" and self.patches == 1:
-            await self.bench.client.merge_patch(NODE_POOLS, "one", {"metadata": {"finalizers": ["example.com/new", FINALIZER]}})
+            await self.bench.client.merge_patch(
+                NODE_POOLS, "one", {"metadata": {"finalizers": ["example.com/new", FINALIZER]}}
+            )
         if self.trouble == "refused" and "noderequests" in request.path:
             return await self.bench.api.send(Request("TRACE", request.path))
         answer = await self.bench.api.send(request)
@@ -154,7 +173,8 @@ def test_a_cluster_without_our_kinds_has_nothing_to_release() -> None:
     assert on_api_server(scenario) == Released()
 
 
-# ---------------------------------------------------------------------------------------------------------------- who still leads
+# ---------------------------------------------------------------------------------------------- who
+# still leads
 
 
 async def led(bench: Bench) -> tuple[Election, Spawned]:
@@ -199,7 +219,9 @@ def test_a_growth_that_died_holding_its_lease_does_not_keep_us() -> None:
 def test_a_removal_in_flight_is_let_go_too() -> None:
     async def scenario(bench: Bench) -> list[str] | None:
         await put(bench, NODE_REMOVAL_REQUESTS, "one", FINALIZER)
-        await bench.client.merge_patch(NODE_REMOVAL_REQUESTS, "one", {"status": {"phase": "Deprovisioning"}}, subresource="status")
+        await bench.client.merge_patch(
+            NODE_REMOVAL_REQUESTS, "one", {"status": {"phase": "Deprovisioning"}}, subresource="status"
+        )
         await release(bench.client)
         return await finalizers_of(bench, NODE_REMOVAL_REQUESTS, "one")
 

@@ -20,4 +20,7 @@ def test_every_look_is_counted_and_only_a_change_is_told() -> None:
     journal.record([blocked, Note(node, STAYING, "the node stays for now: the budget is used up")])
     labels = {"check_type": "no_nodes", "nodepool": "default"}
     assert metrics.registry.get_sample_value("growth_safety_check_failures_total", labels) == 2
-    assert [event[3] for event in events.events] == ["no available nodes for rescheduling", "the node stays for now: the budget is used up"]
+    assert [event[3] for event in events.events] == [
+        "no available nodes for rescheduling",
+        "the node stays for now: the budget is used up",
+    ]

@@ -37,7 +37,13 @@ def journal(events: KeptEvents) -> Journal:
 def test_a_note_becomes_an_event_on_its_object(journal: Journal, events: KeptEvents) -> None:
     journal.record([Note(POD, "Unplaced", "no offering is large enough", "Warning")])
     regarding, severity, reason, message = events.events[0]
-    assert (regarding.api_version, regarding.kind, regarding.namespace, regarding.name, regarding.uid) == ("v1", "Pod", "shop", "web", "uid-1")
+    assert (regarding.api_version, regarding.kind, regarding.namespace, regarding.name, regarding.uid) == (
+        "v1",
+        "Pod",
+        "shop",
+        "web",
+        "uid-1",
+    )
     assert (severity, reason, message) == ("Warning", "Unplaced", "no offering is large enough")
 
 

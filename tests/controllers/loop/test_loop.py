@@ -1,4 +1,6 @@
-"""The loop carries: outcomes are settled before the next decision, which sees what settling wrote; the soonest wish for another look counts."""
+"""The loop carries: outcomes are settled before the next decision, which sees what settling wrote; the soonest wish for
+another look counts.
+"""
 
 from __future__ import annotations
 

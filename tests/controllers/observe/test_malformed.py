@@ -47,7 +47,9 @@ BROKEN = {
         "broken",
         affinity={
             "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]
+                }
             }
         },
     ),
@@ -90,4 +92,6 @@ def test_a_label_of_300_characters_does_no_harm() -> None:
         await cluster.runtime.sleep(120)
         return cluster.objects("Pod")
 
-    assert {pod["metadata"]["name"] for pod in run_virtual(play()) if pod["status"].get("phase") == "Running"} >= {"good"}
+    assert {pod["metadata"]["name"] for pod in run_virtual(play()) if pod["status"].get("phase") == "Running"} >= {
+        "good"
+    }

@@ -1,4 +1,6 @@
-"""Kinds that are known only by their scale: how many, of which shape, and the reason in words when that cannot be known."""
+"""Kinds that are known only by their scale: how many, of which shape, and the reason in words when that cannot be
+known.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ ROLLOUT = ScalableReference("Rollout", "web", "argoproj.io")
 
 def pod(name: str, created: str, **more: Any) -> Raw:
     spec = {"nodeName": "n1", "containers": [{"name": "main", "resources": {"requests": {"cpu": name}}}]}
-    return Raw(json.dumps({"metadata": {"name": name, "creationTimestamp": created, **more.pop("metadata", {})}, "spec": spec, **more}).encode())
+    return Raw(
+        json.dumps(
+            {"metadata": {"name": name, "creationTimestamp": created, **more.pop("metadata", {})}, "spec": spec, **more}
+        ).encode()
+    )
 
 
 class Server:
@@ -93,7 +99,11 @@ def test_finished_and_going_pods_are_no_template() -> None:
 @pytest.mark.parametrize(
     ("change", "value", "words"),
     [
-        ("answer", Forbidden(Status(code=403)), 'add the rule apiGroups: ["argoproj.io"], resources: ["rollouts/scale"], verbs: ["get"]'),
+        (
+            "answer",
+            Forbidden(Status(code=403)),
+            'add the rule apiGroups: ["argoproj.io"], resources: ["rollouts/scale"], verbs: ["get"]',
+        ),
         ("group", NotFound(Status(code=404)), "no API group argoproj.io is served here"),
         ("kinds", [ServedResource("rollouts", "Rollout", True)], "Rollout of argoproj.io has no scale subresource"),
         ("kinds", [], "no kind Rollout is served in argoproj.io"),

@@ -1,4 +1,6 @@
-"""What the provider lists is believed only as far as it deserves: machines that a list lacks are asked for by their ids."""
+"""What the provider lists is believed only as far as it deserves: machines that a list lacks are asked for by their
+ids.
+"""
 
 from __future__ import annotations
 

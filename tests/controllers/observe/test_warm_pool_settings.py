@@ -11,7 +11,14 @@ from growth.controllers.act.role import rights, rules
 from growth.controllers.configuration import ConfigurationError, load_configuration
 from growth.model.warmpool import WarmPoolKind
 
-DESK = {"group": "example.com", "version": "v1", "plural": "desks", "kind": "Desk", "members": "Stay", "availablePath": "status.free"}
+DESK = {
+    "group": "example.com",
+    "version": "v1",
+    "plural": "desks",
+    "kind": "Desk",
+    "members": "Stay",
+    "availablePath": "status.free",
+}
 
 
 def written(folder: Path, **warm_pools: object) -> Path:
@@ -41,7 +48,13 @@ def test_what_is_out_of_range_is_refused_at_the_start(tmp_path: Path, setting: d
 def test_schedules_without_a_zone_follow_the_process_unless_the_file_says_otherwise(tmp_path: Path) -> None:
     zones = [
         load_configuration(None, environment, {}).plans.warm_pools.time_zone
-        for environment in ({}, {"TZ": "Asia/Tokyo"}, {"TZ": ":Asia/Tokyo"}, {"TZ": "CET-1CEST"}, {"TZ": "/etc/localtime"})
+        for environment in (
+            {},
+            {"TZ": "Asia/Tokyo"},
+            {"TZ": ":Asia/Tokyo"},
+            {"TZ": "CET-1CEST"},
+            {"TZ": "/etc/localtime"},
+        )
     ]
     assert zones == ["UTC", "Asia/Tokyo", "Asia/Tokyo", "UTC", "UTC"]
     told = load_configuration(written(tmp_path, timeZone="Europe/Berlin"), {"TZ": "Asia/Tokyo"}, {})

@@ -1,7 +1,7 @@
 """How does the harness itself speak to the servers it started? Asked by `cluster` and `cleaning`.
 
-A few blocking calls over the standard library: the client that growth brings is what these tests judge, so it cannot also be their tool.
-"""
+A few blocking calls over the standard library: the client that growth brings is what these tests judge, so it cannot
+also be their tool."""
 
 from __future__ import annotations
 
@@ -50,8 +50,17 @@ class Connection:
     def close(self) -> None:
         self._http.close()
 
-    def ask(self, method: str, path: str, body: object = None, content_type: str = "application/json", accept: str = "application/json") -> Answer:
-        """One request; again on a fresh connection if the kept one was closed meanwhile (every call of the harness may be repeated)."""
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> Answer:
+        """One request; again on a fresh connection if the kept one was closed meanwhile (every call of the harness may
+        be repeated).
+        """
         payload = None if body is None else json.dumps(body)
         headers = {"Accept": accept, **({} if payload is None else {"Content-Type": content_type})}
         for attempt in range(2):

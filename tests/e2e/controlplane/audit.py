@@ -1,8 +1,9 @@
-"""Who asked the API server for what, and what was the answer? Asked by tests that judge manners: rights used, rights refused, writes at rest.
+"""Who asked the API server for what, and what was the answer? Asked by tests that judge manners: rights used, rights
+refused, writes at rest.
 
-The policy keeps one line for every request at Metadata level, except the noise: health checks, the harness's own calls, and what the control plane's own
-programs read or write in leases and events. Their other writes (bindings, statuses, deletions) stay, so that a test can tell who did it.
-"""
+The policy keeps one line for every request at Metadata level, except the noise: health checks, the harness's own calls,
+and what the control plane's own programs read or write in leases and events. Their other writes (bindings, statuses,
+deletions) stay, so that a test can tell who did it."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ class AuditStatus(msgspec.Struct, frozen=True):
 
 
 class AuditEvent(msgspec.Struct, frozen=True, rename="camel"):
-    """One line of the audit log. A watch has two: `ResponseStarted` when it opens and `ResponseComplete` when it ends; all others have the latter only."""
+    """One line of the audit log. A watch has two: `ResponseStarted` when it opens and `ResponseComplete` when it ends;
+    all others have the latter only.
+    """
 
     verb: str
     stage: str
@@ -82,7 +85,9 @@ class AuditEvent(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def events_in(path: Path, offset: int = 0) -> Iterator[AuditEvent]:
-    """The events of a log from a byte on: without a line that this byte cuts, and without a last one that is still being written."""
+    """The events of a log from a byte on: without a line that this byte cuts, and without a last one that is still
+    being written.
+    """
     decoder = msgspec.json.Decoder(AuditEvent)
     with path.open("rb") as log:
         if offset:

@@ -1,4 +1,5 @@
-"""Where do the binaries of a real control plane come from? Asked by the e2e fixtures, and by people: `python -m tests.e2e.controlplane.build`.
+"""Where do the binaries of a real control plane come from? Asked by the e2e fixtures, and by people: `python -m
+tests.e2e.controlplane.build`.
 
 Each binary is looked for in this order, and the first place that has it wins:
 
@@ -11,9 +12,8 @@ Each binary is looked for in this order, and the first place that has it wins:
 | the cache                  | `~/.cache/growth/controlplane/<binary>-<version>-<digest>/`      | every run after the first                |
 | Go                         | built from the modules beside this file, into the cache          | the first run: many minutes, all of them CPU |
 
-Nothing is downloaded except through Go's own module settings. A folder of the cache appears whole or not at all, and only one process builds at a time.
-It never starts anything: that is `cluster`.
-"""
+Nothing is downloaded except through Go's own module settings. A folder of the cache appears whole or not at all, and
+only one process builds at a time. It never starts anything: that is `cluster`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ Say = Callable[[str], None]
 
 
 class Binary(msgspec.Struct, frozen=True):
-    """One program: the folder of its Go module, the module that gives its version, its main package, and who may bring it along."""
+    """One program: the folder of its Go module, the module that gives its version, its main package, and who may bring
+    it along.
+    """
 
     name: str
     folder: str
@@ -62,7 +64,9 @@ BINARIES = (
     Binary("kube-scheduler", "kubernetes", KUBERNETES, "k8s.io/kubernetes/cmd/kube-scheduler"),
     Binary("kubectl", "kubernetes", KUBERNETES, "k8s.io/kubernetes/cmd/kubectl"),
 )
-HELM = Binary("helm", "helm", "helm.sh/helm/v4", "helm.sh/helm/v4/cmd/helm", brought_by="HELM_ASSETS")  # no part of a control plane
+HELM = Binary(
+    "helm", "helm", "helm.sh/helm/v4", "helm.sh/helm/v4/cmd/helm", brought_by="HELM_ASSETS"
+)  # no part of a control plane
 
 
 class Assets(msgspec.Struct, frozen=True):
@@ -128,9 +132,18 @@ def cache_root() -> Path:
 
 
 def cache_folder(binary: Binary) -> Path:
-    """Keyed by everything that goes into the binary, so a change of version, of a dependency or of a flag is a new folder."""
+    """Keyed by everything that goes into the binary, so a change of version, of a dependency or of a flag is a new
+    folder.
+    """
     folder = HERE / binary.folder
-    parts = [(folder / "go.mod").read_text(), (folder / "go.sum").read_text(), *_flags(binary), binary.package, platform.system(), platform.machine()]
+    parts = [
+        (folder / "go.mod").read_text(),
+        (folder / "go.sum").read_text(),
+        *_flags(binary),
+        binary.package,
+        platform.system(),
+        platform.machine(),
+    ]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     return cache_root() / f"{binary.name}-{version(binary)}-{digest}"
 
@@ -160,7 +173,10 @@ def _run_go(binary: Binary, into: Path, say: Say) -> None:
     """Run the compiler with its output in a file, and say now and then that it is still at work."""
     command = ["go", "build", *_flags(binary), "-o", str(into / binary.name), binary.package]
     started_at = time.monotonic()
-    with (into / "go.log").open("w+") as log, subprocess.Popen(command, cwd=HERE / binary.folder, stdout=log, stderr=subprocess.STDOUT) as go:
+    with (
+        (into / "go.log").open("w+") as log,
+        subprocess.Popen(command, cwd=HERE / binary.folder, stdout=log, stderr=subprocess.STDOUT) as go,
+    ):
         try:
             while (code := _ended_with(go)) is None:
                 say(f"  {binary.name}: still compiling after {time.monotonic() - started_at:.0f} s")
@@ -169,7 +185,9 @@ def _run_go(binary: Binary, into: Path, say: Say) -> None:
             raise
         log.seek(0)
         if code != 0:
-            raise AssetsMissingError(f"`{' '.join(command)}` in {HERE / binary.folder} ended with {code}:\n{log.read()[-4000:]}")
+            raise AssetsMissingError(
+                f"`{' '.join(command)}` in {HERE / binary.folder} ended with {code}:\n{log.read()[-4000:]}"
+            )
 
 
 def _ended_with(go: subprocess.Popen[bytes]) -> int | None:
@@ -196,7 +214,9 @@ def _resources(folder: Path) -> Iterator[Path]:
 def _stages_beside(kwok: Path) -> Path:
     stages = kwok.parent / STAGES
     if not stages.is_file():
-        raise AssetsMissingError(f"{kwok.parent} has kwok but not {STAGES}, which comes with every release of kwok; put it beside the binary")
+        raise AssetsMissingError(
+            f"{kwok.parent} has kwok but not {STAGES}, which comes with every release of kwok; put it beside the binary"
+        )
     return stages
 
 
@@ -221,7 +241,9 @@ def _major_minor(text: str) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _only_builder(say: Say) -> Iterator[None]:
-    """Hold the lock of the cache; whoever waited finds the other's work done. The kernel lets go of it when its holder dies."""
+    """Hold the lock of the cache; whoever waited finds the other's work done. The kernel lets go of it when its holder
+    dies.
+    """
     with (cache_root() / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

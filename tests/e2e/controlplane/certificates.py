@@ -1,7 +1,7 @@
 """Who vouches for whom in a test control plane? Asked by `cluster` and `kubeconfig`.
 
-One authority made for one run signs the servers' certificate and every client's. Nothing here outlives the folder it is written to.
-"""
+One authority made for one run signs the servers' certificate and every client's. Nothing here outlives the folder it is
+written to."""
 
 from __future__ import annotations
 
@@ -39,21 +39,29 @@ class Authority:
         self.certificate.write_bytes(self._sign_itself())
 
     def issue_client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
-        """A client certificate: the API server reads the user from its common name and the groups from its organizations."""
+        """A client certificate: the API server reads the user from its common name and the groups from its
+        organizations.
+        """
         names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*names, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         return self._issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, [])
 
     def issue_server(self, name: str) -> KeyPair:
         """A certificate for servers on the loopback address, and for the names pods use for the API server."""
-        hosts = [x509.DNSName(host) for host in ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")]
+        hosts = [
+            x509.DNSName(host) for host in ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+        ]
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        return self._issue(subject, ExtendedKeyUsageOID.SERVER_AUTH, [*hosts, x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))])
+        return self._issue(
+            subject, ExtendedKeyUsageOID.SERVER_AUTH, [*hosts, x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))]
+        )
 
     def issue_signing_key(self, name: str) -> KeyPair:
         """A bare key pair with which service account tokens are signed and checked."""
         key = ec.generate_private_key(ec.SECP256R1())
-        public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        public = key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
         return self._write(name, public, key)
 
     def _issue(self, subject: x509.Name, usage: x509.ObjectIdentifier, hosts: list[x509.GeneralName]) -> KeyPair:
@@ -76,8 +84,14 @@ class Authority:
             encipher_only=False,
             decipher_only=False,
         )
-        builder = self._builder(self._name, self._key.public_key()).add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        return builder.add_extension(usage, critical=True).sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        builder = self._builder(self._name, self._key.public_key()).add_extension(
+            x509.BasicConstraints(ca=True, path_length=None), critical=True
+        )
+        return (
+            builder.add_extension(usage, critical=True)
+            .sign(self._key, hashes.SHA256())
+            .public_bytes(serialization.Encoding.PEM)
+        )
 
     def _builder(self, subject: x509.Name, public_key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         """Both key identifiers are set: Python's strict verification wants them."""
@@ -98,5 +112,9 @@ class Authority:
         pair = KeyPair(self.folder / f"{name}.crt", self.folder / f"{name}.key")
         pair.certificate.write_bytes(public)
         pair.key.touch(mode=0o600)
-        pair.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()))
+        pair.key.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+            )
+        )
         return pair

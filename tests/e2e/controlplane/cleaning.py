@@ -1,9 +1,9 @@
 """How does one test get a cluster without the remains of another? Asked by `ControlPlane.clean`.
 
-When the control plane has become ready, the names of all objects are remembered. Cleaning deletes every object of every kind that is not among them, nodes
-and custom resource definitions included, without grace and past finalizers, until a look at everything finds nothing more. It does not undo what a test changed
-in or deleted from the remembered objects: tests leave those alone.
-"""
+When the control plane has become ready, the names of all objects are remembered. Cleaning deletes every object of every
+kind that is not among them, nodes and custom resource definitions included, without grace and past finalizers, until a
+look at everything finds nothing more. It does not undo what a test changed in or deleted from the remembered objects:
+tests leave those alone."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ class Cleaner:
             if time.monotonic() > deadline:
                 names = ", ".join(sorted(found.kind.path(found.namespace, found.name) for found in left))
                 raise NotCleanError(f"still there after {TIMEOUT_SECONDS:.0f} s: {names}")
-            # A definition that goes first takes its kind out of discovery and leaves its objects behind, to appear again with the next one.
+            # A definition that goes first takes its kind out of discovery and leaves its objects behind, to appear
+            # again with the next one.
             self._delete([found for found in left if found.kind.plural != DEFINITIONS] or left)
             time.sleep(PAUSE_SECONDS)
 
@@ -91,7 +92,13 @@ class Cleaner:
                 continue  # a kind whose definition is going away
             for item in answer.json()["items"] or ():
                 metadata = item["metadata"]
-                yield Found(kind, metadata.get("namespace", ""), metadata["name"], "deletionTimestamp" in metadata, bool(metadata.get("finalizers")))
+                yield Found(
+                    kind,
+                    metadata.get("namespace", ""),
+                    metadata["name"],
+                    "deletionTimestamp" in metadata,
+                    bool(metadata.get("finalizers")),
+                )
 
     def _kinds(self) -> list[Kind]:
         """Each kind once, in the version its group prefers (events live in two groups: one is enough)."""
@@ -106,11 +113,18 @@ class Cleaner:
         return [kind for (name, plural), kind in kinds.items() if plural not in LEFT_ALONE and name != "events.k8s.io"]
 
     def _delete(self, left: list[Found]) -> None:
-        for (_, kind, namespace), group in groupby(sorted(left, key=lambda found: found.place), key=lambda found: found.place):
+        for (_, kind, namespace), group in groupby(
+            sorted(left, key=lambda found: found.place), key=lambda found: found.place
+        ):
             found_here = list(group)
             for found in found_here:
                 if found.deleting and found.held:
-                    self._api.ask("PATCH", kind.path(namespace, found.name), {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+                    self._api.ask(
+                        "PATCH",
+                        kind.path(namespace, found.name),
+                        {"metadata": {"finalizers": None}},
+                        content_type=MERGE_PATCH,
+                    )
             if kind.collection and not self._keeps_some(kind, namespace):
                 self._api.ask("DELETE", kind.path(namespace) + "?gracePeriodSeconds=0")
             else:
@@ -119,11 +133,18 @@ class Cleaner:
         self._finish_namespaces(left)
 
     def _finish_namespaces(self, left: list[Found]) -> None:
-        """The namespace controller waits five seconds before it looks. A namespace that was closed and found empty after that may go at once."""
+        """The namespace controller waits five seconds before it looks. A namespace that was closed and found empty
+        after that may go at once.
+        """
         occupied = {found.namespace for found in left}
         for found in left:
             if found.kind.plural == "namespaces" and found.deleting and found.name not in occupied:
-                body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": found.name}, "spec": {"finalizers": []}}
+                body = {
+                    "apiVersion": "v1",
+                    "kind": "Namespace",
+                    "metadata": {"name": found.name},
+                    "spec": {"finalizers": []},
+                }
                 self._api.ask("PUT", found.kind.path(name=found.name) + "/finalize", body)
 
     def _keeps_some(self, kind: Kind, namespace: str) -> bool:

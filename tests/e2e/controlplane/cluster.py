@@ -1,13 +1,14 @@
-"""A real Kubernetes control plane on loopback ports: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok as every kubelet.
+"""A real Kubernetes control plane on loopback ports: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and
+kwok as every kubelet.
 
 Asked by the e2e fixtures and by whoever wants such a cluster:
 
     with ControlPlane(build.obtain(), folder) as plane:
         plane.kubectl("apply", "-f", "-", input=manifest)
 
-Nodes with the annotation `kwok.x-k8s.io/node: fake` become Ready and stay so, pods on them Running, and deleted pods go; pods of a Job end well at once.
-It decides nothing: flags are in `components`, names in `identities`, cleaning in `cleaning`.
-"""
+Nodes with the annotation `kwok.x-k8s.io/node: fake` become Ready and stay so, pods on them Running, and deleted pods
+go; pods of a Job end well at once. It decides nothing: flags are in `components`, names in `identities`, cleaning in
+`cleaning`."""
 
 from __future__ import annotations
 
@@ -29,13 +30,27 @@ from tests.e2e.controlplane.build import Assets
 from tests.e2e.controlplane.certificates import Authority
 from tests.e2e.controlplane.cleaning import Cleaner
 from tests.e2e.controlplane.components import PORT_NAMES, Layout, commands
-from tests.e2e.controlplane.identities import ADMIN, CONTROLLER_MANAGER, HARNESS, KWOK, MASTERS, SCHEDULER, SERVICE_ACCOUNT_PREFIX
+from tests.e2e.controlplane.identities import (
+    ADMIN,
+    CONTROLLER_MANAGER,
+    HARNESS,
+    KWOK,
+    MASTERS,
+    SCHEDULER,
+    SERVICE_ACCOUNT_PREFIX,
+)
 from tests.e2e.controlplane.processes import Process, ProcessEndedError, free_ports
 
 READY_TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 0.05
 KUBECTL_TIMEOUT_SECONDS = 60.0
-HEALTH_PATHS = {"etcd": "/health", "kube-apiserver": "/readyz", "kube-controller-manager": "/healthz", "kube-scheduler": "/readyz", "kwok": "/healthz"}
+HEALTH_PATHS = {
+    "etcd": "/health",
+    "kube-apiserver": "/readyz",
+    "kube-controller-manager": "/healthz",
+    "kube-scheduler": "/readyz",
+    "kwok": "/healthz",
+}
 WITHOUT_TLS = ("etcd", "kwok")
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
@@ -55,11 +70,13 @@ class StartError(Exception):
 class ControlPlane:
     """One cluster in one folder. Start it from the main thread: its processes die with the thread that started them.
 
-    Attributes: `url` of the API server, `kubeconfig` of an administrator, `start_seconds` from the call of `start` until ready.
-    """
+    Attributes: `url` of the API server, `kubeconfig` of an administrator, `start_seconds` from the call of `start`
+    until ready."""
 
     def __init__(self, assets: Assets, folder: Path, extra_flags: Mapping[str, Sequence[str]] | None = None) -> None:
-        """`extra_flags` are appended to the command line of the program they are keyed by, such as `kube-controller-manager`."""
+        """`extra_flags` are appended to the command line of the program they are keyed by, such as
+        `kube-controller-manager`.
+        """
         self.folder = folder.resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._assets = assets
@@ -71,7 +88,9 @@ class ControlPlane:
         self.processes = self._processes(extra_flags or {})
         context = context_for(self._authority.certificate, self._authority.issue_client(HARNESS, [MASTERS]))
         self._api = Connection(self.port, context)
-        self._health = {name: Connection(self._ports[name], None if name in WITHOUT_TLS else context) for name in HEALTH_PATHS}
+        self._health = {
+            name: Connection(self._ports[name], None if name in WITHOUT_TLS else context) for name in HEALTH_PATHS
+        }
         self._cleaner = Cleaner(self._api)
         self._audit_offset = 0
 
@@ -95,7 +114,11 @@ class ControlPlane:
                 self.start_component(name)
             self.wait_until(self._namespaces_are_furnished, "the service accounts of the first namespaces")
         except (ProcessEndedError, TimeoutError) as error:
-            tails = "\n".join(f"--- {process.log}\n{process.log_tail()}" for process in self.processes.values() if process.log.exists())
+            tails = "\n".join(
+                f"--- {process.log}\n{process.log_tail()}"
+                for process in self.processes.values()
+                if process.log.exists()
+            )
             self.stop()
             raise StartError(f"{error}\n{tails}") from error
         self._cleaner.remember()
@@ -137,11 +160,12 @@ class ControlPlane:
         self.processes[name].stop(grace_seconds=0 if kill else 15)
 
     def clean(self) -> None:
-        """Give the next test an empty cluster: start what a test stopped, delete every object the cluster did not begin with, forget the audit log so far.
+        """Give the next test an empty cluster: start what a test stopped, delete every object the cluster did not begin
+        with, forget the audit log so far.
 
-        kwok begins anew each time: when a node goes while its lease is renewed, and another of its name comes within seconds, kwok 0.8 holds the name
-        twice, cannot take the second one off its heap, and renews no lease of any node from then on.
-        """
+        kwok begins anew each time: when a node goes while its lease is renewed, and another of its name comes within
+        seconds, kwok 0.8 holds the name twice, cannot take the second one off its heap, and renews no lease of any node
+        from then on."""
         for name, process in self.processes.items():
             process.check()
             if not process.alive:
@@ -154,7 +178,9 @@ class ControlPlane:
     # Use
 
     def kubectl(self, *arguments: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002 - as subprocess names it
-        """Run kubectl as administrator, or with another kubeconfig, and return what it printed; KubectlError if it failed."""
+        """Run kubectl as administrator, or with another kubeconfig, and return what it printed; KubectlError if it
+        failed.
+        """
         command = [
             str(self.kubectl_binary),
             f"--kubeconfig={kubeconfig or self.kubeconfig}",
@@ -162,7 +188,15 @@ class ControlPlane:
             *arguments,
         ]
         environment = {**os.environ, "KUBERC": "off"}  # no preferences of the person who tests
-        done = subprocess.run(command, input=input, capture_output=True, text=True, timeout=KUBECTL_TIMEOUT_SECONDS, check=False, env=environment)
+        done = subprocess.run(
+            command,
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=KUBECTL_TIMEOUT_SECONDS,
+            check=False,
+            env=environment,
+        )
         if done.returncode != 0:
             raise KubectlError(arguments, done.stderr)
         return done.stdout
@@ -184,15 +218,17 @@ class ControlPlane:
     def kubeconfig_for(self, name: str, groups: Sequence[str] = (), *, server: str | None = None) -> Path:
         """A kubeconfig for somebody.
 
-        `system:serviceaccount:NAMESPACE:NAME` gets a token of that service account, which must exist, valid for an hour. Any other name is a user
-        with a client certificate, in these groups. `server` leads elsewhere than to the API server itself: to a proxy before it.
-        """
+        `system:serviceaccount:NAMESPACE:NAME` gets a token of that service account, which must exist, valid for an
+        hour. Any other name is a user with a client certificate, in these groups. `server` leads elsewhere than to the
+        API server itself: to a proxy before it."""
         if name.startswith(SERVICE_ACCOUNT_PREFIX):
             user = kubeconfig.with_token(self._token_for(name))
         else:
             user = kubeconfig.with_certificate(self._authority.issue_client(name, groups))
         file_name = re.sub(r"[^a-zA-Z0-9.]+", "-", f"{name}-{server or 'direct'}") + ".kubeconfig"
-        return kubeconfig.write(self.folder / "kubeconfigs" / file_name, server or self.url, self._authority.certificate, user)
+        return kubeconfig.write(
+            self.folder / "kubeconfigs" / file_name, server or self.url, self._authority.certificate, user
+        )
 
     def kubeconfig_with_token(self, token: str) -> Path:
         """A kubeconfig for the bearer of a token, whoever that is."""
@@ -200,24 +236,33 @@ class ControlPlane:
         return kubeconfig.write(self.folder / "kubeconfigs" / file_name, self.url, self._authority.certificate, user)
 
     def audit_events(self) -> Iterator[AuditEvent]:
-        """Every request since the cluster was last cleaned; a line appears shortly after its request was answered, so wait for what you expect."""
+        """Every request since the cluster was last cleaned; a line appears shortly after its request was answered, so
+        wait for what you expect.
+        """
         return events_in(self.folder / "audit.log", self._audit_offset)
 
     def forget_audit_events(self) -> None:
         self._audit_offset = (self.folder / "audit.log").stat().st_size
 
     def forget_history(self) -> None:
-        """Make every resourceVersion and every continue token given out so far too old, so that their next use gets 410.
+        """Make every resourceVersion and every continue token given out so far too old, so that their next use gets
+        410.
 
-        etcd is compacted, and the API server crashes and comes back: while it runs it answers from its own caches and would not notice.
-        """
+        etcd is compacted, and the API server crashes and comes back: while it runs it answers from its own caches and
+        would not notice."""
         etcd = self._health["etcd"]
-        revision = etcd.post("/v3/kv/put", {"key": base64.b64encode(b"history-forgotten").decode()})["header"]["revision"]
+        revision = etcd.post("/v3/kv/put", {"key": base64.b64encode(b"history-forgotten").decode()})["header"][
+            "revision"
+        ]
         etcd.post("/v3/kv/compaction", {"revision": revision, "physical": True})
         self.restart_apiserver(kill=True)
 
-    def wait_until(self, condition: Callable[[], object], what: str, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> None:
-        """Poll until the condition holds; TimeoutError naming `what` if it never does, ProcessEndedError if a program of the control plane dies meanwhile."""
+    def wait_until(
+        self, condition: Callable[[], object], what: str, timeout_seconds: float = READY_TIMEOUT_SECONDS
+    ) -> None:
+        """Poll until the condition holds; TimeoutError naming `what` if it never does, ProcessEndedError if a program
+        of the control plane dies meanwhile.
+        """
         deadline = time.monotonic() + timeout_seconds
         while not condition():
             for process in self.processes.values():
@@ -239,20 +284,29 @@ class ControlPlane:
             token_signing=self._authority.issue_signing_key("service-accounts"),
             kubeconfigs={program: self.kubeconfig_for(user, [MASTERS]) for program, user in programs.items()},
         )
-        return {name: Process(name, [*command, *extra_flags.get(name, ())], self.folder) for name, command in commands(layout).items()}
+        return {
+            name: Process(name, [*command, *extra_flags.get(name, ())], self.folder)
+            for name, command in commands(layout).items()
+        }
 
     def _namespaces_are_furnished(self) -> bool:
         """Pods can be made once the default service account exists; the configuration map comes last."""
         wanted = [
             path
             for namespace in NAMESPACES
-            for path in (f"/api/v1/namespaces/{namespace}/serviceaccounts/default", f"/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt")
+            for path in (
+                f"/api/v1/namespaces/{namespace}/serviceaccounts/default",
+                f"/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt",
+            )
         ]
         return all(self._api.ask("GET", path).good for path in wanted)
 
     def _token_for(self, name: str) -> str:
         namespace, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).split(":")
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-        answer = self._api.post(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}})
+        answer = self._api.post(
+            path,
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}},
+        )
         token: str = answer["status"]["token"]
         return token

@@ -1,8 +1,8 @@
 """With which command lines does the control plane run? Asked by `cluster`; the only place with flags.
 
-Defaults stay wherever behaviour could differ from a real cluster: admission, feature gates, the scheduler's profile, grace periods. What differs is speed
-(client rate limits, no fsync, no leader election) and the controllers that have nothing to do where no kubelet, cloud or network exists.
-"""
+Defaults stay wherever behaviour could differ from a real cluster: admission, feature gates, the scheduler's profile,
+grace periods. What differs is speed (client rate limits, no fsync, no leader election) and the controllers that have
+nothing to do where no kubelet, cloud or network exists."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ CONTROLLERS_OFF = (
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """What the command lines are made from: the folder of the run, its ports by name, its keys, and one kubeconfig for each program."""
+    """What the command lines are made from: the folder of the run, its ports by name, its keys, and one kubeconfig for
+    each program.
+    """
 
     folder: Path
     assets: Assets
@@ -133,7 +135,11 @@ def _scheduler(layout: Layout) -> list[str]:
     configuration = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(layout.kubeconfigs["kube-scheduler"]), "qps": SCHEDULER_REQUESTS, "burst": SCHEDULER_REQUESTS},
+        "clientConnection": {
+            "kubeconfig": str(layout.kubeconfigs["kube-scheduler"]),
+            "qps": SCHEDULER_REQUESTS,
+            "burst": SCHEDULER_REQUESTS,
+        },
         "leaderElection": {"leaderElect": False},
     }
     return [

@@ -1,4 +1,6 @@
-"""Under which names do the harness and the programs of the control plane speak to the API server? Asked by `cluster` and `audit`."""
+"""Under which names do the harness and the programs of the control plane speak to the API server? Asked by `cluster`
+and `audit`.
+"""
 
 from __future__ import annotations
 

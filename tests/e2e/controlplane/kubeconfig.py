@@ -1,4 +1,6 @@
-"""What does a client need to reach the test cluster as somebody? Asked by `cluster`, which writes one kubeconfig for each identity."""
+"""What does a client need to reach the test cluster as somebody? Asked by `cluster`, which writes one kubeconfig for
+each identity.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def write(path: Path, server: str, authority: Path, user: dict[str, str]) -> Pat
     content: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "test", "cluster": {"server": server, "certificate-authority-data": _encoded(authority)}}],
+        "clusters": [
+            {"name": "test", "cluster": {"server": server, "certificate-authority-data": _encoded(authority)}}
+        ],
         "users": [{"name": "test", "user": user}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
         "current-context": "test",

@@ -1,8 +1,8 @@
 """How is one program of the control plane run? Asked by `cluster`.
 
-A child has its own process group (so that Ctrl-C reaches only the test run, which then ends it in order), its own log file, and dies when the thread
-that started it ends, whatever ends it: start control planes from the main thread. It is only ever ended by its own id.
-"""
+A child has its own process group (so that Ctrl-C reaches only the test run, which then ends it in order), its own log
+file, and dies when the thread that started it ends, whatever ends it: start control planes from the main thread. It is
+only ever ended by its own id."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-# Below the range from which Linux takes the ports of outgoing connections: nobody else gets the port of a server that is being restarted.
+# Below the range from which Linux takes the ports of outgoing connections: nobody else gets the port of a server that
+# is being restarted.
 PORTS = range(20_000, 30_000)
 LINES_SHOWN = 40
 
-# Runs in the child before the program: ask the kernel for SIGKILL when the parent ends, and give up if it has ended already.
+# Runs in the child before the program: ask the kernel for SIGKILL when the parent ends, and give up if it has ended
+# already.
 DIE_WITH_PARENT = """
 import ctypes, os, sys
 if sys.platform == "linux":
@@ -52,7 +54,15 @@ class Process:
         environment = {**os.environ, "HOME": str(self._folder)}
         environment.pop("KUBECONFIG", None)
         with self.log.open("ab") as log:
-            self._child = subprocess.Popen(wrapped, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, env=environment, process_group=0)
+            self._child = subprocess.Popen(
+                wrapped,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                env=environment,
+                process_group=0,
+            )
 
     @property
     def alive(self) -> bool:

@@ -1,6 +1,8 @@
-"""What does a client do when the network before a server misbehaves? Asked by tests of the watch client and of `growth run`.
+"""What does a client do when the network before a server misbehaves? Asked by tests of the watch client and of `growth
+run`.
 
-A proxy on a loopback port that passes bytes both ways (TLS goes through untouched) and can be told, from any thread, to misbehave:
+A proxy on a loopback port that passes bytes both ways (TLS goes through untouched) and can be told, from any thread, to
+misbehave:
 
 | told        | open connections                                                    | new connections         |
 | ----------- | ------------------------------------------------------------------- | ----------------------- |
@@ -23,7 +25,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Self, TypeVar
 
 Result = TypeVar("Result")
-Line = asyncio.Queue[tuple[float, bytes]]  # what is under way in one direction: when it is due, and the bytes; no bytes are the end
+Line = asyncio.Queue[
+    tuple[float, bytes]
+]  # what is under way in one direction: when it is due, and the bytes; no bytes are the end
 
 CHUNK_BYTES = 65536
 CHUNKS_UNDER_WAY = 256  # what the line holds at most; beyond it the sender has to wait
@@ -71,7 +75,9 @@ class Proxy:
         return self._call(self._cut_all())
 
     def cut_after(self, count_bytes: int) -> None:
-        """Let exactly so many more bytes pass to clients, then end the connection that would carry the next one: an answer that breaks off. Once."""
+        """Let exactly so many more bytes pass to clients, then end the connection that would carry the next one: an
+        answer that breaks off. Once.
+        """
 
         async def arm() -> None:
             self._bytes_until_cut = count_bytes
@@ -154,7 +160,12 @@ class Proxy:
             _reset(client)
             return
         up, down = Line(CHUNKS_UNDER_WAY), Line(CHUNKS_UNDER_WAY)
-        steps = (self._take_in(client_reader, up), self._hand_out(up, server), self._take_in(server_reader, down), self._hand_out(down, client, limited=True))
+        steps = (
+            self._take_in(client_reader, up),
+            self._hand_out(up, server),
+            self._take_in(server_reader, down),
+            self._hand_out(down, client, limited=True),
+        )
         tasks = [self._loop.create_task(step) for step in steps]
         end: Callable[[asyncio.StreamWriter], None] = _reset
         try:

@@ -1,1 +1,3 @@
-"""The fake Hetzner lives in the package, since `growth demo` uses it too: `growth.sim.cloud.hetzner`. Here is what only tests need of it."""
+"""The fake Hetzner lives in the package, since `growth demo` uses it too: `growth.sim.cloud.hetzner`. Here is what only
+tests need of it.
+"""

@@ -1,7 +1,8 @@
-"""Does an exchange keep to Hetzner's own description of its API? Asked of every request growth sends and every answer the fake gives.
+"""Does an exchange keep to Hetzner's own description of its API? Asked of every request growth sends and every answer
+the fake gives.
 
-The description is not ours to keep: `GROWTH_BENCH_DATA` names the folder where it lies. Checked are path and method, declared query parameters and
-their values, bodies without unknown fields, and answers with everything that is required.
+The description is not ours to keep: `GROWTH_BENCH_DATA` names the folder where it lies. Checked are path and method,
+declared query parameters and their values, bodies without unknown fields, and answers with everything that is required.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ class Description:
         operation = self._operation(request)
         if operation is None:
             return [f"{what}: no such operation"]
-        found = [*self._of_query(request, operation), *self._of_body(request, operation), *self._of_answer(answer, operation)]
+        found = [
+            *self._of_query(request, operation),
+            *self._of_body(request, operation),
+            *self._of_answer(answer, operation),
+        ]
         return [f"{what}: {each}" for each in found]
 
     def _operation(self, request: Request) -> Json | None:
@@ -50,8 +55,15 @@ class Description:
         found = [f"unknown parameter {name}" for name in request.query if name not in declared]
         for name, values in request.query.items():
             schema = declared.get(name, {})
-            value: Any = [_typed(each, schema["items"]) for each in values] if schema.get("type") == "array" else _typed(values[0], schema)
-            found += [f"parameter {name}: {error.message}" for error in Draft202012Validator(_plain(schema)).iter_errors(value)]
+            value: Any = (
+                [_typed(each, schema["items"]) for each in values]
+                if schema.get("type") == "array"
+                else _typed(values[0], schema)
+            )
+            found += [
+                f"parameter {name}: {error.message}"
+                for error in Draft202012Validator(_plain(schema)).iter_errors(value)
+            ]
         return found
 
     def _of_body(self, request: Request, operation: Json) -> list[str]:
@@ -67,14 +79,22 @@ class Description:
         described = responses.get(str(answer.status)) or responses.get(f"{answer.status // 100}xx")
         if described is None:
             return [f"status {answer.status} is not described"]
-        return [f"answer {answer.status}: {error}" for error in self._errors(described["content"]["application/json"]["schema"], answer.body)]
+        return [
+            f"answer {answer.status}: {error}"
+            for error in self._errors(described["content"]["application/json"]["schema"], answer.body)
+        ]
 
     def _errors(self, schema: Json, value: Any) -> list[str]:
         key = json.dumps(schema, sort_keys=True)
         if key not in self._validators:
-            components = {"schemas": {name: _plain(each) for name, each in self._document["components"]["schemas"].items()}}
+            components = {
+                "schemas": {name: _plain(each) for name, each in self._document["components"]["schemas"].items()}
+            }
             self._validators[key] = Draft202012Validator({**_plain(schema), "components": components})
-        return [f"{'/'.join(map(str, error.absolute_path))}: {error.message[:200]}" for error in self._validators[key].iter_errors(value)]
+        return [
+            f"{'/'.join(map(str, error.absolute_path))}: {error.message[:200]}"
+            for error in self._validators[key].iter_errors(value)
+        ]
 
     def _resolved(self, schema: Json) -> Json:
         name = schema.get("$ref", "").rpartition("/")[2]
@@ -88,7 +108,11 @@ def _plain(schema: Any) -> Any:
         return [_plain(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    plain = {key: _plain(value) for key, value in schema.items() if key not in ("nullable", "example", "description", "discriminator")}
+    plain = {
+        key: _plain(value)
+        for key, value in schema.items()
+        if key not in ("nullable", "example", "description", "discriminator")
+    }
     return {"anyOf": [plain, {"type": "null"}]} if schema.get("nullable") is True else plain
 
 

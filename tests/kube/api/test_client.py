@@ -33,7 +33,9 @@ Use = Callable[[Client], Awaitable[Any]]
 BUDGET = {"reason": "DisruptionBudget", "message": "needs 2 healthy pods and has 2 currently"}
 
 
-def talk(use: Use, *steps: Step, settings: ClientSettings | None = None, may_write: bool = True) -> tuple[Any, ScriptedTransport]:
+def talk(
+    use: Use, *steps: Step, settings: ClientSettings | None = None, may_write: bool = True
+) -> tuple[Any, ScriptedTransport]:
     transport = ScriptedTransport(*steps)
 
     async def scene() -> Any:
@@ -80,7 +82,9 @@ def test_get_hands_back_the_bytes_of_the_server() -> None:
 
 def test_a_list_is_read_in_pages_of_one_moment() -> None:
     (items, version), transport = talk(
-        lambda client: client.list(PODS, labels="app=web"), json_answer(page("a", "b", version="7", token="next")), json_answer(page("c", version="7"))
+        lambda client: client.list(PODS, labels="app=web"),
+        json_answer(page("a", "b", version="7", token="next")),
+        json_answer(page("c", version="7")),
     )
     assert [msgspec.json.decode(item)["metadata"]["name"] for item in items] == ["a", "b", "c"]
     assert version == "7"
@@ -90,7 +94,9 @@ def test_a_list_is_read_in_pages_of_one_moment() -> None:
 
 def test_a_list_that_expires_half_way_starts_again_and_at_last_is_taken_whole() -> None:
     first, gone = json_answer(page("old", token="next")), status_answer(410, "Expired")
-    (items, _), transport = talk(lambda client: client.list(PODS), first, gone, first, gone, json_answer(page("a", "b")))
+    (items, _), transport = talk(
+        lambda client: client.list(PODS), first, gone, first, gone, json_answer(page("a", "b"))
+    )
     assert len(items) == 2
     assert [query_of(request).get("limit") for request in transport.requests] == ["500", "500", "500", "500", None]
     assert "continue" not in transport.query()
@@ -132,13 +138,24 @@ def test_a_refusal_is_typed_and_tells_that_nothing_was_done(answer: Answer, kind
 
 def test_the_fields_of_an_invalid_object_are_named() -> None:
     cause = {"reason": "FieldValueInvalid", "message": "must be positive", "field": "spec.max"}
-    error, _ = failure(lambda client: client.apply(NODES, {"metadata": {"name": "a"}}), status_answer(422, "Invalid", "bad node", [cause]))
+    error, _ = failure(
+        lambda client: client.apply(NODES, {"metadata": {"name": "a"}}),
+        status_answer(422, "Invalid", "bad node", [cause]),
+    )
     assert isinstance(error, Invalid)
     assert [each.field for each in error.causes] == ["spec.max"]
     assert str(error) == "Invalid (422): bad node"
 
 
-@pytest.mark.parametrize("lost", [TransportError("cut off"), status_answer(500, "InternalError"), status_answer(503, ""), Answer(200, b"{", ending="cut")])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        TransportError("cut off"),
+        status_answer(500, "InternalError"),
+        status_answer(503, ""),
+        Answer(200, b"{", ending="cut"),
+    ],
+)
 def test_a_write_whose_answer_is_lost_is_unknown_and_never_repeated(lost: Step) -> None:
     error, transport = failure(lambda client: client.delete(PODS, "a", "b"), lost)
     assert isinstance(error, EffectUnknown)
@@ -162,14 +179,22 @@ def test_a_write_that_hangs_is_unknown_after_its_time() -> None:
 
 
 def test_a_refusal_whose_words_never_end_does_not_hold_up_a_watch() -> None:
-    error, transport = failure(lambda client: client.watch(NODES), Answer(500, b"{", ending="silent"), settings=ClientSettings(timeout_seconds=7.0))
+    error, transport = failure(
+        lambda client: client.watch(NODES),
+        Answer(500, b"{", ending="silent"),
+        settings=ClientSettings(timeout_seconds=7.0),
+    )
     assert isinstance(error, Unreachable)
     assert len(transport.requests) == 1
 
 
 def test_a_read_is_tried_again_with_growing_waits() -> None:
     answer, transport = talk(
-        lambda client: client.get(NODES, "a"), TransportError("cut"), status_answer(500, "InternalError"), status_answer(503, ""), Answer(200, b"{}")
+        lambda client: client.get(NODES, "a"),
+        TransportError("cut"),
+        status_answer(500, "InternalError"),
+        status_answer(503, ""),
+        Answer(200, b"{}"),
     )
     waits = [later - earlier for earlier, later in zip(transport.at, transport.at[1:], strict=False)]
     assert answer == b"{}"
@@ -177,7 +202,9 @@ def test_a_read_is_tried_again_with_growing_waits() -> None:
 
 
 def test_a_read_that_keeps_failing_says_how() -> None:
-    error, transport = failure(lambda client: client.get(NODES, "a"), status_answer(500, "InternalError", "etcd is away"))
+    error, transport = failure(
+        lambda client: client.get(NODES, "a"), status_answer(500, "InternalError", "etcd is away")
+    )
     assert isinstance(error, InternalError)
     assert error.message == "etcd is away"
     assert len(transport.requests) == 4
@@ -278,7 +305,9 @@ VERBS: list[tuple[Callable[[Client], Coroutine[Any, Any, Any]], str, str, str, J
 
 
 @pytest.mark.parametrize(("use", "method", "path", "media", "body"), VERBS)
-def test_verbs_speak_as_the_server_expects(use: Use, method: str, path: str, media: str, body: Json | list[Json]) -> None:
+def test_verbs_speak_as_the_server_expects(
+    use: Use, method: str, path: str, media: str, body: Json | list[Json]
+) -> None:
     _, transport = talk(use, Answer(201, b"{}"))
     request = transport.requests[0]
     assert (request.method, request.path, request.headers["content-type"]) == (method, path, media)
@@ -287,13 +316,17 @@ def test_verbs_speak_as_the_server_expects(use: Use, method: str, path: str, med
 
 def test_rights_are_asked_for_and_are_only_a_question() -> None:
     allowed, transport = talk(
-        lambda client: client.may("patch", DEPLOYMENTS, "shop", subresource="scale"), json_answer({"status": {"allowed": True}}), may_write=False
+        lambda client: client.may("patch", DEPLOYMENTS, "shop", subresource="scale"),
+        json_answer({"status": {"allowed": True}}),
+        may_write=False,
     )
     assert allowed is True
     assert body_of(transport)["spec"]["resourceAttributes"]["subresource"] == "scale"
 
 
 def test_discovery_lists_what_a_group_serves() -> None:
-    document = {"resources": [{"name": "capacitybuffers", "kind": "CapacityBuffer", "namespaced": True, "verbs": ["get"]}]}
+    document = {
+        "resources": [{"name": "capacitybuffers", "kind": "CapacityBuffer", "namespaced": True, "verbs": ["get"]}]
+    }
     served, _ = talk(lambda client: client.served("autoscaling.x-k8s.io", "v1beta1"), json_answer(document))
     assert [(each.name, each.namespaced) for each in served] == [("capacitybuffers", True)]

@@ -34,7 +34,9 @@ class Notebook:
 
     @property
     def asked(self) -> list[tuple[str, str]]:
-        return [(request.method, request.path.rpartition(".")[0] or request.path) for request in self.transport.requests]
+        return [
+            (request.method, request.path.rpartition(".")[0] or request.path) for request in self.transport.requests
+        ]
 
 
 def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -183,7 +185,11 @@ def test_memory_is_bounded_while_the_server_is_away() -> None:
 
 def test_what_was_said_while_the_server_was_away_is_written_when_it_is_back() -> None:
     async def scene() -> None:
-        away: list[Step] = [TransportError("away"), status_answer(401, "Unauthorized"), status_answer(503, "ServiceUnavailable")]
+        away: list[Step] = [
+            TransportError("away"),
+            status_answer(401, "Unauthorized"),
+            status_answer(503, "ServiceUnavailable"),
+        ]
         notebook = Notebook(*away * 7, Answer(201, b"{}"))
         recorder = notebook.recorder()
         recorder.record(NODE, "Normal", "Marked", "not needed")

@@ -47,12 +47,16 @@ class Known:
 
 
 @asynccontextmanager
-async def serving(handler: Handler, server: Pair | None = None, folder: Path | None = None, clients: Pair | None = None) -> AsyncIterator[str]:
+async def serving(
+    handler: Handler, server: Pair | None = None, folder: Path | None = None, clients: Pair | None = None
+) -> AsyncIterator[str]:
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=_server_context(server, folder, clients) if server and folder else None)
+    site = web.TCPSite(
+        runner, "127.0.0.1", 0, ssl_context=_server_context(server, folder, clients) if server and folder else None
+    )
     await site.start()
     assert isinstance(site._server, asyncio.Server)
     port = site._server.sockets[0].getsockname()[1]
@@ -73,8 +77,12 @@ def _server_context(server: Pair, folder: Path, clients: Pair | None) -> ssl.SSL
     return context
 
 
-def transport_to(address: str, identity: Identity | None = None, trusted: Pair | None = None, **more: str) -> HttpTransport:
-    return HttpTransport(Connection(address, lambda: trusted.certificate if trusted else b"", identity or Identity(), **more))
+def transport_to(
+    address: str, identity: Identity | None = None, trusted: Pair | None = None, **more: str
+) -> HttpTransport:
+    return HttpTransport(
+        Connection(address, lambda: trusted.certificate if trusted else b"", identity or Identity(), **more)
+    )
 
 
 async def body_of(transport: HttpTransport, request: Request) -> tuple[int, bytes]:
@@ -104,7 +112,9 @@ async def echo(request: web.Request) -> web.Response:
 def test_a_request_arrives_as_it_was_written() -> None:
     async def scene() -> None:
         async with serving(echo) as address, transport_to(address, Identity(Credential(token="t0"))) as transport:
-            request = Request("PATCH", "/api/v1/nodes/a%2Fb?force=true&x=%2C", {"content-type": "application/merge-patch+json"}, b"{}")
+            request = Request(
+                "PATCH", "/api/v1/nodes/a%2Fb?force=true&x=%2C", {"content-type": "application/merge-patch+json"}, b"{}"
+            )
             response = await transport.send(request)
             said = b"".join([chunk async for chunk in response.chunks()])
             assert response.headers["retry-after"] == "3"
@@ -119,7 +129,10 @@ def test_the_server_and_the_client_show_their_certificates(tmp_path: Path) -> No
     async def scene() -> None:
         known = Known
         identity = Identity(Credential(certificate=known.client.certificate, key=known.client.key))
-        async with serving(echo, known.server, tmp_path, clients=known.trusted) as address, transport_to(address, identity, known.trusted) as transport:
+        async with (
+            serving(echo, known.server, tmp_path, clients=known.trusted) as address,
+            transport_to(address, identity, known.trusted) as transport,
+        ):
             status, body = await body_of(transport, Request("GET", "/version"))
             assert (status, b'"peer": "client"' in body) == (200, True)
 
@@ -132,7 +145,10 @@ def test_a_server_that_cannot_be_verified_is_never_spoken_to(tmp_path: Path, cas
         known = Known
         server = known.elsewhere if case == "wrong name" else known.server
         trusted = {"stranger": known.stranger, "system": None, "wrong name": known.trusted}[case]
-        async with serving(echo, server, tmp_path) as address, transport_to(address, Identity(Credential(token="secret")), trusted) as transport:
+        async with (
+            serving(echo, server, tmp_path) as address,
+            transport_to(address, Identity(Credential(token="secret")), trusted) as transport,
+        ):
             with pytest.raises(NeverSent, match="is not trusted"):
                 await transport.send(Request("GET", "/version"))
 
@@ -208,7 +224,10 @@ def test_a_proxy_carries_tls_that_is_verified_end_to_end(tmp_path: Path) -> None
 
 def test_a_proxy_that_refuses_means_never_sent() -> None:
     async def scene() -> None:
-        async with proxying(b"HTTP/1.1 403 Forbidden\r\n\r\n") as (proxy, _), transport_to("https://api.example", proxy_url=proxy) as transport:
+        async with (
+            proxying(b"HTTP/1.1 403 Forbidden\r\n\r\n") as (proxy, _),
+            transport_to("https://api.example", proxy_url=proxy) as transport,
+        ):
             with pytest.raises(NeverSent):
                 await transport.send(Request("DELETE", "/"))
 
@@ -223,7 +242,10 @@ def test_after_a_401_new_credentials_are_tried_once() -> None:
         return web.Response(status=200 if seen[-1] == "Bearer new" else 401)
 
     async def scene() -> None:
-        async with serving(strict) as address, transport_to(address, Identity(Credential("old"), Credential("new"))) as transport:
+        async with (
+            serving(strict) as address,
+            transport_to(address, Identity(Credential("old"), Credential("new"))) as transport,
+        ):
             assert (await transport.send(Request("POST", "/"))).status == 200
             assert seen == ["Bearer old", "Bearer new"]
 

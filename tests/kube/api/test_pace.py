@@ -10,7 +10,9 @@ from growth.kube.api.pace import Backoff, Lane, Throttle
 from growth.sim.clock import SimRuntime, run_virtual
 
 
-def served(lanes: list[Lane], per_second: float, burst: int, cancelled: frozenset[int] = frozenset()) -> list[tuple[float, Lane, int]]:
+def served(
+    lanes: list[Lane], per_second: float, burst: int, cancelled: frozenset[int] = frozenset()
+) -> list[tuple[float, Lane, int]]:
     """Ask for a token in each lane at once; when, in which lane and whose turn each came."""
     story: list[tuple[float, Lane, int]] = []
 
@@ -37,7 +39,15 @@ def test_a_burst_goes_at_once_and_the_rest_at_the_rate() -> None:
 
 def test_urgent_requests_overtake_those_that_wait() -> None:
     story = served([Lane.BACKGROUND] * 4 + [Lane.NORMAL] * 2 + [Lane.URGENT], per_second=1.0, burst=1)
-    assert [lane for _, lane, _ in story] == [Lane.BACKGROUND, Lane.URGENT, Lane.NORMAL, Lane.NORMAL, Lane.BACKGROUND, Lane.BACKGROUND, Lane.BACKGROUND]
+    assert [lane for _, lane, _ in story] == [
+        Lane.BACKGROUND,
+        Lane.URGENT,
+        Lane.NORMAL,
+        Lane.NORMAL,
+        Lane.BACKGROUND,
+        Lane.BACKGROUND,
+        Lane.BACKGROUND,
+    ]
 
 
 def test_a_request_given_up_costs_no_token() -> None:
@@ -46,7 +56,9 @@ def test_a_request_given_up_costs_no_token() -> None:
 
 
 @given(st.lists(st.sampled_from(Lane), max_size=30), st.floats(0.1, 100), st.integers(1, 10))
-def test_never_more_than_the_burst_and_the_rate_allow_and_in_turn_within_a_lane(lanes: list[Lane], per_second: float, burst: int) -> None:
+def test_never_more_than_the_burst_and_the_rate_allow_and_in_turn_within_a_lane(
+    lanes: list[Lane], per_second: float, burst: int
+) -> None:
     story = served(lanes, per_second, burst)
     assert len(story) == len(lanes)
     for count, (at, _, _) in enumerate(story, start=1):

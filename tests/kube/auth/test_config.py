@@ -61,10 +61,17 @@ def refusal(path: Path, content: Json) -> str:
 def test_inline_data_gives_trust_and_identity(tmp_path: Path) -> None:
     path = written(
         tmp_path / "config",
-        kubeconfig({"certificate-authority-data": encoded("AUTHORITY")}, {"client-certificate-data": encoded("CERT"), "client-key-data": encoded("KEY")}),
+        kubeconfig(
+            {"certificate-authority-data": encoded("AUTHORITY")},
+            {"client-certificate-data": encoded("CERT"), "client-key-data": encoded("KEY")},
+        ),
     )
     connection = load(path)
-    assert (connection.server, connection.authority(), connection.namespace) == ("https://api.example:6443", b"AUTHORITY", "shop")
+    assert (connection.server, connection.authority(), connection.namespace) == (
+        "https://api.example:6443",
+        b"AUTHORITY",
+        "shop",
+    )
     assert credential(path) == Credential("", b"CERT", b"KEY")
 
 
@@ -73,9 +80,18 @@ def test_files_are_relative_to_the_kubeconfig_and_inline_data_wins(tmp_path: Pat
     for name in ("ca", "cert", "key"):
         (tmp_path / "pki" / name).write_text(name)
     user = {"client-certificate": "pki/cert", "client-key": "pki/key", "client-key-data": encoded("inline")}
-    path = written(tmp_path / "config", kubeconfig({"certificate-authority": "pki/ca", "tls-server-name": "api", "proxy-url": "http://proxy:3128"}, user))
+    path = written(
+        tmp_path / "config",
+        kubeconfig(
+            {"certificate-authority": "pki/ca", "tls-server-name": "api", "proxy-url": "http://proxy:3128"}, user
+        ),
+    )
     connection = load(path)
-    assert (connection.authority(), connection.tls_server_name, connection.proxy_url) == (b"ca", "api", "http://proxy:3128")
+    assert (connection.authority(), connection.tls_server_name, connection.proxy_url) == (
+        b"ca",
+        "api",
+        "http://proxy:3128",
+    )
     assert credential(path) == Credential("", b"cert", b"inline")
 
 
@@ -106,7 +122,12 @@ def test_files_are_merged_and_the_first_to_name_a_thing_wins(tmp_path: Path) -> 
     first = {"users": [{"name": "me", "user": {"token": "first"}}], "clusters": None}
     second = kubeconfig(user={"token": "second"})
     third = kubeconfig() | {"current-context": "elsewhere"}
-    paths = [tmp_path / "missing", written(tmp_path / "1", first), written(tmp_path / "2", second), written(tmp_path / "3", third)]
+    paths = [
+        tmp_path / "missing",
+        written(tmp_path / "1", first),
+        written(tmp_path / "2", second),
+        written(tmp_path / "3", third),
+    ]
     assert credential(*paths).token == "first"
     assert load(*paths).server == "https://api.example:6443"
 
@@ -127,20 +148,50 @@ def test_a_context_can_be_named(tmp_path: Path) -> None:
             {},
             "FILE: clusters[home].insecure-skip-tls-verify: TLS is always verified; name the authority in certificate-authority instead",
         ),
-        ({"server": "http://api.example"}, {}, "FILE: clusters[home].server: 'http://api.example' is not an https address (http is for this machine only)"),
-        ({"proxy-url": "socks5://proxy"}, {}, "FILE: clusters[home].proxy-url: only http and https proxies are supported"),
+        (
+            {"server": "http://api.example"},
+            {},
+            "FILE: clusters[home].server: 'http://api.example' is not an https address (http is for this machine only)",
+        ),
+        (
+            {"proxy-url": "socks5://proxy"},
+            {},
+            "FILE: clusters[home].proxy-url: only http and https proxies are supported",
+        ),
         ({"certificate-authority-data": "%%%"}, {}, "FILE: clusters[home].certificate-authority-data: is not base64"),
         ({}, {"username": "a", "password": "b"}, "FILE: users[me].username: passwords are not supported"),
-        ({}, {"auth-provider": {"name": "gcp"}}, "FILE: users[me].auth-provider: removed from Kubernetes; use an exec plugin"),
+        (
+            {},
+            {"auth-provider": {"name": "gcp"}},
+            "FILE: users[me].auth-provider: removed from Kubernetes; use an exec plugin",
+        ),
         ({}, {"as": "root"}, "FILE: users[me].as: impersonation is not supported"),
-        ({}, {"client-certificate-data": encoded("C")}, "FILE: users[me].client-key: missing: certificate and key belong together"),
-        ({}, {"tokenFile": "/nowhere/token"}, "FILE: users[me].tokenFile: /nowhere/token cannot be read: No such file or directory"),
+        (
+            {},
+            {"client-certificate-data": encoded("C")},
+            "FILE: users[me].client-key: missing: certificate and key belong together",
+        ),
+        (
+            {},
+            {"tokenFile": "/nowhere/token"},
+            "FILE: users[me].tokenFile: /nowhere/token cannot be read: No such file or directory",
+        ),
         ({}, {"token": 12345}, "FILE: Expected `str`, got `int` - at `$.users[0].user.token`"),
-        ({}, {"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1alpha1"}}, "FILE: users[me].exec.apiVersion:"),
-        ({}, {"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1"}}, "FILE: users[me].exec.interactiveMode: must be one of"),
+        (
+            {},
+            {"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1alpha1"}},
+            "FILE: users[me].exec.apiVersion:",
+        ),
+        (
+            {},
+            {"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1"}},
+            "FILE: users[me].exec.interactiveMode: must be one of",
+        ),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_file_and_field(tmp_path: Path, cluster: Json, user: Json, said: str) -> None:
+def test_what_cannot_be_used_is_refused_with_file_and_field(
+    tmp_path: Path, cluster: Json, user: Json, said: str
+) -> None:
     assert refusal(tmp_path / "config", kubeconfig(cluster, user)).startswith(said)
 
 
@@ -170,10 +221,13 @@ def test_secrets_do_not_show_in_a_repr() -> None:
 
 
 def test_plain_http_is_for_this_machine_only(tmp_path: Path) -> None:
-    assert load(written(tmp_path / "config", kubeconfig({"server": "http://127.0.0.1:8001"}))).server == "http://127.0.0.1:8001"
+    assert (
+        load(written(tmp_path / "config", kubeconfig({"server": "http://127.0.0.1:8001"}))).server
+        == "http://127.0.0.1:8001"
+    )
 
 
-# --------------------------------------------------------------------------------------------------------------------- in a pod
+# ----------------------------------------------------------------------------------------- in a pod
 
 
 def service_account(folder: Path) -> Path:
@@ -182,12 +236,18 @@ def service_account(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")])
+@pytest.mark.parametrize(
+    ("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
+)
 def test_a_pod_finds_its_server_and_account(tmp_path: Path, host: str, server: str) -> None:
     async def scene() -> None:
         environment = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}
         connection = in_cluster(SimRuntime("config"), environment, service_account(tmp_path))
-        assert (connection.server, connection.namespace, connection.authority()) == (server, "growth-system", b"AUTHORITY")
+        assert (connection.server, connection.namespace, connection.authority()) == (
+            server,
+            "growth-system",
+            b"AUTHORITY",
+        )
         assert (await connection.credentials.current()).token == "t1"
         (tmp_path / "token").write_text("t2")
         await asyncio.sleep(59)
@@ -201,7 +261,11 @@ def test_a_pod_finds_its_server_and_account(tmp_path: Path, host: str, server: s
 def test_a_pod_without_its_token_is_told_where_it_should_be(tmp_path: Path) -> None:
     async def scene() -> None:
         with pytest.raises(ConfigError, match=r"automountServiceAccountToken off\?\): .*/token cannot be read"):
-            in_cluster(SimRuntime("config"), {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}, tmp_path)
+            in_cluster(
+                SimRuntime("config"),
+                {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"},
+                tmp_path,
+            )
         with pytest.raises(ConfigError, match="not inside a cluster"):
             in_cluster(SimRuntime("config"), {}, tmp_path)
 
@@ -211,11 +275,17 @@ def test_a_pod_without_its_token_is_told_where_it_should_be(tmp_path: Path) -> N
 def test_a_given_path_wins_over_the_environment(tmp_path: Path) -> None:
     mine = written(tmp_path / "mine", kubeconfig({"server": "https://mine"}))
     others = written(tmp_path / "others", kubeconfig({"server": "https://others"}))
-    environment = {"KUBECONFIG": f"{tmp_path / 'missing'}:{others}", "KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    environment = {
+        "KUBECONFIG": f"{tmp_path / 'missing'}:{others}",
+        "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+        "KUBERNETES_SERVICE_PORT": "443",
+    }
 
     async def scene() -> tuple[str, str]:
         runtime = SimRuntime("config")
-        return load_connection(runtime, mine, environment=environment).server, load_connection(runtime, environment=environment).server
+        return load_connection(runtime, mine, environment=environment).server, load_connection(
+            runtime, environment=environment
+        ).server
 
     assert run_virtual(scene()) == ("https://mine", "https://others")
 

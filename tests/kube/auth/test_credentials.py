@@ -52,7 +52,13 @@ def script(folder: Path, body: str) -> Path:
 
 
 def plugin(path: Path, **more: Any) -> Plugin:
-    given: dict[str, Any] = {"command": str(path), "arguments": (), "environment": {}, "api_version": V1, "interactive_mode": "Never"} | more
+    given: dict[str, Any] = {
+        "command": str(path),
+        "arguments": (),
+        "environment": {},
+        "api_version": V1,
+        "interactive_mode": "Never",
+    } | more
     return Plugin(**given)
 
 
@@ -82,7 +88,10 @@ def test_a_plugin_named_in_a_kubeconfig_is_told_where_it_is_and_answers(tmp_path
     arguments, colour, info = json.loads(asyncio.run(scene()))
     assert (arguments, colour) == (["get-token"], "blue")
     assert info["apiVersion"] == "client.authentication.k8s.io/v1beta1"
-    assert info["spec"]["cluster"] == {"server": "https://api.example:6443/", "certificate-authority-data": encoded("CA")}
+    assert info["spec"]["cluster"] == {
+        "server": "https://api.example:6443/",
+        "certificate-authority-data": encoded("CA"),
+    }
 
 
 def test_an_answer_is_kept_until_it_expires(tmp_path: Path) -> None:
@@ -138,9 +147,18 @@ def test_a_plugin_may_answer_with_a_certificate(tmp_path: Path) -> None:
         ("sys.exit(3)", "the exec plugin PLUGIN ended with code 3; see standard error for what it said"),
         ("print('token: secret')", "the exec plugin PLUGIN wrote no ExecCredential:"),
         ("answer()", "the exec plugin PLUGIN answered with neither a token nor a certificate"),
-        ("answer(clientCertificateData='x')", "the exec plugin PLUGIN must answer with clientCertificateData and clientKeyData together"),
-        ("info['apiVersion'] = 'v2'; answer(token='x')", "the exec plugin PLUGIN answered with v2 ExecCredential, not with client.authentication.k8s.io/v1"),
-        ("answer(token='x', expirationTimestamp='soon')", "the exec plugin PLUGIN answered with an expirationTimestamp that is no time"),
+        (
+            "answer(clientCertificateData='x')",
+            "the exec plugin PLUGIN must answer with clientCertificateData and clientKeyData together",
+        ),
+        (
+            "info['apiVersion'] = 'v2'; answer(token='x')",
+            "the exec plugin PLUGIN answered with v2 ExecCredential, not with client.authentication.k8s.io/v1",
+        ),
+        (
+            "answer(token='x', expirationTimestamp='soon')",
+            "the exec plugin PLUGIN answered with an expirationTimestamp that is no time",
+        ),
     ],
 )
 def test_a_plugin_that_fails_is_named_and_its_words_are_not_repeated(tmp_path: Path, body: str, said: str) -> None:
@@ -151,7 +169,9 @@ def test_a_plugin_that_fails_is_named_and_its_words_are_not_repeated(tmp_path: P
 
 def test_a_plugin_that_is_not_there_comes_with_its_hint(tmp_path: Path) -> None:
     said = refusal(tmp_path / "missing", install_hint="Install it with the cloud's tool.")
-    assert said == "the exec plugin PLUGIN cannot be started: No such file or directory. Install it with the cloud's tool."
+    assert (
+        said == "the exec plugin PLUGIN cannot be started: No such file or directory. Install it with the cloud's tool."
+    )
 
 
 def test_a_plugin_that_must_ask_a_person_needs_a_terminal(tmp_path: Path) -> None:

@@ -97,7 +97,8 @@ def test_changes_are_applied_one_by_one() -> None:
     assert list(cache.view()) == ["b"]
 
 
-# --------------------------------------------------------------------------------------------------------- versions and views
+# ------------------------------------------------------------------------------------- versions and
+# views
 
 
 def test_a_heartbeat_wakes_nobody_but_the_noun_carries_the_newest_version() -> None:
@@ -116,7 +117,16 @@ def test_nouns_without_a_version_of_their_own_are_quiet_too() -> None:
     cache: Cache[Labels] = Cache(NAMESPACES, Codec())
     filled(cache, 10, namespace())
     before = cache.version
-    cache.changed(MODIFIED, item({**namespace(), "metadata": {**namespace()["metadata"], "resourceVersion": "11"}, "status": {"phase": "Active"}}))
+    cache.changed(
+        MODIFIED,
+        item(
+            {
+                **namespace(),
+                "metadata": {**namespace()["metadata"], "resourceVersion": "11"},
+                "status": {"phase": "Active"},
+            }
+        ),
+    )
     assert cache.version == before
     cache.changed(MODIFIED, item({"metadata": meta("web", None, 12)}))
     assert (cache.version, cache.view()) == (before + 1, {"web": Labels()})
@@ -160,7 +170,7 @@ def test_age_is_counted_from_the_last_proof() -> None:
     assert ages == [None, 60.0, 0.0]
 
 
-# ------------------------------------------------------------------------------------------------------------------- malformed
+# ---------------------------------------------------------------------------------------- malformed
 
 
 def test_a_malformed_object_stands_apart_and_stops_nobody() -> None:
@@ -203,7 +213,8 @@ def test_an_object_without_a_name_is_counted_and_passed_over() -> None:
     assert (list(cache.view()), cache.unnamed) == (["a"], 2)
 
 
-# ------------------------------------------------------------------------------------------------------------------ our writes
+# ---------------------------------------------------------------------------------------------- our
+# writes
 
 
 def test_what_we_wrote_is_there_at_once_and_older_events_do_not_undo_it() -> None:

@@ -135,14 +135,20 @@ def test_what_was_handed_out_cannot_be_changed() -> None:
 
 changes = st.lists(
     st.tuples(
-        st.sampled_from("abcd"), st.sampled_from(["", "node-1", "node-2"]), st.sampled_from(["", "Succeeded"]), st.sampled_from(["1", "2"]), st.booleans()
+        st.sampled_from("abcd"),
+        st.sampled_from(["", "node-1", "node-2"]),
+        st.sampled_from(["", "Succeeded"]),
+        st.sampled_from(["1", "2"]),
+        st.booleans(),
     ),
     max_size=30,
 )
 
 
 @given(changes, st.integers(0, 5))
-def test_after_any_changes_the_orders_are_those_of_a_walk_over_all_pods(steps: list[tuple[str, str, str, str, bool]], look_every: int) -> None:
+def test_after_any_changes_the_orders_are_those_of_a_walk_over_all_pods(
+    steps: list[tuple[str, str, str, str, bool]], look_every: int
+) -> None:
     cache = filled()
     for number, (name, node, phase, cpu, is_deleted) in enumerate(steps):
         change = DELETED if is_deleted else MODIFIED if cache.get(f"web/{name}") else ADDED
@@ -153,7 +159,9 @@ def test_after_any_changes_the_orders_are_those_of_a_walk_over_all_pods(steps: l
     everyone = sorted(cache.view().values(), key=lambda one: one.key)
     bound = [one for one in everyone if one.node_name]
     waiting = tuple(one for one in everyone if not one.node_name and not one.is_finished)
-    assert dict(cache.by_node()) == {node: tuple(one for one in bound if one.node_name == node) for node in {one.node_name for one in bound}}
+    assert dict(cache.by_node()) == {
+        node: tuple(one for one in bound if one.node_name == node) for node in {one.node_name for one in bound}
+    }
     assert cache.waiting() == waiting
     assert cache.bound_shapes == Counter(one.shape for one in bound if not one.is_finished)
     assert cache.waiting_shapes == Counter(one.shape for one in waiting)

@@ -1,4 +1,6 @@
-"""However events, listings, answers and our own writes interleave, the cache ends as the server stands and never goes back in time."""
+"""However events, listings, answers and our own writes interleave, the cache ends as the server stands and never goes
+back in time.
+"""
 
 from __future__ import annotations
 

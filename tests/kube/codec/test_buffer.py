@@ -20,7 +20,16 @@ Json = dict[str, Any]
 
 
 def decoded(kind: str, **item: Any) -> Any:
-    item.setdefault("metadata", {"name": "it", "namespace": "team", "uid": "u", "resourceVersion": "5", "creationTimestamp": "2026-01-01T00:00:00Z"})
+    item.setdefault(
+        "metadata",
+        {
+            "name": "it",
+            "namespace": "team",
+            "uid": "u",
+            "resourceVersion": "5",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+    )
     return Codec().decode(kind, json.dumps(item).encode()).noun
 
 
@@ -40,15 +49,30 @@ def admitted(
 
 
 def test_a_buffer_is_read_with_references_of_both_kinds_and_quantities_of_every_form() -> None:
-    found = decoded("CapacityBuffer", spec={"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"}, "limits": {"cpu": 2, "memory": "1.5Gi"}})
+    found = decoded(
+        "CapacityBuffer",
+        spec={
+            "scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"},
+            "limits": {"cpu": 2, "memory": "1.5Gi"},
+        },
+    )
     assert isinstance(found, CapacityBuffer)
-    assert (found.key, found.strategy, found.spec.limits) == ("team/it", "buffer.x-k8s.io/active-capacity", {"cpu": 2, "memory": "1.5Gi"})
+    assert (found.key, found.strategy, found.spec.limits) == (
+        "team/it",
+        "buffer.x-k8s.io/active-capacity",
+        {"cpu": 2, "memory": "1.5Gi"},
+    )
     assert found.spec.scalable_ref == ScalableReference("Deployment", "web", "apps")
-    assert decoded("CapacityBuffer", spec={"podTemplateRef": {"name": "chunk"}, "replicas": 3}).spec.pod_template_ref.name == "chunk"
+    assert (
+        decoded("CapacityBuffer", spec={"podTemplateRef": {"name": "chunk"}, "replicas": 3}).spec.pod_template_ref.name
+        == "chunk"
+    )
 
 
 def test_a_status_that_somebody_else_wrote_in_another_form_does_not_spoil_the_buffer() -> None:
-    found = decoded("CapacityBuffer", spec={"replicas": 1}, status={"conditions": [{"type": "x" * 99}], "replicas": "many"})
+    found = decoded(
+        "CapacityBuffer", spec={"replicas": 1}, status={"conditions": [{"type": "x" * 99}], "replicas": "many"}
+    )
     assert isinstance(found, CapacityBuffer)
     assert found.status.conditions == ()
 
@@ -84,11 +108,18 @@ def test_a_reference_may_leave_out_the_group_of_a_known_kind() -> None:
 
 
 def test_what_belongs_to_one_pod_is_cleaned_out_of_a_template() -> None:
-    mounts = [{"name": "data", "mountPath": "/d"}, {"name": "config", "mountPath": "/c"}, {"name": "claimed-by-set", "mountPath": "/s"}]
+    mounts = [
+        {"name": "data", "mountPath": "/d"},
+        {"name": "config", "mountPath": "/c"},
+        {"name": "claimed-by-set", "mountPath": "/s"},
+    ]
     spec = {
         "nodeName": "n1",
         "ephemeralContainers": [{}],
-        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "d"}}, {"name": "config", "configMap": {"name": "c"}}],
+        "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "d"}},
+            {"name": "config", "configMap": {"name": "c"}},
+        ],
         "containers": [{"name": "main", "volumeMounts": mounts, "volumeDevices": [{}]}],
     }
     found = json.loads(cleaned({"metadata": {"name": "pod-1", "uid": "u", "labels": {"app": "x"}}, "spec": spec}))
@@ -100,13 +131,18 @@ def test_what_belongs_to_one_pod_is_cleaned_out_of_a_template() -> None:
 
 
 def test_the_effective_request_is_the_larger_of_init_and_containers_with_sidecars_and_overhead() -> None:
-    init = [container("setup", requests={"cpu": "4"}), {**container("proxy", requests={"cpu": "500m"}), "restartPolicy": "Always"}]
+    init = [
+        container("setup", requests={"cpu": "4"}),
+        {**container("proxy", requests={"cpu": "500m"}), "restartPolicy": "Always"},
+    ]
     found = admitted(container(requests={"cpu": "1"}), initContainers=init, overhead={"memory": "64Mi"})
     assert dict(found.shape.requests) == {"cpu": 4000, "memory": 64 * 1024**2}
 
 
 def test_a_limit_without_a_request_is_one_and_limit_ranges_fill_in_the_rest() -> None:
-    small = ContainerRange("team", "small", default={"cpu": "2", "memory": "1Gi"}, default_request={"cpu": "250m", "memory": "256Mi"})
+    small = ContainerRange(
+        "team", "small", default={"cpu": "2", "memory": "1Gi"}, default_request={"cpu": "250m", "memory": "256Mi"}
+    )
     elsewhere = ContainerRange("other", "large", default_request={"cpu": "64"})
     found = admitted(container(limits={"cpu": "1"}), container("side"), ranges=(small, elsewhere))
     assert dict(found.shape.requests) == {"cpu": 1250, "memory": 512 * 1024**2}
@@ -115,7 +151,10 @@ def test_a_limit_without_a_request_is_one_and_limit_ranges_fill_in_the_rest() ->
 
 def test_a_pod_that_a_limit_range_would_refuse_is_refused_with_its_name() -> None:
     tight = ContainerRange("team", "tight", max={"cpu": "1"}, min={"memory": "64Mi"})
-    assert admitted(container(requests={"cpu": "2"}), ranges=(tight,)).refusal == "LimitRange tight allows at most cpu 1 for each container; main has 2"
+    assert (
+        admitted(container(requests={"cpu": "2"}), ranges=(tight,)).refusal
+        == "LimitRange tight allows at most cpu 1 for each container; main has 2"
+    )
     assert "at least memory 64Mi" in admitted(container(requests={"memory": "1Mi"}), ranges=(tight,)).refusal
     assert admitted(container(requests={"cpu": "1", "memory": "64Mi"}), ranges=(tight,)).refusal == ""
 
@@ -131,7 +170,11 @@ def test_the_priority_is_the_templates_own_or_minus_one_thousand() -> None:
 
 
 def test_a_runtime_class_adds_its_overhead_and_where_its_pods_can_run() -> None:
-    gvisor = decoded("RuntimeClass", metadata={"name": "gvisor"}, **{part: objects.runtime_class()[part] for part in ("overhead", "scheduling")})
+    gvisor = decoded(
+        "RuntimeClass",
+        metadata={"name": "gvisor"},
+        **{part: objects.runtime_class()[part] for part in ("overhead", "scheduling")},
+    )
     plain = RuntimeClass("plain")
     asked = container(requests={"cpu": "1", "memory": "1Gi"}, limits={"memory": "2Gi"})
     found = admitted(asked, runtimes=(gvisor, plain), runtimeClassName="gvisor", nodeSelector={"disk": "ssd"})
@@ -139,7 +182,10 @@ def test_a_runtime_class_adds_its_overhead_and_where_its_pods_can_run() -> None:
     assert dict(found.limits) == {"memory": (2048 + 120) * 2**20}
     assert dict(found.shape.node_selector) == {"disk": "ssd", "sandbox": "yes"}
     assert [toleration.key for toleration in found.shape.tolerations] == ["sandbox"]
-    assert dict(admitted(asked, runtimes=(gvisor, plain), runtimeClassName="plain").shape.requests) == {"cpu": 1000, "memory": 2**30}
+    assert dict(admitted(asked, runtimes=(gvisor, plain), runtimeClassName="plain").shape.requests) == {
+        "cpu": 1000,
+        "memory": 2**30,
+    }
 
 
 def test_a_runtime_class_that_is_missing_or_runs_elsewhere_refuses_the_pods() -> None:
@@ -149,7 +195,9 @@ def test_a_runtime_class_that_is_missing_or_runs_elsewhere_refuses_the_pods() ->
     assert refused.refusal == "RuntimeClass gvisor and the template select different nodes by sandbox"
 
 
-@pytest.mark.parametrize("broken", [{"containers": [{"name": "x", "resources": {"requests": {"cpu": "much"}}}]}, {"containers": None}, {}])
+@pytest.mark.parametrize(
+    "broken", [{"containers": [{"name": "x", "resources": {"requests": {"cpu": "much"}}}]}, {"containers": None}, {}]
+)
 def test_a_template_that_cannot_be_read_is_told_and_never_raises(broken: Json) -> None:
     found = read_template(cleaned({"spec": broken}), "team", Admission(), Codec().pods)
     assert found.refusal or found.shape.malformed
@@ -157,11 +205,15 @@ def test_a_template_that_cannot_be_read_is_told_and_never_raises(broken: Json) -
 
 def test_a_limit_range_and_a_quota_are_read() -> None:
     limits = [{"type": "Container", "default": {"cpu": "1"}, "max": {"cpu": "2"}}, {"type": "Pod", "max": {"cpu": "9"}}]
-    assert decoded("LimitRange", spec={"limits": limits}) == ContainerRange("team", "it", {"cpu": "1"}, {}, {}, {"cpu": "2"})
+    assert decoded("LimitRange", spec={"limits": limits}) == ContainerRange(
+        "team", "it", {"cpu": "1"}, {}, {}, {"cpu": "2"}
+    )
     selector = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
     status = {"hard": {"requests.cpu": "2500m", "pods": "10"}, "used": {"requests.cpu": "1", "pods": 3}}
     scopes = (QuotaScope("NotTerminating"), QuotaScope("PriorityClass", "In", ("high",)))
-    assert decoded("ResourceQuota", spec={"hard": {}, "scopes": ["NotTerminating"], "scopeSelector": selector}, status=status) == ResourceQuota(
+    assert decoded(
+        "ResourceQuota", spec={"hard": {}, "scopes": ["NotTerminating"], "scopeSelector": selector}, status=status
+    ) == ResourceQuota(
         "team",
         "it",
         {"pods": 10, "requests.cpu": 2500},
@@ -189,7 +241,9 @@ def test_a_world_follows_limit_ranges_and_reads_each_text_once() -> None:
     again = builder.build(Referenced(workloads=[workload], ranges=[]))
     key = "Deployment.apps/team/web"
     assert again.scalables[key].template is first.scalables[key].template
-    limited = builder.build(Referenced(workloads=[workload], ranges=[ContainerRange("team", "r", default_request={"cpu": "2"})]))
+    limited = builder.build(
+        Referenced(workloads=[workload], ranges=[ContainerRange("team", "r", default_request={"cpu": "2"})])
+    )
     template = limited.scalables[key].template
     assert template is not None
     assert dict(template.shape.requests) == {"cpu": 2000}

@@ -42,7 +42,7 @@ def changed(item: Json, *path: str | int, to: Any) -> Json:
     return result
 
 
-# ------------------------------------------------------------------------------------------------------------------------- nodes
+# -------------------------------------------------------------------------------------------- nodes
 
 
 def test_a_node_is_read() -> None:
@@ -75,7 +75,11 @@ def test_a_node_is_ready_only_if_it_says_so(status: str | None) -> None:
         (("metadata", "labels", "app"), "x" * 300, "(300 characters) is not a value for the label app"),
         (("spec", "taints"), [{"key": "a"}], "missing required field `effect`"),
         (("spec",), "none", "Expected `object | null`, got `str`"),
-        (("metadata", "creationTimestamp"), "yesterday", "metadata.creationTimestamp: 'yesterday' is not an RFC 3339 instant"),
+        (
+            ("metadata", "creationTimestamp"),
+            "yesterday",
+            "metadata.creationTimestamp: 'yesterday' is not an RFC 3339 instant",
+        ),
     ],
 )
 def test_a_malformed_node_stays_and_says_why(path: tuple[str, ...], to: Any, why: str) -> None:
@@ -93,13 +97,19 @@ def test_nodes_of_one_kind_share_their_amounts() -> None:
     assert first.taints is second.taints
 
 
-# ----------------------------------------------------------------------------------------------------------------------- cluster
+# ------------------------------------------------------------------------------------------ cluster
 
 
 def test_a_claim_is_read() -> None:
     found = decode("PersistentVolumeClaim", objects.claim())
     assert isinstance(found, Claim)
-    assert (found.key, found.volume, found.storage_class, found.is_bound, found.is_lost) == ("web/data", "pv-1", "fast", True, False)
+    assert (found.key, found.volume, found.storage_class, found.is_bound, found.is_lost) == (
+        "web/data",
+        "pv-1",
+        "fast",
+        True,
+        False,
+    )
     assert (found.access_modes, found.selected_node, found.request_bytes) == (("ReadWriteOnce",), "node-1", 10 * 2**30)
 
 
@@ -112,7 +122,13 @@ def test_a_claim_is_bound_only_when_that_is_complete() -> None:
 def test_a_volume_is_read() -> None:
     found = decode("PersistentVolume", objects.volume())
     assert isinstance(found, Volume)
-    assert (found.name, found.driver, found.handle, found.claim, found.phase) == ("pv-1", "csi.example.com", "17", "web/data", "Bound")
+    assert (found.name, found.driver, found.handle, found.claim, found.phase) == (
+        "pv-1",
+        "csi.example.com",
+        "17",
+        "web/data",
+        "Bound",
+    )
     assert found.node_affinity == (NodeSelectorTerm((Requirement("topology.kubernetes.io/zone", "In", ("fsn1",)),)),)
     assert (found.capacity_bytes, found.labels["topology.kubernetes.io/zone"]) == (10 * 2**30, "fsn1")
 
@@ -137,7 +153,9 @@ def test_storage_classes_and_attach_limits_are_read() -> None:
     assert isinstance(found, StorageClass)
     assert (found.name, found.provisioner, found.waits_for_consumer) == ("fast", "csi.example.com", True)
     assert found.allowed_topologies == (NodeSelectorTerm((Requirement("zone", "In", ("a", "b")),)),)
-    assert decode("CSINode", objects.volume_node()) == VolumeNode("node-1", (AttachLimit("csi.example.com", 16), AttachLimit("other.example.com")))
+    assert decode("CSINode", objects.volume_node()) == VolumeNode(
+        "node-1", (AttachLimit("csi.example.com", 16), AttachLimit("other.example.com"))
+    )
 
 
 def test_namespaces_are_their_labels() -> None:
@@ -159,7 +177,9 @@ def test_a_template_with_only_limits_asks_for_them_as_its_pods_will() -> None:
 
 
 def test_a_budget_is_read() -> None:
-    assert decode("PodDisruptionBudget", objects.budget()) == PodDisruptionBudget("web", "web", SELECTOR, 1, True, True, "uid-web")
+    assert decode("PodDisruptionBudget", objects.budget()) == PodDisruptionBudget(
+        "web", "web", SELECTOR, 1, True, True, "uid-web"
+    )
     stale = decode("PodDisruptionBudget", changed(objects.budget(), "status", "observedGeneration", to=1))
     assert not stale.is_current
     assert decode("PodDisruptionBudget", {"metadata": {"name": "a"}, "spec": {}}).selector is None
@@ -169,13 +189,19 @@ def test_a_priority_class_is_read() -> None:
     assert decode("PriorityClass", objects.priority_class()) == PriorityClass("high", 1000, True)
 
 
-# --------------------------------------------------------------------------------------------------------------------- our kinds
+# ---------------------------------------------------------------------------------------- our kinds
 
 
 def test_a_node_pool_is_read() -> None:
     found = decode("NodePool", objects.node_pool())
     assert isinstance(found, NodePool)
-    assert (found.name, found.uid, found.generation, found.resource_version, found.is_paused) == ("web", "uid-web", 3, "7", True)
+    assert (found.name, found.uid, found.generation, found.resource_version, found.is_paused) == (
+        "web",
+        "uid-web",
+        3,
+        "7",
+        True,
+    )
     assert found.spec.server_types == (ServerTypeChoice("CAX11", 1, 3), ServerTypeChoice("CAX21"))
     assert (found.spec.taints, found.spec.limits) == ((PoolTaint("a", "NoSchedule"),), PoolLimits(cpu="100"))
     assert found.spec.budgets == (DisruptionBudget("20%"),)
@@ -216,10 +242,25 @@ def test_a_removal_is_read() -> None:
         ("NodePool", ("spec", "consolidation"), "Sometimes", "Invalid enum value 'Sometimes'"),
         ("NodeRequest", ("spec", "pool"), None, "Expected `str`, got `null` at `.spec.pool`"),
         ("NodeRequest", ("status", "phase"), "Lost", "Invalid enum value 'Lost' at `.status.phase`"),
-        ("NodeRequest", ("status", "lastTransitionTime"), "then", "status.lastTransitionTime: 'then' is not an RFC 3339 instant"),
+        (
+            "NodeRequest",
+            ("status", "lastTransitionTime"),
+            "then",
+            "status.lastTransitionTime: 'then' is not an RFC 3339 instant",
+        ),
         ("NodeRemovalRequest", ("spec", "nodeName"), "", "Expected `str` of length >= 1"),
-        ("PodDisruptionBudget", ("spec", "selector", "matchExpressions"), [{"key": "a", "operator": "Near"}], "unknown operator 'Near' on 'a'"),
-        ("PersistentVolumeClaim", ("spec", "resources", "requests", "storage"), "big", "spec.resources.requests.storage: 'big' is not a quantity"),
+        (
+            "PodDisruptionBudget",
+            ("spec", "selector", "matchExpressions"),
+            [{"key": "a", "operator": "Near"}],
+            "unknown operator 'Near' on 'a'",
+        ),
+        (
+            "PersistentVolumeClaim",
+            ("spec", "resources", "requests", "storage"),
+            "big",
+            "spec.resources.requests.storage: 'big' is not a quantity",
+        ),
         ("PersistentVolume", ("metadata", "labels"), {"-": ""}, "'-' is not a label key"),
         ("DaemonSet", ("spec", "template", "spec", "containers"), [], "spec.template: spec.containers: there are none"),
         ("DaemonSet", ("spec",), None, "spec: there is none"),
@@ -231,7 +272,12 @@ def test_a_malformed_object_is_named_and_says_why(kind: str, path: tuple[str | i
     assert isinstance(decoded.noun, Malformed)
     assert why in decoded.noun.why
     meta = SAMPLES[kind]["metadata"]
-    assert (decoded.noun.kind, decoded.noun.name, decoded.noun.uid, decoded.noun.resource_version) == (kind, meta["name"], meta["uid"], "7")
+    assert (decoded.noun.kind, decoded.noun.name, decoded.noun.uid, decoded.noun.resource_version) == (
+        kind,
+        meta["name"],
+        meta["uid"],
+        "7",
+    )
     assert decoded.key == decoded.noun.key
 
 

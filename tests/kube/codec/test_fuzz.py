@@ -24,9 +24,28 @@ scalars = st.one_of(
     st.integers(-(2**70), 2**70),
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=20),
-    st.sampled_from(["", "1", "-1", "1e999999", "1Ei", "Always", "In", "Gt", "x" * 300, "\ud800", "2026-03-29T01:30:00Z", "9999-12-31T23:59:59-23:59"]),
+    st.sampled_from(
+        [
+            "",
+            "1",
+            "-1",
+            "1e999999",
+            "1Ei",
+            "Always",
+            "In",
+            "Gt",
+            "x" * 300,
+            "\ud800",
+            "2026-03-29T01:30:00Z",
+            "9999-12-31T23:59:59-23:59",
+        ]
+    ),
 )
-anything = st.recursive(scalars, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)), max_leaves=6)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
+    max_leaves=6,
+)
 
 
 def paths(item: Any, here: Path = ()) -> Iterator[Path]:

@@ -50,7 +50,11 @@ def test_a_deployment_becomes_the_pods_its_controller_would_make() -> None:
     assert [one.key for one in found.pods] == ["shop/web-0", "shop/web-1", "shop/web-2"]
     first = found.pods[0]
     assert first.shape is found.pods[2].shape
-    assert (first.shape.requests, first.shape.labels, first.shape.priority) == (Resources({"cpu": 500, "memory": 2**30}), Labels({"app": "web"}), 1000)
+    assert (first.shape.requests, first.shape.labels, first.shape.priority) == (
+        Resources({"cpu": 500, "memory": 2**30}),
+        Labels({"app": "web"}),
+        1000,
+    )
     assert (first.owner, first.unschedulable_at) == (Owner("Deployment", "web"), 0.0)
     assert found.skipped == {"Service": 1}
 
@@ -66,20 +70,37 @@ def test_a_deployment_becomes_the_pods_its_controller_would_make() -> None:
 )
 def test_a_workload_has_as_many_pods_as_it_asks_for(kind: str, spec: dict[str, int], count: int) -> None:
     template = {"spec": {"containers": [{"name": "main"}]}}
-    found = decode_manifest_text(json.dumps({"kind": kind, "metadata": {"name": "a"}, "spec": {**spec, "template": template}}))
+    found = decode_manifest_text(
+        json.dumps({"kind": kind, "metadata": {"name": "a"}, "spec": {**spec, "template": template}})
+    )
     assert len(found.pods) == count
 
 
 def test_everything_growth_reads_has_its_place() -> None:
     found = decode_manifest_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": list(SAMPLES.values())}))
-    assert (list(found.nodes), list(found.pools), list(found.requests), list(found.removals)) == (["node-1"], ["web"], ["web-pool-0123456789ab"], ["node-1"])
-    assert (list(found.volumes.claims), list(found.volumes.volumes), list(found.volumes.classes)) == (["web/data"], ["pv-1"], ["fast"])
-    assert (found.pods[0].key, found.daemon_sets[0].key, found.budgets[0].key) == ("web/web-1", "kube-system/agent", "web/web")
+    assert (list(found.nodes), list(found.pools), list(found.requests), list(found.removals)) == (
+        ["node-1"],
+        ["web"],
+        ["web-pool-0123456789ab"],
+        ["node-1"],
+    )
+    assert (list(found.volumes.claims), list(found.volumes.volumes), list(found.volumes.classes)) == (
+        ["web/data"],
+        ["pv-1"],
+        ["fast"],
+    )
+    assert (found.pods[0].key, found.daemon_sets[0].key, found.budgets[0].key) == (
+        "web/web-1",
+        "kube-system/agent",
+        "web/web",
+    )
     assert found.namespaces == {"web": Labels({"team": "a"})}
 
 
 def test_the_items_of_a_typed_list_need_not_name_their_kind() -> None:
-    found = decode_manifest_text(json.dumps({"kind": "PodList", "apiVersion": "v1", "items": [pod("a"), pod("b", "node-1")]}))
+    found = decode_manifest_text(
+        json.dumps({"kind": "PodList", "apiVersion": "v1", "items": [pod("a"), pod("b", "node-1")]})
+    )
     assert [(one.name, one.unschedulable_at is None) for one in found.pods] == [("a", False), ("b", True)]
 
 
@@ -122,9 +143,9 @@ def test_every_problem_is_told_with_its_document() -> None:
 
 
 def test_an_item_of_a_list_is_named_by_its_place() -> None:
-    assert problems(json.dumps({"kind": "PodList", "items": [pod("a"), {"metadata": {"name": "b"}, "spec": None}]})) == [
-        "document 1, item 2: Pod default/b: spec.containers: there are none"
-    ]
+    assert problems(
+        json.dumps({"kind": "PodList", "items": [pod("a"), {"metadata": {"name": "b"}, "spec": None}]})
+    ) == ["document 1, item 2: Pod default/b: spec.containers: there are none"]
 
 
 @pytest.mark.parametrize("text", ["{not json", "a: [b", "\t- tabs", "kind: &a [*a]"])
@@ -133,7 +154,15 @@ def test_text_that_is_neither_yaml_nor_json_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["kind: Pod", "kind: Pod\nmetadata: []", "kind: PodList\nitems: [1, null, []]", "kind: PriorityClass\nmetadata: x", "kind: Job\nspec: []", "{1: 2}"]
+    "text",
+    [
+        "kind: Pod",
+        "kind: Pod\nmetadata: []",
+        "kind: PodList\nitems: [1, null, []]",
+        "kind: PriorityClass\nmetadata: x",
+        "kind: Job\nspec: []",
+        "{1: 2}",
+    ],
 )
 def test_odd_documents_are_told_and_never_raise_anything_else(text: str) -> None:
     assert all(line.startswith("document 1") for line in problems(text))

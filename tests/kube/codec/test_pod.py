@@ -9,7 +9,17 @@ import pytest
 
 from growth.kube.codec import Codec
 from growth.model.labels import Labels, LabelSelector, NodeSelectorTerm, Requirement
-from growth.model.pod import HostPort, Owner, Pod, PodAffinityTerm, PreferredNodes, PreferredPods, Toleration, TopologySpread, VolumeUse
+from growth.model.pod import (
+    HostPort,
+    Owner,
+    Pod,
+    PodAffinityTerm,
+    PreferredNodes,
+    PreferredPods,
+    Toleration,
+    TopologySpread,
+    VolumeUse,
+)
 from growth.model.resources import Resources
 from tests.kube.objects import CREATED_AT, Json, full_pod, full_volumes, pod, raw
 
@@ -33,7 +43,13 @@ def changed(item: Json, *path: str | int, to: Any) -> Json:
 
 def test_where_the_pod_stands_is_read() -> None:
     found = decoded(full_pod())
-    assert (found.name, found.namespace, found.key, found.uid, found.resource_version) == ("web-1", "web", "web/web-1", "uid-web-1", "7")
+    assert (found.name, found.namespace, found.key, found.uid, found.resource_version) == (
+        "web-1",
+        "web",
+        "web/web-1",
+        "uid-web-1",
+        "7",
+    )
     assert found.owner == Owner("ReplicaSet", "web", "r", "apps/v1")
     assert (found.phase, found.node_name, found.nominated_node) == ("Pending", "", "node-9")
     assert (found.created_at, found.deleted_at, found.unschedulable_at) == (CREATED_AT, CREATED_AT + 60, CREATED_AT + 5)
@@ -80,14 +96,21 @@ def test_volumes_that_bind_or_exclude_are_read() -> None:
     )
 
 
-@pytest.mark.parametrize(("kind", "local"), [("emptyDir", True), ("hostPath", True), ("configMap", False), ("secret", False)])
+@pytest.mark.parametrize(
+    ("kind", "local"), [("emptyDir", True), ("hostPath", True), ("configMap", False), ("secret", False)]
+)
 def test_data_that_would_be_lost_is_noticed(kind: str, local: bool) -> None:
     assert decoded(pod(volumes=[{"name": "v", kind: {}}])).has_local_data is local
 
 
 def test_the_least_a_pod_can_say_is_enough() -> None:
     found = decoded({"metadata": {"name": "a", "namespace": "web"}, "spec": {"containers": [{"name": "main"}]}})
-    assert (found.shape.malformed, found.phase, found.shape.scheduler_name, found.grace_seconds) == ("", "Pending", "default-scheduler", 30)
+    assert (found.shape.malformed, found.phase, found.shape.scheduler_name, found.grace_seconds) == (
+        "",
+        "Pending",
+        "default-scheduler",
+        30,
+    )
     assert (found.owner, found.deleted_at, found.unschedulable_at, found.created_at) == (None, None, None, 0.0)
 
 
@@ -99,7 +122,12 @@ def test_an_empty_affinity_matches_nothing_and_an_absent_one_is_no_rule() -> Non
 
 
 def test_label_keys_of_an_affinity_term_become_part_of_its_selector_once() -> None:
-    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}, "matchLabelKeys": ["app", "absent"], "mismatchLabelKeys": ["app"]}
+    term = {
+        "topologyKey": "zone",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "matchLabelKeys": ["app", "absent"],
+        "mismatchLabelKeys": ["app"],
+    }
     rule = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     selector = decoded(pod(affinity=rule)).shape.affinity[0].selector
     assert selector == LabelSelector((Requirement("app", "In", ("web",)), Requirement("app", "NotIn", ("web",))))
@@ -128,20 +156,31 @@ def test_a_bound_pod_is_not_unschedulable_whatever_its_conditions_say() -> None:
     assert decoded(changed(pod(node="node-1"), "status", "conditions", to=[condition])).unschedulable_at is None
 
 
-# ------------------------------------------------------------------------------------------------------------------ what repeats
+# ------------------------------------------------------------------------------------- what repeats
 
 
 def test_pods_of_one_template_share_one_shape_though_their_token_volumes_differ() -> None:
     codec = Codec()
     first, second = (
-        changed(pod(f"web-{number}", "node-1"), "spec", "volumes", to=[{"name": f"kube-api-access-{number}", "projected": {}}]) for number in (1, 2)
+        changed(
+            pod(f"web-{number}", "node-1"),
+            "spec",
+            "volumes",
+            to=[{"name": f"kube-api-access-{number}", "projected": {}}],
+        )
+        for number in (1, 2)
     )
     assert codec.decode_pod(raw(first)).shape is codec.decode_pod(raw(second)).shape
 
 
 def test_being_bound_and_running_does_not_change_a_shape() -> None:
     codec = Codec()
-    running = changed(pod(node="node-1"), "status", "containerStatuses", to=[{"name": "main", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}])
+    running = changed(
+        pod(node="node-1"),
+        "status",
+        "containerStatuses",
+        to=[{"name": "main", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}],
+    )
     assert codec.decode_pod(raw(pod())).shape is codec.decode_pod(raw(running)).shape
 
 
@@ -158,12 +197,18 @@ def test_being_bound_and_running_does_not_change_a_shape() -> None:
         (("spec", "resources"), {"requests": {"cpu": "1"}}),
         (("spec", "tolerations"), [{"operator": "Exists"}]),
         (("spec", "nodeSelector"), {"a": "b"}),
-        (("spec", "affinity"), {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}),
+        (
+            ("spec", "affinity"),
+            {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
+        ),
         (("spec", "topologySpreadConstraints"), [{"maxSkew": 1, "topologyKey": "zone"}]),
         (("spec", "containers", 0, "resources"), {"requests": {"cpu": "2"}}),
         (("spec", "containers", 0, "ports"), [{"containerPort": 80, "hostPort": 80}]),
         (("spec", "initContainers"), [{"name": "a", "resources": {"requests": {"cpu": "2"}}}]),
-        (("spec", "initContainers"), [{"name": "a", "restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}}]),
+        (
+            ("spec", "initContainers"),
+            [{"name": "a", "restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}}],
+        ),
         (("spec", "volumes"), full_volumes()),
         (("status", "containerStatuses"), [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]),
     ],
@@ -175,17 +220,29 @@ def test_whatever_scheduling_sees_makes_another_shape(path: tuple[str | int, ...
 
 
 def test_an_infeasible_resize_is_seen_through_the_conditions() -> None:
-    status = [{"name": "main", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}, "allocatedResources": {"cpu": "100m", "memory": "64Mi"}}]
+    status = [
+        {
+            "name": "main",
+            "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+            "allocatedResources": {"cpu": "100m", "memory": "64Mi"},
+        }
+    ]
     codec = Codec()
     grown = changed(pod(node="node-1", cpu="4"), "status", "containerStatuses", to=status)
     assert codec.decode_pod(raw(grown)).shape.requests["cpu"] == 4000
-    refused = changed(grown, "status", "conditions", to=[{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}])
+    refused = changed(
+        grown, "status", "conditions", to=[{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+    )
     assert codec.decode_pod(raw(refused)).shape.requests["cpu"] == 100
 
 
 def daemon(node: str, **more: Any) -> Json:
     pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}], **more}
-    item = pod(f"agent-{node}", node, affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [pin]}}})
+    item = pod(
+        f"agent-{node}",
+        node,
+        affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [pin]}}},
+    )
     return changed(item, "metadata", "ownerReferences", to=[{"kind": "DaemonSet", "name": "agent", "controller": True}])
 
 
@@ -199,20 +256,32 @@ def test_the_settled_pods_of_a_daemon_set_share_one_shape() -> None:
 
 def test_a_daemon_sets_own_node_rules_stay_and_a_waiting_daemon_keeps_its_node() -> None:
     expressions = [{"key": "disk", "operator": "Exists"}]
-    assert decoded(daemon("node-1", matchExpressions=expressions)).shape.node_affinity == (NodeSelectorTerm((Requirement("disk", "Exists"),)),)
+    assert decoded(daemon("node-1", matchExpressions=expressions)).shape.node_affinity == (
+        NodeSelectorTerm((Requirement("disk", "Exists"),)),
+    )
     waiting = changed(daemon("node-1"), "spec", "nodeName", to=None)
-    assert decoded(waiting).shape.node_affinity == (NodeSelectorTerm((), (Requirement("metadata.name", "In", ("node-1",)),)),)
+    assert decoded(waiting).shape.node_affinity == (
+        NodeSelectorTerm((), (Requirement("metadata.name", "In", ("node-1",)),)),
+    )
 
 
-# --------------------------------------------------------------------------------------------------------------------- malformed
+# ---------------------------------------------------------------------------------------- malformed
 
 
 @pytest.mark.parametrize(
     ("path", "to", "why"),
     [
-        (("spec", "containers", 0, "resources"), {"requests": {"cpu": "much"}}, "container main: cpu: 'much' is not a quantity"),
+        (
+            ("spec", "containers", 0, "resources"),
+            {"requests": {"cpu": "much"}},
+            "container main: cpu: 'much' is not a quantity",
+        ),
         (("spec", "containers", 0, "resources"), {"requests": {"cpu": "-1"}}, "container main: cpu: '-1' is negative"),
-        (("spec", "containers", 0, "resources"), "none", "container main: resources: Expected `object | null`, got `str`"),
+        (
+            ("spec", "containers", 0, "resources"),
+            "none",
+            "container main: resources: Expected `object | null`, got `str`",
+        ),
         (("spec", "overhead"), {"cpu": [1]}, "spec.overhead: Expected"),
         (("spec", "containers"), [], "spec.containers: there are none"),
         (("spec", "containers"), None, "spec.containers: there are none"),
@@ -220,9 +289,17 @@ def test_a_daemon_sets_own_node_rules_stay_and_a_waiting_daemon_keeps_its_node()
         (("metadata", "labels"), {"-": "x"}, "'-' is not a label key"),
         (("metadata", "labels"), {"app": 1}, "metadata.labels: Expected `str`, got `int`"),
         (("spec", "nodeSelector"), {"app": "a b"}, "spec.nodeSelector: 'a b' is not a value"),
-        (("spec", "topologySpreadConstraints"), [{"maxSkew": 0, "topologyKey": "zone"}], "maxSkew 0 on 'zone' is not positive"),
+        (
+            ("spec", "topologySpreadConstraints"),
+            [{"maxSkew": 0, "topologyKey": "zone"}],
+            "maxSkew 0 on 'zone' is not positive",
+        ),
         (("spec", "topologySpreadConstraints"), [{"maxSkew": 1}], "missing required field `topologyKey`"),
-        (("spec", "topologySpreadConstraints"), [{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "Panic"}], "unknown whenUnsatisfiable 'Panic'"),
+        (
+            ("spec", "topologySpreadConstraints"),
+            [{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "Panic"}],
+            "unknown whenUnsatisfiable 'Panic'",
+        ),
         (("spec", "containers", 0, "ports"), [{"hostPort": 70000}], "host port 70000 is not between 1 and 65535"),
         (("spec", "priority"), "high", "spec.priority: Expected `int | null`, got `str`"),
         (("spec", "volumes"), "none", "Expected `array | null`, got `str` at `.spec.volumes`"),
@@ -270,12 +347,22 @@ def test_a_pod_that_is_no_pod_still_blocks_its_node() -> None:
 
 
 def test_a_bookmark_with_null_containers_is_read() -> None:
-    found = decoded({"kind": "Pod", "metadata": {"resourceVersion": "9", "creationTimestamp": None}, "spec": {"containers": None}, "status": {}})
+    found = decoded(
+        {
+            "kind": "Pod",
+            "metadata": {"resourceVersion": "9", "creationTimestamp": None},
+            "spec": {"containers": None},
+            "status": {},
+        }
+    )
     assert found.resource_version == "9"
 
 
 def test_tolerations_that_compare_are_read_only_where_the_cluster_knows_them() -> None:
     tolerations = [{"key": "gpu", "operator": "Gt", "value": "5"}, {"key": "team", "operator": "Exists"}]
-    known, unknown = (Codec(compares_tolerations=compares).decode_pod(raw(pod("a", tolerations=tolerations))) for compares in (True, False))
+    known, unknown = (
+        Codec(compares_tolerations=compares).decode_pod(raw(pod("a", tolerations=tolerations)))
+        for compares in (True, False)
+    )
     assert [each.operator for each in known.shape.tolerations] == ["Gt", "Exists"]
     assert [each.operator for each in unknown.shape.tolerations] == ["Exists"]

@@ -21,7 +21,13 @@ OWN = WarmPoolKind("example.com", "v1", "desks", "Desk", "Stay", "status.desks.f
 
 def target(kind: WarmPoolKind, name: str = "pool", version: int = 7, status: Json | None = None, **spec: Any) -> Json:
     metadata: Json = {"name": name, "namespace": "web", "uid": f"uid-{name}", "resourceVersion": str(version)}
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec, "status": status or {}}
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": metadata,
+        "spec": spec,
+        "status": status or {},
+    }
 
 
 def read(kind: WarmPoolKind, item: Json) -> WarmPool | Malformed | None:
@@ -33,7 +39,12 @@ def read(kind: WarmPoolKind, item: Json) -> WarmPool | Malformed | None:
 def test_an_autoscaler_is_read() -> None:
     noun = Codec().decode("PoolAutoscaler", raw(objects.pool_autoscaler())).noun
     assert isinstance(noun, PoolAutoscaler)
-    assert (noun.key, noun.generation, noun.created_at, noun.status.current_capacity.available) == ("web/web", 2, CREATED_AT, 2)
+    assert (noun.key, noun.generation, noun.created_at, noun.status.current_capacity.available) == (
+        "web/web",
+        2,
+        CREATED_AT,
+        2,
+    )
     assert noun.spec.scale_target_ref == ScaleTarget("Deployment", "web", "apps/v1")
     assert noun.spec.capacity_policy == CapacityPolicy("50%", 1, None, ScalingRules(60), PodSelector({"a": "b"}))
 
@@ -64,16 +75,28 @@ def test_an_autoscaler_that_breaks_its_schema_is_malformed(path: str, value: Any
 
 def test_targets_of_known_kinds_are_read_by_their_counts() -> None:
     counts = {"replicas": 6, "readyReplicas": 5, "availableReplicas": 4}
-    assert read(DEPLOYMENT, target(DEPLOYMENT, status=counts, replicas=8)) == WarmPool("pool", "web", 8, 5, 6, "uid-pool", "", "7")
-    assert read(SANDBOX_SET, target(SANDBOX_SET, status=counts, replicas=8)) == WarmPool("pool", "web", 8, 4, 6, "uid-pool", "", "7")
+    assert read(DEPLOYMENT, target(DEPLOYMENT, status=counts, replicas=8)) == WarmPool(
+        "pool", "web", 8, 5, 6, "uid-pool", "", "7"
+    )
+    assert read(SANDBOX_SET, target(SANDBOX_SET, status=counts, replicas=8)) == WarmPool(
+        "pool", "web", 8, 4, 6, "uid-pool", "", "7"
+    )
     owned = target(REPLICA_SET, replicas=1)
-    owned["metadata"]["ownerReferences"] = [{"kind": "Deployment", "name": "d", "uid": "uid-d", "apiVersion": "apps/v1", "controller": True}]
+    owned["metadata"]["ownerReferences"] = [
+        {"kind": "Deployment", "name": "d", "uid": "uid-d", "apiVersion": "apps/v1", "controller": True}
+    ]
     assert read(REPLICA_SET, owned) == WarmPool("pool", "web", 1, 0, 0, "uid-pool", "uid-d", "7")
 
 
 def test_a_buffer_without_room_has_nothing_available() -> None:
-    status = {"replicas": 3, "conditions": [{"type": "Provisioning", "status": "False", "reason": "RequiresNewCapacity"}]}
-    without, with_room = target(CAPACITY_BUFFER, status=status, replicas=3), target(CAPACITY_BUFFER, status={"replicas": 3}, replicas=3)
+    status = {
+        "replicas": 3,
+        "conditions": [{"type": "Provisioning", "status": "False", "reason": "RequiresNewCapacity"}],
+    }
+    without, with_room = (
+        target(CAPACITY_BUFFER, status=status, replicas=3),
+        target(CAPACITY_BUFFER, status={"replicas": 3}, replicas=3),
+    )
     assert [getattr(read(CAPACITY_BUFFER, item), "available", None) for item in (without, with_room)] == [0, 3]
 
 
@@ -111,7 +134,9 @@ def test_a_scale_is_read() -> None:
 def test_pods_are_found_by_their_owner_and_by_whether_they_are_ready() -> None:
     cache = PodCache(Codec())
     pod = objects.full_pod()
-    pod["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "r", "uid": "uid-r", "apiVersion": "apps/v1", "controller": True}]
+    pod["metadata"]["ownerReferences"] = [
+        {"kind": "ReplicaSet", "name": "r", "uid": "uid-r", "apiVersion": "apps/v1", "controller": True}
+    ]
     pod["spec"]["nodeName"] = "node-1"
     pod["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "observedGeneration": 1, "status": "True"}]}
     cache.learned(raw(pod))

@@ -1,4 +1,6 @@
-"""The CapacityBuffer definition: the standard's fields in both versions, bounded, with a scale; the shipped files are the same."""
+"""The CapacityBuffer definition: the standard's fields in both versions, bounded, with a scale; the shipped files are
+the same.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,19 @@ def versions() -> dict[str, Json]:
 
 def test_both_versions_are_served_with_one_schema_and_the_newer_is_stored() -> None:
     found = versions()
-    assert {name: (each["served"], each["storage"]) for name, each in found.items()} == {"v1beta1": (True, True), "v1alpha1": (True, False)}
+    assert {name: (each["served"], each["storage"]) for name, each in found.items()} == {
+        "v1beta1": (True, True),
+        "v1alpha1": (True, False),
+    }
     assert found["v1alpha1"]["schema"] == found["v1beta1"]["schema"]
 
 
 def test_a_buffer_can_be_scaled_through_its_subresource() -> None:
     for each in versions().values():
-        assert each["subresources"] == {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}
+        assert each["subresources"] == {
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+        }
 
 
 def test_counts_are_not_negative_and_references_are_exclusive() -> None:
@@ -49,6 +57,8 @@ def test_growth_crds_prints_it_only_when_asked(capsys: pytest.CaptureFixture[str
     assert buffer_definition()["metadata"]["name"] not in printed
 
 
-@pytest.mark.parametrize("path", ["deploy/crds/optional/capacitybuffers.yaml", "deploy/chart/generated/capacitybuffers.yaml"])
+@pytest.mark.parametrize(
+    "path", ["deploy/crds/optional/capacitybuffers.yaml", "deploy/chart/generated/capacitybuffers.yaml"]
+)
 def test_the_shipped_files_are_up_to_date(path: str) -> None:
     assert yaml.safe_load((ROOT / path).read_text()) == buffer_definition()

@@ -96,7 +96,13 @@ def test_bounds_choices_defaults_and_words_come_from_the_model() -> None:
         "default": 0,
     }
     assert schema_at("NodePool.spec.budgets")["default"] == [{"nodes": "10%"}]
-    assert schema_at("NodeRequest.status.phase")["enum"] == ["Deprovisioning", "Pending", "Provisioning", "Ready", "Unmet"]
+    assert schema_at("NodeRequest.status.phase")["enum"] == [
+        "Deprovisioning",
+        "Pending",
+        "Provisioning",
+        "Ready",
+        "Unmet",
+    ]
     assert schema_at("NodeRequest.status")["default"] == {"phase": "Pending"}
     assert schema_at("NodeRequest.status.lastTransitionTime")["format"] == "date-time"
     assert schema_at("NodePool.spec")["required"] == ["serverTypes"]

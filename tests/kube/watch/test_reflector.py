@@ -65,7 +65,10 @@ def test_a_server_without_streamed_lists_is_asked_for_one_only_once() -> None:
         server.plan("", "", "", "gone event")
         Scene(server, page_size=2)
         await asyncio.sleep(30)
-        asked = ["stream" if query.get("sendInitialEvents") else "watch" if query.get("watch") else "page" for query in map(query_of, server.requests)]
+        asked = [
+            "stream" if query.get("sendInitialEvents") else "watch" if query.get("watch") else "page"
+            for query in map(query_of, server.requests)
+        ]
         assert asked == ["stream", "page", "page", "watch", "page", "page", "watch"]
 
     play(scene)
@@ -192,7 +195,10 @@ def test_streamed_listings_that_are_always_cut_give_way_to_pages() -> None:
         play = Scene(server, page_size=2)
         await asyncio.sleep(10)
         assert play.sink.items == server.items
-        asked = ["stream" if query.get("sendInitialEvents") else "watch" if query.get("watch") else "page" for query in map(query_of, server.requests)]
+        asked = [
+            "stream" if query.get("sendInitialEvents") else "watch" if query.get("watch") else "page"
+            for query in map(query_of, server.requests)
+        ]
         assert asked == ["stream", "stream", "page", "page", "watch"]
 
     play(scene)
@@ -255,9 +261,16 @@ def test_a_restored_etcd_is_noticed_by_its_lower_versions() -> None:
 
 
 def test_a_server_younger_than_our_version_makes_us_list_again() -> None:
-    too_large = {"kind": "Status", "code": 504, "reason": "Timeout", "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}}
+    too_large = {
+        "kind": "Status",
+        "code": 504,
+        "reason": "Timeout",
+        "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]},
+    }
     listing = event("ADDED", named("a", "3")) + bookmark("9", ends_listing=True)
-    transport = ScriptedTransport(Answer(200, listing), Answer(200, event("ERROR", too_large)), Answer(200, listing, ending="silent"))
+    transport = ScriptedTransport(
+        Answer(200, listing), Answer(200, event("ERROR", too_large)), Answer(200, listing, ending="silent")
+    )
 
     async def scene() -> None:
         play = Scene(transport)
@@ -306,7 +319,9 @@ def test_a_selection_is_part_of_every_question() -> None:
     async def scene() -> None:
         transport, runtime = ScriptedTransport(Answer(200, bookmark("9", ends_listing=True))), SimRuntime("watch")
         selection = Selection(namespace="", labels="app=web", fields="spec.nodeName=")
-        task = asyncio.get_running_loop().create_task(Reflector(Client(transport, runtime), runtime, NODE_POOLS, RememberingSink(), selection=selection).run())
+        task = asyncio.get_running_loop().create_task(
+            Reflector(Client(transport, runtime), runtime, NODE_POOLS, RememberingSink(), selection=selection).run()
+        )
         await asyncio.sleep(5)
         task.cancel()
         assert len(transport.requests) > 1
@@ -327,7 +342,9 @@ def test_a_cancelled_reflector_closes_its_stream() -> None:
     play(scene)
 
 
-WRITES = st.lists(st.tuples(st.floats(0, 40), st.sampled_from(["put", "remove", "compact"]), st.sampled_from("abcdef")), max_size=12)
+WRITES = st.lists(
+    st.tuples(st.floats(0, 40), st.sampled_from(["put", "remove", "compact"]), st.sampled_from("abcdef")), max_size=12
+)
 
 
 @given(st.lists(st.sampled_from(FAULTS), max_size=12), WRITES, st.booleans(), st.booleans())

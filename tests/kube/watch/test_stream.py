@@ -37,7 +37,9 @@ def pieces(content: bytes, cuts: list[int]) -> list[bytes]:
 
 
 @given(CHANGES, st.lists(st.integers(0, 5000), max_size=30), st.booleans())
-def test_any_cutting_of_the_bytes_tells_the_same_story(changes: list[tuple[str, str]], cuts: list[int], listing: bool) -> None:
+def test_any_cutting_of_the_bytes_tells_the_same_story(
+    changes: list[tuple[str, str]], cuts: list[int], listing: bool
+) -> None:
     content = written(changes, first=10)
     if listing:
         content = written([("ADDED", "a"), ("ADDED", "b")], first=3) + bookmark("9", ends_listing=True) + content
@@ -45,10 +47,17 @@ def test_any_cutting_of_the_bytes_tells_the_same_story(changes: list[tuple[str, 
     whole, whole_stream = hear(version, content)
     cut, cut_stream = hear(version, *pieces(content, cuts))
     assert cut.calls == whole.calls
-    assert (cut.items, cut_stream.version, cut_stream.listing) == (whole.items, whole_stream.version, whole_stream.listing)
+    assert (cut.items, cut_stream.version, cut_stream.listing) == (
+        whole.items,
+        whole_stream.version,
+        whole_stream.listing,
+    )
 
 
-@given(st.lists(st.binary(max_size=40).map(lambda line: line.replace(b"\n", b"")), max_size=10), st.lists(st.integers(0, 500), max_size=10))
+@given(
+    st.lists(st.binary(max_size=40).map(lambda line: line.replace(b"\n", b"")), max_size=10),
+    st.lists(st.integers(0, 500), max_size=10),
+)
 def test_lines_come_out_whole_however_they_are_cut(lines: list[bytes], cuts: list[int]) -> None:
     splitter = Lines()
     heard = [line for piece in pieces(b"".join(line + b"\n" for line in lines), cuts) for line in splitter.feed(piece)]
@@ -76,7 +85,12 @@ def test_a_large_object_is_no_problem() -> None:
 def test_a_streamed_listing_ends_with_its_bookmark() -> None:
     sink, stream = hear("", event("ADDED", named("a", "3")), bookmark("8"))
     assert (stream.listing, sink.calls) == (True, ["relisting", "listed a"])
-    stream.feed(event("MODIFIED", named("a", "8")) + event("DELETED", named("a", "9")) + event("MODIFIED", named("b", "9")) + bookmark("9", ends_listing=True))
+    stream.feed(
+        event("MODIFIED", named("a", "8"))
+        + event("DELETED", named("a", "9"))
+        + event("MODIFIED", named("b", "9"))
+        + bookmark("9", ends_listing=True)
+    )
     assert not stream.listing
     assert stream.version == "9"
     assert sink.calls == ["relisting", "listed a", "listed a", "DELETED a", "listed b", "relisted 9"]
@@ -84,7 +98,9 @@ def test_a_streamed_listing_ends_with_its_bookmark() -> None:
 
 
 def test_versions_of_a_listing_are_in_no_order() -> None:
-    sink, _ = hear("", event("ADDED", named("a", "80")) + event("ADDED", named("b", "3")) + bookmark("90", ends_listing=True))
+    sink, _ = hear(
+        "", event("ADDED", named("a", "80")) + event("ADDED", named("b", "3")) + bookmark("90", ends_listing=True)
+    )
     assert sink.items == {"a": "80", "b": "3"}
 
 
@@ -92,12 +108,22 @@ def test_gone_may_come_as_an_event_and_what_came_before_counts() -> None:
     sink = RememberingSink()
     stream = WatchStream(sink, "5")
     with pytest.raises(Expired):
-        stream.feed(event("ADDED", named("a", "6")) + event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"}))
+        stream.feed(
+            event("ADDED", named("a", "6")) + event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"})
+        )
     assert (sink.items, stream.version) == ({"a": "6"}, "6")
 
 
 @pytest.mark.parametrize(
-    "line", [b"{not json}\n", b'{"type":"ADDED"}\n', b"[1]\n", b'{"type":"BORED","object":{}}\n', b'{"type":"ADDED","object":{"a":}}\n', b"\xff\xfe\n"]
+    "line",
+    [
+        b"{not json}\n",
+        b'{"type":"ADDED"}\n',
+        b"[1]\n",
+        b'{"type":"BORED","object":{}}\n',
+        b'{"type":"ADDED","object":{"a":}}\n',
+        b"\xff\xfe\n",
+    ],
 )
 def test_a_line_that_cannot_be_read_ends_the_trust_in_the_stream(line: bytes) -> None:
     with pytest.raises(StreamError) as caught:

@@ -1,4 +1,6 @@
-"""How large is a buffer? The tables of both sizing modes, limits in whole chunks, and every way in which a buffer has no size."""
+"""How large is a buffer? The tables of both sizing modes, limits in whole chunks, and every way in which a buffer has
+no size.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def spec(**fields: Any) -> CapacityBufferSpec:
         (None, 0, 10, 0, 0),
     ],
 )
-def test_replicas_and_percentage_by_both_ways_of_sizing(replicas: int | None, percentage: int | None, workload: int, capped: int, upstream: int) -> None:
+def test_replicas_and_percentage_by_both_ways_of_sizing(
+    replicas: int | None, percentage: int | None, workload: int, capped: int, upstream: int
+) -> None:
     asked = spec(replicas=replicas, percentage=percentage)
     assert chunks(asked, workload, Resources(), "capped") == capped
     assert chunks(asked, workload, Resources(), "upstream") == upstream
@@ -56,12 +60,21 @@ def test_replicas_and_percentage_by_both_ways_of_sizing(replicas: int | None, pe
     ],
 )
 @pytest.mark.parametrize("sizing", ["capped", "upstream"])
-def test_limits_hold_as_many_whole_chunks_as_fit(given: dict[str, int], limits: dict[str, Any], requests: dict[str, int], size: int, sizing: Sizing) -> None:
+def test_limits_hold_as_many_whole_chunks_as_fit(
+    given: dict[str, int], limits: dict[str, Any], requests: dict[str, int], size: int, sizing: Sizing
+) -> None:
     assert chunks(spec(limits=limits, **given), 0, Resources(requests), sizing) == size
 
 
-@given(replicas=st.integers(0, 300), percentage=st.integers(0, 300), workload=st.integers(0, 2000), cores=st.integers(0, 50))
-def test_limits_are_never_exceeded_and_modes_are_ordered(replicas: int, percentage: int, workload: int, cores: int) -> None:
+@given(
+    replicas=st.integers(0, 300),
+    percentage=st.integers(0, 300),
+    workload=st.integers(0, 2000),
+    cores=st.integers(0, 50),
+)
+def test_limits_are_never_exceeded_and_modes_are_ordered(
+    replicas: int, percentage: int, workload: int, cores: int
+) -> None:
     asked = spec(replicas=replicas, percentage=percentage, limits={"cpu": cores})
     capped, upstream = (chunks(asked, workload, Resources({"cpu": 700}), mode) for mode in ("capped", "upstream"))
     assert capped is not None
@@ -72,7 +85,10 @@ def test_limits_are_never_exceeded_and_modes_are_ordered(replicas: int, percenta
 
 
 def test_the_smaller_of_both_protects_the_budget_while_the_workload_grows() -> None:
-    sizes = [sized(buffer(replicas=10, percentage=20), buffer_world([buffer()], replicas=n), "capped").count for n in (10, 50, 100)]
+    sizes = [
+        sized(buffer(replicas=10, percentage=20), buffer_world([buffer()], replicas=n), "capped").count
+        for n in (10, 50, 100)
+    ]
     assert sizes == [2, 10, 10]
 
 
@@ -108,12 +124,18 @@ def test_a_buffer_without_a_size_says_why(made: Any, reason: str, said: str) -> 
 def test_a_workload_that_could_not_be_asked_or_whose_pods_would_be_refused_is_a_failed_resolution() -> None:
     made = buffer(scalable_ref=ScalableReference("Rollout", "web", "argoproj.io"), replicas=1)
     key = reference_key("default", made.spec.scalable_ref or WEB)
-    forbidden = BufferWorld({made.key: made}, {key: Scalable(3, None, why="growth may not read the scale: add the rule")})
-    refused = BufferWorld({made.key: made}, {key: Scalable(3, template(refusal="LimitRange small allows at most cpu 1"))})
+    forbidden = BufferWorld(
+        {made.key: made}, {key: Scalable(3, None, why="growth may not read the scale: add the rule")}
+    )
+    refused = BufferWorld(
+        {made.key: made}, {key: Scalable(3, template(refusal="LimitRange small allows at most cpu 1"))}
+    )
     assert sized(made, forbidden, "capped").message == "growth may not read the scale: add the rule"
     assert sized(made, refused, "capped").reason == "ResolutionFailed"
     assert "LimitRange small" in sized(made, refused, "capped").message
 
 
 def test_a_template_of_its_own_ignores_a_percentage() -> None:
-    assert sized(from_template(replicas=3, percentage=500), buffer_world([], templates=[stored()]), "upstream").count == 3
+    assert (
+        sized(from_template(replicas=3, percentage=500), buffer_world([], templates=[stored()]), "upstream").count == 3
+    )

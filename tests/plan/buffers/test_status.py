@@ -14,14 +14,34 @@ from growth.model.outcome import Accepted, Conflict, Refused, TryLater
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers import status as buffer_status
 from tests.plan.buffers.worlds import buffer, buffer_world, from_template, stored, template
-from tests.plan.builders import AT_ONCE, NOW, bound, hetzner, limited, node, notes_by_reason, offering, pods, pool, request, shape, world
+from tests.plan.builders import (
+    AT_ONCE,
+    NOW,
+    bound,
+    hetzner,
+    limited,
+    node,
+    notes_by_reason,
+    offering,
+    pods,
+    pool,
+    request,
+    shape,
+    world,
+)
 
 CX32 = hetzner("cx32")[0]
 POOL = pool("default", "cx32")
 
 
 def snapshot_of(
-    *listed: CapacityBuffer, nodes: Any = (), requests: Any = (), pools: Any = (POOL,), offerings: Any = (CX32,), waiting: Any = (), **fields: Any
+    *listed: CapacityBuffer,
+    nodes: Any = (),
+    requests: Any = (),
+    pools: Any = (POOL,),
+    offerings: Any = (CX32,),
+    waiting: Any = (),
+    **fields: Any,
 ) -> Snapshot:
     return replace(world(waiting, pools, offerings, nodes, requests), buffers=buffer_world(listed, **fields))
 
@@ -31,7 +51,11 @@ def plan(snapshot: Snapshot) -> Any:
 
 
 def status_of(snapshot: Snapshot, name: str = "spare") -> CapacityBufferStatus:
-    (status,) = [each.status for each in plan(snapshot).actions if isinstance(each, WriteBufferStatus) and each.buffer.name == name]
+    (status,) = [
+        each.status
+        for each in plan(snapshot).actions
+        if isinstance(each, WriteBufferStatus) and each.buffer.name == name
+    ]
     return status
 
 
@@ -53,15 +77,25 @@ def test_one_that_waits_for_nodes_says_for_how_many() -> None:
     status = status_of(snapshot_of(buffer(replicas=6), nodes=[node("n1", of=CX32)]))
     assert conditions(status)["Provisioning"] == ("False", "RequiresNewCapacity")
     assert status.conditions[1].message == "2 of 6 chunks wait for nodes"
-    coming = snapshot_of(buffer(replicas=6), nodes=[node("n1", of=CX32)], requests=[request("n2", CX32, planned=("default/spare*2",), reason="Buffer")])
+    coming = snapshot_of(
+        buffer(replicas=6),
+        nodes=[node("n1", of=CX32)],
+        requests=[request("n2", CX32, planned=("default/spare*2",), reason="Buffer")],
+    )
     assert conditions(status_of(coming))["Provisioning"] == ("False", "RequiresNewCapacity")
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"pools": [pool("default", limited("cx32", 1))], "nodes": [node("n1", of=CX32)]}, "the limits of NodePool default leave no room"),
-        ({"offerings": [offering("cx32", 0.5, 512, 0.01)]}, "no server type of NodePool default can hold a chunk that asks for cpu 1"),
+        (
+            {"pools": [pool("default", limited("cx32", 1))], "nodes": [node("n1", of=CX32)]},
+            "the limits of NodePool default leave no room",
+        ),
+        (
+            {"offerings": [offering("cx32", 0.5, 512, 0.01)]},
+            "no server type of NodePool default can hold a chunk that asks for cpu 1",
+        ),
         ({"pools": [pool("other", "cx32")]}, "names no NodePool and there is none called default"),
         ({"offerings": [offering("cx32", 4, 8192, 0.01, is_available=False)]}, "is Unmet or out of stock"),
         ({"pools": [pool("default", "cx32", annotations={"growth.dev/paused": "true"})]}, "NodePool default is paused"),
@@ -86,16 +120,28 @@ def test_a_quota_is_named_and_limits_the_size() -> None:
     status = next(each.status for each in decision.actions if isinstance(each, WriteBufferStatus))
     assert status.replicas == 2
     assert conditions(status)["LimitedByQuotas"] == ("True", "ResourceQuotasAllocated")
-    assert notes_by_reason(decision)["LimitedByQuotas"] == ["CapacityBuffer default/spare: ResourceQuota team (pods) admits 2 of 4 chunks"]
+    assert notes_by_reason(decision)["LimitedByQuotas"] == [
+        "CapacityBuffer default/spare: ResourceQuota team (pods) admits 2 of 4 chunks"
+    ]
 
 
 def test_a_template_of_a_workload_is_written_once_and_again_when_it_changes() -> None:
     first = plan(snapshot_of(buffer(replicas=4)))
-    assert WritePodTemplate(Seen("spare", "uid-spare", "1", "default"), "capacitybuffer-spare-pod-template", "{}", "first") in first.actions
+    assert (
+        WritePodTemplate(Seen("spare", "uid-spare", "1", "default"), "capacitybuffer-spare-pod-template", "{}", "first")
+        in first.actions
+    )
     ours = stored("capacitybuffer-spare-pod-template", owner_uid="uid-spare", digest="first", generation=3)
     status = status_of(snapshot_of(buffer(replicas=4), templates=[ours]))
-    assert (status.pod_template_ref and status.pod_template_ref.name, status.pod_template_generation) == ("capacitybuffer-spare-pod-template", 3)
-    assert not [each for each in plan(snapshot_of(buffer(replicas=4), templates=[ours])).actions if isinstance(each, WritePodTemplate)]
+    assert (status.pod_template_ref and status.pod_template_ref.name, status.pod_template_generation) == (
+        "capacitybuffer-spare-pod-template",
+        3,
+    )
+    assert not [
+        each
+        for each in plan(snapshot_of(buffer(replicas=4), templates=[ours])).actions
+        if isinstance(each, WritePodTemplate)
+    ]
     changed = snapshot_of(buffer(replicas=4), of=replace(template(), digest="second"), templates=[ours])
     assert [each.digest for each in plan(changed).actions if isinstance(each, WritePodTemplate)] == ["second"]
 
@@ -128,7 +174,9 @@ def test_a_buffer_with_another_strategy_is_left_alone() -> None:
 
 
 def test_conditions_of_others_are_kept() -> None:
-    theirs = CapacityBufferStatus(conditions=(replace(status_of(snapshot_of(buffer(replicas=1))).conditions[0], type="Audited"),))
+    theirs = CapacityBufferStatus(
+        conditions=(replace(status_of(snapshot_of(buffer(replicas=1))).conditions[0], type="Audited"),)
+    )
     assert "Audited" in conditions(status_of(snapshot_of(buffer(replicas=4, status=theirs))))
 
 
@@ -149,4 +197,6 @@ def test_what_came_of_a_write_decides_when_to_look_again() -> None:
     assert buffer_status.settle(Settled(action, Conflict("changed")), snapshot, ledger, AT_ONCE).again_at == NOW + 5
     assert buffer_status.settle(Settled(action, TryLater("busy", 9.0)), snapshot, ledger, AT_ONCE).again_at == NOW + 9
     refused = buffer_status.settle(Settled(action, Refused("bad")), snapshot, ledger, AT_ONCE)
-    assert notes_by_reason(refused) == {"WriteRefused": ["CapacityBuffer default/spare: WriteBufferStatus was refused: bad"]}
+    assert notes_by_reason(refused) == {
+        "WriteRefused": ["CapacityBuffer default/spare: WriteBufferStatus was refused: bad"]
+    }

@@ -27,19 +27,31 @@ def template(cpu: float = 1, mib: int = 1024, of: PodShape | None = None, **fiel
     return BufferTemplate(of or shape(cpu, mib, priority=-1000), text="{}", digest="first", **fields)
 
 
-def buffer(name: str = "spare", namespace: str = "default", created_at: float = NOW - 600, **spec: Any) -> CapacityBuffer:
+def buffer(
+    name: str = "spare", namespace: str = "default", created_at: float = NOW - 600, **spec: Any
+) -> CapacityBuffer:
     """For the Deployment web, unless told otherwise."""
     meta = {key: spec.pop(key) for key in ("status", "deleted_at", "generation") if key in spec}
     if "pod_template_ref" not in spec:
         spec.setdefault("scalable_ref", WEB)
-    return CapacityBuffer(namespace, name, CapacityBufferSpec(**spec), uid=f"uid-{name}", resource_version="1", created_at=created_at, **meta)
+    return CapacityBuffer(
+        namespace,
+        name,
+        CapacityBufferSpec(**spec),
+        uid=f"uid-{name}",
+        resource_version="1",
+        created_at=created_at,
+        **meta,
+    )
 
 
 def from_template(name: str = "spare", of: str = "chunk", **spec: Any) -> CapacityBuffer:
     return buffer(name, pod_template_ref=TemplateReference(of), **spec)
 
 
-def stored(name: str = "chunk", of: BufferTemplate | None = None, namespace: str = "default", **fields: Any) -> StoredTemplate:
+def stored(
+    name: str = "chunk", of: BufferTemplate | None = None, namespace: str = "default", **fields: Any
+) -> StoredTemplate:
     return StoredTemplate(namespace, name, of or template(), fields.pop("generation", 1), uid=f"uid-{name}", **fields)
 
 

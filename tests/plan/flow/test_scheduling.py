@@ -37,12 +37,22 @@ def plan(snapshot: Snapshot, ledger: Ledger | None = None, settings: Settings = 
 
 def sent(decision: Decision[Ledger]) -> dict[str, str]:
     """Which pod is bound to which node."""
-    return {one.pod.name: one.node_name for action in decision.actions if isinstance(action, BindPods) for one in action.assignments}
+    return {
+        one.pod.name: one.node_name
+        for action in decision.actions
+        if isinstance(action, BindPods)
+        for one in action.assignments
+    }
 
 
 def told(decision: Decision[Ledger]) -> dict[str, tuple[str, str]]:
     """What the conditions of pods say: reason and message."""
-    return {one.pod.name: (one.reason, one.message) for action in decision.actions if isinstance(action, WritePodsUnscheduled) for one in action.pods}
+    return {
+        one.pod.name: (one.reason, one.message)
+        for action in decision.actions
+        if isinstance(action, WritePodsUnscheduled)
+        for one in action.pods
+    }
 
 
 def after(snapshot: Snapshot, decision: Decision[Ledger], outcome: Outcome) -> Ledger:
@@ -123,8 +133,12 @@ def test_a_node_that_begins_to_go_takes_nobody_from_then_on() -> None:
         ({"annotations": {"growth.dev/gang": "train:none"}}, "cannot be read: growth.dev/gang: train:none"),
     ],
 )
-def test_what_growth_cannot_place_is_left_with_a_reason_that_buys_no_machine(fields: dict[str, Any], words: str) -> None:
-    decision = plan(world([pod("a", **fields)], nodes=TWO, volumes=VolumeWorld(claims={"default/data": Claim("default", "data")})))
+def test_what_growth_cannot_place_is_left_with_a_reason_that_buys_no_machine(
+    fields: dict[str, Any], words: str
+) -> None:
+    decision = plan(
+        world([pod("a", **fields)], nodes=TWO, volumes=VolumeWorld(claims={"default/data": Claim("default", "data")}))
+    )
     reason, message = told(decision)["a"]
     assert reason == "SchedulerError"
     assert words in message
@@ -140,7 +154,7 @@ def test_a_gang_starts_with_three_quarters_of_its_members_or_waits() -> None:
     assert len(sent(plan(world([*running, *members[2:]], nodes=(*TWO, node("n3")))))) == 1
 
 
-# ---------------------------------------------------------------------------------------------------------------------- outcomes
+# ----------------------------------------------------------------------------------------- outcomes
 
 
 def test_no_round_begins_while_binds_are_under_way_and_arrivals_are_told() -> None:
@@ -150,10 +164,14 @@ def test_no_round_begins_while_binds_are_under_way_and_arrivals_are_told() -> No
     ledger = after(first, decision, Accepted())
     later = plan(world([bound(pod("a"), "n1"), pod("b")], nodes=TWO), ledger)
     assert sent(later) == {"b": "n2"}
-    assert [(note.reason, note.message) for note in later.notes] == [("Scheduled", "Successfully assigned default/a to n1")]
+    assert [(note.reason, note.message) for note in later.notes] == [
+        ("Scheduled", "Successfully assigned default/a to n1")
+    ]
 
 
-@pytest.mark.parametrize("outcome", [Conflict("node n1 is gone"), Unknown("no answer"), TryLater("busy"), Refused("no")])
+@pytest.mark.parametrize(
+    "outcome", [Conflict("node n1 is gone"), Unknown("no answer"), TryLater("busy"), Refused("no")]
+)
 def test_no_failure_is_fatal_and_the_pod_is_placed_again(outcome: Outcome) -> None:
     """Also where the node vanished during the solve."""
     first = world([pod("a")], nodes=TWO)
@@ -169,7 +187,9 @@ def test_no_failure_is_fatal_and_the_pod_is_placed_again(outcome: Outcome) -> No
 def test_a_refused_bind_is_told_on_the_pod() -> None:
     first = world([pod("a")], nodes=TWO)
     later = plan(replace(first, now=NOW + 1), after(first, plan(first), Refused("forbidden")))
-    assert [(note.reason, note.message) for note in later.notes] == [("FailedBinding", "could not be bound to n1: forbidden")]
+    assert [(note.reason, note.message) for note in later.notes] == [
+        ("FailedBinding", "could not be bound to n1: forbidden")
+    ]
 
 
 def test_who_found_no_place_is_tried_again_when_something_changes_and_not_sooner_than_its_back_off() -> None:

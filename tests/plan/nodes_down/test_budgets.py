@@ -1,4 +1,6 @@
-"""How many nodes of a pool may be disrupted: counts, shares, schedules in their time zones, windows, and what is not known."""
+"""How many nodes of a pool may be disrupted: counts, shares, schedules in their time zones, windows, and what is not
+known.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ def ten(budgets: NodePool, **fields: Any) -> Snapshot:
     return world(nodes=nodes, pools=[budgets], **fields)
 
 
-@pytest.mark.parametrize(("text", "left"), [("10%", 1), ("1%", 1), ("0%", 0), ("25%", 2), ("100%", 10), ("3", 3), ("0", 0), ("nonsense", 0), ("50", 50)])
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [("10%", 1), ("1%", 1), ("0%", 0), ("25%", 2), ("100%", 10), ("3", 3), ("0", 0), ("nonsense", 0), ("50", 50)],
+)
 def test_a_budget_is_a_count_or_a_share(text: str, left: int) -> None:
     budgets = of(DisruptionBudget(text))
     assert disruptions_left(budgets, ten(budgets), SETTINGS, Recent()) == left
@@ -55,7 +60,9 @@ def test_a_budget_with_a_schedule_holds_in_its_time_zone_for_its_duration(at: st
     assert disruptions_left(budgets, ten(budgets, now=parse_instant(at)), SETTINGS, Recent()) == left
 
 
-@pytest.mark.parametrize("broken", [DisruptionBudget("0", "nonsense", 60), DisruptionBudget("0", "0 9 * * *", 60, "Mars/Olympus")])
+@pytest.mark.parametrize(
+    "broken", [DisruptionBudget("0", "nonsense", 60), DisruptionBudget("0", "0 9 * * *", 60, "Mars/Olympus")]
+)
 def test_a_schedule_that_cannot_be_read_holds_always(broken: DisruptionBudget) -> None:
     assert disruptions_left(of(broken), ten(of(broken)), SETTINGS, Recent()) == 0
     assert budgets_change_at(of(broken), NOW) is None

@@ -1,4 +1,6 @@
-"""Nodes with pods whose pods fit elsewhere: chosen, marked, looked at again, handed to removal; and why the others stay."""
+"""Nodes with pods whose pods fit elsewhere: chosen, marked, looked at again, handed to removal; and why the others
+stay.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ SETTINGS = Settings(disruption_window_seconds=0.0)
 KNOWN = consolidation.Ledger(recent=Recent(NOW - 3600))
 
 
-def plan(snapshot: Snapshot, ledger: consolidation.Ledger = KNOWN, settings: Settings = SETTINGS) -> Decision[consolidation.Ledger]:
+def plan(
+    snapshot: Snapshot, ledger: consolidation.Ledger = KNOWN, settings: Settings = SETTINGS
+) -> Decision[consolidation.Ledger]:
     return consolidation.plan(snapshot, ledger, settings)
 
 
@@ -66,7 +70,7 @@ def why(decision: Decision[Any], name: str = "a") -> str:
     return note.message
 
 
-# ------------------------------------------------------------------------------------------------------------------------ choosing
+# ----------------------------------------------------------------------------------------- choosing
 
 
 def test_a_node_whose_pods_fit_elsewhere_is_tainted_and_its_pods_move_later() -> None:
@@ -79,15 +83,25 @@ def test_a_node_whose_pods_fit_elsewhere_is_tainted_and_its_pods_move_later() ->
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        ("Off", {"a": "keeps its nodes, empty ones too (consolidation: Off)", "c": "keeps its nodes, empty ones too (consolidation: Off)"}),
+        (
+            "Off",
+            {
+                "a": "keeps its nodes, empty ones too (consolidation: Off)",
+                "c": "keeps its nodes, empty ones too (consolidation: Off)",
+            },
+        ),
         ("WhenEmpty", {"a": "gives back empty nodes only, and pods run there (consolidation: WhenEmpty)"}),
     ],
 )
-def test_only_nodes_of_pools_that_ask_for_full_consolidation_go_and_the_others_say_why_not(wish: str, said: dict[str, str]) -> None:
+def test_only_nodes_of_pools_that_ask_for_full_consolidation_go_and_the_others_say_why_not(
+    wish: str, said: dict[str, str]
+) -> None:
     snapshot = cluster(nodes("a", "c"), [works("p", "a")], pools=[pool("default", "small", consolidation=wish)])
     decision = plan(snapshot)
     assert decision.actions == ()
-    assert {note.about.name: note.message for note in decision.notes} == {name: f"the node stays: NodePool default {text}" for name, text in said.items()}
+    assert {note.about.name: note.message for note in decision.notes} == {
+        name: f"the node stays: NodePool default {text}" for name, text in said.items()
+    }
 
 
 def test_without_a_pool_there_is_nothing_to_say() -> None:
@@ -118,15 +132,33 @@ def test_an_empty_node_is_left_to_scale_down() -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"annotations": {"growth.dev/do-not-disrupt": "true"}}, "pod default/p must not be disrupted (its annotation says so)"),
-        ({"annotations": {"karpenter.sh/do-not-disrupt": "true"}}, "pod default/p must not be disrupted (its annotation says so)"),
-        ({"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}, "pod default/p must not be disrupted (its annotation says so)"),
+        (
+            {"annotations": {"growth.dev/do-not-disrupt": "true"}},
+            "pod default/p must not be disrupted (its annotation says so)",
+        ),
+        (
+            {"annotations": {"karpenter.sh/do-not-disrupt": "true"}},
+            "pod default/p must not be disrupted (its annotation says so)",
+        ),
+        (
+            {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}},
+            "pod default/p must not be disrupted (its annotation says so)",
+        ),
         ({"has_local_data": True}, "pod default/p keeps data on the node (emptyDir or hostPath), which would be lost"),
         ({"owner": None}, "pod default/p has no controller: nobody would make it again"),
-        ({"namespace": "kube-system"}, "pod kube-system/p belongs to the system and has no PodDisruptionBudget that says it may move"),
+        (
+            {"namespace": "kube-system"},
+            "pod kube-system/p belongs to the system and has no PodDisruptionBudget that says it may move",
+        ),
         ({"grace_seconds": 3600}, "pod default/p may take 3600 s to end, and a drain 900 s"),
-        ({"node_selector": {"disktype": "ssd"}}, "pod default/p cannot be rescheduled: 1 node: didn't match node selector disktype=ssd"),
-        ({"cpu": 3.5}, "its pods cannot be rescheduled: insufficient cpu on the 1 remaining node (needs 4200m with 20% headroom, has 3)"),
+        (
+            {"node_selector": {"disktype": "ssd"}},
+            "pod default/p cannot be rescheduled: 1 node: didn't match node selector disktype=ssd",
+        ),
+        (
+            {"cpu": 3.5},
+            "its pods cannot be rescheduled: insufficient cpu on the 1 remaining node (needs 4200m with 20% headroom, has 3)",
+        ),
     ],
 )
 def test_what_keeps_a_node_is_told_in_words(fields: dict[str, Any], sentence: str) -> None:
@@ -137,7 +169,11 @@ def test_what_keeps_a_node_is_told_in_words(fields: dict[str, Any], sentence: st
 
 def test_safe_to_evict_true_lets_local_data_and_bare_pods_move() -> None:
     lenient: dict[str, Any] = {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}}
-    decision = plan(cluster(nodes("a", "b"), [works("p", "a", owner=None, has_local_data=True, **lenient), works("q", "b", owner=None)]))
+    decision = plan(
+        cluster(
+            nodes("a", "b"), [works("p", "a", owner=None, has_local_data=True, **lenient), works("q", "b", owner=None)]
+        )
+    )
     assert marked_names(decision) == ["a"]
 
 
@@ -146,9 +182,21 @@ def test_a_setting_lets_pods_with_local_data_move() -> None:
     assert marked_names(plan(snapshot, settings=replace(SETTINGS, moves_local_data=True))) == ["a"]
 
 
-@pytest.mark.parametrize("key", ["growth.dev/do-not-disrupt", "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/scale-down-disabled"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "growth.dev/do-not-disrupt",
+        "karpenter.sh/do-not-disrupt",
+        "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+    ],
+)
 def test_a_node_that_must_not_be_disrupted_stays(key: str) -> None:
-    decision = plan(cluster([node("a", of=SMALL, annotations={key: "true"}), node("b", of=SMALL)], [works("p", "a"), works("q", "b", owner=None)]))
+    decision = plan(
+        cluster(
+            [node("a", of=SMALL, annotations={key: "true"}), node("b", of=SMALL)],
+            [works("p", "a"), works("q", "b", owner=None)],
+        )
+    )
     assert why(decision) == "the node stays: the node must not be disrupted (its annotation says so)"
 
 
@@ -173,7 +221,12 @@ def test_pod_disruption_budgets_are_foreseen(budgets: list[PodDisruptionBudget],
 
 
 def test_the_note_carries_the_fields_of_the_log_line_and_the_metric() -> None:
-    decision = plan(cluster([*nodes("a"), node("b", of=SMALL, taints=(Taint("gpu", "true"),))], [works("p", "a"), works("q", "b", owner=None)]))
+    decision = plan(
+        cluster(
+            [*nodes("a"), node("b", of=SMALL, taints=(Taint("gpu", "true"),))],
+            [works("p", "a"), works("q", "b", owner=None)],
+        )
+    )
     fields = dict(next(note for note in decision.notes if note.about.name == "a").fields)
     assert fields == {
         "pod": "default/p", "constraintType": "toleration", "constraint": "gpu=true:NoSchedule", "nodesChecked": 1, "availableNodes": 1,
@@ -190,7 +243,8 @@ def test_the_same_reason_with_other_numbers_is_not_told_again() -> None:
     assert why(first) == why(later)
 
 
-# ---------------------------------------------------------------------------------------------------- budgets, min, settling time
+# ------------------------------------------------------------------------------------ budgets, min,
+# settling time
 
 
 def two_to_one() -> list[Pod]:
@@ -208,7 +262,10 @@ def test_the_settling_time_of_a_new_node_is_respected() -> None:
 
 def test_min_is_kept() -> None:
     least = pool("default", limited("small", 9, 2), consolidation="Full", budgets=(DisruptionBudget("100%"),))
-    assert why(plan(cluster(nodes("a", "b"), two_to_one(), pools=[least]))) == "the node stays for now: NodePool default keeps at least 2 of sim-small"
+    assert (
+        why(plan(cluster(nodes("a", "b"), two_to_one(), pools=[least])))
+        == "the node stays for now: NodePool default keeps at least 2 of sim-small"
+    )
 
 
 def test_the_disruption_budget_of_the_pool_bounds_what_goes_at_once() -> None:
@@ -216,7 +273,9 @@ def test_the_disruption_budget_of_the_pool_bounds_what_goes_at_once() -> None:
     tight = pool("default", "small", consolidation="Full")
     decision = plan(cluster(nodes(*names), [works(f"p{name}", name, 0.1) for name in names], pools=[tight]))
     assert len(marked_names(decision)) == 2
-    assert "the node stays for now: the disruption budget of NodePool default is used up" in {note.message for note in decision.notes}
+    assert "the node stays for now: the disruption budget of NodePool default is used up" in {
+        note.message for note in decision.notes
+    }
 
 
 def test_law_s8_nodes_emptied_within_the_window_use_the_budget_up() -> None:
@@ -225,7 +284,9 @@ def test_law_s8_nodes_emptied_within_the_window_use_the_budget_up() -> None:
     snapshot = cluster(nodes("a", "b"), two_to_one(), pools=[tight])
     recent = replace(KNOWN, recent=Recent(NOW - 3600, {"gone": ("default", NOW - 300)}))
     assert marked_names(plan(snapshot, recent, windowed)) == []
-    assert marked_names(plan(snapshot, replace(KNOWN, recent=Recent(NOW - 3600, {"gone": ("default", NOW - 700)})), windowed)) == ["a"]
+    assert marked_names(
+        plan(snapshot, replace(KNOWN, recent=Recent(NOW - 3600, {"gone": ("default", NOW - 700)})), windowed)
+    ) == ["a"]
 
 
 def test_law_s8_after_a_restart_the_first_window_is_waited_for() -> None:
@@ -262,7 +323,7 @@ def test_nodes_of_another_manager_arriving_ones_and_dead_ones_are_no_candidates(
     assert marked_names(plan(cluster(strangers, pods, requests=[arriving]))) == []
 
 
-# -------------------------------------------------------------------------------------------------------------------- the race guard
+# ----------------------------------------------------------------------------------- the race guard
 
 
 def test_a_marked_node_waits_is_looked_at_again_and_handed_to_removal() -> None:
@@ -286,7 +347,9 @@ def test_a_marked_node_whose_pods_no_longer_fit_is_unmarked_and_other_taints_sta
 def test_headroom_has_hysteresis_more_is_needed_to_begin_than_to_go_on() -> None:
     tight = [works("p", "a"), works("q", "b", 2.9, owner=None)]
     assert marked_names(plan(cluster(nodes("a", "b"), tight))) == []
-    assert [type(action) for action in plan(cluster([emptying("a"), *nodes("b")], tight)).actions] == [CreateNodeRemovalRequest]
+    assert [type(action) for action in plan(cluster([emptying("a"), *nodes("b")], tight)).actions] == [
+        CreateNodeRemovalRequest
+    ]
 
 
 def test_a_pool_that_no_longer_wants_it_takes_the_mark_off() -> None:
@@ -301,7 +364,9 @@ def test_scale_down_leaves_the_mark_of_consolidation_alone() -> None:
 
 def taken_back(ledger: consolidation.Ledger, at: float) -> Decision[consolidation.Ledger]:
     """Node a was on its way out, and stands there again."""
-    going = NodeRemovalRequest("a", NodeRemovalRequestSpec("a", "default", "sim-small", "id-a", "Consolidated"), uid="u")
+    going = NodeRemovalRequest(
+        "a", NodeRemovalRequestSpec("a", "default", "sim-small", "id-a", "Consolidated"), uid="u"
+    )
     during = plan(replace(cluster([emptying("a"), *nodes("b")], two_to_one(), removals=[going]), now=at - 1), ledger)
     return plan(replace(cluster(nodes("a", "b"), two_to_one()), now=at), replace(during.ledger, looked_at=0.0))
 
@@ -310,7 +375,10 @@ def test_a_removal_that_was_taken_back_is_not_tried_again_for_the_settling_time(
     back = taken_back(KNOWN, NOW + 60)
     assert marked_names(back) == []
     until = format_instant(NOW + 660)
-    assert why(back) == f"the node stays for now: no node of NodePool default is emptied before {until}, after an attempt that was taken back"
+    assert (
+        why(back)
+        == f"the node stays for now: no node of NodePool default is emptied before {until}, after an attempt that was taken back"
+    )
     assert marked_names(plan(replace(cluster(nodes("a", "b"), two_to_one()), now=NOW + 700), back.ledger)) == ["a"]
 
 
@@ -326,7 +394,9 @@ def test_each_removal_taken_back_in_a_row_is_followed_by_a_pause_four_times_as_l
 
 def test_a_node_that_did_go_ends_the_row() -> None:
     once = taken_back(taken_back(KNOWN, NOW).ledger, NOW + 700).ledger
-    going = NodeRemovalRequest("a", NodeRemovalRequestSpec("a", "default", "sim-small", "id-a", "Consolidated"), uid="u")
+    going = NodeRemovalRequest(
+        "a", NodeRemovalRequestSpec("a", "default", "sim-small", "id-a", "Consolidated"), uid="u"
+    )
     during = plan(replace(cluster([emptying("a"), *nodes("b")], two_to_one(), removals=[going]), now=NOW + 9000), once)
     gone = plan(replace(cluster(nodes("b"), []), now=NOW + 9100), during.ledger)
     assert (once.setbacks["default"].count, dict(gone.ledger.setbacks)) == (2, {})
@@ -336,10 +406,14 @@ def test_a_write_that_failed_is_decided_anew() -> None:
     snapshot = cluster(nodes("a", "b"), two_to_one())
     decision = plan(snapshot)
     (action,) = decision.actions
-    assert consolidation.settle(Settled(action, Accepted()), snapshot, decision.ledger, SETTINGS).ledger == decision.ledger
+    assert (
+        consolidation.settle(Settled(action, Accepted()), snapshot, decision.ledger, SETTINGS).ledger == decision.ledger
+    )
     failed = consolidation.settle(Settled(action, Conflict("changed")), snapshot, decision.ledger, SETTINGS)
     assert (failed.ledger.looked_at, failed.again_at) == (0.0, NOW + 5)
-    assert plan(replace(snapshot, now=NOW + 5), failed.ledger).ledger.recent.seen.keys() == {"a"}  # chosen anew, and counted once
+    assert plan(replace(snapshot, now=NOW + 5), failed.ledger).ledger.recent.seen.keys() == {
+        "a"
+    }  # chosen anew, and counted once
 
 
 def test_a_cluster_at_its_optimum_makes_no_move_in_thirty_days() -> None:

@@ -1,4 +1,6 @@
-"""How a node is emptied: in batches, low priority first, within budgets; and when a node that was to save money is kept after all."""
+"""How a node is emptied: in batches, low priority first, within budgets; and when a node that was to save money is kept
+after all.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,15 @@ SMALL = offering("small", 4, 8192, 0.01)
 SETTINGS = Settings(evictions_at_once=2)
 
 
-def plan(snapshot: Snapshot, ledger: removal.Ledger | None = None, settings: Settings = SETTINGS) -> Decision[removal.Ledger]:
+def plan(
+    snapshot: Snapshot, ledger: removal.Ledger | None = None, settings: Settings = SETTINGS
+) -> Decision[removal.Ledger]:
     return removal.plan(snapshot, ledger or removal.Ledger(), settings)
 
 
-def going(name: str = "a", reason: str = "Consolidated", created_at: float = NOW - 60, **fields: Any) -> NodeRemovalRequest:
+def going(
+    name: str = "a", reason: str = "Consolidated", created_at: float = NOW - 60, **fields: Any
+) -> NodeRemovalRequest:
     spec = NodeRemovalRequestSpec(name, "default", "sim-small", f"id-{name}", reason)
     return NodeRemovalRequest(name, spec, NodeRemovalRequestStatus(**fields), f"uid-{name}", "5", created_at=created_at)
 
@@ -41,12 +47,20 @@ def emptying(name: str = "a") -> Node:
     return node(name, of=SMALL, taints=(EMPTYING_TAINT,), annotations={SCALE_DOWN_AT: format_instant(NOW - 60)})
 
 
-def cluster(pods: list[Pod], removals: list[NodeRemovalRequest] | None = None, others: tuple[str, ...] = ("b",), **fields: Any) -> Snapshot:
+def cluster(
+    pods: list[Pod], removals: list[NodeRemovalRequest] | None = None, others: tuple[str, ...] = ("b",), **fields: Any
+) -> Snapshot:
     removals = removals or [going()]
     of_nodes = [*(emptying(each.name) for each in removals), *(node(name, of=SMALL) for name in others)]
     machines = [machine(each.name, SMALL) for each in of_nodes]
     return world(
-        pods=pods, nodes=of_nodes, offerings=[SMALL], pools=[pool("default", "small", consolidation="Full")], removals=removals, machines=machines, **fields
+        pods=pods,
+        nodes=of_nodes,
+        offerings=[SMALL],
+        pools=[pool("default", "small", consolidation="Full")],
+        removals=removals,
+        machines=machines,
+        **fields,
     )
 
 
@@ -88,7 +102,9 @@ def test_a_budget_that_refuses_holds_up_nobody_else() -> None:
     snapshot = cluster(many(4))
     ledger = plan(snapshot).ledger
     for each in many(2):
-        ledger = removal.settle(Settled(EvictPod(seen_pod(each)), TryLater("budget", 10.0)), snapshot, ledger, SETTINGS).ledger
+        ledger = removal.settle(
+            Settled(EvictPod(seen_pod(each)), TryLater("budget", 10.0)), snapshot, ledger, SETTINGS
+        ).ledger
     assert evicted(plan(snapshot, ledger)) == ["p2", "p3"]
     assert plan(snapshot, ledger).again_at is not None
 
@@ -112,7 +128,7 @@ def test_what_a_drain_waits_for_is_written_down() -> None:
     ]
 
 
-# ---------------------------------------------------------------------------------------------------------------------- taken back
+# --------------------------------------------------------------------------------------- taken back
 
 
 def taken_back(decision: Decision[Any]) -> str:
@@ -126,13 +142,18 @@ def taken_back(decision: Decision[Any]) -> str:
 
 def test_when_the_rest_no_longer_fits_the_node_stays() -> None:
     crowded = [*many(2), works("big", "a", 2), works("q", "b", 3)]
-    assert taken_back(plan(cluster(crowded))).startswith("its pods cannot be rescheduled: insufficient cpu on the 1 remaining node")
+    assert taken_back(plan(cluster(crowded))).startswith(
+        "its pods cannot be rescheduled: insufficient cpu on the 1 remaining node"
+    )
 
 
 def test_nodes_that_drain_side_by_side_are_not_promised_the_same_room() -> None:
     decision = plan(cluster([works("p", "a", 3), works("q", "c", 3)], [going(), going("c")]))
     assert evicted(decision) == ["p"]
-    assert [type(action) for action in decision.actions if not isinstance(action, EvictPod)][-2:] == [CancelRemoval, UnmarkScaleDown]
+    assert [type(action) for action in decision.actions if not isinstance(action, EvictPod)][-2:] == [
+        CancelRemoval,
+        UnmarkScaleDown,
+    ]
 
 
 def test_when_it_cannot_finish_in_time_the_node_stays() -> None:
@@ -148,7 +169,9 @@ def test_when_a_pod_waits_that_would_fit_there_the_node_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "wish", [{"annotations": {"growth.dev/do-not-disrupt": "true"}}, {"owner": None}, {"has_local_data": True}], ids=["do not disrupt", "bare", "local data"]
+    "wish",
+    [{"annotations": {"growth.dev/do-not-disrupt": "true"}}, {"owner": None}, {"has_local_data": True}],
+    ids=["do not disrupt", "bare", "local data"],
 )
 def test_when_a_pod_has_come_that_must_not_move_the_node_stays(wish: dict[str, Any]) -> None:
     assert "pod default/new" in taken_back(plan(cluster([*many(1), works("new", "a", 0.1, **wish)])))
@@ -184,4 +207,6 @@ def test_an_empty_node_waits_until_the_scheduler_has_looked_at_those_that_came_i
     ignored = replace(fresh, created_at=NOW - 20)
     assert [type(action) for action in plan(cluster([ignored])).actions] == [WriteNodeRemovalStatus]
     assert taken_back(plan(cluster([replace(fresh, unschedulable_at=NOW - 1)]))) == "a pod waits that fits there"
-    assert [type(action) for action in plan(cluster([replace(fresh)], [going(reason="Expired")])).actions] == [WriteNodeRemovalStatus]
+    assert [type(action) for action in plan(cluster([replace(fresh)], [going(reason="Expired")])).actions] == [
+        WriteNodeRemovalStatus
+    ]

@@ -21,7 +21,9 @@ SETTINGS = Settings()
 WATCHED = orphans.Ledger(unborn=frozenset({NAME}))
 
 
-def plan(snapshot: Snapshot, ledger: orphans.Ledger = WATCHED, settings: Settings = SETTINGS) -> Decision[orphans.Ledger]:
+def plan(
+    snapshot: Snapshot, ledger: orphans.Ledger = WATCHED, settings: Settings = SETTINGS
+) -> Decision[orphans.Ledger]:
     return orphans.plan(snapshot, ledger, settings)
 
 
@@ -36,7 +38,9 @@ def test_ruling_15_a_machine_that_never_had_a_node_is_collected_after_the_grace_
     (action,) = decision.actions
     assert isinstance(action, CreateNodeRemovalRequest)
     assert action.spec == NodeRemovalRequestSpec(NAME, "default", "sim-small", f"id-{NAME}", "Orphaned")
-    assert notes_by_reason(decision) == {"OrphanCollected": [f"NodePool default: machine {NAME} (id-{NAME}) never had a node and is given back"]}
+    assert notes_by_reason(decision) == {
+        "OrphanCollected": [f"NodePool default: machine {NAME} (id-{NAME}) never had a node and is given back"]
+    }
 
 
 def test_ruling_15_a_machine_whose_beginning_nobody_saw_is_only_reported_and_only_once() -> None:
@@ -57,7 +61,10 @@ def test_ruling_15_what_was_seen_of_a_request_is_remembered() -> None:
     assert len(plan(replace(alone(), now=NOW + 600), ledger).actions) == 1
 
 
-@pytest.mark.parametrize("sign", [{"nodes": [node(NAME, of=SMALL)]}, {"nodes": [node(NAME, "")]}, {"requests": [request(NAME, SMALL, "Ready")]}])
+@pytest.mark.parametrize(
+    "sign",
+    [{"nodes": [node(NAME, of=SMALL)]}, {"nodes": [node(NAME, "")]}, {"requests": [request(NAME, SMALL, "Ready")]}],
+)
 def test_ruling_15_a_machine_whose_node_was_deleted_by_hand_is_reported_not_deleted(sign: dict[str, Any]) -> None:
     ledger = plan(world(machines=[machine(NAME, SMALL)], **sign)).ledger
     for lists in (world(machines=[]), alone(), world(machines=None)):  # empty and missing lists erase nothing

@@ -1,4 +1,6 @@
-"""The life of a NodeRemovalRequest: nothing is killed, nothing is cancelled too late, nothing is asked without being written (rulings 2, 3, 17, 22)."""
+"""The life of a NodeRemovalRequest: nothing is killed, nothing is cancelled too late, nothing is asked without being
+written (rulings 2, 3, 17, 22).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.model.action import CancelRemoval, DeleteMachine, EvictPod, FinishRemoval, UnmarkScaleDown, WriteNodeRemovalStatus
+from growth.model.action import (
+    CancelRemoval,
+    DeleteMachine,
+    EvictPod,
+    FinishRemoval,
+    UnmarkScaleDown,
+    WriteNodeRemovalStatus,
+)
 from growth.model.api import Condition
 from growth.model.decision import Decision, Settled
 from growth.model.instant import format_instant
@@ -18,7 +27,19 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import removal
 from growth.plan.world.records import life_event, seen, seen_pod
-from tests.plan.builders import NOW, bound, daemon_pod, machine, node, notes_by_reason, offering, pod, pool, request, world
+from tests.plan.builders import (
+    NOW,
+    bound,
+    daemon_pod,
+    machine,
+    node,
+    notes_by_reason,
+    offering,
+    pod,
+    pool,
+    request,
+    world,
+)
 
 SMALL = offering("small", 2, 4096, 0.01)
 NAME = "default-pool-1"
@@ -27,15 +48,25 @@ OTHER = Taint("team", "a")
 IRREVOCABLE = Condition("Irrevocable", "True", "AnswerUnknown", "", format_instant(NOW - 100))
 
 
-def plan(snapshot: Snapshot, ledger: removal.Ledger | None = None, settings: Settings = SETTINGS) -> Decision[removal.Ledger]:
+def plan(
+    snapshot: Snapshot, ledger: removal.Ledger | None = None, settings: Settings = SETTINGS
+) -> Decision[removal.Ledger]:
     return removal.plan(snapshot, ledger or removal.Ledger(), settings)
 
 
-def going(phase: RemovalPhase = "Pending", attempt: int = 0, attempted_at: float | None = None, reason: str = "Empty", **fields: Any) -> NodeRemovalRequest:
+def going(
+    phase: RemovalPhase = "Pending",
+    attempt: int = 0,
+    attempted_at: float | None = None,
+    reason: str = "Empty",
+    **fields: Any,
+) -> NodeRemovalRequest:
     spec = NodeRemovalRequestSpec(NAME, "default", "sim-small", fields.pop("machine_id", f"id-{NAME}"), reason)
     written = None if attempted_at is None else format_instant(attempted_at)
     status = NodeRemovalRequestStatus(phase, attempt, written, conditions=fields.pop("conditions", ()))
-    return NodeRemovalRequest(NAME, spec, status, "uid-removal", "5", created_at=NOW - 600, attempted_at=attempted_at, **fields)
+    return NodeRemovalRequest(
+        NAME, spec, status, "uid-removal", "5", created_at=NOW - 600, attempted_at=attempted_at, **fields
+    )
 
 
 def marked() -> Node:
@@ -55,7 +86,13 @@ def status_of(decision: Decision[Any]) -> NodeRemovalRequestStatus:
     return status
 
 
-def settle(action: Any, outcome: Outcome, snapshot: Snapshot, ledger: removal.Ledger | None = None, settings: Settings = SETTINGS) -> Decision[removal.Ledger]:
+def settle(
+    action: Any,
+    outcome: Outcome,
+    snapshot: Snapshot,
+    ledger: removal.Ledger | None = None,
+    settings: Settings = SETTINGS,
+) -> Decision[removal.Ledger]:
     return removal.settle(Settled(action, outcome), snapshot, ledger or removal.Ledger(), settings)
 
 
@@ -63,7 +100,7 @@ def asked(snapshot: Snapshot) -> DeleteMachine:
     return DeleteMachine(seen(snapshot.removals[NAME]), NAME, f"id-{NAME}", f"uid-{NAME}")
 
 
-# ------------------------------------------------------------------------------------------------------------------------- Pending
+# ------------------------------------------------------------------------------------------ Pending
 
 
 def test_ruling_2_deprovisioning_is_written_before_the_provider_is_asked() -> None:
@@ -71,7 +108,11 @@ def test_ruling_2_deprovisioning_is_written_before_the_provider_is_asked() -> No
     decision = plan(snapshot)
     (action,) = decision.actions
     status = status_of(decision)
-    assert (status.phase, status.removal_attempt, status.remove_attempted_at) == ("Deprovisioning", 1, format_instant(NOW))
+    assert (status.phase, status.removal_attempt, status.remove_attempted_at) == (
+        "Deprovisioning",
+        1,
+        format_instant(NOW),
+    )
     assert status.events == (life_event(NOW, "deletionRequested", "attempt 1"),)
     assert status.conditions == ()
     follow_up = settle(action, Accepted(), snapshot)
@@ -91,7 +132,9 @@ def test_ruling_3_pods_are_looked_at_before_the_provider_is_asked_and_cancel_the
     snapshot = there(going(), pods=[bound(pod("a"), NAME)])
     decision = plan(snapshot)
     assert decision.actions == (CancelRemoval(seen(going())), UnmarkScaleDown(seen(marked()), (OTHER,)))
-    assert notes_by_reason(decision) == {"RemovalCancelled": [f"Node {NAME}: the node stays: pod default/a is on the node"]}
+    assert notes_by_reason(decision) == {
+        "RemovalCancelled": [f"Node {NAME}: the node stays: pod default/a is on the node"]
+    }
 
 
 def test_daemon_set_pods_do_not_hold_a_machine() -> None:
@@ -131,7 +174,10 @@ def test_law_s7_another_machine_of_the_same_name_is_not_deleted() -> None:
 
 def test_without_any_id_a_machine_is_waited_for() -> None:
     decision = plan(there(going(machine_id=""), machines=None))
-    assert status_of(decision).waiting_for == "no machine is recorded, and the provider has not said yet that there is none"
+    assert (
+        status_of(decision).waiting_for
+        == "no machine is recorded, and the provider has not said yet that there is none"
+    )
     assert decision.again_at == NOW + 15  # a newer list wakes nobody by itself
 
 
@@ -142,7 +188,7 @@ def test_a_stamp_from_the_future_is_past_for_a_clock_may_have_gone_back() -> Non
     assert [type(action) for action in gone.actions] == [FinishRemoval]
 
 
-# ------------------------------------------------------------------------------------------------------------------ Deprovisioning
+# ----------------------------------------------------------------------------------- Deprovisioning
 
 
 def test_ruling_2_a_refused_delete_is_could_not_remove_and_tried_again_after_the_time() -> None:
@@ -150,7 +196,9 @@ def test_ruling_2_a_refused_delete_is_could_not_remove_and_tried_again_after_the
     decision = settle(asked(there(one)), Refused("insufficient permission"), there(one))
     assert status_of(decision).phase == "CouldNotRemove"
     assert status_of(decision).events == (life_event(NOW, "deletionFailed", "insufficient permission"),)
-    assert notes_by_reason(decision) == {"CouldNotRemove": [f"NodeRemovalRequest {NAME}: attempt 1 was refused: insufficient permission"]}
+    assert notes_by_reason(decision) == {
+        "CouldNotRemove": [f"NodeRemovalRequest {NAME}: attempt 1 was refused: insufficient permission"]
+    }
     refused = going("CouldNotRemove", 1, NOW - 2)
     waiting = plan(there(refused))
     assert (waiting.actions, waiting.again_at) == ((), NOW + 58)
@@ -206,7 +254,10 @@ def test_ruling_22_a_positively_refused_delete_may_be_cancelled() -> None:
     assert isinstance(plan(there(refused, pods=[bound(pod("a"), NAME)])).actions[0], CancelRemoval)
 
 
-@pytest.mark.parametrize(("outcome", "seconds"), [(TryLater("many nodes are NotReady", 10.0), 10.0), (Conflict("pod default/a is on the node"), 5.0)])
+@pytest.mark.parametrize(
+    ("outcome", "seconds"),
+    [(TryLater("many nodes are NotReady", 10.0), 10.0), (Conflict("pod default/a is on the node"), 5.0)],
+)
 def test_a_delete_that_was_positively_not_asked_costs_no_attempt_and_no_write(outcome: Outcome, seconds: float) -> None:
     one = going("Deprovisioning", 1, NOW - 1)
     snapshot = there(one)
@@ -234,7 +285,7 @@ def test_an_accepted_delete_is_waited_for() -> None:
     assert plan(there(one)).again_at == NOW + 55
 
 
-# ------------------------------------------------------------------------------------------------------------------------- the end
+# ------------------------------------------------------------------------------------------ the end
 
 
 def test_a_machine_that_is_gone_finishes_node_and_request() -> None:
@@ -253,9 +304,15 @@ def test_unknown_is_not_absent() -> None:
     ready_elsewhere = node("default-pool-2", of=SMALL)
     for snapshot in (
         there(one, machines=None),  # the provider has not answered
-        there(one, machines=[machine("default-pool-2", SMALL)], machines_at=NOW - 6),  # the list is older than the delete
-        there(one, machines=[], nodes=[marked(), ready_elsewhere]),  # an empty list while nodes of ours are Ready is no list
-        there(replace(one, spec=replace(one.spec, machine_id="")), machines=[machine("default-pool-2", SMALL)]),  # no id: the list must be older
+        there(
+            one, machines=[machine("default-pool-2", SMALL)], machines_at=NOW - 6
+        ),  # the list is older than the delete
+        there(
+            one, machines=[], nodes=[marked(), ready_elsewhere]
+        ),  # an empty list while nodes of ours are Ready is no list
+        there(
+            replace(one, spec=replace(one.spec, machine_id="")), machines=[machine("default-pool-2", SMALL)]
+        ),  # no id: the list must be older
     ):
         assert not any(isinstance(action, FinishRemoval) for action in plan(snapshot).actions)
 
@@ -280,7 +337,7 @@ def test_a_failed_removal_whose_machine_a_person_removed_is_finished() -> None:
     assert [type(action) for action in decision.actions] == [FinishRemoval]
 
 
-# ------------------------------------------------------------------------------------------------------------------------ draining
+# ----------------------------------------------------------------------------------------- draining
 
 
 @pytest.mark.parametrize("reason", ["Expired", "PoolDeleted", "NotReady", "Deleted"])

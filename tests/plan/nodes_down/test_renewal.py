@@ -1,4 +1,6 @@
-"""Nodes that are too old, or made from a template that has changed: replaced within the budgets, bought first, at `max` with one machine more."""
+"""Nodes that are too old, or made from a template that has changed: replaced within the budgets, bought first, at `max`
+with one machine more.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,21 @@ from growth.plan.nodes_up import provisioning
 from growth.plan.world.aging import has_drifted, template_digest
 from growth.plan.world.limits import why_over_limit
 from growth.solver.existing.exchange import exchange
-from tests.plan.builders import NOW, bound, limited, machine, node, notes_by_reason, offering, ordered, orders, pod, pool, request, world
+from tests.plan.builders import (
+    NOW,
+    bound,
+    limited,
+    machine,
+    node,
+    notes_by_reason,
+    offering,
+    ordered,
+    orders,
+    pod,
+    pool,
+    request,
+    world,
+)
 
 SMALL = offering("small", 4, 8192, 0.01)
 SETTINGS = Settings(disruption_window_seconds=0.0)
@@ -36,13 +52,20 @@ def works(name: str, on: str, cpu: float = 3) -> Pod:
 
 def cluster(count: int, of_pool: NodePool = OLD, node_fields: dict[str, Any] | None = None, **fields: Any) -> Snapshot:
     """So many nodes that are full, each a little younger than the last."""
-    nodes: list[Node] = [node(f"n{number}", of=SMALL, **{"created_at": NOW - 5000 + number, **(node_fields or {})}) for number in range(count)]
+    nodes: list[Node] = [
+        node(f"n{number}", of=SMALL, **{"created_at": NOW - 5000 + number, **(node_fields or {})})
+        for number in range(count)
+    ]
     pods = [works(f"p{number}", f"n{number}") for number in range(count)]
     fields.setdefault("pools", [of_pool])
-    return world(nodes=nodes, pods=pods, offerings=[SMALL], machines=[machine(each.name, SMALL) for each in nodes], **fields)
+    return world(
+        nodes=nodes, pods=pods, offerings=[SMALL], machines=[machine(each.name, SMALL) for each in nodes], **fields
+    )
 
 
-def decide(snapshot: Snapshot, ledger: renewal.Ledger = KNOWN, settings: Settings = SETTINGS) -> Decision[renewal.Ledger]:
+def decide(
+    snapshot: Snapshot, ledger: renewal.Ledger = KNOWN, settings: Settings = SETTINGS
+) -> Decision[renewal.Ledger]:
     asked = renewal.question(snapshot, ledger, settings)
     return renewal.plan(snapshot, ledger, settings, asked, None if asked is None else exchange(asked.problem))
 
@@ -56,14 +79,16 @@ def renewing(phase: Any, old: tuple[str, ...] = ("n0",), name: str = "new") -> A
     return replace(made, spec=replace(made.spec, replaces=old))
 
 
-# -------------------------------------------------------------------------------------------------------------------------- expiry
+# ------------------------------------------------------------------------------------------- expiry
 
 
 def test_the_oldest_node_is_replaced_first_and_its_successor_is_bought_before_it_goes() -> None:
     decision = decide(cluster(3))
     (spec,) = orders(decision.actions)
     assert (spec.target_offering, spec.reason, spec.replaces) == ("sim-small", "Renewal", ("n0",))
-    assert notes_by_reason(decision) == {"Renewing": ["Node n0: the node is replaced: it is older than its pool lets it be"]}
+    assert notes_by_reason(decision) == {
+        "Renewing": ["Node n0: the node is replaced: it is older than its pool lets it be"]
+    }
 
 
 def test_while_the_successor_comes_no_other_is_begun_beyond_the_budget() -> None:
@@ -129,11 +154,13 @@ def test_budgets_stagger_nodes_that_are_as_old_as_each_other() -> None:
     assert len(rest) == 2
 
 
-# ------------------------------------------------------------------------------------------------------------------------- at max
+# ------------------------------------------------------------------------------------------- at max
 
 
 def full(most: int, **fields: Any) -> NodePool:
-    return pool("default", limited("small", most), expire_after_seconds=1000, budgets=(DisruptionBudget("100%"),), **fields)
+    return pool(
+        "default", limited("small", most), expire_after_seconds=1000, budgets=(DisruptionBudget("100%"),), **fields
+    )
 
 
 def test_at_max_one_machine_more_is_bought_and_one_node_at_a_time_goes() -> None:
@@ -145,16 +172,20 @@ def test_at_max_one_machine_more_is_bought_and_one_node_at_a_time_goes() -> None
 def test_at_max_only_a_renewal_is_launched_and_only_inside_the_limits_of_all_pools(reason: str) -> None:
     waiting = request("new", SMALL, "Pending", reason=reason, created_at=NOW - 5)
     snapshot = cluster(3, full(3), requests=[waiting])
-    launched = [type(action).__name__ for action in provisioning.plan(snapshot, provisioning.Ledger(), SETTINGS).actions]
+    launched = [
+        type(action).__name__ for action in provisioning.plan(snapshot, provisioning.Ledger(), SETTINGS).actions
+    ]
     assert ("LaunchMachine" in launched) is (reason == "Renewal")
-    machines = tuple(replace(each, labels=each.labels.with_items({POOL_LABEL: "default"})) for each in snapshot.machines.values())
+    machines = tuple(
+        replace(each, labels=each.labels.with_items({POOL_LABEL: "default"})) for each in snapshot.machines.values()
+    )
     sold: tuple[Offering, ...] = (SMALL,)
     assert bool(why_over_limit(full(3), waiting.spec, machines, sold)) is (reason == "Replacement")
     assert why_over_limit(full(3), waiting.spec, machines, sold, PoolLimits(nodes=3)) != ""
     assert why_over_limit(full(2), waiting.spec, machines, sold) != ""  # one more, not two
 
 
-# -------------------------------------------------------------------------------------------------------------------------- drift
+# -------------------------------------------------------------------------------------------- drift
 
 PLAIN = pool("default", "small", budgets=(DisruptionBudget("1"),))
 
@@ -204,7 +235,17 @@ def test_an_order_must_be_seen_before_the_next_is_made() -> None:
     snapshot = cluster(3)
     decision = decide(snapshot)
     for outcome in (Accepted(), Unknown("lost")):
-        settled = renewal.settle(Settled(decision.actions[0], outcome), snapshot, replace(decision.ledger, asked_at=0.0, looked_at=0.0), SETTINGS)
-        assert renewal.question(replace(snapshot, now=NOW + 20, requests_age_seconds=15), settled.ledger, SETTINGS) is None
+        settled = renewal.settle(
+            Settled(decision.actions[0], outcome),
+            snapshot,
+            replace(decision.ledger, asked_at=0.0, looked_at=0.0),
+            SETTINGS,
+        )
+        assert (
+            renewal.question(replace(snapshot, now=NOW + 20, requests_age_seconds=15), settled.ledger, SETTINGS) is None
+        )
         assert renewal.question(replace(snapshot, now=NOW + 40), settled.ledger, SETTINGS) is not None
-    assert renewal.settle(Settled(decision.actions[0], Conflict("gone")), snapshot, decision.ledger, SETTINGS).again_at == NOW + 10
+    assert (
+        renewal.settle(Settled(decision.actions[0], Conflict("gone")), snapshot, decision.ledger, SETTINGS).again_at
+        == NOW + 10
+    )

@@ -1,4 +1,6 @@
-"""Nodes replaced by cheaper ones: bought first, then the old ones marked; thresholds, budgets, settling times; whatever goes wrong is undone."""
+"""Nodes replaced by cheaper ones: bought first, then the old ones marked; thresholds, budgets, settling times; whatever
+goes wrong is undone.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,21 @@ from growth.plan.nodes_down.setbacks import Setback
 from growth.plan.nodes_down.what_if import EMPTYING_TAINT
 from growth.plan.nodes_up import provisioning
 from growth.solver.existing.exchange import exchange
-from tests.plan.builders import NOW, bound, limited, machine, node, notes_by_reason, offering, ordered, orders, pod, pool, request, world
+from tests.plan.builders import (
+    NOW,
+    bound,
+    limited,
+    machine,
+    node,
+    notes_by_reason,
+    offering,
+    ordered,
+    orders,
+    pod,
+    pool,
+    request,
+    world,
+)
 
 SMALL = offering("small", 4, 8192, 0.01)
 MEDIUM = offering("medium", 16, 32768, 0.05)
@@ -41,7 +57,11 @@ def works(name: str, on: str, cpu: float = 1, **fields: Any) -> Pod:
 def cluster(nodes: list[Node], pods: list[Pod], **fields: Any) -> Snapshot:
     fields.setdefault("pools", [FULL])
     sold = {each.name: each for each in (SMALL, MEDIUM, LARGE)}
-    machines = [machine(each.name, sold[each.labels["growth.dev/offering"]]) for each in nodes if each.name not in fields.get("no_machine", ())]
+    machines = [
+        machine(each.name, sold[each.labels["growth.dev/offering"]])
+        for each in nodes
+        if each.name not in fields.get("no_machine", ())
+    ]
     return world(pods=pods, nodes=nodes, offerings=[SMALL, MEDIUM, LARGE], machines=machines, **fields)
 
 
@@ -49,7 +69,9 @@ def one_large(pods: int = 10, **fields: Any) -> Snapshot:
     return cluster([node("big", of=LARGE)], [works(f"p{number}", "big") for number in range(pods)], **fields)
 
 
-def decide(snapshot: Snapshot, ledger: replacement.Ledger = KNOWN, settings: Settings = SETTINGS) -> Decision[replacement.Ledger]:
+def decide(
+    snapshot: Snapshot, ledger: replacement.Ledger = KNOWN, settings: Settings = SETTINGS
+) -> Decision[replacement.Ledger]:
     """As the loop does it, one interval after the nodes were first seen."""
     first = replacement.plan(snapshot, ledger, settings)
     later = replace(snapshot, now=snapshot.now + settings.consolidation_interval_seconds, machines_at=snapshot.now + 30)
@@ -60,22 +82,32 @@ def decide(snapshot: Snapshot, ledger: replacement.Ledger = KNOWN, settings: Set
 def swapped(phase: Any = "Ready", pods: int = 10, new: tuple[str, ...] = ("s1", "s2", "s3"), **fields: Any) -> Snapshot:
     """The large node, and those that were bought for it."""
     requests = [request(name, SMALL, phase, reason="Replacement") for name in new]
-    requests = [replace(each, spec=replace(each.spec, replaces=("big",)), changed_at=fields.get("now", NOW) - 5) for each in requests]
+    requests = [
+        replace(each, spec=replace(each.spec, replaces=("big",)), changed_at=fields.get("now", NOW) - 5)
+        for each in requests
+    ]
     ready = [node(name, of=SMALL, created_at=NOW - 60) for name in new] if phase == "Ready" else []
-    return cluster([node("big", of=LARGE), *ready], [works(f"p{number}", "big") for number in range(pods)], requests=requests, **fields)
+    return cluster(
+        [node("big", of=LARGE), *ready],
+        [works(f"p{number}", "big") for number in range(pods)],
+        requests=requests,
+        **fields,
+    )
 
 
 def marked(decision: Decision[Any]) -> list[str]:
     return [action.node.name for action in decision.actions if isinstance(action, MarkScaleDown)]
 
 
-# -------------------------------------------------------------------------------------------------------------------------- buying
+# ------------------------------------------------------------------------------------------- buying
 
 
 def test_a_large_node_with_little_on_it_is_replaced_by_the_cheapest_set() -> None:
     decision = decide(one_large())
     assert ordered(decision.actions) == ["sim-small"] * 3
-    assert {(spec.reason, spec.replaces, spec.planned_pods) for spec in orders(decision.actions)} == {("Replacement", ("big",), ())}
+    assert {(spec.reason, spec.replaces, spec.planned_pods) for spec in orders(decision.actions)} == {
+        ("Replacement", ("big",), ())
+    }
     assert notes_by_reason(decision)["Replacing"] == [
         "NodePool default: replaces 1 node (0.4000 per hour) by 3 new (0.0300): saves 0.3700 per hour and moves 10 pods",
         "Node big: the node goes once cheaper ones are Ready for its pods",
@@ -85,7 +117,9 @@ def test_a_large_node_with_little_on_it_is_replaced_by_the_cheapest_set() -> Non
 def test_several_nodes_are_replaced_by_fewer_of_another_kind() -> None:
     dear = replace(SMALL, price_per_hour=0.03)
     names = [f"n{number}" for number in range(4)]
-    snapshot = cluster([node(name, of=SMALL) for name in names], [works(f"p{number}", name, 3.5) for number, name in enumerate(names)])
+    snapshot = cluster(
+        [node(name, of=SMALL) for name in names], [works(f"p{number}", name, 3.5) for number, name in enumerate(names)]
+    )
     decision = decide(replace(snapshot, offerings=(dear, MEDIUM, LARGE)))
     assert ordered(decision.actions) == ["sim-medium"]
     assert orders(decision.actions)[0].replaces == tuple(names)
@@ -103,7 +137,9 @@ def test_what_finds_nothing_is_tried_less_and_less_often_until_the_nodes_change(
     for second in range(0, 4000, 10):
         later = replace(snapshot, now=NOW + second)
         asked = replacement.question(later, ledger, SETTINGS)
-        ledger = replacement.plan(later, ledger, SETTINGS, asked, None if asked is None else exchange(asked.problem)).ledger
+        ledger = replacement.plan(
+            later, ledger, SETTINGS, asked, None if asked is None else exchange(asked.problem)
+        ).ledger
         asked_at += [second] if asked is not None else []
     assert asked_at == [30, 90, 210, 450, 930, 1890, 3810]
     assert decide(replace(one_large(), now=NOW + 4000), ledger).actions
@@ -112,13 +148,35 @@ def test_what_finds_nothing_is_tried_less_and_less_often_until_the_nodes_change(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"pools": [replace(FULL, spec=replace(FULL.spec, consolidation="WhenEmpty"))]}, "the pool gives back empty nodes only"),
+        (
+            {"pools": [replace(FULL, spec=replace(FULL.spec, consolidation="WhenEmpty"))]},
+            "the pool gives back empty nodes only",
+        ),
         ({"pools": [replace(FULL, annotations={"growth.dev/paused": "true"})]}, "the pool is paused"),
         ({"pools": []}, "ruling 9: a pool that cannot be read is not touched"),
         ({"pools": [replace(FULL, spec=replace(FULL.spec, budgets=(DisruptionBudget("0"),)))]}, "no budget"),
-        ({"pools": [replace(FULL, spec=replace(FULL.spec, limits=PoolLimits(nodes=1)))]}, "no room for more machines under the limit"),
-        ({"pools": [pool("default", limited("large", 9, 1), "small", consolidation="Full", budgets=(DisruptionBudget("100%"),))]}, "min"),
-        ({"requests": [request("x", SMALL, "Provisioning", planned=("default/q",))], "extra": pod("q", 200)}, "somebody looks for a place"),
+        (
+            {"pools": [replace(FULL, spec=replace(FULL.spec, limits=PoolLimits(nodes=1)))]},
+            "no room for more machines under the limit",
+        ),
+        (
+            {
+                "pools": [
+                    pool(
+                        "default",
+                        limited("large", 9, 1),
+                        "small",
+                        consolidation="Full",
+                        budgets=(DisruptionBudget("100%"),),
+                    )
+                ]
+            },
+            "min",
+        ),
+        (
+            {"requests": [request("x", SMALL, "Provisioning", planned=("default/q",))], "extra": pod("q", 200)},
+            "somebody looks for a place",
+        ),
         ({"removals": []}, ""),
     ],
 )
@@ -145,7 +203,10 @@ def test_a_young_node_and_one_of_unknown_price_are_left_alone() -> None:
     assert decide(replace(one_large(), offerings=(SMALL, MEDIUM))).actions == ()
 
 
-@pytest.mark.parametrize(("settings", "buys"), [({"minimum_saving_per_hour": 0.38}, False), ({"minimum_saving_share": 0.95}, False), ({}, True)])
+@pytest.mark.parametrize(
+    ("settings", "buys"),
+    [({"minimum_saving_per_hour": 0.38}, False), ({"minimum_saving_share": 0.95}, False), ({}, True)],
+)
 def test_too_little_saved_is_not_worth_the_trouble(settings: dict[str, float], buys: bool) -> None:
     assert bool(decide(one_large(), settings=replace(SETTINGS, **settings)).actions) is buys
 
@@ -153,13 +214,19 @@ def test_too_little_saved_is_not_worth_the_trouble(settings: dict[str, float], b
 def test_the_budget_bounds_how_many_go_together() -> None:
     tight = replace(FULL, spec=replace(FULL.spec, budgets=(DisruptionBudget("2"),)))
     names = [f"n{number}" for number in range(6)]
-    snapshot = cluster([node(name, of=LARGE) for name in names], [works(f"{name}-{number}", name) for name in names for number in range(58)], pools=[tight])
+    snapshot = cluster(
+        [node(name, of=LARGE) for name in names],
+        [works(f"{name}-{number}", name) for name in names for number in range(58)],
+        pools=[tight],
+    )
     assert all(len(spec.replaces) <= 2 for spec in orders(decide(snapshot).actions))
     assert orders(decide(snapshot).actions)
 
 
 def test_virtual_pods_cost_a_hundredth_of_a_pod_to_move() -> None:
-    asked = replacement.question(replace(one_large(), now=NOW + 30), replacement.plan(one_large(), KNOWN, SETTINGS).ledger, SETTINGS)
+    asked = replacement.question(
+        replace(one_large(), now=NOW + 30), replacement.plan(one_large(), KNOWN, SETTINGS).ledger, SETTINGS
+    )
     assert asked is not None
     assert [each.disruption for each in asked.problem.leaving] == [10.0]
 
@@ -180,7 +247,7 @@ def test_a_cluster_at_its_optimum_makes_no_move_in_thirty_days() -> None:
     assert 0 < asked_about <= 30 * 4 + 10
 
 
-# -------------------------------------------------------------------------------------------------------------------------- moving
+# ------------------------------------------------------------------------------------------- moving
 
 
 def test_while_machines_come_nothing_moves_and_no_other_node_is_chosen() -> None:
@@ -245,7 +312,10 @@ def test_after_each_swap_in_a_row_that_was_given_up_the_pool_rests_four_times_as
         ledger = replacement.plan(swapped(now=at), ledger, SETTINGS).ledger
         over = one_large(now=at + 700)
         given_up = replacement.plan(over, ledger, SETTINGS)
-        assert f"no node of NodePool default is replaced before {format_instant(at + 700 + rest)}" in notes_by_reason(given_up)["ReplacementGivenUp"][0]
+        assert (
+            f"no node of NodePool default is replaced before {format_instant(at + 700 + rest)}"
+            in notes_by_reason(given_up)["ReplacementGivenUp"][0]
+        )
         resting = replace(given_up.ledger, fleet_since=at)
         assert replacement.question(replace(over, now=at + 690 + rest), resting, SETTINGS) is None
         at += 700 + rest
@@ -277,7 +347,9 @@ def test_nothing_is_asked_before_an_order_is_seen_that_was_made_or_may_have_been
         ledger = replacement.settle(Settled(action, outcome), snapshot, ledger, SETTINGS).ledger
     ledger = replace(ledger, fleet_since=NOW - 100)
     assert replacement.question(replace(snapshot, now=NOW + 5), ledger, SETTINGS) is None
-    assert replacement.question(replace(snapshot, now=NOW + 300, requests_age_seconds=295), ledger, SETTINGS) is None  # the API server is away
+    assert (
+        replacement.question(replace(snapshot, now=NOW + 300, requests_age_seconds=295), ledger, SETTINGS) is None
+    )  # the API server is away
     assert replacement.question(replace(snapshot, now=NOW + 300), ledger, SETTINGS) is not None
 
 

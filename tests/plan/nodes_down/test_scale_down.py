@@ -21,7 +21,20 @@ from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import scale_down
 from growth.plan.nodes_down.budgets import Recent
 from growth.plan.world.records import seen
-from tests.plan.builders import NOW, bound, daemon_pod, limited, machine, node, notes_by_reason, offering, pod, pool, request, world
+from tests.plan.builders import (
+    NOW,
+    bound,
+    daemon_pod,
+    limited,
+    machine,
+    node,
+    notes_by_reason,
+    offering,
+    pod,
+    pool,
+    request,
+    world,
+)
 
 SMALL = offering("small", 2, 4096, 0.01)
 SETTINGS = Settings()
@@ -30,7 +43,9 @@ NAME = "default-pool-1"
 OTHER = Taint("team", "a", "NoSchedule")
 
 
-def plan(snapshot: Snapshot, ledger: scale_down.Ledger | None = None, settings: Settings = SETTINGS) -> Decision[scale_down.Ledger]:
+def plan(
+    snapshot: Snapshot, ledger: scale_down.Ledger | None = None, settings: Settings = SETTINGS
+) -> Decision[scale_down.Ledger]:
     return scale_down.plan(snapshot, ledger or scale_down.Ledger(), settings)
 
 
@@ -40,7 +55,9 @@ def idle(name: str = NAME, **fields: Any) -> Node:
 
 def marked(name: str = NAME, due: float = NOW - 1, **fields: Any) -> Node:
     taints = (*fields.pop("taints", ()), SCALE_DOWN_TAINT)
-    return idle(name, taints=taints, annotations={SCALE_DOWN_AT: format_instant(due), **fields.pop("annotations", {})}, **fields)
+    return idle(
+        name, taints=taints, annotations={SCALE_DOWN_AT: format_instant(due), **fields.pop("annotations", {})}, **fields
+    )
 
 
 def with_nodes(*nodes: Node, **fields: Any) -> Snapshot:
@@ -85,7 +102,9 @@ def test_law_s3_a_dead_node_with_nothing_but_overdue_pods_is_idle() -> None:
     overdue = replace(bound(pod("lost"), NAME), deleted_at=NOW - 60)
     dying = plan(with_nodes(idle(is_ready=False, ready_changed_at=NOW - 200), pods=[overdue]))
     assert (dying.actions, dying.again_at) == ((), NOW + 101)
-    assert names(plan(with_nodes(idle(is_ready=False, ready_changed_at=NOW - 400), pods=[overdue])), MarkScaleDown) == [NAME]
+    assert names(plan(with_nodes(idle(is_ready=False, ready_changed_at=NOW - 400), pods=[overdue])), MarkScaleDown) == [
+        NAME
+    ]
 
 
 def test_a_marked_node_waits_for_its_time_and_is_then_handed_to_removal() -> None:
@@ -99,9 +118,14 @@ def test_a_marked_node_waits_for_its_time_and_is_then_handed_to_removal() -> Non
 
 
 def test_law_s7_a_removal_names_its_machine_so_it_waits_until_the_provider_shows_it_or_surely_has_none() -> None:
-    lists: tuple[list[Machine] | None, ...] = (None, [])  # no list, and a list that is empty while nodes of ours are Ready
+    lists: tuple[list[Machine] | None, ...] = (
+        None,
+        [],
+    )  # no list, and a list that is empty while nodes of ours are Ready
     for unknown in lists:
-        waiting = plan(with_nodes(marked(), idle("default-pool-2"), pods=[bound(pod("a"), "default-pool-2")], machines=unknown))
+        waiting = plan(
+            with_nodes(marked(), idle("default-pool-2"), pods=[bound(pod("a"), "default-pool-2")], machines=unknown)
+        )
         assert (waiting.actions, waiting.again_at) == ((), NOW + 15)
     gone = plan(with_nodes(marked(), machines=[machine("default-pool-2", SMALL)]))
     (action,) = gone.actions
@@ -127,7 +151,9 @@ def test_a_pod_that_arrives_through_a_toleration_takes_mark_and_taint_off_and_le
     of_node = marked(taints=(OTHER,))
     decision = plan(with_nodes(of_node, pods=[bound(pod("a"), NAME)]))
     assert decision.actions == (UnmarkScaleDown(seen(of_node), (OTHER,)),)
-    assert notes_by_reason(decision) == {"ScaleDownCancelled": [f"Node {NAME}: the node stays: pod default/a runs there"]}
+    assert notes_by_reason(decision) == {
+        "ScaleDownCancelled": [f"Node {NAME}: the node stays: pod default/a runs there"]
+    }
 
 
 @pytest.mark.parametrize("damage", ["soon", "", None])
@@ -155,14 +181,22 @@ def test_ruling_9_nodes_that_are_marked_already_count_as_going() -> None:
 
 def test_ruling_9_a_min_that_was_raised_takes_marks_off_again() -> None:
     nodes = [marked(f"default-pool-{number}") for number in range(3)]
-    decision = plan(with_nodes(*nodes, pools=[pool("default", limited("small", 9, 2))], machines=[machine(each.name, SMALL) for each in nodes]))
+    decision = plan(
+        with_nodes(
+            *nodes,
+            pools=[pool("default", limited("small", 9, 2))],
+            machines=[machine(each.name, SMALL) for each in nodes],
+        )
+    )
     assert (len(names(decision, UnmarkScaleDown)), len(names(decision, CreateNodeRemovalRequest))) == (2, 1)
 
 
 def test_ruling_9_min_counts_by_type() -> None:
     big = offering("big", 8, 16384, 0.05)
     of_pool = pool("default", limited("small", 9, 1), limited("big", 9))
-    decision = plan(with_nodes(idle("default-pool-1"), idle("default-pool-2", of=big), pools=[of_pool], offerings=[SMALL, big]))
+    decision = plan(
+        with_nodes(idle("default-pool-1"), idle("default-pool-2", of=big), pools=[of_pool], offerings=[SMALL, big])
+    )
     assert names(decision, MarkScaleDown) == ["default-pool-2"]
 
 
@@ -170,7 +204,9 @@ def test_of_several_idle_nodes_the_dearest_goes_first() -> None:
     dear = replace(SMALL, location="nbg1", price_per_hour=0.02)
     nodes = [idle("default-pool-1"), idle("default-pool-2"), idle("default-pool-3")]
     machines = [machine("default-pool-2", dear), machine("default-pool-1", SMALL), machine("default-pool-3", SMALL)]
-    decision = plan(with_nodes(*nodes, pools=[pool("default", limited("small", 9, 2))], offerings=[SMALL, dear], machines=machines))
+    decision = plan(
+        with_nodes(*nodes, pools=[pool("default", limited("small", 9, 2))], offerings=[SMALL, dear], machines=machines)
+    )
     assert names(decision, MarkScaleDown) == ["default-pool-2"]
 
 
@@ -182,7 +218,9 @@ def test_a_node_of_another_manager_is_never_touched(fields: dict[str, Any]) -> N
 
 
 def test_a_pool_label_that_somebody_wrote_by_hand_does_not_make_a_node_ours() -> None:
-    foreign = Node("static", idle().labels.with_items({POOL_LABEL: "default", REQUEST_LABEL: ""}), annotations=idle().annotations)
+    foreign = Node(
+        "static", idle().labels.with_items({POOL_LABEL: "default", REQUEST_LABEL: ""}), annotations=idle().annotations
+    )
     assert plan(with_nodes(foreign)).actions == ()
 
 
@@ -197,7 +235,9 @@ def test_a_node_that_is_still_starting_or_has_pods_on_the_way_is_not_idle() -> N
 
 
 @pytest.mark.parametrize(("ahead_seconds", "marked"), [(5, []), (3600, [NAME])])
-def test_a_node_that_became_ready_before_the_clock_went_back_waits_for_nobody(ahead_seconds: float, marked: list[str]) -> None:
+def test_a_node_that_became_ready_before_the_clock_went_back_waits_for_nobody(
+    ahead_seconds: float, marked: list[str]
+) -> None:
     ready = request(NAME, SMALL, "Ready", planned=["default/a"], changed_at=NOW + ahead_seconds)
     assert names(plan(with_nodes(idle(), requests=[ready], pods=[pod("a", 64)])), MarkScaleDown) == marked
 
@@ -215,7 +255,14 @@ def test_ruling_5_a_revived_node_is_not_marked_again_before_the_scheduler_had_it
     assert names(plan(with_nodes(idle(), pods=[pod("huge", 64)])), MarkScaleDown) == [NAME]
 
 
-@pytest.mark.parametrize("key", ["growth.dev/do-not-disrupt", "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/scale-down-disabled"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "growth.dev/do-not-disrupt",
+        "karpenter.sh/do-not-disrupt",
+        "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+    ],
+)
 def test_a_protected_node_is_not_marked_and_a_mark_comes_off(key: str) -> None:
     assert plan(with_nodes(idle(annotations={key: "true"}))).actions == ()
     assert names(plan(with_nodes(marked(annotations={key: "true"}))), UnmarkScaleDown) == [NAME]
@@ -242,11 +289,17 @@ def test_nodes_in_removal_going_or_malformed_are_left_alone() -> None:
     assert plan(with_nodes(marked(malformed="cpu: 'x' is not a quantity"))).actions == ()
 
 
-@pytest.mark.parametrize(("age", "is_marked", "again"), [(100, False, 3420), (3419, False, 3420), (3420, True, None), (3700, False, 7020)])
-def test_a_machine_whose_hour_is_paid_is_kept_until_that_hour_is_nearly_over(age: int, is_marked: bool, again: int | None) -> None:
+@pytest.mark.parametrize(
+    ("age", "is_marked", "again"), [(100, False, 3420), (3419, False, 3420), (3420, True, None), (3700, False, 7020)]
+)
+def test_a_machine_whose_hour_is_paid_is_kept_until_that_hour_is_nearly_over(
+    age: int, is_marked: bool, again: int | None
+) -> None:
     hourly = replace(SMALL, bills_started_hours=True)
     of_machine = machine(NAME, hourly, created_at=NOW - age)
-    decision = plan(with_nodes(idle(), pools=[pool("default", keep_until_hour_end=True)], offerings=[hourly], machines=[of_machine]))
+    decision = plan(
+        with_nodes(idle(), pools=[pool("default", keep_until_hour_end=True)], offerings=[hourly], machines=[of_machine])
+    )
     assert bool(decision.actions) is is_marked
     assert decision.again_at == (None if again is None else NOW - age + again)
 
@@ -256,7 +309,8 @@ def test_by_default_an_empty_machine_does_not_wait_for_its_hour() -> None:
     assert names(plan(with_nodes(idle(), offerings=[hourly])), MarkScaleDown) == [NAME]
 
 
-# ------------------------------------------------------------------------------------------------------------- expiry, pools that go
+# ------------------------------------------------------------------------------------------ expiry,
+# pools that go
 
 
 def test_an_expired_node_goes_at_once_when_idle() -> None:
@@ -266,7 +320,9 @@ def test_an_expired_node_goes_at_once_when_idle() -> None:
     (action,) = plan(with_nodes(idle(created_at=NOW - 1000), pools=[of_pool])).actions
     assert isinstance(action, MarkScaleDown)
     assert action.scale_down_at == NOW
-    (handed,) = plan(with_nodes(marked(created_at=NOW - 1000), pools=[of_pool], machines=[machine(NAME, SMALL)])).actions
+    (handed,) = plan(
+        with_nodes(marked(created_at=NOW - 1000), pools=[of_pool], machines=[machine(NAME, SMALL)])
+    ).actions
     assert isinstance(handed, CreateNodeRemovalRequest)
     assert handed.spec.reason == "Expired"
 
@@ -277,7 +333,9 @@ def busy(count: int, **fields: Any) -> Snapshot:
     return with_nodes(*nodes, pods=pods, **fields)
 
 
-@pytest.mark.parametrize(("count", "budget", "going"), [(5, "10%", 1), (30, "10%", 3), (5, "2", 2), (5, "0", 0), (5, "0%", 0), (5, "x", 0)])
+@pytest.mark.parametrize(
+    ("count", "budget", "going"), [(5, "10%", 1), (30, "10%", 3), (5, "2", 2), (5, "0", 0), (5, "0%", 0), (5, "x", 0)]
+)
 def test_nodes_with_pods_of_a_pool_that_goes_are_drained_within_the_budget(count: int, budget: str, going: int) -> None:
     of_pool = pool("default", deleted_at=NOW, budgets=(DisruptionBudget("50%"), DisruptionBudget(budget)))
     assert len(names(plan(busy(count, pools=[of_pool]), KNOWN), MarkScaleDown)) == going
@@ -300,19 +358,28 @@ def test_law_s8_after_a_restart_the_first_window_is_waited_for_unless_the_pool_i
 
 def test_what_is_being_disrupted_already_uses_the_budget_up() -> None:
     of_pool = pool("default", deleted_at=NOW, budgets=(DisruptionBudget("2"),))
-    removal = NodeRemovalRequest("default-pool-00", NodeRemovalRequestSpec("default-pool-00", "default", reason="PoolDeleted"))
+    removal = NodeRemovalRequest(
+        "default-pool-00", NodeRemovalRequestSpec("default-pool-00", "default", reason="PoolDeleted")
+    )
     assert len(names(plan(busy(5, pools=[of_pool], removals=[removal]), KNOWN), MarkScaleDown)) == 1
 
 
 def test_nodes_with_pods_that_are_too_old_are_left_to_renewal() -> None:
     of_pool = pool("default", expire_after_seconds=1000, budgets=(DisruptionBudget("100%"),))
     assert plan(busy(3, pools=[of_pool]), KNOWN).actions == ()
-    (handed,) = plan(with_nodes(marked(created_at=NOW - 9000), pods=[bound(pod("a"), NAME)], pools=[of_pool], machines=[machine(NAME, SMALL)])).actions
+    (handed,) = plan(
+        with_nodes(
+            marked(created_at=NOW - 9000),
+            pods=[bound(pod("a"), NAME)],
+            pools=[of_pool],
+            machines=[machine(NAME, SMALL)],
+        )
+    ).actions
     assert isinstance(handed, CreateNodeRemovalRequest)
     assert handed.spec.reason == "Expired"
 
 
-# -------------------------------------------------------------------------------------------------------------------------- repair
+# ------------------------------------------------------------------------------------------- repair
 
 
 def ill(name: str = NAME, seconds: float = 1000.0) -> Node:
@@ -322,10 +389,14 @@ def ill(name: str = NAME, seconds: float = 1000.0) -> Node:
 def test_a_node_that_is_not_ready_for_long_is_given_up_within_the_budget() -> None:
     others = [idle(f"default-pool-{number:02d}") for number in range(20)]
     works = [bound(pod(f"p-{each.name}"), each.name) for each in (*others, ill(), ill("default-pool-sick"))]
-    snapshot = with_nodes(*others, ill(), ill("default-pool-sick"), pods=works, pools=[pool("default", budgets=(DisruptionBudget("1"),))])
+    snapshot = with_nodes(
+        *others, ill(), ill("default-pool-sick"), pods=works, pools=[pool("default", budgets=(DisruptionBudget("1"),))]
+    )
     assert names(plan(snapshot, KNOWN), MarkScaleDown) == [NAME]
     marked_ill = marked(is_ready=False, created_at=NOW - 9000, ready_changed_at=NOW - 1000)
-    (handed,) = plan(with_nodes(marked_ill, pods=[bound(pod("a"), NAME)], machines=[machine(NAME, SMALL)]), KNOWN).actions
+    (handed,) = plan(
+        with_nodes(marked_ill, pods=[bound(pod("a"), NAME)], machines=[machine(NAME, SMALL)]), KNOWN
+    ).actions
     assert isinstance(handed, CreateNodeRemovalRequest)
     assert handed.spec.reason == "Unhealthy"
 
@@ -353,7 +424,9 @@ def test_ruling_16_the_nodes_of_a_pool_that_goes_are_drained_within_the_budgets_
     empty = idle("default-pool-99")
     decision = plan(replace(snapshot, nodes={**snapshot.nodes, empty.name: empty}), KNOWN)
     assert names(decision, MarkScaleDown) == ["default-pool-00", "default-pool-99"]
-    (action,) = plan(with_nodes(marked(), pods=[bound(pod("a"), NAME)], pools=[going], machines=[machine(NAME, SMALL)])).actions
+    (action,) = plan(
+        with_nodes(marked(), pods=[bound(pod("a"), NAME)], pools=[going], machines=[machine(NAME, SMALL)])
+    ).actions
     assert isinstance(action, CreateNodeRemovalRequest)
     assert action.spec.reason == "PoolDeleted"
 
@@ -367,8 +440,14 @@ def test_what_did_not_happen_is_decided_anew() -> None:
     snapshot = with_nodes(idle())
     (action,) = plan(snapshot).actions
     assert scale_down.settle(Settled(action, Accepted()), snapshot, scale_down.Ledger(), SETTINGS).again_at is None
-    assert scale_down.settle(Settled(action, TryLater("busy", 7.0)), snapshot, scale_down.Ledger(), SETTINGS).again_at == NOW + 7
-    assert scale_down.settle(Settled(action, Conflict("changed")), snapshot, scale_down.Ledger(), SETTINGS).again_at == NOW + 5
+    assert (
+        scale_down.settle(Settled(action, TryLater("busy", 7.0)), snapshot, scale_down.Ledger(), SETTINGS).again_at
+        == NOW + 7
+    )
+    assert (
+        scale_down.settle(Settled(action, Conflict("changed")), snapshot, scale_down.Ledger(), SETTINGS).again_at
+        == NOW + 5
+    )
 
 
 def test_at_rest_there_is_nothing_to_do() -> None:

@@ -1,4 +1,6 @@
-"""A pool rests after an attempt that came to nothing, four times as long after each further one in a row, and a batch counts once."""
+"""A pool rests after an attempt that came to nothing, four times as long after each further one in a row, and a batch
+counts once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Room for virtual pods is bought after everything real, held by what is on its way, refilled, kept from scale-down, and never past a limit."""
+"""Room for virtual pods is bought after everything real, held by what is on its way, refilled, kept from scale-down,
+and never past a limit.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,10 @@ def test_planning_again_with_its_own_output_in_flight_creates_nothing() -> None:
 def test_a_pod_that_exists_is_planned_exactly_as_if_there_were_no_buffer() -> None:
     waiting = pods(7)
     alone, beside = world(waiting, [POOL], (CX32,)), spare_world(pods=waiting)
-    asked, both = scale_up.question(alone, scale_up.Ledger(), AT_ONCE), scale_up.question(beside, scale_up.Ledger(), AT_ONCE)
+    asked, both = (
+        scale_up.question(alone, scale_up.Ledger(), AT_ONCE),
+        scale_up.question(beside, scale_up.Ledger(), AT_ONCE),
+    )
     assert isinstance(asked, scale_up.Question)
     assert isinstance(both, scale_up.Question)
     assert both.problem == asked.problem
@@ -91,7 +96,11 @@ def test_the_buffer_has_its_turn_once_the_pods_have_theirs_and_uses_what_they_le
 
 
 def test_numbers_that_still_move_are_waited_for() -> None:
-    calm, ledger, snapshot = Settings(batch_quiet_seconds=1.0, batch_longest_seconds=3.0), scale_up.Ledger(), spare_world()
+    calm, ledger, snapshot = (
+        Settings(batch_quiet_seconds=1.0, batch_longest_seconds=3.0),
+        scale_up.Ledger(),
+        spare_world(),
+    )
     bought = []
     for second in range(5):
         moving = replace(snapshot, now=NOW + second, buffers=buffer_world([buffer(replicas=5 + second)]))
@@ -108,7 +117,9 @@ def test_used_room_is_bought_again() -> None:
     assert run_scale_up(quiet).actions == ()
     used = spare_world(nodes=nodes, pods=[bound(each, "n1") for each in pods(3, cpu=1, mib=1024)])
     assert run_scale_up(used).actions == (), "there is still room for five"
-    full = spare_world(nodes=nodes, pods=[bound(each, f"n{1 + number % 2}") for number, each in enumerate(pods(5, cpu=1, mib=1024))])
+    full = spare_world(
+        nodes=nodes, pods=[bound(each, f"n{1 + number % 2}") for number, each in enumerate(pods(5, cpu=1, mib=1024))]
+    )
     assert sum(int(spec.planned_pods[0].rpartition("*")[2]) for spec in orders(run_scale_up(full).actions)) == 2
 
 
@@ -147,7 +158,7 @@ def test_other_buffers_are_not_affected_by_one_that_fits_nowhere() -> None:
     assert [spec.planned_pods for spec in orders(run_scale_up(snapshot).actions)] == [("default/good*4",)]
 
 
-# --------------------------------------------------------------------------------------------------------------------- scale-down
+# --------------------------------------------------------------------------------------- scale-down
 
 
 def run_scale_down(snapshot: Snapshot) -> Any:
@@ -157,12 +168,16 @@ def run_scale_down(snapshot: Snapshot) -> Any:
 def test_an_idle_node_that_virtual_pods_need_stays_and_one_they_do_not_need_goes() -> None:
     decision = run_scale_down(spare_world(buffer(replicas=4), nodes=[node("n1", of=CX32), node("n2", of=CX32)]))
     assert [action.node.name for action in decision.actions if isinstance(action, MarkScaleDown)] == ["n2"]
-    assert notes_by_reason(decision)["NeededByBuffer"] == ["Node n1: kept although idle: CapacityBuffer default/spare needs its room"]
+    assert notes_by_reason(decision)["NeededByBuffer"] == [
+        "Node n1: kept although idle: CapacityBuffer default/spare needs its room"
+    ]
 
 
 def test_virtual_pods_go_where_real_pods_are_so_that_empty_nodes_may_go() -> None:
     busy = [bound(each, "n2") for each in pods(1, cpu=1, mib=1024)]
-    decision = run_scale_down(spare_world(buffer(replicas=3), nodes=[node("n1", of=CX32), node("n2", of=CX32)], pods=busy))
+    decision = run_scale_down(
+        spare_world(buffer(replicas=3), nodes=[node("n1", of=CX32), node("n2", of=CX32)], pods=busy)
+    )
     assert [action.node.name for action in decision.actions if isinstance(action, MarkScaleDown)] == ["n1"]
 
 
@@ -178,17 +193,21 @@ def test_a_marked_node_that_a_buffer_needs_is_unmarked_and_nothing_is_bought() -
 def test_when_the_buffer_goes_so_do_the_nodes() -> None:
     nodes = [node("n1", of=CX32)]
     assert not run_scale_down(spare_world(buffer(replicas=4), nodes=nodes)).actions
-    assert [type(action) for action in run_scale_down(world(nodes=nodes, pools=[POOL], offerings=(CX32,))).actions] == [MarkScaleDown]
+    assert [type(action) for action in run_scale_down(world(nodes=nodes, pools=[POOL], offerings=(CX32,))).actions] == [
+        MarkScaleDown
+    ]
 
 
 def test_nothing_is_given_back_before_it_is_known_which_buffers_there_are() -> None:
-    snapshot = replace(world(nodes=[node("n1", of=CX32)], pools=[POOL], offerings=(CX32,)), buffers=BufferWorld(is_known=False))
+    snapshot = replace(
+        world(nodes=[node("n1", of=CX32)], pools=[POOL], offerings=(CX32,)), buffers=BufferWorld(is_known=False)
+    )
     decision = run_scale_down(snapshot)
     assert decision.actions == ()
     assert decision.again_at is not None
 
 
-# --------------------------------------------------------------------------------------------------------------------- properties
+# --------------------------------------------------------------------------------------- properties
 
 
 @settings(max_examples=40, deadline=None)
@@ -203,7 +222,9 @@ def test_whatever_the_buffers_limits_hold_pods_come_first_and_the_second_plan_is
 ) -> None:
     nodes = [node(f"n{number}", of=CX32) for number in range(standing)]
     snapshot = world(pods(real, cpu=1.5), [pool("default", limited("cx32", most + standing))], (CX32,), nodes)
-    listed = [buffer(f"b{number}", namespace=f"team-{number}", replicas=count) for number, (count, _) in enumerate(sizes)]
+    listed = [
+        buffer(f"b{number}", namespace=f"team-{number}", replicas=count) for number, (count, _) in enumerate(sizes)
+    ]
     kinds = {f"Deployment.apps/team-{number}/web": template(cpu) for number, (_, cpu) in enumerate(sizes)}
     buffers = buffer_world(listed)
     scalables = {key: replace(buffers.scalables[key], template=kinds[key]) for key in buffers.scalables}
@@ -218,7 +239,9 @@ def test_whatever_the_buffers_limits_hold_pods_come_first_and_the_second_plan_is
     assert orders(run_scale_up(now, ledger).actions) == []
     kept = keep(now, AT_ONCE)
     for spare in kept.spares:
-        placed = kept.standing.get(spare.key, 0) + sum(counts.get(spare.key, 0) for counts in kept.on_their_way.values())
+        placed = kept.standing.get(spare.key, 0) + sum(
+            counts.get(spare.key, 0) for counts in kept.on_their_way.values()
+        )
         assert placed + kept.missing.get(spare.key, 0) == spare.count
 
 
@@ -233,7 +256,12 @@ def test_rules_between_pods_hold_for_virtual_pods_too() -> None:
     lonely = template(of=shape(1, 512, labels={"app": "web"}, anti_affinity=(apart,)))
     snapshot = spare_world(buffer(replicas=3), of=lonely, nodes=[node("n1", of=CX32)])
     assert len(orders(run_scale_up(snapshot).actions)) == 2
-    beside = spare_world(buffer(replicas=1), of=lonely, nodes=[node("n1", of=CX32)], pods=[bound(pod("real", labels={"app": "web"}), "n1")])
+    beside = spare_world(
+        buffer(replicas=1),
+        of=lonely,
+        nodes=[node("n1", of=CX32)],
+        pods=[bound(pod("real", labels={"app": "web"}), "n1")],
+    )
     assert [type(action) for action in run_scale_up(beside).actions] == [CreateNodeRequest]
 
 
@@ -242,7 +270,9 @@ def test_a_tight_packing_that_was_bought_counts_when_its_orders_are_long_forgott
     listed = [buffer(f"b{number}", namespace=f"team-{number}", replicas=7 + number) for number in range(len(kinds))]
     made = buffer_world(listed)
     keys = [f"Deployment.apps/team-{number}/web" for number in range(len(kinds))]
-    scalables = {key: replace(made.scalables[key], template=template(cpu, 700)) for key, cpu in zip(keys, kinds, strict=True)}
+    scalables = {
+        key: replace(made.scalables[key], template=template(cpu, 700)) for key, cpu in zip(keys, kinds, strict=True)
+    }
     offers = hetzner("cx32", "cx42")
     snapshot = replace(world((), [pool("default", "cx32", "cx42")], offers), buffers=replace(made, scalables=scalables))
     bought = applied(snapshot, run_scale_up(snapshot).actions)

@@ -1,4 +1,6 @@
-"""How a plan becomes true on a node that has joined: registered, its pods bound behind the start-up taint, and then opened."""
+"""How a plan becomes true on a node that has joined: registered, its pods bound behind the start-up taint, and then
+opened.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,19 @@ from growth.model.volumes import Claim
 from growth.plan.nodes_up import joining
 from growth.plan.world.aging import template_digest
 from growth.plan.world.records import seen, seen_pod
-from tests.plan.builders import NOW, amounts, bound, daemon_pod, node, notes_by_reason, offering, pod, pool, request, world
+from tests.plan.builders import (
+    NOW,
+    amounts,
+    bound,
+    daemon_pod,
+    node,
+    notes_by_reason,
+    offering,
+    pod,
+    pool,
+    request,
+    world,
+)
 
 SMALL = offering("small", 2, 4096, 0.01)
 NAME = "default-pool-1"
@@ -55,10 +69,22 @@ def settled(snapshot: Snapshot, decision: Decision[joining.Ledger], outcome: Out
 
 def test_a_node_that_has_joined_is_registered() -> None:
     of_pool = pool(
-        "default", labels={"tier": "web", ZONE: "mine"}, taints=(PoolTaint("team", "NoSchedule", "a"),), startup_taints=(PoolTaint("net/down", "NoExecute"),)
+        "default",
+        labels={"tier": "web", ZONE: "mine"},
+        taints=(PoolTaint("team", "NoSchedule", "a"),),
+        startup_taints=(PoolTaint("net/down", "NoExecute"),),
     )
-    fresh = Node(NAME, Labels({HOSTNAME: "its-own", ARCHITECTURE: "amd64"}), (NOT_READY,), uid="u", resource_version="9", is_ready=False)
-    (action,) = plan(joined([], fresh, pools=[replace(of_pool, spec=replace(of_pool.spec, annotations={"note": "x"}))])).actions
+    fresh = Node(
+        NAME,
+        Labels({HOSTNAME: "its-own", ARCHITECTURE: "amd64"}),
+        (NOT_READY,),
+        uid="u",
+        resource_version="9",
+        is_ready=False,
+    )
+    (action,) = plan(
+        joined([], fresh, pools=[replace(of_pool, spec=replace(of_pool.spec, annotations={"note": "x"}))])
+    ).actions
     assert isinstance(action, RegisterNode)
     assert action.node == seen(fresh)
     labels = dict(action.labels)
@@ -82,7 +108,10 @@ def test_a_start_up_taint_that_was_taken_off_already_is_not_put_back() -> None:
 def test_planned_pods_are_bound_behind_the_taint() -> None:
     asked = [pod("a"), pod("b")]
     together = (asked[0].uid, asked[1].uid)
-    assert plan(joined(asked)).actions == (BindPod(seen_pod(asked[0]), NAME, together), BindPod(seen_pod(asked[1]), NAME, together))
+    assert plan(joined(asked)).actions == (
+        BindPod(seen_pod(asked[0]), NAME, together),
+        BindPod(seen_pod(asked[1]), NAME, together),
+    )
 
 
 def test_a_bind_names_the_pods_that_were_counted_on_its_node() -> None:
@@ -94,7 +123,12 @@ def test_a_bind_names_the_pods_that_were_counted_on_its_node() -> None:
 
 @pytest.mark.parametrize(
     "not_yet",
-    [{"is_ready": False}, {"taints": (STARTUP_TAINT, NOT_READY)}, {"taints": (STARTUP_TAINT, Taint("net/down"))}, {"malformed": "cpu"}],
+    [
+        {"is_ready": False},
+        {"taints": (STARTUP_TAINT, NOT_READY)},
+        {"taints": (STARTUP_TAINT, Taint("net/down"))},
+        {"malformed": "cpu"},
+    ],
 )
 def test_nobody_is_bound_before_the_node_is_initialised(not_yet: dict[str, Any]) -> None:
     of_pool = pool("default", startup_taints=(PoolTaint("net/down", "NoSchedule"),))
@@ -175,7 +209,9 @@ BOUND = VolumeWorld(claims={"default/data": Claim("default", "data", volume="v",
         (pod("a"), {}, True),
     ],
 )
-def test_only_pods_that_the_scheduler_need_not_think_about_are_bound(asked: Pod, fields: dict[str, Any], is_bound: bool) -> None:
+def test_only_pods_that_the_scheduler_need_not_think_about_are_bound(
+    asked: Pod, fields: dict[str, Any], is_bound: bool
+) -> None:
     (action,) = plan(joined([asked], **fields)).actions
     assert isinstance(action, BindPod if is_bound else NominatePod)
 
@@ -225,7 +261,11 @@ def test_growth_binds_past_the_scheduler_only_where_every_rule_still_allows_it()
     of_node = starting(labels={ZONE: "z"})
     alone = joined([loner], of_node)
     assert [type(action) for action in plan(alone).actions] == [BindPod]
-    rival = replace(alone, nodes={**alone.nodes, "static": neighbour}, pods_by_node={"static": (bound(pod("x", labels={"app": "web"}), "static"),)})
+    rival = replace(
+        alone,
+        nodes={**alone.nodes, "static": neighbour},
+        pods_by_node={"static": (bound(pod("x", labels={"app": "web"}), "static"),)},
+    )
     assert [type(action) for action in plan(rival).actions] == [NominatePod]
 
 
@@ -249,7 +289,11 @@ def test_pods_planned_onto_the_node_later_are_bound_as_well() -> None:
     snapshot = joined([pod("a"), pod("late")], planned=["default/a"])
     (of_request,) = snapshot.requests.values()
     added = replace(of_request, status=replace(of_request.status, added_pods=("default/late",)))
-    assert [action.pod.name for action in plan(replace(snapshot, requests={NAME: added})).actions if isinstance(action, BindPod)] == ["a", "late"]
+    assert [
+        action.pod.name
+        for action in plan(replace(snapshot, requests={NAME: added})).actions
+        if isinstance(action, BindPod)
+    ] == ["a", "late"]
 
 
 def test_a_request_that_is_ready_while_its_node_is_still_tainted_goes_on() -> None:
@@ -266,7 +310,10 @@ def test_machines_may_arrive_in_any_order() -> None:
 @pytest.mark.parametrize(("cpu", "waits"), [(1, True), (2, False)])
 def test_a_node_with_room_left_lets_pods_of_other_new_nodes_go_first_but_not_for_long(cpu: float, waits: bool) -> None:
     here, elsewhere = bound(pod("here", 1), NAME), pod("elsewhere", cpu)
-    requests = [request(NAME, SMALL, "Provisioning", planned=["default/here"]), request("default-pool-2", SMALL, "Provisioning", planned=["default/elsewhere"])]
+    requests = [
+        request(NAME, SMALL, "Provisioning", planned=["default/here"]),
+        request("default-pool-2", SMALL, "Provisioning", planned=["default/elsewhere"]),
+    ]
     snapshot = world([here, elsewhere], [pool()], [SMALL], [starting()], requests)
     first = plan(snapshot)
     after_a_moment = plan(replace(snapshot, now=NOW + 1), first.ledger)

@@ -16,7 +16,9 @@ DEAD = node("default-pool-1", of=SMALL, is_ready=False)
 
 def reasons(of_node: Node, *machines: str, **fields: object) -> list[str]:
     listed = [machine(name, SMALL) for name in machines]
-    snapshot = world(pools=[pool("default", limited("small", 5, 1))], offerings=[SMALL], nodes=[of_node], machines=listed)
+    snapshot = world(
+        pools=[pool("default", limited("small", 5, 1))], offerings=[SMALL], nodes=[of_node], machines=listed
+    )
     snapshot = replace(snapshot, **fields)
     actions = run_scale_up(snapshot).actions
     assert lacks_minimum(snapshot) == bool(actions)

@@ -18,24 +18,47 @@ from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refuse
 from growth.model.settings import Settings
 from growth.plan.nodes_up import provisioning
 from growth.plan.world.records import life_event, seen
-from tests.plan.builders import NOW, bound, daemon_pod, limited, machine, node, notes_by_reason, offering, pod, pool, request, world
+from tests.plan.builders import (
+    NOW,
+    bound,
+    daemon_pod,
+    limited,
+    machine,
+    node,
+    notes_by_reason,
+    offering,
+    pod,
+    pool,
+    request,
+    world,
+)
 from tests.plan.oneorder import NAME, SETTINGS, SMALL, one, plan, removal, settle_launch, with_one
 
 GPU = offering("gpu", 8, 16384, 0.5, devices={"example.com/gpu": 1})
 
 
-# ------------------------------------------------------------------------------------------------------------------------- Pending
+# ------------------------------------------------------------------------------------------ Pending
 
 
 def test_a_pending_request_is_launched_with_the_node_it_becomes() -> None:
     taints = (PoolTaint("team", "NoSchedule", "a"),)
     of_pool = pool(
-        "default", labels={"tier": "web"}, annotations={}, taints=taints, startup_taints=(PoolTaint("net/down", "NoExecute"),), provider_settings="eu"
+        "default",
+        labels={"tier": "web"},
+        annotations={},
+        taints=taints,
+        startup_taints=(PoolTaint("net/down", "NoExecute"),),
+        provider_settings="eu",
     )
     decision = plan(with_one(one(), pools=[of_pool]))
     (action,) = decision.actions
     assert isinstance(action, LaunchMachine)
-    assert (action.request.name, action.spec.target_offering, action.spec.location, action.settings) == (NAME, "sim-small", "fsn1", "eu")
+    assert (action.request.name, action.spec.target_offering, action.spec.location, action.settings) == (
+        NAME,
+        "sim-small",
+        "fsn1",
+        "eu",
+    )
     labels = dict(action.labels)
     assert {key: labels[key] for key in (POOL_LABEL, OFFERING_LABEL, HOSTNAME, "tier")} == {
         POOL_LABEL: "default", OFFERING_LABEL: "sim-small", HOSTNAME: NAME, "tier": "web",
@@ -63,7 +86,9 @@ def test_ruling_1_no_capacity_is_unmet_with_its_reason_and_an_immediate_replan()
     assert action.status.events == (life_event(NOW, "nodeRequestFailed", "sold out"),)
     assert action.status.expires_at == format_instant(NOW + 120)
     assert decision.again_at == NOW
-    assert notes_by_reason(decision)["Unmet"][0].startswith(f"NodeRequest {NAME}: sim-small in fsn1 cannot be had now, struck out until")
+    assert notes_by_reason(decision)["Unmet"][0].startswith(
+        f"NodeRequest {NAME}: sim-small in fsn1 cannot be had now, struck out until"
+    )
 
 
 def test_a_refused_launch_is_unmet_too_for_asking_again_would_not_help() -> None:
@@ -72,7 +97,9 @@ def test_a_refused_launch_is_unmet_too_for_asking_again_would_not_help() -> None
     assert (action.status.phase, action.status.events[-1].reason) == ("Unmet", "unknown image")
 
 
-@pytest.mark.parametrize(("outcome", "seconds"), [(Unknown("timeout"), 2.0), (TryLater("rate limit", 30.0), 30.0), (Conflict("moved"), 2.0)])
+@pytest.mark.parametrize(
+    ("outcome", "seconds"), [(Unknown("timeout"), 2.0), (TryLater("rate limit", 30.0), 30.0), (Conflict("moved"), 2.0)]
+)
 def test_a_launch_without_an_answer_is_asked_again_later_under_the_same_name(outcome: Outcome, seconds: float) -> None:
     snapshot = with_one(one())
     decision = settle_launch(snapshot, outcome)
@@ -132,7 +159,9 @@ def test_a_machine_of_the_same_name_that_is_not_ours_is_never_touched() -> None:
 @pytest.mark.parametrize("switch", ["pool", "all", "missing"])
 def test_nothing_is_launched_while_paused_or_without_its_pool(switch: str) -> None:
     of_pool = pool("default", annotations={"growth.dev/paused": "true"} if switch == "pool" else {})
-    decision = plan(with_one(one(), pools=[] if switch == "missing" else [of_pool]), settings=Settings(is_paused=switch == "all"))
+    decision = plan(
+        with_one(one(), pools=[] if switch == "missing" else [of_pool]), settings=Settings(is_paused=switch == "all")
+    )
     assert decision.actions == ()
 
 
@@ -146,13 +175,19 @@ def test_a_pending_request_over_a_lowered_limit_is_released_once_it_surely_has_n
     requests = [request(f"default-pool-{number}", SMALL, created_at=NOW - 100 + number) for number in range(3)]
     snapshot = world(pools=[pool("default", limited("small", 2))], offerings=[SMALL], requests=requests, machines=[])
     decision = plan(snapshot)
-    assert [type(action).__name__ for action in decision.actions] == ["LaunchMachine", "LaunchMachine", "ReleaseNodeRequest"]
-    assert notes_by_reason(decision)["OverLimit"] == ["NodeRequest default-pool-2: not launched: max 2 of small in NodePool default is reached"]
+    assert [type(action).__name__ for action in decision.actions] == [
+        "LaunchMachine",
+        "LaunchMachine",
+        "ReleaseNodeRequest",
+    ]
+    assert notes_by_reason(decision)["OverLimit"] == [
+        "NodeRequest default-pool-2: not launched: max 2 of small in NodePool default is reached"
+    ]
     unknown = plan(replace(snapshot, machines_at=NOW - 98))
     assert [type(action).__name__ for action in unknown.actions] == ["LaunchMachine", "LaunchMachine"]
 
 
-# -------------------------------------------------------------------------------------------------------------------- Provisioning
+# ------------------------------------------------------------------------------------- Provisioning
 
 
 def test_ruling_1_a_serving_node_makes_the_request_ready() -> None:
@@ -160,7 +195,11 @@ def test_ruling_1_a_serving_node_makes_the_request_ready() -> None:
     (action,) = decision.actions
     assert isinstance(action, WriteNodeRequestStatus)
     assert action.status.phase == "Ready"
-    assert [(event.name, parse_instant(event.at) - NOW) for event in action.status.events] == [("nodeProvisioned", -4), ("nodeLabelled", 0), ("nodeReady", 0)]
+    assert [(event.name, parse_instant(event.at) - NOW) for event in action.status.events] == [
+        ("nodeProvisioned", -4),
+        ("nodeLabelled", 0),
+        ("nodeReady", 0),
+    ]
     assert notes_by_reason(decision)["Ready"] == [f"NodeRequest {NAME}: node {NAME} serves after 10 s"]
 
 
@@ -203,7 +242,12 @@ def test_ruling_8_a_machine_that_is_not_ready_in_time_is_given_back() -> None:
 
 
 def test_a_pool_may_wait_longer_for_its_nodes() -> None:
-    assert plan(with_one(one("Provisioning", changed_at=NOW - 400), pools=[pool("default", readiness_wait_seconds=500)])).actions == ()
+    assert (
+        plan(
+            with_one(one("Provisioning", changed_at=NOW - 400), pools=[pool("default", readiness_wait_seconds=500)])
+        ).actions
+        == ()
+    )
 
 
 def test_a_node_with_working_pods_is_never_given_back_for_being_late() -> None:
@@ -228,18 +272,26 @@ def test_ruling_8_deprovisioning_becomes_a_removal_request_and_only_then_the_rec
     (create,) = plan(with_one(giving_back)).actions
     assert isinstance(create, CreateNodeRemovalRequest)
     assert create.spec == NodeRemovalRequestSpec(NAME, "default", "sim-small", "m-17", "NotReady")
-    failed = provisioning.settle(Settled(create, TryLater("busy")), with_one(giving_back), provisioning.Ledger(), SETTINGS)
+    failed = provisioning.settle(
+        Settled(create, TryLater("busy")), with_one(giving_back), provisioning.Ledger(), SETTINGS
+    )
     assert failed.again_at is not None  # it stays and tries again
     assert plan(with_one(giving_back)).actions == (create,)
     (handed,) = plan(with_one(failed_once(giving_back), removals=[removal()])).actions
     assert isinstance(handed, WriteNodeRequestStatus)
-    assert (handed.status.phase, handed.status.machine_id, handed.status.expires_at) == ("Deprovisioning", "", format_instant(NOW + 1800))
+    assert (handed.status.phase, handed.status.machine_id, handed.status.expires_at) == (
+        "Deprovisioning",
+        "",
+        format_instant(NOW + 1800),
+    )
     memory = replace(failed_once(giving_back), status=handed.status)
     assert plan(with_one(memory)).actions == ()  # it only tells of the failure now, whatever becomes of the removal
     assert plan(replace(with_one(memory), now=NOW + 1800)).actions == (ReleaseNodeRequest(seen(memory)),)
     works = request("default-pool-9", SMALL, "Ready", changed_at=NOW)
     again = world(pools=[pool()], offerings=[SMALL], requests=[memory, works])
-    assert plan(again).actions == (ReleaseNodeRequest(seen(memory)),)  # the offering works again: the failure no longer counts
+    assert plan(again).actions == (
+        ReleaseNodeRequest(seen(memory)),
+    )  # the offering works again: the failure no longer counts
 
 
 def failed_once(of_request: NodeRequest) -> NodeRequest:
@@ -255,13 +307,21 @@ def test_law_s7_a_machine_whose_id_is_late_is_waited_for_before_it_is_handed_ove
     assert isinstance(create, CreateNodeRemovalRequest)
     assert create.spec.machine_id == f"id-{NAME}"
     never = replace(late, changed_at=NOW - 60)
-    assert plan(with_one(never, machines=[machine("default-pool-2", SMALL)])).actions == (ReleaseNodeRequest(seen(never)),)
+    assert plan(with_one(never, machines=[machine("default-pool-2", SMALL)])).actions == (
+        ReleaseNodeRequest(seen(never)),
+    )
 
 
 def failures(count: int) -> list[NodeRequest]:
     """Records of machines that did not become Ready, each a while after the one before."""
-    records = [request(f"default-pool-failed-{number}", SMALL, "Deprovisioning", changed_at=NOW - 1000 + 100 * number) for number in range(count)]
-    return [failed_once(replace(each, status=replace(each.status, expires_at=format_instant(NOW + 800)))) for each in records]
+    records = [
+        request(f"default-pool-failed-{number}", SMALL, "Deprovisioning", changed_at=NOW - 1000 + 100 * number)
+        for number in range(count)
+    ]
+    return [
+        failed_once(replace(each, status=replace(each.status, expires_at=format_instant(NOW + 800))))
+        for each in records
+    ]
 
 
 def phase_of_the_next_failure(*before: NodeRequest) -> str:
@@ -273,13 +333,25 @@ def phase_of_the_next_failure(*before: NodeRequest) -> str:
 
 def test_ruling_8_three_failures_in_a_row_count_as_unmet_also_across_a_restart() -> None:
     """Every plan here begins with an empty ledger: only the records remember."""
-    assert [phase_of_the_next_failure(*failures(times)) for times in range(4)] == ["Deprovisioning", "Deprovisioning", "Unmet", "Unmet"]
+    assert [phase_of_the_next_failure(*failures(times)) for times in range(4)] == [
+        "Deprovisioning",
+        "Deprovisioning",
+        "Unmet",
+        "Unmet",
+    ]
 
 
 def test_ruling_8_three_that_fail_together_are_three_in_a_row() -> None:
-    requests = [request(f"default-pool-{number}", SMALL, "Provisioning", changed_at=NOW - 300, machine_id="m") for number in range(3)]
+    requests = [
+        request(f"default-pool-{number}", SMALL, "Provisioning", changed_at=NOW - 300, machine_id="m")
+        for number in range(3)
+    ]
     decision = plan(world(pools=[pool()], offerings=[SMALL], requests=requests))
-    assert [action.status.phase for action in decision.actions if isinstance(action, WriteNodeRequestStatus)] == ["Deprovisioning", "Deprovisioning", "Unmet"]
+    assert [action.status.phase for action in decision.actions if isinstance(action, WriteNodeRequestStatus)] == [
+        "Deprovisioning",
+        "Deprovisioning",
+        "Unmet",
+    ]
 
 
 def test_ruling_8_a_success_in_between_begins_the_count_anew() -> None:
@@ -304,7 +376,9 @@ def test_ruling_1_events_are_bounded_and_the_newest_kept() -> None:
     old = tuple(life_event(NOW - 1000 + number, f"event{number}") for number in range(EVENTS_KEPT))
     (action,) = settle_launch(with_one(one(events=old)), Accepted("m")).actions
     assert isinstance(action, WriteNodeRequestStatus)
-    assert [event.name for event in action.status.events] == [f"event{number}" for number in range(1, EVENTS_KEPT)] + ["nodeRequested"]
+    assert [event.name for event in action.status.events] == [f"event{number}" for number in range(1, EVENTS_KEPT)] + [
+        "nodeRequested"
+    ]
 
 
 def test_at_rest_there_is_nothing_to_do() -> None:

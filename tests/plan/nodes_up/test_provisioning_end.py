@@ -16,7 +16,8 @@ from tests.plan.oneorder import NAME, SMALL, one, plan, removal, settle_launch, 
 GPU = offering("gpu", 8, 16384, 0.5, devices={"example.com/gpu": 1})
 
 
-# ---------------------------------------------------------------------------------------------------------------- Unmet and the end
+# -------------------------------------------------------------------------------------------- Unmet
+# and the end
 
 
 def refused(at: float, *records: NodeRequest) -> WriteNodeRequestStatus:
@@ -60,7 +61,9 @@ def test_several_refusals_of_one_strike_are_one() -> None:
     assert until(refused(NOW + 120, first, second)) == NOW + 120 + 240  # counted from the first of them
 
 
-def test_of_unmet_records_the_first_of_a_strike_is_kept_as_long_again_and_the_others_go_when_their_time_is_over() -> None:
+def test_of_unmet_records_the_first_of_a_strike_is_kept_as_long_again_and_the_others_go_when_their_time_is_over() -> (
+    None
+):
     first = unmet_record(refused(NOW), NOW)
     second = unmet_record(refused(NOW + 30, first), NOW + 30, "default-pool-second")
     snapshot = world(pools=[pool()], offerings=[SMALL], requests=[first, second], machines=[])
@@ -83,7 +86,9 @@ def test_a_ready_record_written_before_a_clock_went_back_is_as_old_as_its_node_s
     ready = one("Ready", changed_at=NOW + 3600, machine_id="m")
     waiting = plan(with_one(ready, nodes=[node(NAME, of=SMALL, ready_changed_at=NOW - 599)]))
     assert (waiting.actions, waiting.again_at) == ((), NOW + 1)
-    assert plan(with_one(ready, nodes=[node(NAME, of=SMALL, ready_changed_at=NOW - 600)])).actions == (ReleaseNodeRequest(seen(ready)),)
+    assert plan(with_one(ready, nodes=[node(NAME, of=SMALL, ready_changed_at=NOW - 600)])).actions == (
+        ReleaseNodeRequest(seen(ready)),
+    )
 
 
 def test_law_s4_a_ready_record_stays_while_a_pod_that_it_names_waits_and_none_like_it_runs_there() -> None:
@@ -96,12 +101,20 @@ def test_law_s4_a_ready_record_stays_while_a_pod_that_it_names_waits_and_none_li
     assert plan(with_one(old, pods=[waiting])).actions == ()  # node and machine were given back since
     assert plan(with_one(old, pods=[bound(waiting, "elsewhere")], nodes=here, machines=there)).actions == released
     assert plan(with_one(old, pods=[waiting, bound(pod("twin"), NAME)], nodes=here, machines=there)).actions == released
-    assert plan(with_one(old, pods=[replace(waiting, created_at=NOW - 100)], nodes=here, machines=there)).actions == released  # another pod of that name
-    assert plan(with_one(old, pods=[waiting], machines=there)).actions == released  # a machine that lost its node must be seen to be alone
-    assert plan(with_one(old, pods=[waiting], nodes=here, machines=there, pools=[pool(deleted_at=NOW)])).actions == released
+    assert (
+        plan(with_one(old, pods=[replace(waiting, created_at=NOW - 100)], nodes=here, machines=there)).actions
+        == released
+    )  # another pod of that name
+    assert (
+        plan(with_one(old, pods=[waiting], machines=there)).actions == released
+    )  # a machine that lost its node must be seen to be alone
+    assert (
+        plan(with_one(old, pods=[waiting], nodes=here, machines=there, pools=[pool(deleted_at=NOW)])).actions
+        == released
+    )
 
 
-# --------------------------------------------------------------------------------------------------------------- deletion by hand
+# --------------------------------------------------------------------------------- deletion by hand
 
 
 def test_ruling_16_a_pending_request_deleted_by_hand_goes_once_it_surely_has_no_machine() -> None:
@@ -130,15 +143,21 @@ def test_ruling_16_a_provisioning_request_deleted_by_hand_has_its_machine_remove
 
 def test_ruling_16_a_provisioning_request_deleted_by_hand_whose_node_works_already_loses_only_its_record() -> None:
     going, working = one("Provisioning", deleted_at=NOW, machine_id="m-17"), [bound(pod("a"), NAME)]
-    assert plan(with_one(going, nodes=[node(NAME, of=SMALL)], pods=working)).actions == (ReleaseNodeRequest(seen(going)),)
-    (create,) = plan(with_one(going, pods=working)).actions  # its Node was deleted too, and its pods are not collected yet
+    assert plan(with_one(going, nodes=[node(NAME, of=SMALL)], pods=working)).actions == (
+        ReleaseNodeRequest(seen(going)),
+    )
+    (create,) = plan(
+        with_one(going, pods=working)
+    ).actions  # its Node was deleted too, and its pods are not collected yet
     assert isinstance(create, CreateNodeRemovalRequest)
     assert create.spec.machine_id == "m-17"
 
 
 def test_ruling_16_a_ready_request_deleted_by_hand_loses_only_its_record() -> None:
     going = one("Ready", deleted_at=NOW, machine_id="m")
-    assert plan(with_one(going, nodes=[node(NAME, of=SMALL)], machines=[machine(NAME, SMALL)])).actions == (ReleaseNodeRequest(seen(going)),)
+    assert plan(with_one(going, nodes=[node(NAME, of=SMALL)], machines=[machine(NAME, SMALL)])).actions == (
+        ReleaseNodeRequest(seen(going)),
+    )
 
 
 def test_ruling_16_the_requests_of_a_pool_that_goes_are_removed_with_their_machines() -> None:
@@ -151,7 +170,13 @@ def test_ruling_16_the_requests_of_a_pool_that_goes_are_removed_with_their_machi
     ]
     requests = [replace(each, created_at=NOW - 100) for each in requests]
     nodes = [node("default-pool-3", of=SMALL)]
-    going = world(pools=[pool("default", deleted_at=NOW - 60)], offerings=[SMALL], requests=requests, nodes=nodes, machines=[machine("default-pool-3", SMALL)])
+    going = world(
+        pools=[pool("default", deleted_at=NOW - 60)],
+        offerings=[SMALL],
+        requests=requests,
+        nodes=nodes,
+        machines=[machine("default-pool-3", SMALL)],
+    )
     assert [(type(action).__name__, named(action)) for action in plan(going).actions] == [
         ("ReleaseNodeRequest", "default-pool-1"),
         ("CreateNodeRemovalRequest", "default-pool-2"),

@@ -1,4 +1,6 @@
-"""Given these pods, pools and offerings: what is bought, revived or waited for. Each case of the node table that is about plans."""
+"""Given these pods, pools and offerings: what is bought, revived or waited for. Each case of the node table that is
+about plans.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ from growth.model.instant import format_instant
 from growth.model.labels import HOSTNAME, ZONE, LabelSelector, NodeSelectorTerm, Requirement
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, Taint
 from growth.model.nodepool import PoolLimits
-from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRemovalRequestStatus, NodeRequestSpec
+from growth.model.noderequest import (
+    NodeRemovalRequest,
+    NodeRemovalRequestSpec,
+    NodeRemovalRequestStatus,
+    NodeRequestSpec,
+)
 from growth.model.pod import Owner, Pod, PodAffinityTerm, PreferredPods
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet
@@ -56,7 +63,9 @@ def test_one_demand_no_offerings_is_unplaced_with_a_reason() -> None:
     decision = run_scale_up(world([pod("a")], [pool()], []))
     assert decision.actions == ()
     assert notes_by_reason(decision) == {
-        "Unplaced": ["Pod default/a: no place for this pod: no offering can be bought; NodePool default lists no server type that the provider sells"]
+        "Unplaced": [
+            "Pod default/a: no place for this pod: no offering can be bought; NodePool default lists no server type that the provider sells"
+        ]
     }
 
 
@@ -83,12 +92,16 @@ def test_three_pods_of_a_whole_machine_with_max_2_give_2_nodes_and_1_unplaced() 
 def test_a_4_cpu_and_a_2_cpu_pod_share_the_only_machine_the_first_fits() -> None:
     sold = [offering("huge", 48, 196608, 0.50), offering("tiny", 2, 4096, 0.01)]
     decision = run_scale_up(world([pod("a", 4, 512), pod("b", 2, 512)], [pool("default", "huge", "tiny")], sold))
-    assert [(spec.target_offering, sorted(spec.planned_pods)) for spec in orders(decision.actions)] == [("sim-huge", ["default/a", "default/b"])]
+    assert [(spec.target_offering, sorted(spec.planned_pods)) for spec in orders(decision.actions)] == [
+        ("sim-huge", ["default/a", "default/b"])
+    ]
 
 
 def test_ten_of_3_cpu_and_ten_of_1_cpu_fill_ten_machines() -> None:
     sold = [offering("four", 4, 8192, 0.02)]
-    decision = run_scale_up(world((*pods(10, 3, 512, "big"), *pods(10, 1, 512, "little")), [pool("default", "four")], sold))
+    decision = run_scale_up(
+        world((*pods(10, 3, 512, "big"), *pods(10, 1, 512, "little")), [pool("default", "four")], sold)
+    )
     assert [len(spec.planned_pods) for spec in orders(decision.actions)] == [2] * 10
 
 
@@ -128,8 +141,14 @@ def test_pods_that_join_a_request_on_its_way_are_written_on_it() -> None:
     decision = run_scale_up(world([pod("first"), pod("late")], [pool()], [SMALL], requests=[on_its_way]))
     (action,) = decision.actions
     assert isinstance(action, WriteNodeRequestStatus)
-    assert (action.request.resource_version, action.status.phase, action.status.added_pods) == ("3", "Provisioning", ("default/late",))
-    assert notes_by_reason(decision)["Planned"] == ["Pod default/late: planned onto default-pool-1, which is on its way"]
+    assert (action.request.resource_version, action.status.phase, action.status.added_pods) == (
+        "3",
+        "Provisioning",
+        ("default/late",),
+    )
+    assert notes_by_reason(decision)["Planned"] == [
+        "Pod default/late: planned onto default-pool-1, which is on its way"
+    ]
 
 
 def test_a_request_of_another_pool_does_not_absorb() -> None:
@@ -141,7 +160,14 @@ def test_a_request_of_another_pool_does_not_absorb() -> None:
 
 def test_pool_max_2_with_one_node_gives_one_request() -> None:
     full = bound(pod("old", 2, 4096), "default-pool-1")
-    decision = run_scale_up(world((*pods(3, 2, 4096), full), [pool("default", limited("small", 2))], [SMALL], [node("default-pool-1", of=SMALL)]))
+    decision = run_scale_up(
+        world(
+            (*pods(3, 2, 4096), full),
+            [pool("default", limited("small", 2))],
+            [SMALL],
+            [node("default-pool-1", of=SMALL)],
+        )
+    )
     assert len(orders(decision.actions)) == 1
 
 
@@ -196,19 +222,32 @@ def test_what_the_provider_has_not_in_stock_is_not_ordered() -> None:
 
 def test_ruling_5_a_marked_node_is_revived_before_anything_is_bought() -> None:
     other = Taint("team", "a", "PreferNoSchedule")
-    marked = node("default-pool-1", of=SMALL, taints=(SCALE_DOWN_TAINT, other), annotations={SCALE_DOWN_AT: format_instant(NOW + 30)})
+    marked = node(
+        "default-pool-1",
+        of=SMALL,
+        taints=(SCALE_DOWN_TAINT, other),
+        annotations={SCALE_DOWN_AT: format_instant(NOW + 30)},
+    )
     decision = run_scale_up(world([pod("a")], [pool()], [SMALL], [marked]))
     assert decision.actions == (UnmarkScaleDown(seen(marked), (other,)),)
-    assert notes_by_reason(decision) == {"Revived": ["Pod default/a: node default-pool-1 is kept: there is room for this pod"]}
+    assert notes_by_reason(decision) == {
+        "Revived": ["Pod default/a: node default-pool-1 is kept: there is room for this pod"]
+    }
 
 
 @pytest.mark.parametrize(("reason", "phase", "ends_in", "buys"), [
     ("Consolidated", "Pending", 30, 0), ("Consolidated", "Pending", 3600, 1), ("Consolidated", "Deprovisioning", 30, 1), ("Expired", "Pending", 30, 1),
 ])  # fmt: skip
-def test_nothing_is_bought_for_a_pod_that_fits_on_a_node_which_is_emptied_only_to_save_money(reason: str, phase: Any, ends_in: int, buys: int) -> None:
+def test_nothing_is_bought_for_a_pod_that_fits_on_a_node_which_is_emptied_only_to_save_money(
+    reason: str, phase: Any, ends_in: int, buys: int
+) -> None:
     """Its removal ends itself when the pods that were evicted have left, and another one waits."""
     going = node("default-pool-1", of=SMALL, taints=(EMPTYING_TAINT,))
-    removal = NodeRemovalRequest("default-pool-1", NodeRemovalRequestSpec("default-pool-1", "default", reason=reason), NodeRemovalRequestStatus(phase))
+    removal = NodeRemovalRequest(
+        "default-pool-1",
+        NodeRemovalRequestSpec("default-pool-1", "default", reason=reason),
+        NodeRemovalRequestStatus(phase),
+    )
     leaving = replace(bound(pod("old", 2), "default-pool-1"), deleted_at=NOW + ends_in)
     decision = run_scale_up(world([pod("a", 2), leaving], [pool()], [SMALL], [going], removals=[removal]))
     assert len(orders(decision.actions)) == buys
@@ -217,7 +256,12 @@ def test_nothing_is_bought_for_a_pod_that_fits_on_a_node_which_is_emptied_only_t
 
 def test_ruling_9_min_is_kept_warm_without_load_and_counts_what_is_on_its_way() -> None:
     of_pool = pool("default", limited("small", 5, least=2))
-    snapshot = world((), [of_pool], [ZONES[1], replace(ZONES[0], price_per_hour=0.008)], requests=[request("default-pool-1", ZONES[0])])
+    snapshot = world(
+        (),
+        [of_pool],
+        [ZONES[1], replace(ZONES[0], price_per_hour=0.008)],
+        requests=[request("default-pool-1", ZONES[0])],
+    )
     decision = run_scale_up(snapshot)
     (spec,) = orders(decision.actions)
     assert (spec.reason, spec.location, spec.planned_pods) == ("Minimum", "a", ())
@@ -232,7 +276,11 @@ def test_ruling_9_min_keeps_to_the_limits() -> None:
 def test_ruling_10_a_higher_priority_is_used_up_before_a_lower_one_whatever_the_price() -> None:
     sold = [offering("dear", 2, 4096, 0.5), offering("cheap", 2, 4096, 0.01)]
     of_pool = pool("default", limited("dear", 2, priority=10), limited("cheap"))
-    assert ordered(run_scale_up(world(pods(3, 2, 512), [of_pool], sold)).actions) == ["sim-cheap", "sim-dear", "sim-dear"]
+    assert ordered(run_scale_up(world(pods(3, 2, 512), [of_pool], sold)).actions) == [
+        "sim-cheap",
+        "sim-dear",
+        "sim-dear",
+    ]
 
 
 def test_ruling_18_a_pod_with_several_pools_uses_the_preferred_pool_first() -> None:
@@ -298,12 +346,21 @@ def test_a_pod_nominated_to_room_that_exists_is_no_demand_and_holds_that_room() 
 
 def test_a_pod_nominated_to_a_node_without_room_is_demand() -> None:
     full = node("default-pool-1", of=SMALL)
-    snapshot = world([pod("a", 2, 512, nominated_node=full.name), bound(pod("b", 1, 512), full.name)], [pool()], [SMALL], [full])
+    snapshot = world(
+        [pod("a", 2, 512, nominated_node=full.name), bound(pod("b", 1, 512), full.name)], [pool()], [SMALL], [full]
+    )
     assert [spec.planned_pods for spec in orders(run_scale_up(snapshot).actions)] == [("default/a",)]
 
 
 @pytest.mark.parametrize(
-    "closed", [{"is_unschedulable": True}, {"is_ready": False}, {"deleted_at": NOW}, {"malformed": "cpu: 'x' is not a quantity"}, {"taints": (Taint("k"),)}]
+    "closed",
+    [
+        {"is_unschedulable": True},
+        {"is_ready": False},
+        {"deleted_at": NOW},
+        {"malformed": "cpu: 'x' is not a quantity"},
+        {"taints": (Taint("k"),)},
+    ],
 )
 def test_a_node_that_takes_no_pods_is_no_room(closed: dict[str, Any]) -> None:
     decision = run_scale_up(world([pod("a")], [pool()], [SMALL], [node("default-pool-1", of=SMALL, **closed)]))
@@ -337,7 +394,9 @@ def test_ruling_13_a_malformed_pod_is_told_and_the_others_are_served() -> None:
 
 
 def test_ruling_14_a_type_that_is_not_sold_leaves_the_rest_of_the_pool_working() -> None:
-    assert ordered(run_scale_up(world([pod("a")], [pool("default", "GEX44", "small")], [SMALL])).actions) == ["sim-small"]
+    assert ordered(run_scale_up(world([pod("a")], [pool("default", "GEX44", "small")], [SMALL])).actions) == [
+        "sim-small"
+    ]
 
 
 def test_the_hetzner_catalogue_serves_100_pods_for_no_more_than_seven_cx52() -> None:
@@ -353,7 +412,9 @@ def test_learned_allocatable_corrects_the_catalogue_for_later_plans() -> None:
     smaller = node("default-pool-1", of=SMALL, allocatable=amounts(1.9, 3900, 110))
     full = bound(pod("old", 1.9, 100), smaller.name)
     decision = run_scale_up(world([pod("a", 2, 512), pod("b", 1.9, 512), full], [pool()], [SMALL], [smaller]))
-    assert [(spec.planned_pods, spec.resources["cpu"]) for spec in orders(decision.actions)] == [(("default/b",), "1900m")]
+    assert [(spec.planned_pods, spec.resources["cpu"]) for spec in orders(decision.actions)] == [
+        (("default/b",), "1900m")
+    ]
     assert "Pod default/a" in notes_by_reason(decision)["Unplaced"][0]
 
 

@@ -35,7 +35,9 @@ from tests.plan.builders import (
 )
 
 SMALL = offering("small", 2, 4096, 0.01)
-QUICK = Settings(batch_quiet_seconds=0.0, misses_before_backoff=3, backoff_first_seconds=30.0, backoff_longest_seconds=100.0)
+QUICK = Settings(
+    batch_quiet_seconds=0.0, misses_before_backoff=3, backoff_first_seconds=30.0, backoff_longest_seconds=100.0
+)
 
 
 def test_a_burst_is_planned_once_when_it_is_quiet_for_a_second() -> None:
@@ -75,10 +77,13 @@ def test_pods_whose_request_became_unmet_are_planned_again_without_a_window() ->
     assert [spec.target_offering for spec in orders(second.actions)] == ["sim-dear"]
 
 
-# -------------------------------------------------------------------------------------------------------------- misses and back-off
+# ------------------------------------------------------------------------------------------- misses
+# and back-off
 
 
-def walk(snapshot: Snapshot, settings: Settings, until_reason: str = "") -> tuple[list[float], Decision[scale_up.Ledger]]:
+def walk(
+    snapshot: Snapshot, settings: Settings, until_reason: str = ""
+) -> tuple[list[float], Decision[scale_up.Ledger]]:
     """Ask whenever the plan wants to be asked again; the times at which the pod was part of the demand."""
     ledger, times, now = scale_up.Ledger(), [], snapshot.now
     while True:
@@ -157,7 +162,9 @@ def test_ruling_7_a_pod_in_back_off_is_let_in_when_room_appears() -> None:
 
 def test_ruling_7_a_pod_in_back_off_is_let_in_when_a_limit_gives_way() -> None:
     occupied = [node("default-pool-1", of=SMALL)]
-    snapshot = world([pod("a", 2), bound(pod("old", 2), "default-pool-1")], [pool("default", limited("small", 1))], [SMALL], occupied)
+    snapshot = world(
+        [pod("a", 2), bound(pod("old", 2), "default-pool-1")], [pool("default", limited("small", 1))], [SMALL], occupied
+    )
     ledger = backed_off(snapshot)
     freed = replace(snapshot, now=NOW + 9000, nodes={}, pods_by_node={})
     assert len(orders(run_scale_up(freed, ledger, QUICK).actions)) == 1
@@ -194,7 +201,11 @@ def test_a_pod_with_room_on_a_node_waits_for_the_scheduler_and_holds_the_room() 
     rival = replace(snapshot, now=NOW + 1, waiting_pods=(pod("b", 2, created_at=NOW - 999), *snapshot.waiting_pods))
     assert [spec.planned_pods for spec in orders(run_scale_up(rival, first.ledger).actions)] == [("default/b",)]
     second = run_scale_up(replace(snapshot, now=NOW + 10), first.ledger)
-    assert notes_by_reason(second) == {"RoomExists": ["Pod default/a: node default-pool-1 has room for this pod; nothing is bought, the scheduler decides"]}
+    assert notes_by_reason(second) == {
+        "RoomExists": [
+            "Pod default/a: node default-pool-1 has room for this pod; nothing is bought, the scheduler decides"
+        ]
+    }
     assert second.again_at == NOW + 30  # and then ever less often
 
 
@@ -215,11 +226,15 @@ def test_ruling_12_a_missing_pool_is_told_once() -> None:
     }
     second = run_scale_up(replace(snapshot, now=NOW + 60), first.ledger)
     assert (second.notes, second.again_at) == ((), None)
-    other = replace(snapshot, pools={"gpu": pool("gpu", allowed_namespaces=("ml",)), "ghost": pool("ghost", allowed_namespaces=("ml",))})
+    other = replace(
+        snapshot,
+        pools={"gpu": pool("gpu", allowed_namespaces=("ml",)), "ghost": pool("ghost", allowed_namespaces=("ml",))},
+    )
     assert set(notes_by_reason(run_scale_up(other, second.ledger))) == {"NamespaceNotAllowed"}
 
 
-# ----------------------------------------------------------------------------------------------------------------- kept assignments
+# --------------------------------------------------------------------------------------------- kept
+# assignments
 
 
 def test_planned_pods_stay_planned_while_they_fit() -> None:
@@ -249,7 +264,7 @@ def test_a_request_that_is_being_deleted_keeps_nobody() -> None:
     assert [spec.planned_pods for spec in orders(run_scale_up(snapshot).actions)] == [("default/a",)]
 
 
-# ------------------------------------------------------------------------------------------------------------------------ runaway
+# ------------------------------------------------------------------------------------------ runaway
 
 
 def fruitless(count: int, changed_at: float) -> Snapshot:
@@ -258,7 +273,13 @@ def fruitless(count: int, changed_at: float) -> Snapshot:
     requests = [request(name, SMALL, "Ready", planned=["default/a"], changed_at=changed_at) for name in names]
     nodes = [node(name, of=SMALL) for name in names]
     others = [bound(pod(f"other-{name}", 2, 256), name) for name in names]
-    return world([pod("a", 2), *others], [pool("default", "small", "other")], [SMALL, offering("other", 2, 4096, 0.5)], nodes, requests)
+    return world(
+        [pod("a", 2), *others],
+        [pool("default", "small", "other")],
+        [SMALL, offering("other", 2, 4096, 0.5)],
+        nodes,
+        requests,
+    )
 
 
 def test_law_s4_after_three_machines_in_vain_the_offering_is_barred_for_the_class() -> None:
@@ -290,12 +311,16 @@ def test_law_s4_what_was_learned_outlives_a_clock_that_was_ahead_and_went_back()
     ledger = scale_up.without_timers(run_scale_up(replace(ahead, now=NOW + 3700)).ledger)
     for snapshot in (ahead, replace(ahead, requests={}, nodes={}, pods_by_node={})):
         assert [spec.target_offering for spec in orders(run_scale_up(snapshot, ledger).actions)] == ["sim-other"]
-    assert [spec.target_offering for spec in orders(run_scale_up(ahead).actions)] == ["sim-other"]  # a restart: by the records alone
+    assert [spec.target_offering for spec in orders(run_scale_up(ahead).actions)] == [
+        "sim-other"
+    ]  # a restart: by the records alone
 
 
 def test_law_s4_a_pod_made_anew_under_the_same_name_has_a_trial_of_its_own() -> None:
     snapshot = fruitless(3, NOW - 300)
-    anew = replace(snapshot, waiting_pods=tuple(replace(each, created_at=NOW - 5) for each in snapshot.waiting_pods))  # its machines were ordered before
+    anew = replace(
+        snapshot, waiting_pods=tuple(replace(each, created_at=NOW - 5) for each in snapshot.waiting_pods)
+    )  # its machines were ordered before
     assert [spec.target_offering for spec in orders(run_scale_up(anew).actions)] == ["sim-small"]
 
 
@@ -306,7 +331,7 @@ def test_law_s4_a_machine_on_which_such_a_pod_runs_is_not_in_vain() -> None:
     assert [spec.target_offering for spec in orders(run_scale_up(served).actions)] == ["sim-small"]
 
 
-# ----------------------------------------------------------------------------------------------------------------------- outcomes
+# ----------------------------------------------------------------------------------------- outcomes
 
 
 def first_order() -> tuple[Snapshot, Decision[scale_up.Ledger], CreateNodeRequest]:
@@ -341,13 +366,18 @@ def test_equal_orders_are_counted_when_they_are_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("outcome", "least"), [(Accepted(), 30), (Unknown("lost"), 10)])
-def test_an_order_that_may_have_been_made_is_not_repeated_before_the_api_server_has_proved_that_it_is_not_there(outcome: Outcome, least: float) -> None:
+def test_an_order_that_may_have_been_made_is_not_repeated_before_the_api_server_has_proved_that_it_is_not_there(
+    outcome: Outcome, least: float
+) -> None:
     snapshot, decision, action = first_order()
     ledger = scale_up.settle(Settled(action, outcome), snapshot, decision.ledger, AT_ONCE).ledger
     for seconds in (least - 1, least + 300):  # while the API server is away, time says nothing
         held = run_scale_up(replace(snapshot, now=NOW + seconds, requests_age_seconds=seconds - least + 1), ledger)
         assert (held.actions, held.again_at) == ((), NOW + seconds + 2)
-    assert len(orders(run_scale_up(replace(snapshot, now=NOW + least + 300, requests_age_seconds=300), ledger).actions)) == 1
+    assert (
+        len(orders(run_scale_up(replace(snapshot, now=NOW + least + 300, requests_age_seconds=300), ledger).actions))
+        == 1
+    )
     assert run_scale_up(applied(snapshot, decision.actions), ledger).again_at is None  # it is seen
 
 
@@ -367,7 +397,12 @@ def test_a_pool_whose_orders_are_refused_is_left_alone_for_a_while_and_told() ->
     assert notes_by_reason(settled) == {"OrderRefused": ["NodePool default: a NodeRequest was refused: quota exceeded"]}
     soon = run_scale_up(replace(snapshot, now=NOW + 2), settled.ledger)
     assert soon.actions == ()
-    other = replace(snapshot, now=NOW + 2, pools={**snapshot.pools, "b": pool("b")}, waiting_pods=(*snapshot.waiting_pods, pod("c", pool="b")))
+    other = replace(
+        snapshot,
+        now=NOW + 2,
+        pools={**snapshot.pools, "b": pool("b")},
+        waiting_pods=(*snapshot.waiting_pods, pod("c", pool="b")),
+    )
     assert [spec.pool for spec in orders(run_scale_up(other, settled.ledger).actions)] == ["b"]
     assert len(orders(run_scale_up(replace(snapshot, now=NOW + 61), soon.ledger).actions)) == 1
 

@@ -1,4 +1,6 @@
-"""What holds for every scale-up, whatever the world: no limit is broken, and planning again with its own output in flight creates nothing."""
+"""What holds for every scale-up, whatever the world: no limit is broken, and planning again with its own output in
+flight creates nothing.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,18 @@ def settled_world(seed: int) -> tuple[Snapshot, Decision[scale_up.Ledger]]:
 
 def with_lodgers_bound(snapshot: Snapshot, ledger: scale_up.Ledger) -> Snapshot:
     """The scheduler has used the room that growth left to it."""
-    sent = {pod.key: wait.lodged_on for pod in snapshot.waiting_pods if (wait := ledger.waits.get(identity(pod))) is not None and wait.lodged_on}
+    sent = {
+        pod.key: wait.lodged_on
+        for pod in snapshot.waiting_pods
+        if (wait := ledger.waits.get(identity(pod))) is not None and wait.lodged_on
+    }
     by_node = dict(snapshot.pods_by_node)
     for pod in snapshot.waiting_pods:
         if pod.key in sent:
             by_node[sent[pod.key]] = (*by_node.get(sent[pod.key], ()), bound(pod, sent[pod.key]))
-    return replace(snapshot, pods_by_node=by_node, waiting_pods=tuple(pod for pod in snapshot.waiting_pods if pod.key not in sent))
+    return replace(
+        snapshot, pods_by_node=by_node, waiting_pods=tuple(pod for pod in snapshot.waiting_pods if pod.key not in sent)
+    )
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -70,10 +78,17 @@ def test_no_plan_exceeds_a_limit(seed: int) -> None:
         assert limits.nodes is None or len(own) <= limits.nodes
         assert limits.cpu is None or sum(member.allocatable["cpu"] for member in own) <= amount(limits.cpu) * 1000
         assert limits.memory is None or sum(member.allocatable["memory"] for member in own) <= amount(limits.memory)
-        assert limits.price_per_hour is None or sum(member.price_per_hour for member in own) <= float(limits.price_per_hour) + 1e-9
+        assert (
+            limits.price_per_hour is None
+            or sum(member.price_per_hour for member in own) <= float(limits.price_per_hour) + 1e-9
+        )
         for choice in pool.spec.server_types:
             of_type = [member for member in own if member.offering == f"sim-{choice.name.lower()}"]
-            was = [member for member in members(before) if member.pool == name and member.offering == f"sim-{choice.name.lower()}"]
+            was = [
+                member
+                for member in members(before)
+                if member.pool == name and member.offering == f"sim-{choice.name.lower()}"
+            ]
             assert choice.max is None or len(of_type) <= max(choice.max, len(was))
 
 
@@ -101,7 +116,11 @@ def test_every_pod_that_needs_a_place_is_planned_or_told_why_not(seed: int) -> N
     snapshot, decision = settled_world(seed)
     planned = {key for spec in orders(decision.actions) for key in spec.planned_pods}
     spoken_of = {f"{note.about.namespace}/{note.about.name}" for note in decision.notes}
-    lodged = {pod.key for pod in snapshot.waiting_pods if (wait := decision.ledger.waits.get(identity(pod))) is not None and wait.lodged_on}
+    lodged = {
+        pod.key
+        for pod in snapshot.waiting_pods
+        if (wait := decision.ledger.waits.get(identity(pod))) is not None and wait.lodged_on
+    }
     asked = scale_up.question(snapshot, scale_up.Ledger(batch=None), AT_ONCE)
     for hand in asked.classes if isinstance(asked, scale_up.Question) else ():
         for demand in hand:
@@ -119,6 +138,11 @@ def test_the_same_question_gets_the_same_answer(seed: int) -> None:
 def test_a_pod_is_planned_onto_one_node_only(seed: int) -> None:
     snapshot, decision = settled_world(seed)
     after = applied(snapshot, decision.actions)
-    new = [order for action in decision.actions if isinstance(action, CreateNodeRequest) for order in action.spec.planned_pods]
+    new = [
+        order
+        for action in decision.actions
+        if isinstance(action, CreateNodeRequest)
+        for order in action.spec.planned_pods
+    ]
     assert len(new) == len(set(new))
     assert set(new) <= {pod.key for pod in after.waiting_pods}

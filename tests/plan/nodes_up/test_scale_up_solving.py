@@ -41,5 +41,7 @@ def test_a_plan_that_was_wrong_is_told_to_its_pools() -> None:
     assert asked is not None
     solution = replace(solve(asked.problem), complaints=("demand 0 may not stand there",))
     decision = scale_up.plan(snapshot, scale_up.Ledger(), AT_ONCE, asked, solution)
-    assert notes_by_reason(decision)["PlanWasWrong"] == ["NodePool default: a plan was wrong and is not carried out: demand 0 may not stand there"]
+    assert notes_by_reason(decision)["PlanWasWrong"] == [
+        "NodePool default: a plan was wrong and is not carried out: demand 0 may not stand there"
+    ]
     assert len(decision.actions) == 1

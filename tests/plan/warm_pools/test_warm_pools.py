@@ -1,4 +1,6 @@
-"""PoolAutoscaler by capacity: the timelines of the specification, starting replicas, windows, bounds. Rulings by number."""
+"""PoolAutoscaler by capacity: the timelines of the specification, starting replicas, windows, bounds. Rulings by
+number.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def test_ruling_3_replicas_that_do_not_come_up_stop_further_scaling_up() -> None
 
 
 def test_ruling_2_members_that_leave_when_claimed_are_never_used() -> None:
-    warm = Warm(autoscaler(kind="SandboxSet", capacity_policy=capacity(10, 2, **WITHOUT_WAITING)), replicas=10, kind=SANDBOX_SET)
+    warm = Warm(
+        autoscaler(kind="SandboxSet", capacity_policy=capacity(10, 2, **WITHOUT_WAITING)), replicas=10, kind=SANDBOX_SET
+    )
     warm.starting = 7
     assert warm.sync() == 10
     warm.starting, warm.replicas = 0, 5
@@ -105,7 +109,9 @@ def test_ruling_4_means_are_rounded_half_up_and_used_is_the_present_one() -> Non
 
 
 def test_ruling_5_the_smallest_recommendation_of_the_scale_up_window_counts() -> None:
-    warm = Warm(autoscaler(capacity_policy=capacity(10, 1, scale_up=ScalingRules(60), scale_down=NO_WINDOW)), replicas=10)
+    warm = Warm(
+        autoscaler(capacity_policy=capacity(10, 1, scale_up=ScalingRules(60), scale_down=NO_WINDOW)), replicas=10
+    )
     warm.sync()
     warm.used = 5
     assert warm.sync() == 10
@@ -200,7 +206,11 @@ def test_a_refused_scaling_is_told_and_tried_again_a_minute_later() -> None:
     warm.sync()
     assert warm.told == ["FailedScale"]
     status = next(action.status for action in warm.actions if isinstance(action, WritePoolAutoscalerStatus))
-    assert [(each.type, each.status, each.reason) for each in status.conditions][1] == ("AbleToScale", "False", "FailedScale")
+    assert [(each.type, each.status, each.reason) for each in status.conditions][1] == (
+        "AbleToScale",
+        "False",
+        "FailedScale",
+    )
     warm.sync(30)
     assert not any(isinstance(action, ScaleWarmPool) for action in warm.actions)
     warm.sync(31)
@@ -211,7 +221,9 @@ def test_a_growth_that_only_observes_says_what_it_would_do() -> None:
     warm = Warm(autoscaler(capacity_policy=capacity(10, 5, **WITHOUT_WAITING)))
     warm.outcome = TryLater("growth only observes", retry_after_seconds=60.0)
     warm.sync()
-    assert [(note.reason, "1 replicas become 10" in note.message, "only observes" in note.message) for note in warm.notes] == [("ScaleBlocked", True, True)]
+    assert [
+        (note.reason, "1 replicas become 10" in note.message, "only observes" in note.message) for note in warm.notes
+    ] == [("ScaleBlocked", True, True)]
 
 
 def test_a_kind_that_is_not_listed_yet_makes_nobody_say_anything() -> None:

@@ -86,7 +86,11 @@ def test_ruling_6_an_edited_schedule_does_not_fire_for_the_past() -> None:
     warm = daily(cron_policies=(MORNING,))
     at(warm, "10:00:00")
     warm.edit(cron_policies=(cron("morning", "0 9 * * *", 60), cron("new", "30 9 * * *", 70)))
-    assert [at(warm, "10:00:10"), at(warm, "09:00:00", "2027-03-02"), at(warm, "09:30:00", "2027-03-02")] == [100, 60, 70]
+    assert [at(warm, "10:00:10"), at(warm, "09:00:00", "2027-03-02"), at(warm, "09:30:00", "2027-03-02")] == [
+        100,
+        60,
+        70,
+    ]
 
 
 def test_a_firing_is_pending_until_the_target_has_been_scaled() -> None:
@@ -136,7 +140,9 @@ def test_a_policy_without_a_zone_uses_the_setting() -> None:
         (cron("a", "0 8 * * *", 5, "Mars/Phobos"), "UnknownTimeZone", "UnknownTimeZone"),
     ],
 )
-def test_a_schedule_or_zone_that_cannot_be_used_stops_syncing_and_is_told_once(policy: object, reason: str, event: str) -> None:
+def test_a_schedule_or_zone_that_cannot_be_used_stops_syncing_and_is_told_once(
+    policy: object, reason: str, event: str
+) -> None:
     warm = Warm(autoscaler(cron_policies=(policy,), min_replicas=5), replicas=1)
     assert [warm.sync(), warm.sync(), warm.sync()] == [1, 1, 1]
     assert warm.condition("ScalingActive") == ("False", reason)

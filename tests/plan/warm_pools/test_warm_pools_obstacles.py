@@ -1,4 +1,6 @@
-"""What keeps an autoscaler from working is said on it, and nothing is scaled meanwhile. And what holds for every autoscaler."""
+"""What keeps an autoscaler from working is said on it, and nothing is scaled meanwhile. And what holds for every
+autoscaler.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ def test_a_mistake_about_one_autoscaler_stops_no_other(monkeypatch: pytest.Monke
     monkeypatch.setattr(warm_pools, "counts_of", fails)
     broken, good = autoscaler("broken", target="other", min_replicas=5), autoscaler("good", min_replicas=5)
     warm = Warm(broken, good)
-    warm.view = WarmPoolView({"team/pool": WarmPool("pool", "team", 1, uid="uid-pool"), "team/other": WarmPool("other", "team", 1)})
+    warm.view = WarmPoolView(
+        {"team/pool": WarmPool("pool", "team", 1, uid="uid-pool"), "team/other": WarmPool("other", "team", 1)}
+    )
     warm.sync()
     assert [action.target.name for action in warm.actions if isinstance(action, ScaleWarmPool)] == ["pool"]
     assert (warm.notes[0].about.name, warm.notes[0].reason) == ("broken", "ScaleBlocked")
@@ -131,16 +135,25 @@ def test_an_autoscaler_that_was_made_again_remembers_nothing() -> None:
     assert memory.observation.since_at == warm.now
 
 
-# ------------------------------------------------------------------------------------------------------------------ counting
+# ----------------------------------------------------------------------------------------- counting
 
 
 def pods_of(owner: str, **groups: int) -> tuple[Pod, ...]:
     """So many ready, claimed, starting, finished and leaving pods."""
     labels = {"claimed": Labels({"app": "x", "claimed": "yes"})}
-    changes: dict[str, dict[str, Any]] = {"starting": {"is_ready": False}, "finished": {"phase": "Succeeded"}, "leaving": {"deleted_at": NOW}}
+    changes: dict[str, dict[str, Any]] = {
+        "starting": {"is_ready": False},
+        "finished": {"phase": "Succeeded"},
+        "leaving": {"deleted_at": NOW},
+    }
     return tuple(
         replace(
-            Pod(f"{owner}-{group}-{number}", PodShape("team", labels.get(group, Labels({"app": "x"}))), owner=Owner("ReplicaSet", owner, owner), is_ready=True),
+            Pod(
+                f"{owner}-{group}-{number}",
+                PodShape("team", labels.get(group, Labels({"app": "x"}))),
+                owner=Owner("ReplicaSet", owner, owner),
+                is_ready=True,
+            ),
             **changes.get(group, {}),
         )
         for group, count in groups.items()
@@ -150,11 +163,22 @@ def pods_of(owner: str, **groups: int) -> tuple[Pod, ...]:
 
 def test_ruling_2_pods_with_the_declared_label_are_used_and_ready_ones_without_it_available() -> None:
     policy = CapacityPolicy(5, in_use=PodSelector({"claimed": "yes"}))
-    replica_sets = WarmPoolView({"team/new": WarmPool("new", "team", uid="new", owner_uid="d"), "team/old": WarmPool("old", "team", uid="old", owner_uid="d")})
-    pods = {"new": pods_of("new", ready=3, claimed=2, starting=1, finished=4, leaving=1), "old": pods_of("old", claimed=1), "else": pods_of("else", claimed=9)}
+    replica_sets = WarmPoolView(
+        {
+            "team/new": WarmPool("new", "team", uid="new", owner_uid="d"),
+            "team/old": WarmPool("old", "team", uid="old", owner_uid="d"),
+        }
+    )
+    pods = {
+        "new": pods_of("new", ready=3, claimed=2, starting=1, finished=4, leaving=1),
+        "old": pods_of("old", claimed=1),
+        "else": pods_of("else", claimed=9),
+    }
     snapshot = Snapshot(NOW, warm_pools={REPLICA_SET.name: replica_sets}, pods_by_owner=pods)
     scaler, pool = autoscaler(kind="Deployment", capacity_policy=policy), WarmPool("pool", "team", 8, uid="d")
-    assert counts_of(scaler, pool, DEPLOYMENT, snapshot, Owned(snapshot.warm_pools)) == Counts(8, available=3, used=3, starting=2)
+    assert counts_of(scaler, pool, DEPLOYMENT, snapshot, Owned(snapshot.warm_pools)) == Counts(
+        8, available=3, used=3, starting=2
+    )
     unknown = replace(snapshot, warm_pools={})
     assert counts_of(scaler, pool, DEPLOYMENT, unknown, Owned(unknown.warm_pools)) is None
     direct = counts_of(scaler, WarmPool("s", "team", 8, uid="new"), STATEFUL_SET, snapshot, Owned(snapshot.warm_pools))
@@ -162,24 +186,35 @@ def test_ruling_2_pods_with_the_declared_label_are_used_and_ready_ones_without_i
 
 
 def test_a_deployment_without_a_declared_label_has_no_pods_in_use() -> None:
-    scaler, pool = autoscaler(kind="Deployment", capacity_policy=CapacityPolicy(5)), WarmPool("pool", "team", 8, available=6)
+    scaler, pool = (
+        autoscaler(kind="Deployment", capacity_policy=CapacityPolicy(5)),
+        WarmPool("pool", "team", 8, available=6),
+    )
     assert counts_of(scaler, pool, DEPLOYMENT, Snapshot(NOW), Owned({})) == Counts(8, available=6, used=0, starting=2)
 
 
-# ---------------------------------------------------------------------------------------------------------------- properties
+# --------------------------------------------------------------------------------------- properties
 
 amounts = st.one_of(st.integers(0, 40), st.integers(0, 100).map(lambda each: f"{each}%"))
-policies = st.builds(CapacityPolicy, amounts, st.one_of(st.none(), amounts), st.none() | st.just(NO_WINDOW), st.none() | st.just(NO_WINDOW)).filter(
-    lambda each: not why_not_tolerance(each)
-)
+policies = st.builds(
+    CapacityPolicy,
+    amounts,
+    st.one_of(st.none(), amounts),
+    st.none() | st.just(NO_WINDOW),
+    st.none() | st.just(NO_WINDOW),
+).filter(lambda each: not why_not_tolerance(each))
 steps = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 10), st.integers(1, 400)), min_size=1, max_size=12)
 
 
 @settings(max_examples=150, deadline=None)
 @given(policies, steps, st.integers(0, 20), st.integers(1, 60), st.booleans())
-def test_whatever_happens_the_count_stays_within_its_bounds(policy: CapacityPolicy, story: list[Any], least: int, span: int, is_slow: bool) -> None:
+def test_whatever_happens_the_count_stays_within_its_bounds(
+    policy: CapacityPolicy, story: list[Any], least: int, span: int, is_slow: bool
+) -> None:
     chosen = WarmPoolSettings() if is_slow else Warm(autoscaler()).settings
-    warm = Warm(autoscaler(capacity_policy=policy, min_replicas=least, max_replicas=least + span), replicas=3, settings=chosen)
+    warm = Warm(
+        autoscaler(capacity_policy=policy, min_replicas=least, max_replicas=least + span), replicas=3, settings=chosen
+    )
     for used, starting, seconds in story:
         warm.used = min(used, warm.replicas)
         warm.starting = min(starting, warm.replicas - warm.used)
@@ -190,7 +225,10 @@ def test_whatever_happens_the_count_stays_within_its_bounds(policy: CapacityPoli
 @settings(max_examples=100, deadline=None)
 @given(policies, st.integers(0, 30))
 def test_at_rest_it_stays_at_rest(policy: CapacityPolicy, used: int) -> None:
-    warm = Warm(autoscaler(capacity_policy=replace(policy, scale_up=NO_WINDOW, scale_down=NO_WINDOW), max_replicas=500), replicas=used)
+    warm = Warm(
+        autoscaler(capacity_policy=replace(policy, scale_up=NO_WINDOW, scale_down=NO_WINDOW), max_replicas=500),
+        replicas=used,
+    )
     sizes = []
     for _ in range(100):
         warm.used = used
@@ -205,7 +243,9 @@ def test_a_pass_without_a_reason_touches_nothing() -> None:
     warm.sync()
     snapshot = warm.snapshot
     first = warm_pools.plan(snapshot, warm.ledger, Settings(warm_pools=warm.settings))
-    again = warm_pools.plan(replace(snapshot, now=snapshot.now + 0.001), first.ledger, Settings(warm_pools=warm.settings))
+    again = warm_pools.plan(
+        replace(snapshot, now=snapshot.now + 0.001), first.ledger, Settings(warm_pools=warm.settings)
+    )
     assert again.ledger.watches is first.ledger.watches
     assert again.again_at == first.again_at
     assert first.again_at is not None

@@ -14,13 +14,19 @@ from growth.plan.warm_pools.watermarks import Watermarks, recommended, share_of,
 
 shares = st.integers(0, 100).map(lambda each: f"{each}%")
 counts = st.integers(0, 60)
-policies = st.builds(CapacityPolicy, st.one_of(shares, counts), st.one_of(st.none(), shares, counts)).filter(lambda each: not why_not_tolerance(each))
+policies = st.builds(CapacityPolicy, st.one_of(shares, counts), st.one_of(st.none(), shares, counts)).filter(
+    lambda each: not why_not_tolerance(each)
+)
 sizes = st.integers(0, 60)
 
 
-def desired(target: CountOrShare, tolerance: CountOrShare | None, replicas: int, available: int, used: int | None = None) -> int:
+def desired(
+    target: CountOrShare, tolerance: CountOrShare | None, replicas: int, available: int, used: int | None = None
+) -> int:
     marks = watermarks(CapacityPolicy(target, tolerance), replicas, 10)
-    return recommended(marks, replicas=replicas, available=available, used=replicas - available if used is None else used)
+    return recommended(
+        marks, replicas=replicas, available=available, used=replicas - available if used is None else used
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,7 +42,9 @@ def desired(target: CountOrShare, tolerance: CountOrShare | None, replicas: int,
         (1, None, 1, 0, 2),
     ],
 )
-def test_the_table_of_cases(target: CountOrShare, tolerance: CountOrShare | None, replicas: int, available: int, wanted: int) -> None:
+def test_the_table_of_cases(
+    target: CountOrShare, tolerance: CountOrShare | None, replicas: int, available: int, wanted: int
+) -> None:
     assert desired(target, tolerance, replicas, available) == wanted
 
 
@@ -55,14 +63,26 @@ def test_the_table_of_cases(target: CountOrShare, tolerance: CountOrShare | None
         (CapacityPolicy("0%"), 9, Watermarks(0, 0, 1)),
     ],
 )
-def test_ruling_1_watermarks_by_the_kinds_of_target_and_tolerance(policy: CapacityPolicy, replicas: int, marks: Watermarks) -> None:
+def test_ruling_1_watermarks_by_the_kinds_of_target_and_tolerance(
+    policy: CapacityPolicy, replicas: int, marks: Watermarks
+) -> None:
     assert watermarks(policy, replicas, 10) == marks
 
 
 def test_ruling_1_percentages_are_exact_for_every_size_up_to_5000() -> None:
-    wrong = [(count, share) for count in range(5001) for share in range(101) if not 0 <= 100 * share_of(count, share) - count * share < 100]
+    wrong = [
+        (count, share)
+        for count in range(5001)
+        for share in range(101)
+        if not 0 <= 100 * share_of(count, share) - count * share < 100
+    ]
     assert wrong == []
-    with_floats = [(count, share) for count in range(1, 2001) for share in range(101) if ceil(count * (share / 100)) != share_of(count, share)]
+    with_floats = [
+        (count, share)
+        for count in range(1, 2001)
+        for share in range(101)
+        if ceil(count * (share / 100)) != share_of(count, share)
+    ]
     assert len(with_floats) == 290  # why there are no floats
 
 
@@ -74,7 +94,9 @@ def test_ruling_7_a_percentage_leaves_zero() -> None:
 @given(policies, sizes, sizes)
 def test_the_more_is_available_the_fewer_are_wanted(policy: CapacityPolicy, replicas: int, available: int) -> None:
     marks = watermarks(policy, replicas, 10)
-    answers = [recommended(marks, replicas=replicas, available=each, used=replicas - each) for each in range(replicas + 1)]
+    answers = [
+        recommended(marks, replicas=replicas, available=each, used=replicas - each) for each in range(replicas + 1)
+    ]
     assert answers == sorted(answers, reverse=True)
     assert marks.lower <= marks.target <= marks.upper
 
@@ -82,7 +104,9 @@ def test_the_more_is_available_the_fewer_are_wanted(policy: CapacityPolicy, repl
 @settings(max_examples=300, deadline=None)
 @given(policies, sizes, sizes)
 def test_constant_use_comes_to_rest_without_swinging(policy: CapacityPolicy, used: int, start: int) -> None:
-    """Replicas move one way only, and stay where they come to rest; a pool that grows without end meets its upper bound."""
+    """Replicas move one way only, and stay where they come to rest; a pool that grows without end meets its upper
+    bound.
+    """
     replicas, moves = max(start, used), list[int]()
     for _ in range(400):
         marks = watermarks(policy, replicas, 10)
@@ -99,7 +123,18 @@ def test_constant_use_comes_to_rest_without_swinging(policy: CapacityPolicy, use
 
 @pytest.mark.parametrize(
     ("target", "tolerance", "is_refused"),
-    [(10, 10, True), (10, 9, False), ("70%", "70%", True), ("70%", "69%", False), (10, "100%", True), (1, "10%", True), ("10%", 50, False), (5, None, False)],
+    [
+        (10, 10, True),
+        (10, 9, False),
+        ("70%", "70%", True),
+        ("70%", "69%", False),
+        (10, "100%", True),
+        (1, "10%", True),
+        ("10%", 50, False),
+        (5, None, False),
+    ],
 )
-def test_a_tolerance_that_reaches_the_target_is_refused(target: CountOrShare, tolerance: CountOrShare | None, is_refused: bool) -> None:
+def test_a_tolerance_that_reaches_the_target_is_refused(
+    target: CountOrShare, tolerance: CountOrShare | None, is_refused: bool
+) -> None:
     assert bool(why_not_tolerance(CapacityPolicy(target, tolerance))) is is_refused

@@ -1,4 +1,6 @@
-"""Small worlds of warm pools: an autoscaler, its target, and a clock that a test turns. What is scaled is carried out at once."""
+"""Small worlds of warm pools: an autoscaler, its target, and a clock that a test turns. What is scaled is carried out
+at once.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,23 @@ from growth.model.action import Action, ScaleWarmPool, WritePoolAutoscalerStatus
 from growth.model.decision import Settled
 from growth.model.note import Note
 from growth.model.outcome import Accepted, Outcome
-from growth.model.poolautoscaler import CapacityPolicy, CronPolicy, PoolAutoscaler, PoolAutoscalerSpec, ScaleTarget, ScalingRules
+from growth.model.poolautoscaler import (
+    CapacityPolicy,
+    CronPolicy,
+    PoolAutoscaler,
+    PoolAutoscalerSpec,
+    ScaleTarget,
+    ScalingRules,
+)
 from growth.model.settings import Settings, WarmPoolSettings
 from growth.model.snapshot import Snapshot
 from growth.model.warmpool import KNOWN_KINDS, WarmPool, WarmPoolKind, WarmPoolView
 from growth.plan.warm_pools import warm_pools
 
 NOW = 1_800_000_000.0
-SECOND_BY_SECOND = WarmPoolSettings(observation_window_seconds=0.0, sampling_interval_seconds=0.0, scale_down_window_seconds=0)
+SECOND_BY_SECOND = WarmPoolSettings(
+    observation_window_seconds=0.0, sampling_interval_seconds=0.0, scale_down_window_seconds=0
+)
 STAYING = WarmPoolKind("example.com", "v1", "desks", "Desk", "Stay", "status.free", "status.ready")
 NO_WINDOW = ScalingRules(0)
 
@@ -27,7 +38,14 @@ def autoscaler(name: str = "scaler", kind: str = "Desk", target: str = "pool", *
     groups = {each.kind: each.group for each in (*KNOWN_KINDS, STAYING)}
     reference = ScaleTarget(kind, target, f"{groups.get(kind, 'example.org')}/v1")
     spec = PoolAutoscalerSpec(reference, fields.pop("max_replicas", 1000), **fields)
-    return PoolAutoscaler(name, "team", spec, uid=f"uid-{name}", resource_version="1", **{"created_at": NOW - 3600, "generation": 1, **meta})
+    return PoolAutoscaler(
+        name,
+        "team",
+        spec,
+        uid=f"uid-{name}",
+        resource_version="1",
+        **{"created_at": NOW - 3600, "generation": 1, **meta},
+    )
 
 
 def capacity(target: int | str, tolerance: int | str | None = None, **rules: Any) -> CapacityPolicy:
@@ -41,7 +59,13 @@ def cron(name: str, schedule: str, replicas: int, zone: str | None = "UTC") -> C
 class Warm:
     """One target in one world. `used` and `starting` are set by the test; the rest of the replicas is available."""
 
-    def __init__(self, *autoscalers: PoolAutoscaler, replicas: int = 1, settings: WarmPoolSettings = SECOND_BY_SECOND, kind: WarmPoolKind = STAYING) -> None:
+    def __init__(
+        self,
+        *autoscalers: PoolAutoscaler,
+        replicas: int = 1,
+        settings: WarmPoolSettings = SECOND_BY_SECOND,
+        kind: WarmPoolKind = STAYING,
+    ) -> None:
         self.autoscalers = {each.key: each for each in autoscalers}
         self.settings = replace(settings, kinds=(STAYING,))
         self.kind = kind
@@ -56,7 +80,9 @@ class Warm:
     @property
     def snapshot(self) -> Snapshot:
         up = self.replicas - self.starting
-        pool = WarmPool("pool", "team", self.replicas, max(0, up - self.used), up, "uid-pool", resource_version=f"{self.replicas}")
+        pool = WarmPool(
+            "pool", "team", self.replicas, max(0, up - self.used), up, "uid-pool", resource_version=f"{self.replicas}"
+        )
         view = self.view or WarmPoolView({"team/pool": pool})
         return Snapshot(self.now, autoscalers=dict(self.autoscalers), warm_pools={self.kind.name: view})
 

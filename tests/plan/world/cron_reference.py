@@ -1,8 +1,8 @@
-"""When does a schedule fire, told by walking minute by minute through real time? Slow and simple: the judge of `plan/world/schedule`.
+"""When does a schedule fire, told by walking minute by minute through real time? Slow and simple: the judge of
+`plan/world/schedule`.
 
-A matching local minute fires at the first real minute at which the clocks show it or have jumped over it, and never again. It shares no code
-with what it judges: it reads the five fields itself.
-"""
+A matching local minute fires at the first real minute at which the clocks show it or have jumped over it, and never
+again. It shares no code with what it judges: it reads the five fields itself."""
 
 from __future__ import annotations
 

@@ -59,6 +59,8 @@ def test_the_longest_unmet_of_a_place_counts_and_an_unreadable_time_counts_from_
         request("c", offering("x", 1, 1, 1), "Unmet", expires_at="never", changed_at=NOW - 20),
         request("d", offering("y", 1, 1, 1), "Unmet", expires_at=format_instant(NOW)),
         request("e", offering("z", 1, 1, 1), "Pending"),
-        request("f", offering("w", 1, 1, 1), "Unmet", expires_at=format_instant(NOW + 3700), changed_at=NOW + 3600),  # a clock went back
+        request(
+            "f", offering("w", 1, 1, 1), "Unmet", expires_at=format_instant(NOW + 3700), changed_at=NOW + 3600
+        ),  # a clock went back
     ]
     assert struck_out(requests, NOW, 120.0) == {("sim-gpu", "fsn1"): NOW + 90, ("sim-x", "fsn1"): NOW + 100}

@@ -7,7 +7,15 @@ from msgspec.structs import replace
 
 from growth.model.nodepool import PoolLimits
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequestSpec
-from growth.plan.world.limits import Member, allowances, headroom, members, pool_of_machine, why_not_one_more, why_over_limit
+from growth.plan.world.limits import (
+    Member,
+    allowances,
+    headroom,
+    members,
+    pool_of_machine,
+    why_not_one_more,
+    why_over_limit,
+)
 from tests.plan.builders import NOW, amounts, limited, machine, node, offering, pool, request, world
 
 SMALL = offering("small", 2, 4096, 0.01)
@@ -31,7 +39,9 @@ def test_ruling_9_a_joined_node_its_request_its_removal_and_its_machine_are_one(
 
 def test_a_machine_that_only_the_provider_knows_counts_too() -> None:
     snapshot = world(machines=[machine("default-pool-1", SMALL)], offerings=[SMALL])
-    assert [(member.name, member.pool, member.price_per_hour) for member in members(snapshot)] == [("default-pool-1", "default", 0.01)]
+    assert [(member.name, member.pool, member.price_per_hour) for member in members(snapshot)] == [
+        ("default-pool-1", "default", 0.01)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +56,9 @@ def test_a_machine_that_only_the_provider_knows_counts_too() -> None:
         ("Ready", True, True, 1),
     ],
 )
-def test_a_request_counts_while_a_machine_may_stand_behind_it(phase: str, is_listed: bool, is_known: bool, counted: int) -> None:
+def test_a_request_counts_while_a_machine_may_stand_behind_it(
+    phase: str, is_listed: bool, is_known: bool, counted: int
+) -> None:
     listed = [machine("r", SMALL)] if is_listed else []
     snapshot = world(requests=[request("r", SMALL, phase)], machines=listed if is_known else None, offerings=[SMALL])  # type: ignore[arg-type]
     assert len(members(snapshot)) == counted
@@ -59,8 +71,15 @@ def test_the_larger_of_promise_and_truth_counts_against_a_limit() -> None:
 
 
 def test_what_limits_leave_is_counted_over_types_pools_and_the_whole() -> None:
-    pools = {"default": pool("default", limited("small", 3), limits=PoolLimits(nodes=5, cpu="10", memory="1Ti", price_per_hour="0.025"))}
-    present = [Member("a", "default", "sim-small", amounts(2, 4096), 0.01), Member("b", "gpu", "sim-big", amounts(8, 4096), 0.5)]
+    pools = {
+        "default": pool(
+            "default", limited("small", 3), limits=PoolLimits(nodes=5, cpu="10", memory="1Ti", price_per_hour="0.025")
+        )
+    }
+    present = [
+        Member("a", "default", "sim-small", amounts(2, 4096), 0.01),
+        Member("b", "gpu", "sim-big", amounts(8, 4096), 0.5),
+    ]
     whole, of_pool, of_type = allowances(pools, PoolLimits(nodes=2), present)
     assert (whole.nodes, of_pool.nodes, of_type.nodes) == (0, 4, 2)
     assert of_pool.resources["cpu"] == 8000
@@ -71,7 +90,10 @@ def test_what_limits_leave_is_counted_over_types_pools_and_the_whole() -> None:
 def test_a_limit_that_cannot_be_read_lets_nothing_be_bought() -> None:
     (of_pool,) = allowances({"default": pool("default", limits=PoolLimits(memory="much"))}, PoolLimits(), [])
     why_not = why_not_one_more(of_pool, Member("x", "default", "sim-small", amounts(1, 1)))
-    assert why_not == "limits of NodePool default cannot be read: memory: 'much' is not a quantity (examples: 250m, 1.5Gi, 2)"
+    assert (
+        why_not
+        == "limits of NodePool default cannot be read: memory: 'much' is not a quantity (examples: 250m, 1.5Gi, 2)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +117,9 @@ def test_law_s1_the_gate_counts_the_machines_the_provider_has() -> None:
     assert why_over_limit(of_pool, spec, machines, [SMALL]) == "max 2 of SMALL in NodePool default is reached"
     others = [replace(each, name=each.name.replace("default", "gpu")) for each in machines]
     assert why_over_limit(of_pool, spec, others, [SMALL]) == ""
-    assert why_over_limit(of_pool, spec, others, [SMALL], PoolLimits(nodes=2)) == "limits of the settings: no more nodes"
+    assert (
+        why_over_limit(of_pool, spec, others, [SMALL], PoolLimits(nodes=2)) == "limits of the settings: no more nodes"
+    )
 
 
 def test_the_pool_of_a_machine_is_in_its_label_or_else_in_its_name() -> None:

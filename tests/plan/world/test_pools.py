@@ -28,9 +28,15 @@ ALL = named(pool("default"), pool("gpu"), pool("batch", priority=5))
     [
         (shape(pool="gpu"), ("gpu",)),
         (shape(node_affinity=on_pools(("In", ("gpu", "batch")))), ("batch", "gpu")),  # by priority of the pool
-        (shape(node_affinity=on_pools(("In", ("gpu",)), ("In", ("default",)))), ("default", "gpu")),  # terms are alternatives
+        (
+            shape(node_affinity=on_pools(("In", ("gpu",)), ("In", ("default",)))),
+            ("default", "gpu"),
+        ),  # terms are alternatives
         (shape(node_affinity=on_pools(("Exists", ()))), ("batch", "default", "gpu")),
-        (shape(node_affinity=(NodeSelectorTerm((Requirement(ZONE, "In", ("a",)),)),)), ("default",)),  # says nothing of pools
+        (
+            shape(node_affinity=(NodeSelectorTerm((Requirement(ZONE, "In", ("a",)),)),)),
+            ("default",),
+        ),  # says nothing of pools
         (shape(node_affinity=on_pools(("NotIn", ("gpu",)))), ("default",)),  # an exclusion is no choice
     ],
 )
@@ -47,9 +53,19 @@ def test_ruling_18_the_pool_with_the_higher_priority_comes_first() -> None:
     ("asked", "pools", "reason", "message"),
     [
         (shape(pool="ghost"), ALL, "MissingPool", "NodePool ghost does not exist"),
-        (shape(node_affinity=on_pools(("In", ("a", "b")))), ALL, "MissingPool", "no NodePool matches growth.dev/pool In [a, b]"),
+        (
+            shape(node_affinity=on_pools(("In", ("a", "b")))),
+            ALL,
+            "MissingPool",
+            "no NodePool matches growth.dev/pool In [a, b]",
+        ),
         (shape(), named(pool("gpu")), "NoPool", "the pod names no NodePool and there is none called default"),
-        (shape(node_affinity=on_pools(("Strange", ()))), named(pool("gpu")), "NoPool", "the pod names no NodePool and there is none called default"),
+        (
+            shape(node_affinity=on_pools(("Strange", ()))),
+            named(pool("gpu")),
+            "NoPool",
+            "the pod names no NodePool and there is none called default",
+        ),
         (
             shape(pool="gpu", namespace="team"),
             named(pool("gpu", allowed_namespaces=("ml",))),
@@ -58,7 +74,9 @@ def test_ruling_18_the_pool_with_the_higher_priority_comes_first() -> None:
         ),
     ],
 )
-def test_ruling_12_a_pod_without_a_pool_is_told_why(asked: PodShape, pools: dict[str, NodePool], reason: str, message: str) -> None:
+def test_ruling_12_a_pod_without_a_pool_is_told_why(
+    asked: PodShape, pools: dict[str, NodePool], reason: str, message: str
+) -> None:
     match = pools_for(asked, pools)
     assert (match.names, match.reason, match.message) == ((), reason, message)
 
@@ -84,7 +102,9 @@ def test_server_types_are_matched_without_regard_to_case_and_locations_bound_the
         (("cax11",), ("amd64",), ("amd64",)),  # a pool that lists what it does not sell gets nothing
     ],
 )
-def test_ruling_20_where_pods_without_an_architecture_go(types: tuple[str, ...], listed: tuple[str, ...], architectures: tuple[str, ...]) -> None:
+def test_ruling_20_where_pods_without_an_architecture_go(
+    types: tuple[str, ...], listed: tuple[str, ...], architectures: tuple[str, ...]
+) -> None:
     assert architectures_of(pool("p", *types, architectures=listed), hetzner("cx22", "cax11", "cax21")) == architectures
 
 
@@ -109,7 +129,12 @@ def test_ruling_20_a_pod_without_architecture_avoids_the_others_of_its_pool_but_
 def test_ruling_20_each_pool_of_a_pod_has_its_own_architectures() -> None:
     asked = shape(node_affinity=on_pools(("In", ("a", "b"))))
     seen = with_pool_rules(asked, PoolMatch(("a", "b")), {"a": ("amd64",), "b": ("arm64",)})
-    assert [stands_on(seen, labels(name, architecture)) for name in "ab" for architecture in ("amd64", "arm64")] == [True, False, False, True]
+    assert [stands_on(seen, labels(name, architecture)) for name in "ab" for architecture in ("amd64", "arm64")] == [
+        True,
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("wish", [{ARCHITECTURE: "arm64"}, {INSTANCE_TYPE: "cax11"}])
@@ -123,7 +148,9 @@ def test_a_pod_that_names_its_architecture_or_machine_is_left_as_it_is(wish: dic
 
 def test_a_pod_whose_affinity_matches_nothing_still_matches_nothing() -> None:
     for terms in ((), (NodeSelectorTerm(),)):
-        seen = with_pool_rules(shape(node_affinity=terms), PoolMatch(("default",), is_implicit=True), {"default": ("amd64",)})
+        seen = with_pool_rules(
+            shape(node_affinity=terms), PoolMatch(("default",), is_implicit=True), {"default": ("amd64",)}
+        )
         assert not stands_on(seen, labels("default", "amd64"))
 
 

@@ -1,4 +1,6 @@
-"""Schedules in time zones: by example around the changes of the clocks, and against a reference that walks minute by minute."""
+"""Schedules in time zones: by example around the changes of the clocks, and against a reference that walks minute by
+minute.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,21 @@ def test_every_day_at_eight() -> None:
 
 
 def test_ruling_6_a_time_that_does_not_exist_fires_at_the_first_instant_after_the_gap() -> None:
-    assert next_of("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", 2) == ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]
-    assert next_of("10,50 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", 2) == ["2026-03-29T01:00:00Z", "2026-03-30T00:10:00Z"]
+    assert next_of("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", 2) == [
+        "2026-03-29T01:00:00Z",
+        "2026-03-30T00:30:00Z",
+    ]
+    assert next_of("10,50 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", 2) == [
+        "2026-03-29T01:00:00Z",
+        "2026-03-30T00:10:00Z",
+    ]
 
 
 def test_ruling_6_a_time_that_occurs_twice_fires_once() -> None:
-    assert next_of("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2) == ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]
+    assert next_of("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2) == [
+        "2026-10-25T00:30:00Z",
+        "2026-10-26T01:30:00Z",
+    ]
     between = parse_instant("2026-10-25T01:15:00Z")  # 02:15 for the second time
     assert format_instant(Schedule("30 2 * * *", "Europe/Berlin").last_until(between) or 0) == "2026-10-25T00:30:00Z"
 
@@ -44,7 +55,11 @@ def test_half_an_hour_of_summer_time() -> None:
 
 
 def test_weekday_or_day_of_the_month_when_both_are_given() -> None:
-    assert next_of("0 0 13 * 5", "UTC", "2026-05-09T00:00:00Z", 3) == ["2026-05-13T00:00:00Z", "2026-05-15T00:00:00Z", "2026-05-22T00:00:00Z"]
+    assert next_of("0 0 13 * 5", "UTC", "2026-05-09T00:00:00Z", 3) == [
+        "2026-05-13T00:00:00Z",
+        "2026-05-15T00:00:00Z",
+        "2026-05-22T00:00:00Z",
+    ]
 
 
 def test_a_firing_is_later_than_the_instant_asked_about_and_the_last_is_not() -> None:
@@ -56,7 +71,21 @@ def test_a_firing_is_later_than_the_instant_asked_about_and_the_last_is_not() ->
     assert schedule.last_until(at - 0.5) == at - 86400
 
 
-@pytest.mark.parametrize("text", ["", "0 8 * *", "0 0 8 * * *", "60 8 * * *", "0 24 * * *", "0 0 31 2 *", "0 0 30 2 *", "a b c d e", "@daily", "5-1 * * * *"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0 8 * *",
+        "0 0 8 * * *",
+        "60 8 * * *",
+        "0 24 * * *",
+        "0 0 31 2 *",
+        "0 0 30 2 *",
+        "a b c d e",
+        "@daily",
+        "5-1 * * * *",
+    ],
+)
 def test_what_is_no_schedule_or_never_fires_is_refused(text: str) -> None:
     with pytest.raises(ScheduleError):
         Schedule(text, "UTC")
@@ -81,7 +110,11 @@ def test_the_reference_can_disagree() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(zones()), st.sampled_from(["7 * * * *", "0 0 * * *", "30 1-3 * * *", "*/45 2 * * *"]), st.integers(1_704_067_200, 2_240_000_000))
+@given(
+    st.sampled_from(zones()),
+    st.sampled_from(["7 * * * *", "0 0 * * *", "30 1-3 * * *", "*/45 2 * * *"]),
+    st.integers(1_704_067_200, 2_240_000_000),
+)
 def test_any_day_in_any_zone_agrees_with_the_reference(name: str, text: str, begin: int) -> None:
     shown = walls(ZoneInfo(name), begin - 3 * 3600, begin + 26 * 3600)  # from before any hour that is shown twice
     schedule, at, found = Schedule(text, name), float(begin), []

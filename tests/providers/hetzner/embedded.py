@@ -28,7 +28,9 @@ class Town:
 
     def start(self) -> GrowthProcess:
         self.lives += 1
-        self.growth = GrowthProcess(self.cluster, self.installation, self.lives, provider_for=self.cloud.provider_for()).start()
+        self.growth = GrowthProcess(
+            self.cluster, self.installation, self.lives, provider_for=self.cloud.provider_for()
+        ).start()
         return self.growth
 
     async def wait_for(self, holds: Callable[[], bool], longest_seconds: float) -> None:
@@ -42,13 +44,20 @@ class Town:
         return sum(pod["status"]["phase"] == "Running" for pod in self.cluster.objects("Pod"))
 
     def phases(self) -> Counter[str]:
-        return Counter(request.get("status", {}).get("phase", "Pending") for request in self.cluster.objects("NodeRequest"))
+        return Counter(
+            request.get("status", {}).get("phase", "Pending") for request in self.cluster.objects("NodeRequest")
+        )
 
     def is_empty(self) -> bool:
-        return not (self.project.servers or any(self.cluster.objects(kind) for kind in ("Node", "NodeRequest", "NodeRemovalRequest")))
+        return not (
+            self.project.servers
+            or any(self.cluster.objects(kind) for kind in ("Node", "NodeRequest", "NodeRemovalRequest"))
+        )
 
 
-def in_town(test: Callable[[Town], Awaitable[None]], seed: str = "town", installation: Installation | None = None, **cloud: Any) -> None:
+def in_town(
+    test: Callable[[Town], Awaitable[None]], seed: str = "town", installation: Installation | None = None, **cloud: Any
+) -> None:
     async def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
             town = Town(Path(folder), seed, installation, **cloud)

@@ -1,4 +1,6 @@
-"""No byte of the token, of a join token or of the user data is ever shown: logs at debug level, events, status, metrics, errors."""
+"""No byte of the token, of a join token or of the user data is ever shown: logs at debug level, events, status,
+metrics, errors.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,10 @@ def test_secrets_appear_nowhere_even_if_hetzner_quotes_them(log_lines: io.String
         await town.cluster.runtime.sleep(120)
         town.cloud.api.token = TOKEN
         await town.wait_for(lambda: town.running() == 4, 3000)
-        shown.extend(json.dumps(town.cluster.objects(kind)) for kind in ("Event", "NodeRequest", "NodeRemovalRequest", "NodePool", "Node", "Pod"))
+        shown.extend(
+            json.dumps(town.cluster.objects(kind))
+            for kind in ("Event", "NodeRequest", "NodeRemovalRequest", "NodePool", "Node", "Pod")
+        )
         shown.append(generate_latest(town.growth.growth.metrics.registry).decode())
         shown.extend(repr(note) for note in town.growth.growth.journal.latest(1000))
 

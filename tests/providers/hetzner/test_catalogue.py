@@ -1,4 +1,6 @@
-"""The catalogue comes from the API: prices by location with the IPv4 address, architectures, stock, what is no longer sold, and an honest estimate."""
+"""The catalogue comes from the API: prices by location with the IPv4 address, architectures, stock, what is no longer
+sold, and an honest estimate.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +65,14 @@ def test_only_the_wanted_locations_are_offered() -> None:
 @pytest.mark.parametrize(("setting", "zone"), [("location", "fsn1"), ("datacenter", "fsn1-dc14")])
 def test_the_zone_is_the_location_or_what_the_cloud_controller_writes(setting: str, zone: str) -> None:
     async def test(bench: Bench) -> None:
-        [labels] = [each.labels for each in await bench.provider.offerings() if (each.server_type, each.location) == ("CAX11", "fsn1")]
-        assert dict(labels).items() >= {ZONE: zone, REGION: "fsn1", INSTANCE_TYPE: "cax11", ARCHITECTURE: "arm64"}.items()
+        [labels] = [
+            each.labels
+            for each in await bench.provider.offerings()
+            if (each.server_type, each.location) == ("CAX11", "fsn1")
+        ]
+        assert (
+            dict(labels).items() >= {ZONE: zone, REGION: "fsn1", INSTANCE_TYPE: "cax11", ARCHITECTURE: "arm64"}.items()
+        )
 
     at_hetzner(test, zone_label=setting)
 
@@ -85,6 +93,8 @@ def test_a_catalogue_that_cannot_be_read_again_serves_a_while_longer() -> None:
     (Reserved(), 3900, 8 * 2**30 - 8 * 2**30 * 6 // 100 - 100 * 2**20 - 8 * 2**30 // 50),
     (Reserved("500m", "1Gi"), 3500, 8 * 2**30 - 8 * 2**30 * 6 // 100 - 100 * 2**20 - 2**30),
 ])  # fmt: skip
-def test_what_pods_may_use_is_estimated_by_size_or_as_the_kubelets_are_told(reserved: Reserved, cpu: int, memory: int) -> None:
+def test_what_pods_may_use_is_estimated_by_size_or_as_the_kubelets_are_told(
+    reserved: Reserved, cpu: int, memory: int
+) -> None:
     amounts = estimated(ServerType("cx33", 4, 8, 80, "x86", ()), reserved)
     assert (amounts[CPU], amounts[MEMORY], amounts[PODS]) == (cpu, memory, 110)

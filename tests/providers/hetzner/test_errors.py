@@ -1,4 +1,6 @@
-"""Every class of error at Hetzner, through the real client, and what growth makes of it; what phase, event and retry follow stands in test_lifecycle."""
+"""Every class of error at Hetzner, through the real client, and what growth makes of it; what phase, event and retry
+follow stands in test_lifecycle.
+"""
 
 from __future__ import annotations
 
@@ -75,12 +77,19 @@ def test_what_hetzner_says_to_a_deletion(status: int, code: str, kind: type[Outc
     at_hetzner(test)
 
 
-@pytest.mark.parametrize("status_code", [(401, "unauthorized"), (403, "forbidden"), (429, "rate_limit_exceeded"), (500, "server_error"), (409, "conflict")])
+@pytest.mark.parametrize(
+    "status_code",
+    [(401, "unauthorized"), (403, "forbidden"), (429, "rate_limit_exceeded"), (500, "server_error"), (409, "conflict")],
+)
 def test_questions_that_are_not_answered_conclude_nothing(status_code: tuple[int, str]) -> None:
     async def test(bench: Bench) -> None:
         server = bench.server(await bench.provider.launch(order()))
         refuse(bench.api, "GET", *status_code)
-        for question in (bench.provider.list(CLUSTER), bench.provider.describe(str(server.id)), bench.new_provider().offerings()):
+        for question in (
+            bench.provider.list(CLUSTER),
+            bench.provider.describe(str(server.id)),
+            bench.new_provider().offerings(),
+        ):
             with pytest.raises(ProviderError):
                 await question
 
@@ -133,7 +142,8 @@ def test_answers_that_are_no_api_answers_are_unknown() -> None:
     async def test(bench: Bench) -> None:
         await bench.provider.launch(order())
         handle = bench.api.handle
-        bench.api.handle = lambda request: Answer(502, {"html": "bad gateway"}) if request.method == "POST" else handle(request)  # type: ignore[method-assign]
+        broken = Answer(502, {"html": "bad gateway"})
+        bench.api.handle = lambda request: broken if request.method == "POST" else handle(request)  # type: ignore[method-assign]
         assert isinstance(await bench.provider.launch(order("default-pool-2", "uid-2")), Unknown)
         bench.api.handle = lambda request: Answer(200, {"servers": "none"})  # type: ignore[method-assign]
         with pytest.raises(ProviderError):

@@ -1,4 +1,6 @@
-"""The examples that people copy: templates fill in to what k3s, kubeadm and Talos read, and the settings and the pool are ones that growth takes."""
+"""The examples that people copy: templates fill in to what k3s, kubeadm and Talos read, and the settings and the pool
+are ones that growth takes.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,15 @@ from growth.providers.hetzner.userdata import user_data_for
 from tests.providers.hetzner.worlds import JOIN_TOKEN, order
 
 EXAMPLES = Path(__file__).parents[3] / "deploy/examples/hetzner"
-VALUES = {"server": "https://10.0.0.2:6443", "k3s_version": "v1.33.5+k3s1", "api_server": "10.0.0.2:6443", "ca_cert_hash": "sha256:00"}
-ORDER = order(labels=Labels({"growth.dev/pool": "default", "team": "a"}), taints=(STARTUP_TAINT, Taint("gpu", "yes", "NoExecute")))
+VALUES = {
+    "server": "https://10.0.0.2:6443",
+    "k3s_version": "v1.33.5+k3s1",
+    "api_server": "10.0.0.2:6443",
+    "ca_cert_hash": "sha256:00",
+}
+ORDER = order(
+    labels=Labels({"growth.dev/pool": "default", "team": "a"}), taints=(STARTUP_TAINT, Taint("gpu", "yes", "NoExecute"))
+)
 
 
 def filled_in(name: str, folder: Path) -> Any:
@@ -52,14 +61,22 @@ def test_kubeadm_reads_a_join_configuration(tmp_path: Path) -> None:
     join = yaml.safe_load(files(filled_in("kubeadm.yaml", tmp_path))["/etc/kubernetes/join.yaml"])
     assert join["nodeRegistration"]["name"] == ORDER.name
     assert join["nodeRegistration"]["taints"][1] == {"key": "gpu", "value": "yes", "effect": "NoExecute"}
-    assert {"name": "node-labels", "value": "growth.dev/pool=default,team=a"} in join["nodeRegistration"]["kubeletExtraArgs"]
+    assert {"name": "node-labels", "value": "growth.dev/pool=default,team=a"} in join["nodeRegistration"][
+        "kubeletExtraArgs"
+    ]
     assert join["discovery"]["bootstrapToken"]["token"] == JOIN_TOKEN
 
 
 def test_talos_reads_a_machine_configuration(tmp_path: Path) -> None:
     machine = filled_in("talos.yaml", tmp_path)["machine"]
-    assert (machine["network"]["hostname"], machine["nodeLabels"]) == (ORDER.name, {"growth.dev/pool": "default", "team": "a"})
-    assert [taint["key"] for taint in machine["kubelet"]["extraConfig"]["registerWithTaints"]] == ["growth.dev/unregistered", "gpu"]
+    assert (machine["network"]["hostname"], machine["nodeLabels"]) == (
+        ORDER.name,
+        {"growth.dev/pool": "default", "team": "a"},
+    )
+    assert [taint["key"] for taint in machine["kubelet"]["extraConfig"]["registerWithTaints"]] == [
+        "growth.dev/unregistered",
+        "gpu",
+    ]
 
 
 @pytest.mark.parametrize("name", ["k3s.yaml", "kubeadm.yaml", "talos.yaml"])
@@ -77,7 +94,8 @@ def test_the_pool_of_the_example_is_taken() -> None:
     assert isinstance(pool, NodePool)
 
 
-# ------------------------------------------------------------------------------------------------------------ the script of k3s
+# ---------------------------------------------------------------------------------------------- the
+# script of k3s
 
 STUBS = {
     "curl": """#!/bin/sh
@@ -91,7 +109,9 @@ esac
     "ip": '#!/bin/sh\necho . >> "$STAGE/looks"\n[ "$(wc -l < "$STAGE/looks")" -lt 3 ] || cat "$STAGE/addresses"\n',
     "sleep": "#!/bin/sh\n",
 }
-IN_NETWORKS = "- ip: 10.0.0.3\n  alias_ips: []\n  interface_num: 1\n  network_id: 7001\n- ip: 10.9.0.3\n  alias_ips: []\n"
+IN_NETWORKS = (
+    "- ip: 10.0.0.3\n  alias_ips: []\n  interface_num: 1\n  network_id: 7001\n- ip: 10.9.0.3\n  alias_ips: []\n"
+)
 ADDRESSES = "2: eth0    inet 203.0.113.7/32 scope global eth0\n3: enp7s0    inet 10.0.0.3/32 brd 10.0.0.3 scope global dynamic enp7s0\n"
 
 
@@ -105,7 +125,9 @@ def joined(folder: Path, networks: str) -> tuple[Any, str]:
     script = files(filled_in("k3s.yaml", folder))["/usr/local/sbin/join"].replace("/etc/rancher", f"{folder}/rancher")
     environment = {"PATH": f"{folder}:{os.environ['PATH']}", "STAGE": str(folder)}
     subprocess.run(["sh", "-c", script], env=environment, check=True, timeout=30)
-    return yaml.safe_load((folder / "rancher/k3s/config.yaml.d/machine.yaml").read_text()), (folder / "installed").read_text()
+    return yaml.safe_load((folder / "rancher/k3s/config.yaml.d/machine.yaml").read_text()), (
+        folder / "installed"
+    ).read_text()
 
 
 def test_a_k3s_node_in_a_private_network_uses_its_address_there(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""The real client over real HTTP: no call is ever repeated by itself, no call waits for ever, and what was never sent is known to be so."""
+"""The real client over real HTTP: no call is ever repeated by itself, no call waits for ever, and what was never sent
+is known to be so.
+"""
 
 from __future__ import annotations
 

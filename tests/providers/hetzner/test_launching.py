@@ -1,4 +1,6 @@
-"""What is asked of Hetzner for an order: image, networks, firewalls, keys, addresses, placement groups, labels and user data."""
+"""What is asked of Hetzner for an order: image, networks, firewalls, keys, addresses, placement groups, labels and user
+data.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,21 @@ from growth.providers.hetzner.userdata import kubelet_may_set, render, user_data
 from growth.sim.cloud.hetzner import inprocess
 from tests.providers.hetzner.worlds import CLUSTER, JOIN_TOKEN, Bench, at_hetzner, launch_with, order
 
-EVERYTHING = Launch(networks=("kube",), firewalls=("38",), ssh_keys=("ops",), public_ipv4=False, labels={"team": "infra"})
+EVERYTHING = Launch(
+    networks=("kube",), firewalls=("38",), ssh_keys=("ops",), public_ipv4=False, labels={"team": "infra"}
+)
 
 
 def test_names_become_ids_and_everything_is_attached() -> None:
     async def test(bench: Bench) -> None:
         server = bench.server(await bench.provider.launch(order()))
-        assert (server.networks, server.firewalls, server.ipv4, server.ipv6, server.image.id) == ((7001,), (38,), False, True, 161)
+        assert (server.networks, server.firewalls, server.ipv4, server.ipv6, server.image.id) == (
+            (7001,),
+            (38,),
+            False,
+            True,
+            161,
+        )
         assert server.labels == {
             "team": "infra",
             "growth.dev/cluster": CLUSTER,
@@ -86,14 +96,19 @@ def test_a_pools_profile_is_used_and_a_missing_one_is_told() -> None:
 
 def test_an_unknown_type_or_location_is_refused_without_asking() -> None:
     async def test(bench: Bench) -> None:
-        assert await bench.provider.launch(order(offering="hetzner-gex44")) == Refused("Hetzner does not sell hetzner-gex44 in fsn1")
+        assert await bench.provider.launch(order(offering="hetzner-gex44")) == Refused(
+            "Hetzner does not sell hetzner-gex44 in fsn1"
+        )
 
     at_hetzner(test)
 
 
 def test_placement_groups_hold_ten_are_made_on_demand_and_used_again() -> None:
     async def test(bench: Bench) -> None:
-        servers = [bench.server(await bench.provider.launch(order(f"default-pool-{number}", f"uid-{number}"))) for number in range(12)]
+        servers = [
+            bench.server(await bench.provider.launch(order(f"default-pool-{number}", f"uid-{number}")))
+            for number in range(12)
+        ]
         groups = [server.group for server in servers]
         assert len(bench.project.groups) == 2
         assert [groups.count(group) for group in bench.project.groups] == [10, 2]
@@ -110,7 +125,9 @@ def test_a_place_in_a_group_is_given_back_when_the_order_fails() -> None:
     async def test(bench: Bench) -> None:
         bench.project.stock = {("cx33", "fsn1"): 0}
         for number in range(12):
-            assert not isinstance(await bench.provider.launch(order(f"default-pool-{number}", f"uid-{number}")), Accepted)
+            assert not isinstance(
+                await bench.provider.launch(order(f"default-pool-{number}", f"uid-{number}")), Accepted
+            )
         assert len(bench.project.groups) == 1
 
     at_hetzner(test, Launch(spread=True))
@@ -126,14 +143,21 @@ def test_an_order_that_took_long_to_prepare_is_not_sent_but_made_anew(monkeypatc
     at_hetzner(test)
 
 
-# --------------------------------------------------------------------------------------------------------------------- user data
+# ---------------------------------------------------------------------------------------- user data
 
 
 def test_the_template_is_filled_in_with_the_facts_of_the_order(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
-        wanted = order(labels=Labels({"growth.dev/pool": "default", "node-role.kubernetes.io/worker": ""}), taints=(Taint("a", "b"),))
+        wanted = order(
+            labels=Labels({"growth.dev/pool": "default", "node-role.kubernetes.io/worker": ""}),
+            taints=(Taint("a", "b"),),
+        )
         read = json.loads(bench.server(await bench.provider.launch(wanted)).user_data)
-        assert read == {"labels": {"growth.dev/pool": "default"}, "taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}], "secret": JOIN_TOKEN}
+        assert read == {
+            "labels": {"growth.dev/pool": "default"},
+            "taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}],
+            "secret": JOIN_TOKEN,
+        }
 
     at_hetzner(test, launch_with(tmp_path))
 

@@ -37,7 +37,14 @@ WAITING = [
     (503, "unavailable"),
     (504, "timeout"),
 ]
-STAYING = [(403, "protected"), (403, "forbidden"), (409, "conflict"), (423, "locked"), (429, "rate_limit_exceeded"), (500, "server_error")]
+STAYING = [
+    (403, "protected"),
+    (403, "forbidden"),
+    (409, "conflict"),
+    (423, "locked"),
+    (429, "rate_limit_exceeded"),
+    (500, "server_error"),
+]
 
 
 def allow(town: Town) -> None:
@@ -54,10 +61,14 @@ def requests(town: Town) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("status", "code"), UNMET)
-def test_an_order_that_cannot_be_had_is_unmet_told_on_request_and_pool_and_tried_again_later(status: int, code: str) -> None:
+def test_an_order_that_cannot_be_had_is_unmet_told_on_request_and_pool_and_tried_again_later(
+    status: int, code: str
+) -> None:
     async def test(town: Town) -> None:
         refuse(town.cloud.api, "POST", status, code)
-        town.cluster.create(node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi"))
+        town.cluster.create(
+            node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi")
+        )
         await town.wait_for(lambda: "Unmet" in town.phases(), 60)
         [request] = requests(town)
         assert [event["name"] for event in request["status"]["events"]] == ["nodeRequestFailed"]
@@ -75,7 +86,9 @@ def test_an_order_that_cannot_be_had_is_unmet_told_on_request_and_pool_and_tried
 def test_an_order_without_a_no_stays_pending_and_is_tried_again_under_the_same_name(status: int, code: str) -> None:
     async def test(town: Town) -> None:
         refuse(town.cloud.api, "POST", status, code)
-        town.cluster.create(node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi"))
+        town.cluster.create(
+            node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi")
+        )
         await town.wait_for(lambda: bool(requests(town)), 60)
         [request] = requests(town)
         await town.cluster.runtime.sleep(30)
@@ -111,12 +124,18 @@ def test_a_server_that_cannot_be_deleted_stays_recorded_and_goes_later(status: i
 def test_a_strangers_server_under_our_name_is_left_alone_and_the_request_says_so() -> None:
     async def test(town: Town) -> None:
         refuse(town.cloud.api, "POST", 500, "server_error")
-        town.cluster.create(node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi"))
+        town.cluster.create(
+            node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi")
+        )
         await town.wait_for(lambda: bool(requests(town)), 200)
         name = requests(town)[0]["metadata"]["name"]
         kind, image = town.project.kind("cx33"), town.project.images[0]
         assert kind is not None
-        town.project.create(FakeServer(0, name, kind, "fsn1", {}, town.cluster.runtime.now(), image, user_data='{"labels": {}, "taints": []}'))
+        town.project.create(
+            FakeServer(
+                0, name, kind, "fsn1", {}, town.cluster.runtime.now(), image, user_data='{"labels": {}, "taints": []}'
+            )
+        )
         allow(town)
         await town.wait_for(lambda: "Unmet" in town.phases(), 200)
         assert any("is taken by a server of another owner or request" in text for text in told(town, "Unmet"))
@@ -138,7 +157,9 @@ def test_an_order_whose_answer_is_lost_is_adopted_and_nothing_is_bought_twice() 
             return answer
 
         town.cloud.api.handle = lose_one  # type: ignore[method-assign]
-        town.cluster.create(node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi"))
+        town.cluster.create(
+            node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 1, cpu="1", memory="1Gi")
+        )
         await town.wait_for(lambda: bool(lost), 200)
         assert town.phases() == {"Pending": 1}
         await town.wait_for(lambda: town.running() == 1, 300)
@@ -150,7 +171,10 @@ def test_an_order_whose_answer_is_lost_is_adopted_and_nothing_is_bought_twice() 
 def test_a_stock_out_falls_over_to_the_next_location_and_then_to_the_next_type() -> None:
     async def test(town: Town) -> None:
         town.project.stock = {("cx33", "fsn1"): 1, ("cx33", "nbg1"): 1}
-        town.cluster.create(node_pool("default", "CX33", "CX43", locations=["fsn1", "nbg1"]), deployment("web", 3, cpu="3500m", memory="1Gi"))
+        town.cluster.create(
+            node_pool("default", "CX33", "CX43", locations=["fsn1", "nbg1"]),
+            deployment("web", 3, cpu="3500m", memory="1Gi"),
+        )
         await town.wait_for(lambda: town.running() == 3, 400)
         places = sorted((server.kind.name, server.location) for server in town.project.servers.values())
         assert {name for name, _ in places} <= {"cx33", "cx43"}
@@ -161,13 +185,20 @@ def test_a_stock_out_falls_over_to_the_next_location_and_then_to_the_next_type()
 
 def test_an_unknown_type_is_a_condition_and_the_rest_of_the_pool_works() -> None:
     async def test(town: Town) -> None:
-        town.cluster.create(node_pool("default", "CX31", "GEX44", "CX32", "CX33"), deployment("web", 2, cpu="1", memory="1Gi"))
+        town.cluster.create(
+            node_pool("default", "CX31", "GEX44", "CX32", "CX33"), deployment("web", 2, cpu="1", memory="1Gi")
+        )
         await town.wait_for(lambda: town.running() == 2, 400)
         [pool] = town.cluster.objects("NodePool")
-        unknown = next(condition for condition in pool["status"]["conditions"] if condition["type"] == "UnknownServerType")
+        unknown = next(
+            condition for condition in pool["status"]["conditions"] if condition["type"] == "UnknownServerType"
+        )
         assert (unknown["status"], unknown["message"]) == ("True", "not sold here: CX31, GEX44")
         deprecated = next(condition for condition in pool["status"]["conditions"] if condition["type"] == "Deprecated")
-        assert (deprecated["status"], deprecated["message"]) == ("True", "sold no longer than: CX32 until 2025-12-31T00:00:00Z")
+        assert (deprecated["status"], deprecated["message"]) == (
+            "True",
+            "sold no longer than: CX32 until 2025-12-31T00:00:00Z",
+        )
         states = {offering["name"]: offering["state"] for offering in pool["status"]["offerings"]}
         assert states == {"hetzner-cx32": "Unavailable", "hetzner-cx33": "Available"}
 

@@ -1,4 +1,6 @@
-"""Many machines bought and given back while everything goes wrong: none leaked, none twice, and the price as planned. By the billing meter."""
+"""Many machines bought and given back while everything goes wrong: none leaked, none twice, and the price as planned.
+By the billing meter.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ PODS = 30
 async def buy_and_give_back(town: Town, kills: bool) -> None:
     town.project.stock = {("cx33", "fsn1"): 11, ("cx33", "nbg1"): 11}
     town.project.trouble = TROUBLE
-    town.cluster.create(node_pool("default", {"name": "CX33", "priority": 1}, "CX43"), deployment("web", PODS, cpu="3", memory="2Gi"))
+    town.cluster.create(
+        node_pool("default", {"name": "CX33", "priority": 1}, "CX43"), deployment("web", PODS, cpu="3", memory="2Gi")
+    )
     if kills:
         for least in (5, 20):
             await town.wait_for(lambda least=least: len(town.project.meter.bills) >= least, 600)  # type: ignore[misc]

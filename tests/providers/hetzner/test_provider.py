@@ -1,4 +1,6 @@
-"""The Hetzner provider keeps the contract: machines are bought once, adopted, described, listed and given back, and nobody else's are touched."""
+"""The Hetzner provider keeps the contract: machines are bought once, adopted, described, listed and given back, and
+nobody else's are touched.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ def test_a_launch_is_accepted_listed_described_and_deleted() -> None:
         [machine] = await bench.provider.list(CLUSTER)
         assert (machine.machine_id, machine.name, machine.offering, machine.location) == (
             accepted.machine_id, "default-pool-0123456789ab", "hetzner-cx33", "fsn1")  # fmt: skip
-        assert (machine.cluster, machine.request_uid, machine.provider_id) == (CLUSTER, order().request_uid, f"hcloud://{accepted.machine_id}")
+        assert (machine.cluster, machine.request_uid, machine.provider_id) == (
+            CLUSTER,
+            order().request_uid,
+            f"hcloud://{accepted.machine_id}",
+        )
         assert await bench.provider.describe(machine.machine_id) == machine
         assert isinstance(await bench.provider.delete(machine.machine_id), Accepted)
         await bench.runtime.sleep(10)
@@ -87,7 +93,9 @@ def test_servers_of_others_are_not_seen_and_not_deleted() -> None:
     async def test(bench: Bench) -> None:
         ours = bench.server(await bench.provider.launch(order()))
         bench.project.create(replace(ours, id=0, name="web-1", labels={}))
-        bench.project.create(replace(ours, id=0, name="theirs", labels={**ours.labels, "growth.dev/cluster": "another-growth"}))
+        bench.project.create(
+            replace(ours, id=0, name="theirs", labels={**ours.labels, "growth.dev/cluster": "another-growth"})
+        )
         assert [machine.name for machine in await bench.provider.list(CLUSTER)] == [order().name]
         for name in ("web-1", "theirs"):
             stranger: FakeServer = next(server for server in bench.project.servers.values() if server.name == name)
@@ -123,7 +131,9 @@ def test_a_machine_that_lost_our_label_is_shown_without_it_so_that_nobody_delete
     at_hetzner(test)
 
 
-def test_not_found_counts_as_gone_only_while_hetzner_otherwise_answers_about_our_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_found_counts_as_gone_only_while_hetzner_otherwise_answers_about_our_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def test(bench: Bench) -> None:
         def failing(_request: Request) -> tuple[dict[str, Any], int]:
             raise Refusal(500, "server_error", "the list is not available")

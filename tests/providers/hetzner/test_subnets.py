@@ -1,4 +1,6 @@
-"""A server in the subnet that the settings name: ordered, attached, started; asked for again where an answer was lost; given back where it cannot be."""
+"""A server in the subnet that the settings name: ordered, attached, started; asked for again where an answer was lost;
+given back where it cannot be.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,13 @@ def test_without_a_subnet_the_order_itself_names_the_network_and_any_subnet_of_t
 
 @pytest.mark.parametrize(("network", "ip_range", "why"), [
     ("kube", "10.9.0.0/24", "network kube has no subnet 10.9.0.0/24 for fsn1 (there is: 10.0.0.0/22, 10.1.0.0/22)"),
-    ("kube", "10.2.0.0/24", "network kube has no subnet 10.2.0.0/24 for fsn1 (there is: 10.0.0.0/22, 10.1.0.0/22)"),  # of another zone
+    # of another zone
+    ("kube", "10.2.0.0/24", "network kube has no subnet 10.2.0.0/24 for fsn1 (there is: 10.0.0.0/22, 10.1.0.0/22)"),
     ("nowhere", "10.0.0.0/22", "there is no network nowhere in this project"),
 ])  # fmt: skip
-def test_a_subnet_that_is_not_there_refuses_the_order_before_anything_is_bought(network: str, ip_range: str, why: str) -> None:
+def test_a_subnet_that_is_not_there_refuses_the_order_before_anything_is_bought(
+    network: str, ip_range: str, why: str
+) -> None:
     async def test(bench: Bench) -> None:
         assert await bench.provider.launch(order()) == Refused(why)
         assert bench.requests("POST") == 0
@@ -63,7 +68,9 @@ def test_subnets_belong_to_networks_that_are_named() -> None:
 def test_a_full_subnet_gives_the_server_back_says_so_and_costs_no_second_one_for_a_while() -> None:
     async def test(bench: Bench) -> None:
         bench.project.networks[7001] = Network(7001, "kube", (Subnet("10.1.0.0/29"),))
-        outcomes = [await bench.provider.launch(order(f"default-pool-{number}", f"uid-{number}")) for number in range(7)]
+        outcomes = [
+            await bench.provider.launch(order(f"default-pool-{number}", f"uid-{number}")) for number in range(7)
+        ]
         assert [type(outcome) for outcome in outcomes] == [Accepted] * 5 + [Refused] * 2
         assert outcomes[5] == outcomes[6]
         assert "no_subnet_available" in str(outcomes[5])
@@ -76,7 +83,10 @@ def test_a_full_subnet_gives_the_server_back_says_so_and_costs_no_second_one_for
     at_hetzner(test, Launch(networks=("kube",), subnets={"kube": "10.1.0.0/29"}))
 
 
-@pytest.mark.parametrize("trouble", [Trouble(lost_after_effect=0.3), Trouble(lost_before_effect=0.3), Trouble(server_error=0.3), Trouble(locked=0.3)])
+@pytest.mark.parametrize(
+    "trouble",
+    [Trouble(lost_after_effect=0.3), Trouble(lost_before_effect=0.3), Trouble(server_error=0.3), Trouble(locked=0.3)],
+)
 def test_lost_answers_are_asked_for_again_and_every_server_ends_up_running_in_its_subnet(trouble: Trouble) -> None:
     async def test(town: Town) -> None:
         town.project.trouble = trouble
@@ -112,7 +122,9 @@ def test_a_launch_that_finds_its_server_made_but_not_attached_finishes_it() -> N
 
 
 @pytest.mark.parametrize("seconds", [0.5 * step for step in range(1, 12)])
-def test_wherever_growth_dies_between_order_and_start_the_server_is_finished_and_no_other_bought(seconds: float) -> None:
+def test_wherever_growth_dies_between_order_and_start_the_server_is_finished_and_no_other_bought(
+    seconds: float,
+) -> None:
     async def test(town: Town) -> None:
         town.cluster.create(node_pool("default", "CX33"), deployment("web", 1, cpu="3", memory="2Gi"))
         await town.wait_for(lambda: bool(town.project.servers), 60)

@@ -1,4 +1,6 @@
-"""A fake Hetzner and growth's provider on it, in virtual time, for tests. Whenever the API's description is at hand, every exchange is compared with it."""
+"""A fake Hetzner and growth's provider on it, in virtual time, for tests. Whenever the API's description is at hand,
+every exchange is compared with it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tests.fakes.hetzner.openapi import described
 
 TOKEN = "Zq8vT3nLx0Rk5WyBc7Hd2JmPa9Se4GfUo6Ei1NtCvXbMzKqYwLrDhOjTgFsAuP0i"
 CLUSTER = "0b9a4c1e-3f52-4d7a-9a0e-5d0b8a8f7c11-growth"
-TEMPLATE = '{"labels": {{ growth.labels_json }}, "taints": {{ growth.taints_json }}, "secret": "{{ growth.join_token }}"}\n'
+TEMPLATE = (
+    '{"labels": {{ growth.labels_json }}, "taints": {{ growth.taints_json }}, "secret": "{{ growth.join_token }}"}\n'
+)
 JOIN_TOKEN = "K10canary-join-token-7f3a9c::server:5b1e0d"
 
 
@@ -70,9 +74,18 @@ def at_hetzner(test: Callable[[Bench], Awaitable[None]], launch: Launch | None =
     run_virtual(run())
 
 
-def order(name: str = "default-pool-0123456789ab", uid: str = "8d3a9c52-0f4e-4a68-b1c7-2f6f1f0d9e31", **changes: Any) -> Order:
+def order(
+    name: str = "default-pool-0123456789ab", uid: str = "8d3a9c52-0f4e-4a68-b1c7-2f6f1f0d9e31", **changes: Any
+) -> Order:
     labels = Labels({"growth.dev/pool": "default", "kubernetes.io/arch": "amd64"})
-    facts = {"cluster": CLUSTER, "pool": "default", "offering": "hetzner-cx33", "location": "fsn1", "labels": labels, "taints": (STARTUP_TAINT,)}
+    facts = {
+        "cluster": CLUSTER,
+        "pool": "default",
+        "offering": "hetzner-cx33",
+        "location": "fsn1",
+        "labels": labels,
+        "taints": (STARTUP_TAINT,),
+    }
     return Order(name, uid, **{**facts, **changes})
 
 

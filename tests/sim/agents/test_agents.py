@@ -98,9 +98,16 @@ def test_a_stateful_set_names_its_pods() -> None:
 def test_a_daemon_set_follows_nodes_and_taints() -> None:
     async def test(cluster: Cluster) -> None:
         plain = daemon_set("plain", tolerations=[])
-        cluster.create(node("open"), node("closed", taints=[{"key": "gpu", "effect": "NoSchedule"}]), daemon_set("everywhere"), plain)
+        cluster.create(
+            node("open"),
+            node("closed", taints=[{"key": "gpu", "effect": "NoSchedule"}]),
+            daemon_set("everywhere"),
+            plain,
+        )
         await cluster.runtime.sleep(15)
-        placed = Counter((item["metadata"]["labels"]["app"], item["spec"]["nodeName"]) for item in cluster.objects("Pod"))
+        placed = Counter(
+            (item["metadata"]["labels"]["app"], item["spec"]["nodeName"]) for item in cluster.objects("Pod")
+        )
         assert sorted(placed) == [("everywhere", "closed"), ("everywhere", "open"), ("plain", "open")]
         assert phases(cluster) == {"Running": 3}
         taint(cluster, "open", {"key": "growth.dev/scale-down", "effect": "NoSchedule"})
@@ -115,7 +122,11 @@ def test_a_daemon_set_follows_nodes_and_taints() -> None:
 
 def test_an_overcommitted_node_rejects_the_pod() -> None:
     async def test(cluster: Cluster) -> None:
-        cluster.create(node("n1", cpu="1"), pod("first", cpu="800m", schedulerName="mine"), pod("second", cpu="800m", schedulerName="mine"))
+        cluster.create(
+            node("n1", cpu="1"),
+            pod("first", cpu="800m", schedulerName="mine"),
+            pod("second", cpu="800m", schedulerName="mine"),
+        )
         await cluster.runtime.sleep(10)
         from growth.sim.apiserver.subresources import bind
 
@@ -141,14 +152,17 @@ def test_a_deleted_pod_is_given_its_grace_and_then_goes() -> None:
     in_cluster(test)
 
 
-# ------------------------------------------------------------------------------------------------------------- life cycle
+# --------------------------------------------------------------------------------------------- life
+# cycle
 
 
 async def boot_one(cluster: Cluster) -> str:
     from growth.model.labels import Labels
     from growth.providers.simulated import NodeTemplate
 
-    server = await cluster.cloud.create_server("m1", "sim-cx33", "fsn1", Labels({"owner": "test"}), NodeTemplate(Labels({"zone": "a"})))
+    server = await cluster.cloud.create_server(
+        "m1", "sim-cx33", "fsn1", Labels({"owner": "test"}), NodeTemplate(Labels({"zone": "a"}))
+    )
     await cluster.runtime.sleep(70)
     return server.server_id
 
@@ -183,10 +197,14 @@ def test_a_vanished_server_leaves_a_node_that_turns_unknown_and_loses_its_pods_a
         [item] = cluster.objects("Node")
         assert {one["key"] for one in item["spec"]["taints"]} == {"node.kubernetes.io/unreachable"}
         assert not cluster.kubelets.is_ready("m1")
-        leaving = [one["metadata"]["name"] for one in cluster.objects("Pod") if one["metadata"].get("deletionTimestamp")]
+        leaving = [
+            one["metadata"]["name"] for one in cluster.objects("Pod") if one["metadata"].get("deletionTimestamp")
+        ]
         assert leaving == []
         await cluster.runtime.sleep(300)
-        leaving = [one["metadata"]["name"] for one in cluster.objects("Pod") if one["metadata"].get("deletionTimestamp")]
+        leaving = [
+            one["metadata"]["name"] for one in cluster.objects("Pod") if one["metadata"].get("deletionTimestamp")
+        ]
         assert leaving == ["patient"]
 
     in_cluster(test, World(has_cloud_controller=False))
@@ -209,7 +227,12 @@ def test_a_cloud_controller_deletes_the_node_of_a_server_that_is_gone_and_its_po
 def test_no_execute_taints_evict_at_once_after_a_while_or_never() -> None:
     async def test(cluster: Cluster) -> None:
         mine = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}
-        cluster.create(node("n1"), pod("none"), pod("sixty", tolerations=[{**mine, "tolerationSeconds": 60}]), pod("always", tolerations=[mine]))
+        cluster.create(
+            node("n1"),
+            pod("none"),
+            pod("sixty", tolerations=[{**mine, "tolerationSeconds": 60}]),
+            pod("always", tolerations=[mine]),
+        )
         await cluster.runtime.sleep(10)
         taint(cluster, "n1", {"key": "maintenance", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:10Z"})
         await cluster.runtime.sleep(15)

@@ -31,7 +31,11 @@ def test_pods_are_spread_and_not_packed() -> None:
 
 def test_a_pod_that_fits_nowhere_says_why_in_familiar_words() -> None:
     async def test(cluster: Cluster) -> None:
-        cluster.create(node("small", cpu="1"), node("tainted", taints=[{"key": "gpu", "effect": "NoSchedule"}]), pod("big", cpu="2"))
+        cluster.create(
+            node("small", cpu="1"),
+            node("tainted", taints=[{"key": "gpu", "effect": "NoSchedule"}]),
+            pod("big", cpu="2"),
+        )
         await cluster.runtime.sleep(5)
         [item] = cluster.objects("Pod")
         scheduled = condition(item, "PodScheduled")
@@ -67,10 +71,18 @@ def test_nothing_is_written_while_nothing_changes() -> None:
 
 def test_a_higher_priority_goes_first() -> None:
     async def test(cluster: Cluster) -> None:
-        priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+        priority = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high"},
+            "value": 1000,
+        }
         cluster.create(priority, pod("late", cpu="3", priorityClassName="high"), pod("early", cpu="3"), node("n1"))
         await cluster.runtime.sleep(10)
-        assert {item["metadata"]["name"]: item["spec"].get("nodeName") for item in cluster.objects("Pod")} == {"late": "n1", "early": None}
+        assert {item["metadata"]["name"]: item["spec"].get("nodeName") for item in cluster.objects("Pod")} == {
+            "late": "n1",
+            "early": None,
+        }
 
     in_cluster(test)
 
@@ -78,7 +90,10 @@ def test_a_higher_priority_goes_first() -> None:
 def test_a_nominated_node_is_honoured_and_kept_free_for_the_pod() -> None:
     async def test(cluster: Cluster) -> None:
         cluster.create(pod("nominated", cpu="3"))
-        cluster.create(node("n1", taints=[{"key": "wait", "effect": "NoSchedule"}]), node("n2", taints=[{"key": "wait", "effect": "NoSchedule"}]))
+        cluster.create(
+            node("n1", taints=[{"key": "wait", "effect": "NoSchedule"}]),
+            node("n2", taints=[{"key": "wait", "effect": "NoSchedule"}]),
+        )
         await cluster.runtime.sleep(2)
         from growth.sim.apiserver.kinds import NODE, POD
 

@@ -33,7 +33,9 @@ async def with_pods(cluster: Cluster, **tolerations: list[Json]) -> None:
 
 
 @pytest.mark.parametrize("added", [{}, {"timeAdded": AGES}])
-def test_without_a_toleration_evicted_with_sixty_seconds_after_them_with_a_plain_one_it_stays(added: dict[str, str]) -> None:
+def test_without_a_toleration_evicted_with_sixty_seconds_after_them_with_a_plain_one_it_stays(
+    added: dict[str, str],
+) -> None:
     async def test(cluster: Cluster) -> None:
         await with_pods(cluster, none=[], sixty=[{**MINE, "tolerationSeconds": 60}], always=[MINE])
         taint(cluster, effect="NoExecute", **added)
@@ -60,7 +62,13 @@ def test_a_taint_of_another_effect_leaves_running_pods_alone(effect: str) -> Non
 
 def test_the_shortest_of_several_stays_counts() -> None:
     async def test(cluster: Cluster) -> None:
-        await with_pods(cluster, both=[{**MINE, "tolerationSeconds": 30}, {**MINE, "operator": "Equal", "value": "", "tolerationSeconds": 300}])
+        await with_pods(
+            cluster,
+            both=[
+                {**MINE, "tolerationSeconds": 30},
+                {**MINE, "operator": "Equal", "value": "", "tolerationSeconds": 300},
+            ],
+        )
         taint(cluster, effect="NoExecute")
         await cluster.runtime.sleep(50)
         assert names(cluster) == set()
@@ -72,11 +80,16 @@ def test_the_shortest_of_several_stays_counts() -> None:
     ("own", "expected"),
     [
         ([], {"node.kubernetes.io/not-ready": 300, "node.kubernetes.io/unreachable": 300}),
-        ([{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}], {"node.kubernetes.io/unreachable": 300}),
+        (
+            [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],
+            {"node.kubernetes.io/unreachable": 300},
+        ),
         ([{"operator": "Exists"}], {}),
     ],
 )
-def test_a_pod_gets_five_minutes_on_a_node_that_is_not_ready_or_unreachable_unless_it_says_otherwise(own: list[Json], expected: dict[str, int]) -> None:
+def test_a_pod_gets_five_minutes_on_a_node_that_is_not_ready_or_unreachable_unless_it_says_otherwise(
+    own: list[Json], expected: dict[str, int]
+) -> None:
     async def test(cluster: Cluster) -> None:
         await with_pods(cluster, one=own)
         (made,) = cluster.objects("Pod")

@@ -24,8 +24,13 @@ trees = st.recursive(
 )
 
 
-@given(st.dictionaries(st.text(min_size=1, max_size=3), trees, max_size=4), st.dictionaries(st.text(min_size=1, max_size=3), trees, max_size=4))
-def test_a_merge_patch_without_nulls_is_idempotent_and_leaves_its_target_alone(target: dict[str, Any], patch: dict[str, Any]) -> None:
+@given(
+    st.dictionaries(st.text(min_size=1, max_size=3), trees, max_size=4),
+    st.dictionaries(st.text(min_size=1, max_size=3), trees, max_size=4),
+)
+def test_a_merge_patch_without_nulls_is_idempotent_and_leaves_its_target_alone(
+    target: dict[str, Any], patch: dict[str, Any]
+) -> None:
     before = msgspec.json.encode(target)
     once = merge_patch(target, patch)
     assert merge_patch(once, patch) == once
@@ -75,7 +80,10 @@ def test_a_json_patch_can_guard_a_list_of_taints() -> None:
     async def test(bench: Bench) -> None:
         await bench.client.create(NODES, node("n", taints=[{"key": "a", "effect": "NoSchedule"}]))
         taints = (await bench.read(NODES, "n"))["spec"]["taints"]
-        guarded = [{"op": "test", "path": "/spec/taints", "value": taints}, {"op": "replace", "path": "/spec/taints", "value": taints[:1]}]
+        guarded = [
+            {"op": "test", "path": "/spec/taints", "value": taints},
+            {"op": "replace", "path": "/spec/taints", "value": taints[:1]},
+        ]
         await bench.client.json_patch(NODES, "n", guarded)
         with pytest.raises(Invalid):
             await bench.client.json_patch(NODES, "n", guarded)
@@ -85,23 +93,42 @@ def test_a_json_patch_can_guard_a_list_of_taints() -> None:
 
 
 def test_a_strategic_merge_patch_merges_conditions_by_type_and_replaces_taints() -> None:
-    target = {"status": {"conditions": [{"type": "A", "status": "True"}, {"type": "B", "status": "True"}]}, "spec": {"taints": [{"key": "x"}]}}
-    patch = {"status": {"conditions": [{"type": "B", "status": "False"}, {"type": "A", "$patch": "delete"}]}, "spec": {"taints": [{"key": "y"}]}}
-    assert strategic_merge_patch(target, patch) == {"status": {"conditions": [{"type": "B", "status": "False"}]}, "spec": {"taints": [{"key": "y"}]}}
+    target = {
+        "status": {"conditions": [{"type": "A", "status": "True"}, {"type": "B", "status": "True"}]},
+        "spec": {"taints": [{"key": "x"}]},
+    }
+    patch = {
+        "status": {"conditions": [{"type": "B", "status": "False"}, {"type": "A", "$patch": "delete"}]},
+        "spec": {"taints": [{"key": "y"}]},
+    }
+    assert strategic_merge_patch(target, patch) == {
+        "status": {"conditions": [{"type": "B", "status": "False"}]},
+        "spec": {"taints": [{"key": "y"}]},
+    }
 
 
 def test_a_strategic_merge_patch_adds_to_and_takes_from_finalizers() -> None:
     target = {"metadata": {"finalizers": ["a", "b"]}}
-    assert strategic_merge_patch(target, {"metadata": {"finalizers": ["c"]}}) == {"metadata": {"finalizers": ["a", "b", "c"]}}
-    assert strategic_merge_patch(target, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}) == {"metadata": {"finalizers": ["b"]}}
+    assert strategic_merge_patch(target, {"metadata": {"finalizers": ["c"]}}) == {
+        "metadata": {"finalizers": ["a", "b", "c"]}
+    }
+    assert strategic_merge_patch(target, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}) == {
+        "metadata": {"finalizers": ["b"]}
+    }
 
 
-# ------------------------------------------------------------------------------------------------------ server-side apply
+# ------------------------------------------------------------------------------------------------------ server-side
+# apply
 
 
 def applied(manager: str, intent: dict[str, Any], force: bool = False) -> Request:
     path = f"/api/v1/nodes/n?fieldManager={manager}&force={str(force).lower()}"
-    return Request("PATCH", path, {"content-type": "application/apply-patch+yaml"}, msgspec.json.encode({"apiVersion": "v1", "kind": "Node", **intent}))
+    return Request(
+        "PATCH",
+        path,
+        {"content-type": "application/apply-patch+yaml"},
+        msgspec.json.encode({"apiVersion": "v1", "kind": "Node", **intent}),
+    )
 
 
 def test_apply_creates_and_what_is_left_out_later_goes_away() -> None:
@@ -135,7 +162,9 @@ def test_apply_merges_conditions_by_type() -> None:
         await bench.client.apply(NODES, {"apiVersion": "v1", "kind": "Node", **intent}, "status")
         types = [one["type"] for one in (await bench.read(NODES, "n"))["status"]["conditions"]]
         assert types == ["Ready", "Odd"]
-        await bench.client.apply(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {}}, "status")
+        await bench.client.apply(
+            NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {}}, "status"
+        )
         assert [one["type"] for one in (await bench.read(NODES, "n"))["status"]["conditions"]] == ["Ready"]
 
     on_api_server(test)

@@ -50,8 +50,12 @@ def test_a_status_is_validated_too() -> None:
         request = {"apiVersion": "growth.dev/v1alpha1", "kind": "NodeRequest", "metadata": {"name": "default-pool-1"}}
         await bench.client.create(NODE_REQUESTS, {**request, "spec": {"pool": "default", "targetOffering": "sim-cx33"}})
         with pytest.raises(Invalid, match="phase"):
-            await bench.client.merge_patch(NODE_REQUESTS, "default-pool-1", {"status": {"phase": "Dreaming"}}, subresource="status")
+            await bench.client.merge_patch(
+                NODE_REQUESTS, "default-pool-1", {"status": {"phase": "Dreaming"}}, subresource="status"
+            )
         with pytest.raises(Invalid, match="instant"):
-            await bench.client.merge_patch(NODE_REQUESTS, "default-pool-1", {"status": {"lastTransitionTime": "yesterday"}}, subresource="status")
+            await bench.client.merge_patch(
+                NODE_REQUESTS, "default-pool-1", {"status": {"lastTransitionTime": "yesterday"}}, subresource="status"
+            )
 
     on_api_server(test)

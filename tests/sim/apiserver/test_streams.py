@@ -125,7 +125,9 @@ def test_a_streamed_list_ends_with_its_bookmark() -> None:
     async def test(bench: Bench) -> None:
         for name in ("a", "b"):
             await bench.client.create(PODS, pod(name))
-        _watch, heard = await open_watch(bench, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
+        _watch, heard = await open_watch(
+            bench, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        )
         await asyncio.sleep(1)
         assert told(heard) == [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")]
         assert heard[-1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}

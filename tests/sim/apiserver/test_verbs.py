@@ -60,7 +60,11 @@ def test_an_update_on_an_old_version_is_a_conflict() -> None:
         with pytest.raises(Conflict, match="the object has been modified"):
             await bench.client.replace(NODES, first)
         with pytest.raises(Conflict):
-            await bench.client.merge_patch(NODES, "n", {"metadata": {"resourceVersion": first["metadata"]["resourceVersion"], "labels": {"a": "c"}}})
+            await bench.client.merge_patch(
+                NODES,
+                "n",
+                {"metadata": {"resourceVersion": first["metadata"]["resourceVersion"], "labels": {"a": "c"}}},
+            )
 
     on_api_server(test)
 
@@ -82,7 +86,9 @@ def test_spec_and_status_are_written_apart() -> None:
         created = msgspec.json.decode(await bench.client.create(NODE_POOLS, item))
         assert "status" not in created
         assert created["metadata"]["generation"] == 1
-        await bench.client.merge_patch(NODE_POOLS, "default", {"spec": {"priority": 5}, "status": {"nodes": 3}}, subresource="status")
+        await bench.client.merge_patch(
+            NODE_POOLS, "default", {"spec": {"priority": 5}, "status": {"nodes": 3}}, subresource="status"
+        )
         after = await bench.read(NODE_POOLS, "default")
         assert (after["status"]["nodes"], after["spec"]["priority"], after["metadata"]["generation"]) == (3, 0, 1)
         await bench.client.merge_patch(NODE_POOLS, "default", {"spec": {"priority": 5}, "status": {"nodes": 9}})
@@ -114,7 +120,9 @@ def test_delete_preconditions_name_one_version_of_one_object() -> None:
             await bench.client.delete(NODES, "n", uid="another")
         with pytest.raises(Conflict, match="ResourceVersion in precondition"):
             await bench.client.delete(NODES, "n", version="1")
-        await bench.client.delete(NODES, "n", uid=created["metadata"]["uid"], version=created["metadata"]["resourceVersion"])
+        await bench.client.delete(
+            NODES, "n", uid=created["metadata"]["uid"], version=created["metadata"]["resourceVersion"]
+        )
         with pytest.raises(NotFound):
             await bench.client.delete(NODES, "n")
 
@@ -137,7 +145,12 @@ def test_an_unbound_pod_goes_at_once_and_a_bound_one_after_its_grace() -> None:
 
 def test_a_lease_cannot_be_replaced_without_its_version() -> None:
     async def test(bench: Bench) -> None:
-        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "growth", "namespace": "default"}, "spec": {}}
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "growth", "namespace": "default"},
+            "spec": {},
+        }
         await bench.client.create(LEASES, lease)
         with pytest.raises(Invalid, match="resourceVersion"):
             await bench.client.replace(LEASES, lease)
@@ -178,7 +191,9 @@ def test_objects_need_their_namespace() -> None:
         with pytest.raises(NotFound, match='namespaces "nowhere" not found'):
             await bench.client.create(DEPLOYMENTS, deployment("web", 1, namespace="nowhere"))
         with pytest.raises(BadRequest):
-            await bench.client.create(PODS, pod("a") | {"metadata": {"name": "a", "namespace": "default", "resourceVersion": "7"}})
+            await bench.client.create(
+                PODS, pod("a") | {"metadata": {"name": "a", "namespace": "default", "resourceVersion": "7"}}
+            )
 
     on_api_server(test)
 
@@ -186,7 +201,9 @@ def test_objects_need_their_namespace() -> None:
 def test_the_server_tells_what_it_serves() -> None:
     async def test(bench: Bench) -> None:
         assert await bench.client.server_version() == "v1.36.3"
-        assert {"nodepools", "noderequests", "noderemovalrequests"} <= {one.name for one in await bench.client.served("growth.dev", "v1alpha1")}
+        assert {"nodepools", "noderequests", "noderemovalrequests"} <= {
+            one.name for one in await bench.client.served("growth.dev", "v1alpha1")
+        }
         with pytest.raises(NotFound):
             await bench.client.served("example.com", "v1")
 

@@ -10,7 +10,15 @@ import msgspec
 import pytest
 
 from growth.kube.api.client import Client
-from growth.kube.api.errors import Conflict, EffectUnknown, KubeError, ServerError, TooManyRequests, Unauthorized, Unreachable
+from growth.kube.api.errors import (
+    Conflict,
+    EffectUnknown,
+    KubeError,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.resources import PODS
 from growth.kube.api.transport import Request, TransportError
@@ -57,7 +65,9 @@ def with_trouble(test: Callable[[Shop], Awaitable[None]], **trouble: float) -> N
         ("torn_answer", EffectUnknown, True),
     ],
 )
-def test_a_write_is_or_is_not_performed_and_the_client_cannot_always_tell(trouble: str, error: type[KubeError], acted: bool) -> None:
+def test_a_write_is_or_is_not_performed_and_the_client_cannot_always_tell(
+    trouble: str, error: type[KubeError], acted: bool
+) -> None:
     async def test(shop: Shop) -> None:
         with pytest.raises(error):
             await shop.client.create(PODS, pod("a"))
@@ -132,7 +142,10 @@ class Heard:
     def bookmarked(self, version: str) -> None: ...
 
 
-@pytest.mark.parametrize("fate", ["watch_silent", "watch_closed", "watch_cut", "watch_torn", "watch_expired", "watch_repeated", "watch_lag_seconds"])
+@pytest.mark.parametrize(
+    "fate",
+    ["watch_silent", "watch_closed", "watch_cut", "watch_torn", "watch_expired", "watch_repeated", "watch_lag_seconds"],
+)
 def test_a_cache_is_right_again_however_its_watch_fails(fate: str) -> None:
     async def test(shop: Shop) -> None:
         sink = Heard()

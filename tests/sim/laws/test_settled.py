@@ -27,7 +27,9 @@ def complaints(arrange: Callable[[Cluster], None]) -> list[str]:
             cluster.create(node(name, cpu="4", labels={POOL_LABEL: "tight"}))
         for number in range(3):
             place = {"nodeName": "a"} if number == 0 else {}
-            cluster.create(pod(f"crowd-{number}", "3", "1Gi", labels={"app": "crowd"}, nodeSelector={POOL_LABEL: "tight"}, **place))
+            cluster.create(
+                pod(f"crowd-{number}", "3", "1Gi", labels={"app": "crowd"}, nodeSelector={POOL_LABEL: "tight"}, **place)
+            )
         arrange(cluster)
         found.extend(each for each in pods_without_a_place(witness, PLACES) if "could be" in each)
 
@@ -43,23 +45,40 @@ def guest(cpu: str, node_name: str) -> Callable[[Cluster], None]:
 
 
 def test_a_pool_with_room_for_two_must_hold_two() -> None:
-    assert complaints(lambda _cluster: None) == ["1 of 3 pods of crowd are bound, 2 could be; waiting: crowd-1, crowd-2"]
+    assert complaints(lambda _cluster: None) == [
+        "1 of 3 pods of crowd are bound, 2 could be; waiting: crowd-1, crowd-2"
+    ]
 
 
 def test_a_node_that_pods_of_others_have_filled_costs_a_place() -> None:
     assert complaints(guest("2", "b")) == []
 
 
-@pytest.mark.parametrize(("cpu", "node_name"), [("1", "b"), ("1", "a")], ids=["there is room beside the guest", "the guest is beside a pod that runs"])
+@pytest.mark.parametrize(
+    ("cpu", "node_name"),
+    [("1", "b"), ("1", "a")],
+    ids=["there is room beside the guest", "the guest is beside a pod that runs"],
+)
 def test_guests_that_stand_in_nobodys_way_excuse_nothing(cpu: str, node_name: str) -> None:
     assert len(complaints(guest(cpu, node_name))) == 1
 
 
 @pytest.mark.parametrize(("name", "pool", "excused"), [("b", "tight", True), ("c", "other", False)])
-def test_a_machine_that_could_not_be_removed_costs_a_place_in_its_own_pool_only(name: str, pool: str, excused: bool) -> None:
+def test_a_machine_that_could_not_be_removed_costs_a_place_in_its_own_pool_only(
+    name: str, pool: str, excused: bool
+) -> None:
     def fail(cluster: Cluster) -> None:
         spec = {"pool": pool, "nodeName": name, "reason": "Empty"}
-        cluster.create({"apiVersion": "growth.dev/v1alpha1", "kind": "NodeRemovalRequest", "metadata": {"name": name}, "spec": spec})
-        cluster.verbs.modify(REMOVAL, name, "", lambda item: item.update(status={"phase": "RemovalFailed"}), "growth", "status")
+        cluster.create(
+            {
+                "apiVersion": "growth.dev/v1alpha1",
+                "kind": "NodeRemovalRequest",
+                "metadata": {"name": name},
+                "spec": spec,
+            }
+        )
+        cluster.verbs.modify(
+            REMOVAL, name, "", lambda item: item.update(status={"phase": "RemovalFailed"}), "growth", "status"
+        )
 
     assert (complaints(fail) == []) is excused

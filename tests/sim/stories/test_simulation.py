@@ -52,7 +52,9 @@ def test_the_same_seed_gives_the_same_trace_under_any_hash_seed() -> None:
 
 
 def _printed(program: str, environment: dict[str, str]) -> str:
-    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=100).stdout
+    return subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=100
+    ).stdout
 
 
 @pytest.mark.parametrize("name", QUICK_MUTANTS)
@@ -114,4 +116,7 @@ def _at(line: str) -> float:
 def test_another_ending_is_noticed() -> None:
     wanted = reference()
     other = msgspec.structs.replace(wanted, bought=(*wanted.bought, "default CX33"), bound=("surprise",))
-    assert differences(wanted, other) == ["bought: too many ['default CX33'], too few []", "bound: too many ['surprise'], too few []"]
+    assert differences(wanted, other) == [
+        "bought: too many ['default CX33'], too few []",
+        "bound: too many ['surprise'], too few []",
+    ]

@@ -11,13 +11,23 @@ from growth.sim.stories import story
 from growth.sim.stories.story import Story, Summary
 
 
-def test_the_demo_places_every_pod_gives_every_machine_back_and_says_what_it_cost(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_places_every_pod_gives_every_machine_back_and_says_what_it_cost(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert demo(once=True) == 0
     told = capsys.readouterr().out
     assert "120 of 120, all running after" in told
     assert "bought, 0 left at the end" in told
     order = [
-        told.index(words) for words in ("three Deployments", "plans", "machines ordered", "120 of 120 pods running", "the load goes", "given back, 0 left")
+        told.index(words)
+        for words in (
+            "three Deployments",
+            "plans",
+            "machines ordered",
+            "120 of 120 pods running",
+            "the load goes",
+            "given back, 0 left",
+        )
     ]
     assert order == sorted(order)
 

@@ -1,4 +1,6 @@
-"""Which nodes are exchanged for which: the best saving first, never like for like, never below a priority, never without a place for every pod."""
+"""Which nodes are exchanged for which: the best saving first, never like for like, never below a priority, never
+without a place for every pod.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def amounts(cores: float) -> Resources:
 
 
 def choice(name: str, cores: float, price: float, priority: int = 0) -> Choice:
-    return Choice("default", Offering(f"sim-{name}", name, "here", price, amounts(cores)), Labels({}), type_priority=priority)
+    return Choice(
+        "default", Offering(f"sim-{name}", name, "here", price, amounts(cores)), Labels({}), type_priority=priority
+    )
 
 
 SMALL, MEDIUM, LARGE = choice("small", 2, 0.01), choice("medium", 8, 0.03), choice("large", 64, 0.4)
@@ -31,16 +35,23 @@ POD = PodShape(requests=Resources({"cpu": 1000, "memory": GIB}))
 
 
 def problem(
-    loads: list[tuple[Choice, int]], rooms: tuple[Room, ...] = (), choices: tuple[Choice, ...] = (SMALL, MEDIUM, LARGE), shape: PodShape = POD
+    loads: list[tuple[Choice, int]],
+    rooms: tuple[Room, ...] = (),
+    choices: tuple[Choice, ...] = (SMALL, MEDIUM, LARGE),
+    shape: PodShape = POD,
 ) -> ExchangeProblem:
     """Nodes with so many pods of one core each; every node alone, and all together."""
     own, leaving = [], []
     for number, (of, count) in enumerate(loads):
         name, sold = f"n{number}", of.offering
         own.append(Room(Node(name, Labels({HOSTNAME: name}), allocatable=sold.allocatable), ((shape, count),)))
-        leaving.append(Leaving(number, "default", sold.name, sold.price_per_hour, ((0, count),), count, (0, of.type_priority)))
+        leaving.append(
+            Leaving(number, "default", sold.name, sold.price_per_hour, ((0, count),), count, (0, of.type_priority))
+        )
     world = PlacementProblem((DemandClass(shape, 1, ("default",)),), (*own, *rooms), choices)
-    return ExchangeProblem(world, tuple(leaving), (*((number,) for number in range(len(loads))), tuple(range(len(loads)))))
+    return ExchangeProblem(
+        world, tuple(leaving), (*((number,) for number in range(len(loads))), tuple(range(len(loads))))
+    )
 
 
 def bought(asked: ExchangeProblem, answer: Exchange) -> list[str]:
@@ -75,7 +86,10 @@ def test_free_room_on_what_stays_is_used_first() -> None:
 def test_headroom_asks_for_a_pod_more() -> None:
     asked = problem([(LARGE, 10)])
     assert bought(asked, best(replace(asked, headroom=0.05))) == ["medium", "small", "small"]
-    assert bought(asked, best(replace(problem([(LARGE, 9)]), headroom=0.05))) == ["medium", "small"]  # less than half a pod is none
+    assert bought(asked, best(replace(problem([(LARGE, 9)]), headroom=0.05))) == [
+        "medium",
+        "small",
+    ]  # less than half a pod is none
 
 
 def test_what_needs_nothing_bought_is_left_to_consolidation() -> None:
@@ -109,7 +123,11 @@ def test_limits_hold_for_what_is_bought() -> None:
 
 
 def test_pods_that_refuse_each_other_get_a_node_each() -> None:
-    apart = replace(POD, labels=Labels({"app": "web"}), anti_affinity=(PodAffinityTerm(HOSTNAME, LabelSelector((Requirement("app", "In", ("web",)),))),))
+    apart = replace(
+        POD,
+        labels=Labels({"app": "web"}),
+        anti_affinity=(PodAffinityTerm(HOSTNAME, LabelSelector((Requirement("app", "In", ("web",)),))),),
+    )
     asked = problem([(LARGE, 3)], shape=apart)
     assert bought(asked, best(asked)) == ["small"] * 3
 

@@ -27,7 +27,9 @@ def moved(name: str = "p", **fields: Any) -> Pod:
     return pod(name, "gone", **fields)
 
 
-def asked(movers: list[Pod], remaining: list[Node], others: tuple[Pod, ...] = (), gone: Node = GONE, **world: Any) -> Verdict:
+def asked(
+    movers: list[Pod], remaining: list[Node], others: tuple[Pod, ...] = (), gone: Node = GONE, **world: Any
+) -> Verdict:
     return WhatIf([gone, *remaining], [*movers, *others], **world).judge([gone.name])
 
 
@@ -111,7 +113,9 @@ def test_topology_spread_that_would_be_exceeded_blocks() -> None:
     spread = {"spread": (TopologySpread(1, ZONE, selector=apps("web")),)}
     staying = (pod("x", "a"), pod("y", "b"))
     remaining = [node("a", "z1", pods=2), node("b", "z2")]
-    assert answer(asked([moved("p", **spread), moved("q", **spread)], remaining, staying)) == "ALLOW"  # one to each zone
+    assert (
+        answer(asked([moved("p", **spread), moved("q", **spread)], remaining, staying)) == "ALLOW"
+    )  # one to each zone
     empty_zone = node("c", "z3", is_unschedulable=True)  # counts as a domain, takes nobody
     assert answer(asked([moved("p", **spread)], [*remaining, empty_zone], staying)) == "BLOCK, spread"
 
@@ -137,7 +141,9 @@ def test_pod_affinity_to_a_pod_that_moves_too_is_found_by_moving_that_one_first(
 
 def test_all_resources_are_looked_at_and_devices_need_no_fraction_of_one_as_headroom() -> None:
     def with_gpus(count: int) -> Node:
-        return replace(node("a"), allocatable=Resources({"cpu": 4000, "memory": 2**33, "pods": 110, "nvidia.com/gpu": count}))
+        return replace(
+            node("a"), allocatable=Resources({"cpu": 4000, "memory": 2**33, "pods": 110, "nvidia.com/gpu": count})
+        )
 
     mover = replace(moved(), shape=replace(moved().shape, requests=Resources({"cpu": 100, "nvidia.com/gpu": 1})))
     assert answer(asked([mover], [with_gpus(1)])) == "ALLOW"
@@ -146,7 +152,10 @@ def test_all_resources_are_looked_at_and_devices_need_no_fraction_of_one_as_head
 
 def test_hostname_spread_is_judged_as_if_the_node_were_gone() -> None:
     apart: dict[str, Any] = {"spread": (TopologySpread(1, HOSTNAME, selector=apps("web")),)}
-    assert answer(asked([moved(**apart)], [node("a"), node("b")], (pod("x", "a", **apart), pod("y", "b", **apart)))) == "ALLOW"
+    assert (
+        answer(asked([moved(**apart)], [node("a"), node("b")], (pod("x", "a", **apart), pod("y", "b", **apart))))
+        == "ALLOW"
+    )
 
 
 def test_a_selector_that_no_key_had_before_splits_classes_and_changes_no_answer() -> None:

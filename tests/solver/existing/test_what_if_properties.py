@@ -60,7 +60,10 @@ def test_the_answer_is_that_of_trying_everything(movers: list[Any], left: list[A
 @given(st.lists(mover_fields, min_size=1, max_size=5), nodes_left)
 def test_the_moves_hold_in_some_order(movers: list[Any], left: list[Any]) -> None:
     remaining = [node(f"n{number}", zone, cpu) for number, (zone, cpu) in enumerate(left)]
-    moving = {f"default/m{number}": pod(f"m{number}", "gone", app=app, cpu=cpu, **rules) for number, (app, cpu, rules) in enumerate(movers)}
+    moving = {
+        f"default/m{number}": pod(f"m{number}", "gone", app=app, cpu=cpu, **rules)
+        for number, (app, cpu, rules) in enumerate(movers)
+    }
     verdict = WhatIf([node("gone", cpu=64), *remaining], moving.values(), headroom=0.0).judge(["gone"])
     if verdict.may_go:
         assert sorted(move.pod for move in verdict.moves) == sorted(moving)
@@ -78,7 +81,7 @@ def _holds(nodes: list[Node], placed: list[Pod], moves: list[tuple[Pod, Node]]) 
     )
 
 
-# --------------------------------------------------------------------------------------------------------------------- bad input
+# ---------------------------------------------------------------------------------------- bad input
 
 words = st.sampled_from(("", "a", "app", "web", "kubernetes.io/hostname", "x" * 70, "Ünï", "5", "-1", "\x00"))
 operators = st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Near", ""))
@@ -86,19 +89,31 @@ requirements = st.builds(Requirement, words, operators, st.lists(words, max_size
 selectors = st.none() | st.builds(LabelSelector, st.lists(requirements, max_size=2).map(tuple))
 terms = st.builds(PodAffinityTerm, words, selectors, st.lists(words, max_size=2).map(tuple), selectors)
 spreads = st.builds(
-    TopologySpread, st.integers(-2, 3), words, st.sampled_from(("DoNotSchedule", "ScheduleAnyway", "?")), selectors, st.none() | st.integers(-1, 3)
+    TopologySpread,
+    st.integers(-2, 3),
+    words,
+    st.sampled_from(("DoNotSchedule", "ScheduleAnyway", "?")),
+    selectors,
+    st.none() | st.integers(-1, 3),
 )
 shapes = st.builds(
     PodShape,
     namespace=words,
     labels=st.dictionaries(words, words, max_size=2).map(Labels),
-    requests=st.dictionaries(st.sampled_from(("cpu", "memory", "pods", "a/b", "odd")), st.integers(-5, 2**70), max_size=3).map(Resources),
+    requests=st.dictionaries(
+        st.sampled_from(("cpu", "memory", "pods", "a/b", "odd")), st.integers(-5, 2**70), max_size=3
+    ).map(Resources),
     tolerations=st.lists(st.builds(Toleration, words, operators, words, words), max_size=2).map(tuple),
     node_selector=st.dictionaries(words, words, max_size=1).map(Labels),
     node_affinity=st.none()
-    | st.lists(st.builds(NodeSelectorTerm, st.lists(requirements, max_size=2).map(tuple), st.lists(requirements, max_size=1).map(tuple)), max_size=2).map(
-        tuple
-    ),
+    | st.lists(
+        st.builds(
+            NodeSelectorTerm,
+            st.lists(requirements, max_size=2).map(tuple),
+            st.lists(requirements, max_size=1).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
     affinity=st.lists(terms, max_size=1).map(tuple),
     anti_affinity=st.lists(terms, max_size=1).map(tuple),
     spread=st.lists(spreads, max_size=1).map(tuple),

@@ -21,7 +21,9 @@ def test_ruling_1_a_pod_that_tolerates_a_taint_fits_a_node_without_it() -> None:
 
 
 def test_ruling_2_a_wildcard_for_no_execute_does_not_tolerate_no_schedule() -> None:
-    assert not asked([moved(tolerations=(tolerates(operator="Exists", effect="NoExecute"),))], [node("a", taints=(GPU,))]).may_go
+    assert not asked(
+        [moved(tolerations=(tolerates(operator="Exists", effect="NoExecute"),))], [node("a", taints=(GPU,))]
+    ).may_go
 
 
 def test_ruling_3_nodes_chosen_in_the_same_pass_are_no_targets() -> None:
@@ -63,12 +65,19 @@ def test_ruling_5_node_affinity_by_field_and_the_union_of_namespaces() -> None:
     wide = PodAffinityTerm(HOSTNAME, apps("web"), ("one",), LabelSelector((Requirement("tier", "In", ("x",)),)))
     elsewhere = replace(pod("x", "a"), shape=replace(shape(), namespace="two"))
     namespaces = {"two": Labels({"tier": "x"})}
-    assert answer(asked([moved(anti_affinity=(wide,))], [node("a")], (elsewhere,), namespaces=namespaces)) == "BLOCK, antiaffinity"
+    assert (
+        answer(asked([moved(anti_affinity=(wide,))], [node("a")], (elsewhere,), namespaces=namespaces))
+        == "BLOCK, antiaffinity"
+    )
 
 
 def test_ruling_6_a_reorder_is_tried_before_a_block() -> None:
     sizes, rooms = [5, 4, 4, 3, 2, 2], [10, 10]
-    found = asked([moved(f"p{n}", cpu=size) for n, size in enumerate(sizes)], [node(f"n{n}", cpu=room) for n, room in enumerate(rooms)], headroom=0.0)
+    found = asked(
+        [moved(f"p{n}", cpu=size) for n, size in enumerate(sizes)],
+        [node(f"n{n}", cpu=room) for n, room in enumerate(rooms)],
+        headroom=0.0,
+    )
     assert found.may_go
 
 
@@ -79,7 +88,9 @@ def test_ruling_6_the_search_is_bounded_and_an_empty_purse_keeps_the_node() -> N
 
 
 def test_ruling_7_the_message_names_pod_constraint_and_how_many_nodes() -> None:
-    mover = replace(moved("web-abc123"), shape=replace(shape(), namespace="myapp", requests=Resources({"memory": 4 * GIB})))
+    mover = replace(
+        moved("web-abc123"), shape=replace(shape(), namespace="myapp", requests=Resources({"memory": 4 * GIB}))
+    )
     small = replace(node("d"), allocatable=Resources({"cpu": 4000, "memory": GIB, "pods": 110}))
     found = asked([mover], [*(node(name, taints=(GPU,)) for name in "abc"), small])
     assert found.block is not None
@@ -119,7 +130,9 @@ def test_ruling_7_the_other_sentences() -> None:
 
 
 @pytest.mark.parametrize(("headroom", "may_go"), [(PLAIN_HEADROOM, False), (CONSOLIDATION_HEADROOM, True), (0.0, True)])
-def test_ruling_7_headroom_is_20_percent_for_plain_scale_down_and_5_for_consolidation(headroom: float, may_go: bool) -> None:
+def test_ruling_7_headroom_is_20_percent_for_plain_scale_down_and_5_for_consolidation(
+    headroom: float, may_go: bool
+) -> None:
     movers = [moved(f"p{n}", cpu=1) for n in range(7)]
     assert asked(movers, [node("a"), node("b")], headroom=headroom).may_go is may_go
 
@@ -155,7 +168,8 @@ def test_ruling_10_all_daemon_set_pods_are_skipped_and_an_unknown_node_is_an_err
         WhatIf([node("a")], []).judge(["missing"])
 
 
-# ------------------------------------------------------------------------------------------------------------------ who holds room
+# ---------------------------------------------------------------------------------------------- who
+# holds room
 
 
 def test_virtual_pods_hold_room_on_what_stays() -> None:
@@ -186,9 +200,18 @@ def test_several_nodes_are_judged_together() -> None:
 
 
 def test_a_question_changes_nothing() -> None:
-    nodes = [node("a", "z1"), node("b", "z2"), node("c", "z1", taints=(Taint("x"),)), node("d", taints=(SCALE_DOWN_TAINT,))]
+    nodes = [
+        node("a", "z1"),
+        node("b", "z2"),
+        node("c", "z1", taints=(Taint("x"),)),
+        node("d", taints=(SCALE_DOWN_TAINT,)),
+    ]
     spread = {"spread": (TopologySpread(1, ZONE, selector=apps("web")),)}
-    pods = [pod("p", "a", cpu=1, **spread), pod("q", "b", cpu=1, **spread), pod("r", "c", anti_affinity=(near("web"),), app="db")]
+    pods = [
+        pod("p", "a", cpu=1, **spread),
+        pod("q", "b", cpu=1, **spread),
+        pod("r", "c", anti_affinity=(near("web"),), app="db"),
+    ]
     what_if = WhatIf(nodes, pods)
     names = [each.name for each in nodes]
     first = {name: (verdict.block, verdict.moves) for name, verdict in what_if.judge_each(names).items()}

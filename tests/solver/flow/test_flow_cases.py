@@ -120,6 +120,8 @@ def test_the_fleet_is_left_as_it_was() -> None:
 
 
 def test_packing_fills_one_machine_before_the_next() -> None:
-    answer = placed_by(THREE, group(3), bound={"m1": [group(cpu=1).pod.shape]}, settings=replace(SPREAD, cost_model="pack"))
+    answer = placed_by(
+        THREE, group(3), bound={"m1": [group(cpu=1).pod.shape]}, settings=replace(SPREAD, cost_model="pack")
+    )
     assert counts(answer)["m1"] == 1
     assert sorted(counts(answer).values()) == [1, 2]

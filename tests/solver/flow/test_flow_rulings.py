@@ -90,7 +90,8 @@ def test_ruling_5_no_execute_keeps_new_pods_away_too() -> None:
     assert left(placed_by([machine("m0", taints=[Taint("a", "", "NoExecute")])], group())) == 1
 
 
-# ----------------------------------------------------------------------------------------------- priorities, preferences, cost models
+# -------------------------------------------------------------------------------------- priorities,
+# preferences, cost models
 
 
 def test_the_higher_priority_gets_the_room_whatever_its_size() -> None:
@@ -109,7 +110,9 @@ def test_a_preferred_node_is_taken_while_it_is_not_too_full() -> None:
     likes = (PreferredNodes(100, NodeSelectorTerm((Requirement("disk", "In", ("ssd",)),))),)
     nodes = [machine("ssd", cpu=4, disk="ssd"), machine("hdd", cpu=4)]
     assert counts(placed_by(nodes, group(1, preferred_nodes=likes))) == {"ssd": 1}
-    assert counts(placed_by(nodes, group(4, preferred_nodes=likes), settings=replace(SPREAD, preference_cost=9))) == {"ssd": 4}
+    assert counts(placed_by(nodes, group(4, preferred_nodes=likes), settings=replace(SPREAD, preference_cost=9))) == {
+        "ssd": 4
+    }
 
 
 def test_pods_prefer_to_stand_beside_others_or_away_from_them() -> None:

@@ -15,7 +15,11 @@ def pod(annotations: dict[str, str], owner: Owner | None = None) -> Pod:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("train", Gang("default/train", percent=100)), ("train:3", Gang("default/train", number=3)), ("train:75%", Gang("default/train", percent=75))],
+    [
+        ("train", Gang("default/train", percent=100)),
+        ("train:3", Gang("default/train", number=3)),
+        ("train:75%", Gang("default/train", percent=75)),
+    ],
 )
 def test_a_gang_is_named_with_a_number_or_a_share(text: str, expected: Gang) -> None:
     assert read_gang(pod({GANG: text})) == expected

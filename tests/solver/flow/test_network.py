@@ -62,7 +62,9 @@ def reference_cost(network: Network) -> int:
     for number in range(groups):
         graph.arc(source, number, int(network.pods[number]), 0)
         graph.arc(number, sink, int(network.pods[number]), int(network.price[number]))
-    for tail, head, room, cost in zip(network.arc_group, network.arc_class, network.arc_room, network.arc_cost, strict=True):
+    for tail, head, room, cost in zip(
+        network.arc_group, network.arc_class, network.arc_room, network.arc_cost, strict=True
+    ):
         graph.arc(int(tail), groups + int(head), int(room), int(cost))
     for owner, width, cost in zip(network.step_class, network.step_width, network.step_cost, strict=True):
         graph.arc(groups + int(owner), sink, int(width), int(cost))
@@ -106,14 +108,21 @@ def test_the_total_cost_equals_that_of_the_reference(network: Network) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["", "soft", "hard"]), st.booleans()), min_size=1, max_size=5),
+    st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from(["", "soft", "hard"]), st.booleans()), min_size=1, max_size=5
+    ),
     st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.booleans()), min_size=1, max_size=3),
 )
 @settings(max_examples=60, deadline=None)
-def test_a_placement_costs_what_the_reference_costs_machine_by_machine(kinds: list[tuple[int, str, bool]], wishes: list[tuple[int, bool, bool]]) -> None:
+def test_a_placement_costs_what_the_reference_costs_machine_by_machine(
+    kinds: list[tuple[int, str, bool]], wishes: list[tuple[int, bool, bool]]
+) -> None:
     """Pods of one size on machines of one size: classes of machines then lose nothing against single machines."""
     taint = {"": (), "soft": (soft("t"),), "hard": (Taint("t"),)}
-    nodes = [machine(f"m{number}", cpu=4, taints=taint[kind], disk="ssd" if has_disk else "hdd") for number, (_, kind, has_disk) in enumerate(kinds)]
+    nodes = [
+        machine(f"m{number}", cpu=4, taints=taint[kind], disk="ssd" if has_disk else "hdd")
+        for number, (_, kind, has_disk) in enumerate(kinds)
+    ]
     bound = {f"m{number}": [shape(1, 1)] * used for number, (used, _, _) in enumerate(kinds)}
     groups = [group(count, node_selector=Labels({"disk": "ssd"} if picks else {}), priority=0, labels={"g": str(number)})
               for number, (count, picks, _) in enumerate(wishes)]  # fmt: skip

@@ -19,7 +19,9 @@ SPREAD = SchedulerSettings()
 Bound = Mapping[str, Sequence[PodShape]]
 
 
-def machine(name: str, cpu: float = 2, mebibytes: float = 8192, zone: str = "z1", taints: Sequence[Taint] = (), **labels: str) -> Node:
+def machine(
+    name: str, cpu: float = 2, mebibytes: float = 8192, zone: str = "z1", taints: Sequence[Taint] = (), **labels: str
+) -> Node:
     return Node(name, Labels({HOSTNAME: name, ZONE: zone, **labels}), tuple(taints), amounts(cpu, mebibytes))
 
 
@@ -30,14 +32,25 @@ def fleet_of(nodes: Sequence[Node], bound: Bound | None = None) -> Fleet:
 
 
 def pods_on(bound: Bound) -> dict[str, tuple[Pod, ...]]:
-    return {name: tuple(Pod(f"{name}-{number}", one, node_name=name) for number, one in enumerate(shapes)) for name, shapes in bound.items()}
+    return {
+        name: tuple(Pod(f"{name}-{number}", one, node_name=name) for number, one in enumerate(shapes))
+        for name, shapes in bound.items()
+    }
 
 
-def group(count: int = 1, cpu: float = 1, mebibytes: float = 1, gang: str = "", waiting_seconds: float = 0.0, **fields: object) -> Group:
+def group(
+    count: int = 1, cpu: float = 1, mebibytes: float = 1, gang: str = "", waiting_seconds: float = 0.0, **fields: object
+) -> Group:
     return Group(Pod("new", shape(cpu, mebibytes, **fields)), count, gang, waiting_seconds)  # type: ignore[arg-type]
 
 
-def placed_by(nodes: Sequence[Node], *groups: Group, bound: Bound | None = None, settings: SchedulerSettings = SPREAD, **gangs: int) -> Round:
+def placed_by(
+    nodes: Sequence[Node],
+    *groups: Group,
+    bound: Bound | None = None,
+    settings: SchedulerSettings = SPREAD,
+    **gangs: int,
+) -> Round:
     """The round, after the checker has found nothing wrong with it."""
     answer = place(fleet_of(nodes, bound), groups, settings, gangs)
     assert mistakes(nodes, bound or {}, groups, answer) == ()
@@ -72,7 +85,9 @@ def mistakes(nodes: Sequence[Node], bound: Bound, groups: Sequence[Group], answe
 
 
 def refused_in_order(nodes: Sequence[Node], bound: Bound, groups: Sequence[Group], answer: Round) -> list[str]:
-    """The answer carried out step by step on an index of its own: whom the rules refuse when it is his turn. Within a step the order is free."""
+    """The answer carried out step by step on an index of its own: whom the rules refuse when it is his turn. Within a
+    step the order is free.
+    """
     running = [pod for pods in pods_on(bound).values() for pod in pods]
     index, found = Neighbours(nodes, running, shapes=[each.pod.shape for each in groups]), []
     for number, step in groupby(answer.placed, key=lambda one: one.group):

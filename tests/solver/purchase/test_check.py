@@ -19,7 +19,11 @@ PROBLEM = PlacementProblem(
     demands=(APART, demand(3, 2, 1024), demand(1, 1, 512, pools=("other",))),
     rooms=(room("there", 1, 1024), room("closed", 8, 8192, is_open=False)),
     choices=(choice("four", price=1.0), choice("other", price=2.0, pool="other")),
-    limits=(at_most(5, 0), Limit("cores", (0, 1), resources=amounts(40, 0, pods=0)), Limit("price", (0, 1), price_per_hour=20.0)),
+    limits=(
+        at_most(5, 0),
+        Limit("cores", (0, 1), resources=amounts(40, 0, pods=0)),
+        Limit("price", (0, 1), price_per_hour=20.0),
+    ),
 )
 RIGHT = solve(PROBLEM)
 
@@ -32,16 +36,34 @@ def first_node(**changes: object) -> Change:
 
 WRONG: dict[str, tuple[Change, str]] = {
     "a pod is lost": (lambda right: replace(right, nodes=right.nodes[1:]), "the solution speaks of"),
-    "a pod is placed twice": (lambda right: replace(right, nodes=(*right.nodes, right.nodes[0])), "the solution speaks of"),
+    "a pod is placed twice": (
+        lambda right: replace(right, nodes=(*right.nodes, right.nodes[0])),
+        "the solution speaks of",
+    ),
     "a node for nobody": (lambda right: replace(right, nodes=(*right.nodes, PlannedNode(0))), "is bought for nobody"),
     "a number that is not there": (first_node(choice=9), "speaks of what is not there"),
-    "an unplaced pod without a reason": (lambda right: replace(right, unplaced=(Unplaced(0, 1, ()),)), "without a number or a reason"),
+    "an unplaced pod without a reason": (
+        lambda right: replace(right, unplaced=(Unplaced(0, 1, ()),)),
+        "without a number or a reason",
+    ),
     "another pool's node": (first_node(choice=1), "may not buy from pool other"),
-    "a closed room": (lambda right: replace(right, placements=(*right.placements, Placement(1, 1, 1))), "is closed and takes demand"),
-    "a wrong price": (lambda right: replace(right, price_per_hour=right.price_per_hour / 2, lower_bound=0.0), "the solution says"),
+    "a closed room": (
+        lambda right: replace(right, placements=(*right.placements, Placement(1, 1, 1))),
+        "is closed and takes demand",
+    ),
+    "a wrong price": (
+        lambda right: replace(right, price_per_hour=right.price_per_hour / 2, lower_bound=0.0),
+        "the solution says",
+    ),
     "a wrong name for itself": (lambda right: replace(right, kind="IncompletePlacement"), "it is AllPlaced"),
-    "a bound above the price": (lambda right: replace(right, lower_bound=right.price_per_hour * 2), "is above the price"),
-    "a bound that its values do not prove": (lambda right: replace(right, lower_bound=right.price_per_hour, proof=type(right.proof)()), "is not proven"),
+    "a bound above the price": (
+        lambda right: replace(right, lower_bound=right.price_per_hour * 2),
+        "is above the price",
+    ),
+    "a bound that its values do not prove": (
+        lambda right: replace(right, lower_bound=right.price_per_hour, proof=type(right.proof)()),
+        "is not proven",
+    ),
 }
 
 
@@ -57,28 +79,52 @@ def test_it_names_what_is_wrong(case: str) -> None:
 
 
 def test_values_that_a_node_could_exceed_prove_nothing() -> None:
-    """Doubling all values doubles what they seem to prove; but nodes then hold more value than they cost, and they are scaled down again."""
+    """Doubling all values doubles what they seem to prove; but nodes then hold more value than they cost, and they are
+    scaled down again.
+    """
     doubled = replace(RIGHT.proof, values=tuple(2 * value for value in RIGHT.proof.values))
-    assert check(PROBLEM, replace(RIGHT, lower_bound=min(2 * RIGHT.lower_bound, RIGHT.price_per_hour * 0.999), proof=doubled))
+    assert check(
+        PROBLEM, replace(RIGHT, lower_bound=min(2 * RIGHT.lower_bound, RIGHT.price_per_hour * 0.999), proof=doubled)
+    )
 
 
 @pytest.mark.parametrize(
     ("contents", "words"),
-    [((((0, 2), (1, 1)),), "affinity"), ((((0, 1), (1, 2)), ((0, 1), (1, 1))), ""), ((((1, 3),), ((0, 1),), ((0, 1),)), "insufficient cpu")],
+    [
+        ((((0, 2), (1, 1)),), "affinity"),
+        ((((0, 1), (1, 2)), ((0, 1), (1, 1))), ""),
+        ((((1, 3),), ((0, 1),), ((0, 1),)), "insufficient cpu"),
+    ],
 )
-def test_a_plan_is_carried_out_under_the_rules_of_the_scheduler(contents: tuple[tuple[tuple[int, int], ...], ...], words: str) -> None:
-    problem = PlacementProblem(demands=PROBLEM.demands[:2], choices=(choice("four", 5 if words != "insufficient cpu" else 4),))
+def test_a_plan_is_carried_out_under_the_rules_of_the_scheduler(
+    contents: tuple[tuple[tuple[int, int], ...], ...], words: str
+) -> None:
+    problem = PlacementProblem(
+        demands=PROBLEM.demands[:2], choices=(choice("four", 5 if words != "insufficient cpu" else 4),)
+    )
     nodes = tuple(PlannedNode(0, content) for content in contents)
     missing = [
-        demand.count - sum(count for node in nodes for index, count in node.contents if index == number) for number, demand in enumerate(problem.demands)
+        demand.count - sum(count for node in nodes for index, count in node.contents if index == number)
+        for number, demand in enumerate(problem.demands)
     ]
-    left = tuple(Unplaced(number, count, ("for the sake of the test",)) for number, count in enumerate(missing) if count)
-    solution = PlacementSolution("IncompletePlacement" if left else "AllPlaced", nodes=nodes, unplaced=left, price_per_hour=float(len(nodes)))
+    left = tuple(
+        Unplaced(number, count, ("for the sake of the test",)) for number, count in enumerate(missing) if count
+    )
+    solution = PlacementSolution(
+        "IncompletePlacement" if left else "AllPlaced", nodes=nodes, unplaced=left, price_per_hour=float(len(nodes))
+    )
     assert (words in " ".join(check(problem, solution))) if words else check(problem, solution) == ()
 
 
 def test_limits_are_added_up() -> None:
-    problem = replace(PROBLEM, limits=(at_most(1, 0), Limit("cores", (0,), resources=amounts(5, 0, pods=0)), Limit("price", (0,), price_per_hour=1.5)))
+    problem = replace(
+        PROBLEM,
+        limits=(
+            at_most(1, 0),
+            Limit("cores", (0,), resources=amounts(5, 0, pods=0)),
+            Limit("price", (0,), price_per_hour=1.5),
+        ),
+    )
     told = " ".join(check(problem, RIGHT))
     assert "nodes, 1 allowed" in told
     assert "of cpu, 5000 allowed" in told
@@ -88,10 +134,13 @@ def test_limits_are_added_up() -> None:
 def test_a_selector_is_not_forgotten_on_planned_nodes() -> None:
     picky = replace(demand(1), shape=replace(demand(1).shape, node_selector=Labels({"disk": "ssd"})))
     problem = PlacementProblem(demands=(picky,), choices=(choice(),))
-    assert "node selector" in " ".join(check(problem, PlacementSolution("AllPlaced", nodes=(PlannedNode(0, ((0, 1),)),), price_per_hour=1.0)))
+    assert "node selector" in " ".join(
+        check(problem, PlacementSolution("AllPlaced", nodes=(PlannedNode(0, ((0, 1),)),), price_per_hour=1.0))
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------ in production, by a setting
+# ----------------------------------------------------------------------------------------------- in
+# production, by a setting
 
 
 def test_a_plan_that_the_checker_refuses_is_replaced_by_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:

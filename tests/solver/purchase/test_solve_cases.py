@@ -13,7 +13,9 @@ from tests.solver.worlds import amounts, at_most, choice, demand, hetzner, room,
 
 
 def placed_anywhere(solution: PlacementSolution) -> int:
-    return sum(placement.count for placement in solution.placements) + sum(count for node in solution.nodes for _, count in node.contents)
+    return sum(placement.count for placement in solution.placements) + sum(
+        count for node in solution.nodes for _, count in node.contents
+    )
 
 
 def unplaced(solution: PlacementSolution) -> int:
@@ -33,7 +35,9 @@ def test_without_offerings_the_demand_is_unplaced_with_a_reason() -> None:
 
 
 def test_a_limit_of_two_nodes_leaves_the_third_pod_unplaced() -> None:
-    solution = solve(PlacementProblem(demands=(demand(3, 2, 4096),), choices=(choice("two", 2, 4096),), limits=(at_most(2, 0),)))
+    solution = solve(
+        PlacementProblem(demands=(demand(3, 2, 4096),), choices=(choice("two", 2, 4096),), limits=(at_most(2, 0),))
+    )
     assert len(solution.nodes) == 2
     assert unplaced(solution) == 1
     assert "limit" in " ".join(solution.unplaced[0].reasons)
@@ -47,14 +51,18 @@ def test_the_small_pod_joins_the_large_one_on_the_machine_that_is_needed_anyway(
 
 
 def test_pods_of_three_and_one_cpu_fill_ten_nodes_completely() -> None:
-    solution = solve(PlacementProblem(demands=(demand(10, 3, 100), demand(10, 1, 100)), choices=(choice("four", 4, 8192),)))
+    solution = solve(
+        PlacementProblem(demands=(demand(10, 3, 100), demand(10, 1, 100)), choices=(choice("four", 4, 8192),))
+    )
     assert len(solution.nodes) == 10
     assert all(sorted(node.contents) == [(0, 1), (1, 1)] for node in solution.nodes)
 
 
 def test_a_hundred_one_cpu_pods_cost_no_more_than_seven_cx52() -> None:
     choices = hetzner()
-    solution = solve(PlacementProblem(demands=(demand(100),), choices=choices, limits=(at_most(100, *range(len(choices))),)))
+    solution = solve(
+        PlacementProblem(demands=(demand(100),), choices=choices, limits=(at_most(100, *range(len(choices))),))
+    )
     assert solution.kind == "AllPlaced"
     assert solution.price_per_hour <= 7 * 0.0314 + 1e-9
 
@@ -88,7 +96,9 @@ def test_required_zone_anti_affinity_takes_one_node_in_each_zone(zones: tuple[st
 def test_preferred_anti_affinity_never_keeps_a_pod_waiting() -> None:
     choices = tuple(choice("node", zone=zone) for zone in ("a", "b"))
     wish = (PreferredPods(100, term(ZONE, app="db")),)
-    solution = solve(PlacementProblem(demands=(demand(3, labels={"app": "db"}, preferred_anti_affinity=wish),), choices=choices))
+    solution = solve(
+        PlacementProblem(demands=(demand(3, labels={"app": "db"}, preferred_anti_affinity=wish),), choices=choices)
+    )
     assert solution.kind == "AllPlaced"
 
 
@@ -117,7 +127,11 @@ def test_a_request_in_flight_for_one_pool_does_not_absorb_the_demand_of_another(
 
 def test_a_pool_with_one_node_left_gets_one_node() -> None:
     full = room("full", 2, 4096, contents=((demand(1, 2, 4096).shape, 1),))
-    solution = solve(PlacementProblem(demands=(demand(3, 2, 4096),), rooms=(full,), choices=(choice("two", 2, 4096),), limits=(at_most(1, 0),)))
+    solution = solve(
+        PlacementProblem(
+            demands=(demand(3, 2, 4096),), rooms=(full,), choices=(choice("two", 2, 4096),), limits=(at_most(1, 0),)
+        )
+    )
     assert len(solution.nodes) == 1
 
 

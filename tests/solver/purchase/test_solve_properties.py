@@ -20,18 +20,32 @@ TINY = 1e-6
 
 
 def placed(solution: PlacementSolution) -> int:
-    return sum(placement.count for placement in solution.placements) + sum(count for node in solution.nodes for _, count in node.contents)
+    return sum(placement.count for placement in solution.placements) + sum(
+        count for node in solution.nodes for _, count in node.contents
+    )
 
 
 def in_words(problem: PlacementProblem, solution: PlacementSolution) -> tuple[object, ...]:
     """The plan without any numbers of the input."""
     shapes = [demand.shape for demand in problem.demands]
     nodes = [
-        (problem.choices[node.choice].offering, frozenset(Counter({shapes[one]: count for one, count in node.contents}).items())) for node in solution.nodes
+        (
+            problem.choices[node.choice].offering,
+            frozenset(Counter({shapes[one]: count for one, count in node.contents}).items()),
+        )
+        for node in solution.nodes
     ]
-    into = Counter((problem.rooms[one.room].node.name, shapes[one.demand]) for one in solution.placements for _ in range(one.count))
+    into = Counter(
+        (problem.rooms[one.room].node.name, shapes[one.demand]) for one in solution.placements for _ in range(one.count)
+    )
     left = Counter(shapes[one.demand] for one in solution.unplaced for _ in range(one.count))
-    return solution.price_per_hour, solution.lower_bound, Counter(map(repr, nodes)).total(), sorted(map(repr, into.items())), sorted(map(repr, left.items()))
+    return (
+        solution.price_per_hour,
+        solution.lower_bound,
+        Counter(map(repr, nodes)).total(),
+        sorted(map(repr, into.items())),
+        sorted(map(repr, left.items())),
+    )
 
 
 @given(problem=problems())
@@ -47,7 +61,9 @@ def test_no_plan_is_worse_than_the_greedy_one(problem: PlacementProblem) -> None
     assert left <= plain.left_over.sum()
     if left == plain.left_over.sum() and len({choice.type_priority for choice in problem.choices}) == 1:
         price = sum(
-            float(plain.bins.layout.price[plain.bins.choice[number]]) for number in range(plain.bins.rooms, plain.bins.size) if plain.bins.contents[number]
+            float(plain.bins.layout.price[plain.bins.choice[number]])
+            for number in range(plain.bins.rooms, plain.bins.size)
+            if plain.bins.contents[number]
         )
         assert solution.price_per_hour <= price + TINY
 
@@ -65,7 +81,9 @@ def test_the_order_of_the_input_does_not_matter(problem: PlacementProblem, rando
         demands=tuple(demands),
         rooms=tuple(rooms),
         choices=tuple(problem.choices[index] for index in order),
-        limits=tuple(replace(limit, choices=tuple(position[index] for index in limit.choices)) for limit in problem.limits),
+        limits=tuple(
+            replace(limit, choices=tuple(position[index] for index in limit.choices)) for limit in problem.limits
+        ),
     )
     assert in_words(problem, solve(problem)) == in_words(shuffled, solve(shuffled))
 
@@ -74,8 +92,14 @@ def test_the_order_of_the_input_does_not_matter(problem: PlacementProblem, rando
 def test_lower_prices_never_cost_more_than_the_gap(problem: PlacementProblem, cheaper: int, factor: float) -> None:
     before = solve(problem)
     index = cheaper % len(problem.choices)
-    lowered = replace(problem.choices[index].offering, price_per_hour=problem.choices[index].offering.price_per_hour * factor)
-    choices = (*problem.choices[:index], replace(problem.choices[index], offering=lowered), *problem.choices[index + 1 :])
+    lowered = replace(
+        problem.choices[index].offering, price_per_hour=problem.choices[index].offering.price_per_hour * factor
+    )
+    choices = (
+        *problem.choices[:index],
+        replace(problem.choices[index], offering=lowered),
+        *problem.choices[index + 1 :],
+    )
     _never_dearer(before, solve(replace(problem, choices=choices)))
 
 

@@ -1,4 +1,6 @@
-"""The same question has the same answer: in this process and another, with whatever seed of hashes, and after a journey; earlier answers help."""
+"""The same question has the same answer: in this process and another, with whatever seed of hashes, and after a
+journey; earlier answers help.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,14 @@ def medium() -> PlacementProblem:
 def test_hashes_do_not_matter(medium: PlacementProblem) -> None:
     answers = set()
     for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
-        done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True, timeout=120)
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"))),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True, timeout=120
+        )
         answers.add(done.stdout.strip())
     assert answers == {told(medium)}
 
@@ -55,7 +63,10 @@ def test_a_question_and_its_answer_travel_and_stay_small(medium: PlacementProble
 
 
 def test_a_head_start_saves_work_and_costs_nothing() -> None:
-    problem, hasty = generate(3_000, 120, apart=0.1, limited=True), Budget(pricing_rounds=2, exact_iterations=1, mending_iterations=1)
+    problem, hasty = (
+        generate(3_000, 120, apart=0.1, limited=True),
+        Budget(pricing_rounds=2, exact_iterations=1, mending_iterations=1),
+    )
     cold = solve(problem)
     warm, few = solve(replace(problem, patterns=cold.patterns, budget=hasty)), solve(replace(problem, budget=hasty))
     assert warm.price_per_hour <= cold.price_per_hour * 1.01

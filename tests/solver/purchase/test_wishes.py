@@ -26,7 +26,11 @@ def wishing(count: int, **fields: Any) -> DemandClass:
 
 
 def asked(*demands: DemandClass, prices: tuple[float, ...] = (1.0, 1.0, 1.0), **fields: Any) -> PlacementProblem:
-    return PlacementProblem(demands=demands, choices=tuple(choice("node", price=price, zone=zone) for zone, price in zip(ZONES, prices, strict=True)), **fields)
+    return PlacementProblem(
+        demands=demands,
+        choices=tuple(choice("node", price=price, zone=zone) for zone, price in zip(ZONES, prices, strict=True)),
+        **fields,
+    )
 
 
 def zones_of(problem: PlacementProblem) -> Counter[str]:
@@ -59,7 +63,11 @@ def test_those_who_would_rather_be_apart_are_spread_over_zones() -> None:
 
 
 def test_a_spread_that_may_be_broken_is_a_wish() -> None:
-    assert zones_of(asked(wishing(6, spread=(spread(ZONE, when="ScheduleAnyway", app="web"),)))) == {"a": 2, "b": 2, "c": 2}
+    assert zones_of(asked(wishing(6, spread=(spread(ZONE, when="ScheduleAnyway", app="web"),)))) == {
+        "a": 2,
+        "b": 2,
+        "c": 2,
+    }
 
 
 def test_those_who_would_rather_be_near_others_follow_them() -> None:
@@ -74,7 +82,9 @@ def test_rules_come_before_wishes() -> None:
 
 
 def test_no_node_is_bought_for_a_wish_to_be_alone() -> None:
-    alone = demand(4, 1, 512, labels={"app": "web"}, preferred_anti_affinity=(PreferredPods(100, term(HOSTNAME, app="web")),))
+    alone = demand(
+        4, 1, 512, labels={"app": "web"}, preferred_anti_affinity=(PreferredPods(100, term(HOSTNAME, app="web")),)
+    )
     assert sum(zones_of(asked(alone)).values()) == 1
 
 

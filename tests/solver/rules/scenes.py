@@ -13,7 +13,14 @@ from growth.solver.rules import Neighbours, Reason, why_not
 GPU = Taint("gpu", "true")
 
 
-def node(name: str = "a", zone: str = "z1", cpu: int = 4, pods: int = 110, labels: dict[str, str] | None = None, **fields: Any) -> Node:
+def node(
+    name: str = "a",
+    zone: str = "z1",
+    cpu: int = 4,
+    pods: int = 110,
+    labels: dict[str, str] | None = None,
+    **fields: Any,
+) -> Node:
     allocatable = Resources({"cpu": cpu * 1000, "memory": 8 * 2**30, "pods": pods})
     return Node(name, Labels({HOSTNAME: name, ZONE: zone, **(labels or {})}), allocatable=allocatable, **fields)
 

@@ -84,7 +84,11 @@ def test_an_ephemeral_claim_of_a_template_waits_for_its_class() -> None:
 
 def test_every_rule_refuses_a_missing_claim() -> None:
     needs = volume_needs(USES_DATA, world())
-    assert [reason.rule for reason in needs.refusals] == [Rule.VOLUME_RESTRICTIONS, Rule.VOLUME_BINDING, Rule.VOLUME_ZONE]
+    assert [reason.rule for reason in needs.refusals] == [
+        Rule.VOLUME_RESTRICTIONS,
+        Rule.VOLUME_BINDING,
+        Rule.VOLUME_ZONE,
+    ]
     assert needs.limit_refusal is not None
     assert needs.limit_refusal.rule is Rule.NODE_VOLUME_LIMITS
 

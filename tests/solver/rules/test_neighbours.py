@@ -105,7 +105,9 @@ def test_a_changed_node_is_seen_as_it_is_now(seed: int) -> None:
     scene = Scene(seed)
     index = scene.index(scene.nodes, scene.pods)
     scene.answers(index)
-    changed = structs.replace(scene.nodes[0], labels=scene.nodes[-1].labels, taints=(GPU,), allocatable=node(cpu=2).allocatable)
+    changed = structs.replace(
+        scene.nodes[0], labels=scene.nodes[-1].labels, taints=(GPU,), allocatable=node(cpu=2).allocatable
+    )
     index.change_node(changed)
     assert scene.answers(index) == scene.answers(scene.index([changed, *scene.nodes[1:]], scene.pods))
 
@@ -218,7 +220,9 @@ def test_a_node_taken_out_takes_nothing_and_says_so() -> None:
     index.take_out(0)
     assert index.fits(web).tolist() == [False, True]
     assert not index.fits_on(web, 0)
-    assert [str(reason) for reason in (index.why_not(web, 0), *index.every_reason(web, 0))] == ["taken out of the question"] * 2
+    assert [str(reason) for reason in (index.why_not(web, 0), *index.every_reason(web, 0))] == [
+        "taken out of the question"
+    ] * 2
 
 
 def test_a_class_is_entangled_when_one_pod_changes_where_the_next_may_go() -> None:

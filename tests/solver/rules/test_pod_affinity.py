@@ -68,14 +68,22 @@ def test_without_namespaces_a_term_looks_at_the_pods_own() -> None:
         (LabelSelector(), False),  # an empty one is every namespace
         (LabelSelector((Requirement("team", "In", ("a",)),)), False),
         (LabelSelector((Requirement("team", "In", ("b",)),)), True),
-        (LabelSelector((Requirement("team", "NotIn", ("a",)),)), False),  # holds without labels, so the scheduler sees every namespace
+        (
+            LabelSelector((Requirement("team", "NotIn", ("a",)),)),
+            False,
+        ),  # holds without labels, so the scheduler sees every namespace
         (LabelSelector((Requirement("team", "DoesNotExist"),)), False),
     ],
 )
-def test_the_namespace_selector_of_a_waiting_pod_is_resolved_as_the_scheduler_does(selector: LabelSelector, fitting_pod: bool) -> None:
+def test_the_namespace_selector_of_a_waiting_pod_is_resolved_as_the_scheduler_does(
+    selector: LabelSelector, fitting_pod: bool
+) -> None:
     waiting = pod(anti_affinity=(PodAffinityTerm(HOSTNAME, apps("web"), (), selector),))
     neighbour = Pod("w", shape(namespace="other"), node_name="a")
-    assert fits(waiting, node(), neighbour, namespaces={"other": Labels({"team": "a"}), "default": Labels()}) is fitting_pod
+    assert (
+        fits(waiting, node(), neighbour, namespaces={"other": Labels({"team": "a"}), "default": Labels()})
+        is fitting_pod
+    )
 
 
 def test_the_namespace_selector_of_a_running_pod_looks_at_the_labels_of_the_namespace() -> None:

@@ -54,8 +54,12 @@ def test_a_new_selector_splits_classes_and_the_first_pod_keeps_its_class() -> No
 
 
 def test_a_split_counts_the_pods_on_the_nodes_anew() -> None:
-    index = Neighbours([node("a"), node("b")], [Pod("db-0", member(0), node_name="a"), Pod("db-1", member(1), node_name="b")])
-    picky = PodShape(anti_affinity=(PodAffinityTerm(HOSTNAME, LabelSelector((Requirement(BY_NAME, "In", ("db-1",)),))),))
+    index = Neighbours(
+        [node("a"), node("b")], [Pod("db-0", member(0), node_name="a"), Pod("db-1", member(1), node_name="b")]
+    )
+    picky = PodShape(
+        anti_affinity=(PodAffinityTerm(HOSTNAME, LabelSelector((Requirement(BY_NAME, "In", ("db-1",)),))),)
+    )
     assert index.fits(index.class_of(PodShape())).tolist() == [True, True]
     assert index.fits(index.class_of(picky)).tolist() == [True, False]
 
@@ -65,7 +69,11 @@ def test_a_split_counts_attached_volumes_once() -> None:
     volumes = [Volume(f"pv{number}", driver="disk", handle=f"h{number}") for number in range(2)]
     limits = {"a": VolumeNode("a", (AttachLimit("disk", 2),))}
     world = VolumeWorld({claim.key: claim for claim in claims}, {volume.name: volume for volume in volumes}, {}, limits)
-    index = Neighbours([node("a")], [Pod("db-0", member(0, volumes=(VolumeUse("c0"),)), node_name="a"), Pod("db-1", member(1), node_name="a")], world)
+    index = Neighbours(
+        [node("a")],
+        [Pod("db-0", member(0, volumes=(VolumeUse("c0"),)), node_name="a"), Pod("db-1", member(1), node_name="a")],
+        world,
+    )
     index.class_of(member(2))
     index.class_of(looking_at(BY_NAME))
     assert index.fits(index.class_of(PodShape(volumes=(VolumeUse("c1"),)))).all()

@@ -30,10 +30,16 @@ def test_ports_conflict_unless_they_name_different_addresses(wanted: HostPort, u
 
 
 def test_the_port_that_is_taken_is_named() -> None:
-    refused = refusal(pod(host_ports=(HostPort(8080), HostPort(53, "UDP", ONE))), node(), pod("other", "a", host_ports=(HostPort(53, "UDP"),)))
+    refused = refusal(
+        pod(host_ports=(HostPort(8080), HostPort(53, "UDP", ONE))),
+        node(),
+        pod("other", "a", host_ports=(HostPort(53, "UDP"),)),
+    )
     assert refused is not None
     assert (refused.kind, str(refused)) == (Kind.HOSTPORT, "host port 10.0.0.1:53/UDP taken")
 
 
 def test_a_port_on_another_node_does_not_matter() -> None:
-    assert fits(pod(host_ports=(HostPort(80),)), node("a"), pod("other", "b", host_ports=(HostPort(80),)), others=(node("b"),))
+    assert fits(
+        pod(host_ports=(HostPort(80),)), node("a"), pod("other", "b", host_ports=(HostPort(80),)), others=(node("b"),)
+    )

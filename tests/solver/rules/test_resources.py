@@ -36,7 +36,9 @@ def test_exactly_full_fits_and_one_unit_more_does_not() -> None:
 
 
 def test_all_that_is_short_is_named() -> None:
-    refused = why_not(asking(cpu=5000, memory=4 * GIB), roomy(cpu=4000, memory=GIB), Neighbours([roomy(cpu=4000, memory=GIB)]))
+    refused = why_not(
+        asking(cpu=5000, memory=4 * GIB), roomy(cpu=4000, memory=GIB), Neighbours([roomy(cpu=4000, memory=GIB)])
+    )
     assert refused is not None
     assert refused.kind is Kind.RESOURCES
     assert refused.phrases == ("insufficient cpu", "insufficient memory")
@@ -61,13 +63,24 @@ def test_a_node_that_states_no_pod_count_takes_no_pods() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "attachable-volumes-csi", "example.com/gpu", "kubernetes.io/batch-cpu"]
+    "name",
+    [
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "hugepages-2Mi",
+        "attachable-volumes-csi",
+        "example.com/gpu",
+        "kubernetes.io/batch-cpu",
+    ],
 )
 def test_the_scheduler_counts_such_a_resource(name: str) -> None:
     assert is_counted(name)
 
 
-@pytest.mark.parametrize("name", ["storage", "gpu", "pods", "requests.cpu", "requests.example.com/gpu", "example.com/", "Example.com/gpu!"])
+@pytest.mark.parametrize(
+    "name", ["storage", "gpu", "pods", "requests.cpu", "requests.example.com/gpu", "example.com/", "Example.com/gpu!"]
+)
 def test_the_scheduler_passes_over_such_a_resource(name: str) -> None:
     assert not is_counted(name)
     assert why_not(asking_for({name: 5}), roomy(), Neighbours([roomy()])) is None
@@ -84,7 +97,9 @@ def test_amounts_beyond_any_machine_do_not_overflow() -> None:
 
 @given(st.lists(st.integers(1, 50), max_size=6), st.integers(1, 50), st.integers(0, 200))
 def test_room_is_how_often_the_pod_still_fits(bound: list[int], each: int, size: int) -> None:
-    index = Neighbours([Node("a", allocatable=Resources({"cpu": size, "pods": 10}))], [asking("a", cpu=amount) for amount in bound])
+    index = Neighbours(
+        [Node("a", allocatable=Resources({"cpu": size, "pods": 10}))], [asking("a", cpu=amount) for amount in bound]
+    )
     pod_class = index.class_of_pod(asking(cpu=each))
     room = int(index.room_for(pod_class)[0])
     assert room == max(0, min((size - sum(bound)) // each, 10 - len(bound)))

@@ -41,7 +41,15 @@ def test_safe_scale_down_2_effect_is_compared_before_the_wildcard() -> None:
         (node("b", deleted_at=1.0), set()),
         (node("b", malformed="status.allocatable: cpu"), set()),
     ],
-    ids=["chosen in the same pass", "cordoned", "not ready", "marked by taint", "marked by annotation", "being deleted", "malformed"],
+    ids=[
+        "chosen in the same pass",
+        "cordoned",
+        "not ready",
+        "marked by taint",
+        "marked by annotation",
+        "being deleted",
+        "malformed",
+    ],
 )
 def test_safe_scale_down_3_such_nodes_are_no_targets_whatever_a_pod_tolerates(other: object, leaving: set[str]) -> None:
     assert targets([node("a"), other], {"a", *leaving}) == []  # type: ignore[list-item]
@@ -87,7 +95,10 @@ def test_safe_scale_down_4_simulated_placements_count_for_affinity() -> None:
 
 def test_safe_scale_down_4_simulated_placements_count_for_anti_affinity_in_both_directions() -> None:
     index = Neighbours([node("a"), node("b")])
-    loner, crowd = index.class_of_pod(pod(app="loner", anti_affinity=(near("crowd"),))), index.class_of_pod(pod(app="crowd"))
+    loner, crowd = (
+        index.class_of_pod(pod(app="loner", anti_affinity=(near("crowd"),))),
+        index.class_of_pod(pod(app="crowd")),
+    )
     with index.trial():
         index.add(crowd, 0)
         assert index.fits(loner).tolist() == [False, True]
@@ -152,7 +163,7 @@ def test_safe_scale_down_5_namespaces_and_namespace_selector_are_a_union() -> No
         assert fits(apart, node(), neighbour, namespaces=teams) is fitting
 
 
-# ----------------------------------------------------------------------------------------------------- flow placement
+# ----------------------------------------------------------------------------------- flow placement
 
 
 def test_flow_placement_1_tolerations_are_matched_as_a_list() -> None:

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growth.model.labels import LabelSelector, NodeSelectorTerm, Requirement
-from growth.solver.rules.selectors import ON_LABELS, ON_NODES, holds, integer, is_label_key, is_label_value, read_selector, why_malformed, why_term_malformed
+from growth.solver.rules.selectors import (
+    ON_LABELS,
+    ON_NODES,
+    holds,
+    integer,
+    is_label_key,
+    is_label_value,
+    read_selector,
+    why_malformed,
+    why_term_malformed,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +41,9 @@ from growth.solver.rules.selectors import ON_LABELS, ON_NODES, holds, integer, i
         ("Lt", ("5",), "9223372036854775808", False),
     ],
 )
-def test_a_requirement_holds_as_kubernetes_says(operator: str, values: tuple[str, ...], value: str | None, expected: bool) -> None:
+def test_a_requirement_holds_as_kubernetes_says(
+    operator: str, values: tuple[str, ...], value: str | None, expected: bool
+) -> None:
     assert holds(Requirement("key", operator, values), value) is expected
 
 
@@ -63,7 +75,9 @@ def test_such_a_key_is_a_label_key(key: str) -> None:
     assert is_label_key(key)
 
 
-@pytest.mark.parametrize("key", ["", "/", "/a", "a/", "-a", "a-", "Upper.Case/x", "x" * 64, f"{'a' * 254}/x", "é", "a b", "a\n"])
+@pytest.mark.parametrize(
+    "key", ["", "/", "/a", "a/", "-a", "a-", "Upper.Case/x", "x" * 64, f"{'a' * 254}/x", "é", "a b", "a\n"]
+)
 def test_such_a_key_is_none(key: str) -> None:
     assert not is_label_key(key)
 
@@ -76,7 +90,18 @@ def test_label_values_may_be_empty_and_are_at_most_63_long() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("7", 7), ("+7", 7), ("-7", -7), ("007", 7), ("", None), ("7 ", None), ("1_0", None), ("٣", None), (str(2**63), None)]
+    ("text", "number"),
+    [
+        ("7", 7),
+        ("+7", 7),
+        ("-7", -7),
+        ("007", 7),
+        ("", None),
+        ("7 ", None),
+        ("1_0", None),
+        ("٣", None),
+        (str(2**63), None),
+    ],
 )
 def test_integers_are_64_bit_decimals(text: str, number: int | None) -> None:
     assert integer(text) == number
@@ -100,8 +125,15 @@ def test_a_field_takes_in_or_not_in_with_one_value() -> None:
     assert why_term_malformed(NodeSelectorTerm(fields=(Requirement("metadata.name", "NotIn", ("a",)),))) == ""
 
 
-@given(st.text(max_size=80), st.sampled_from([*ON_NODES, "", "Nonsense"]), st.lists(st.text(max_size=80), max_size=3), st.none() | st.text(max_size=20))
-def test_no_text_makes_a_selector_raise_and_a_malformed_one_matches_nothing(key: str, operator: str, values: list[str], value: str | None) -> None:
+@given(
+    st.text(max_size=80),
+    st.sampled_from([*ON_NODES, "", "Nonsense"]),
+    st.lists(st.text(max_size=80), max_size=3),
+    st.none() | st.text(max_size=20),
+)
+def test_no_text_makes_a_selector_raise_and_a_malformed_one_matches_nothing(
+    key: str, operator: str, values: list[str], value: str | None
+) -> None:
     requirement = Requirement(key, operator, tuple(values))
     selector = read_selector(LabelSelector((requirement,)))
     labels = {} if value is None else {key: value}

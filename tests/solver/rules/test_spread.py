@@ -101,7 +101,11 @@ def test_tainted_nodes_count_unless_the_policy_honours_taints() -> None:
 def test_match_label_keys_count_only_pods_of_the_same_revision() -> None:
     def revision(name: str, node_name: str, hashed: str, **fields: Any) -> Pod:
         made = shape(**fields)
-        return Pod(name, type(made)(labels=Labels({"app": "web", "pod-template-hash": hashed}), spread=made.spread), node_name=node_name)
+        return Pod(
+            name,
+            type(made)(labels=Labels({"app": "web", "pod-template-hash": hashed}), spread=made.spread),
+            node_name=node_name,
+        )
 
     keyed = (level(match_label_keys=("pod-template-hash",)),)
     waiting = revision("new", "", "2", spread=keyed)

@@ -27,7 +27,9 @@ from tests.solver.rules.scenes import tolerates as toleration
         (Toleration("gpu", "Sometimes", "true"), GPU, False),
     ],
 )
-def test_a_toleration_permits_a_taint_by_effect_then_key_then_operator(one: Toleration, taint: Taint, expected: bool) -> None:
+def test_a_toleration_permits_a_taint_by_effect_then_key_then_operator(
+    one: Toleration, taint: Taint, expected: bool
+) -> None:
     assert tolerates(one, taint) is expected
 
 

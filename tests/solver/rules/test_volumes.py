@@ -53,7 +53,12 @@ def test_a_bound_volume_is_used_where_its_node_affinity_says() -> None:
 
 def test_a_bound_volume_is_used_where_its_zone_label_says() -> None:
     assert fitting(using("data"), world(bound(), Volume("pv", Labels({ZONE: "z2"})))) == "b"
-    assert fitting(using("data"), world(bound(), Volume("pv", Labels({"failure-domain.beta.kubernetes.io/zone": "z1__z3"})))) == "a"
+    assert (
+        fitting(
+            using("data"), world(bound(), Volume("pv", Labels({"failure-domain.beta.kubernetes.io/zone": "z1__z3"})))
+        )
+        == "a"
+    )
 
 
 def test_a_node_without_zone_labels_is_not_held_to_zones() -> None:
@@ -93,7 +98,9 @@ def test_a_waiting_claim_takes_a_free_volume_that_suits() -> None:
     ],
 )
 def test_such_a_volume_does_not_suit(unfit: dict[str, Any]) -> None:
-    volume = Volume("pv", **{"storage_class": "static", "capacity_bytes": 10, "access_modes": ("ReadWriteOnce",), **unfit})
+    volume = Volume(
+        "pv", **{"storage_class": "static", "capacity_bytes": 10, "access_modes": ("ReadWriteOnce",), **unfit}
+    )
     selector = LabelSelector((Requirement("kind", "NotIn", ("bad",)),))
     claim = waiting(storage_class="static", request_bytes=10, access_modes=("ReadWriteOnce",), selector=selector)
     assert fitting(using("data"), world(claim, STATIC, volume)) == ""
@@ -121,7 +128,11 @@ def limited(count: int | None, *names: str) -> list[VolumeNode]:
 
 
 def volumes(count: int) -> list[Any]:
-    return [one for number in range(count) for one in (bound(f"c{number}", f"pv{number}"), Volume(f"pv{number}", driver=DRIVER, handle=f"h{number}"))]
+    return [
+        one
+        for number in range(count)
+        for one in (bound(f"c{number}", f"pv{number}"), Volume(f"pv{number}", driver=DRIVER, handle=f"h{number}"))
+    ]
 
 
 def test_the_attach_limit_counts_each_volume_once() -> None:
@@ -158,7 +169,9 @@ def test_a_legacy_disk_is_shared_on_a_node_only_for_reading() -> None:
 
 def test_the_reasons_name_claim_volume_and_driver() -> None:
     index = Neighbours(
-        NODES, (using("c0", node_name="a", name="p"),), world(*volumes(2), bound("zoned", "pz"), Volume("pz", node_affinity=IN_Z1), *limited(1, "a"))
+        NODES,
+        (using("c0", node_name="a", name="p"),),
+        world(*volumes(2), bound("zoned", "pz"), Volume("pz", node_affinity=IN_Z1), *limited(1, "a")),
     )
     full = why_not(using("c1"), NODES[0], index)
     assert full is not None

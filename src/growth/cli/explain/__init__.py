@@ -1,4 +1,5 @@
-"""`growth explain`: what would growth make of this object, and why? With the code that decides in a cluster; it changes nothing.
+"""`growth explain`: what would growth make of this object, and why? With the code that decides in a cluster; it changes
+nothing.
 
 | subject | from | answered by |
 | --- | --- | --- |
@@ -24,20 +25,39 @@ from growth.controllers.configuration import load_configuration
 def explain(  # noqa: PLR0913 - every flag is an argument
     subject: Annotated[
         Literal["pod", "node", "nodepool", "pool", "poolautoscaler", "pa", "autoscaler", "buffer"],
-        Parameter(help="pod, node, nodepool (pool), poolautoscaler (pa): one of them; buffer: the CapacityBuffers of a file."),
+        Parameter(
+            help="pod, node, nodepool (pool), poolautoscaler (pa): one of them; buffer: the CapacityBuffers of a file."
+        ),
     ],
     name: Annotated[str, Parameter(help="Of the object in the cluster, where no file is given.")] = "",
     /,
     *,
-    file: Annotated[Path | None, Parameter(name=("--file", "-f"), help="Manifests, with what they refer to; - reads standard input.")] = None,
-    namespace: Annotated[str, Parameter(name=("--namespace", "-n"), help="Of the pod or autoscaler in the cluster.")] = "default",
-    replicas: Annotated[int | None, Parameter(help="poolautoscaler, from a file: how many replicas its target has.")] = None,
-    available: Annotated[int | None, Parameter(help="poolautoscaler, from a file: how many of them are available; default: all.")] = None,
-    starting: Annotated[int | None, Parameter(help="poolautoscaler, from a file: how many of them are starting; default: none.")] = None,
-    around: Annotated[int, Parameter(help="poolautoscaler: how many more numbers of available replicas are shown on either side.")] = 3,
-    sizing: Annotated[Literal["capped", "upstream"] | None, Parameter(help="buffer: default: the setting plans.bufferSizing.")] = None,
+    file: Annotated[
+        Path | None,
+        Parameter(name=("--file", "-f"), help="Manifests, with what they refer to; - reads standard input."),
+    ] = None,
+    namespace: Annotated[
+        str, Parameter(name=("--namespace", "-n"), help="Of the pod or autoscaler in the cluster.")
+    ] = "default",
+    replicas: Annotated[
+        int | None, Parameter(help="poolautoscaler, from a file: how many replicas its target has.")
+    ] = None,
+    available: Annotated[
+        int | None, Parameter(help="poolautoscaler, from a file: how many of them are available; default: all.")
+    ] = None,
+    starting: Annotated[
+        int | None, Parameter(help="poolautoscaler, from a file: how many of them are starting; default: none.")
+    ] = None,
+    around: Annotated[
+        int, Parameter(help="poolautoscaler: how many more numbers of available replicas are shown on either side.")
+    ] = 3,
+    sizing: Annotated[
+        Literal["capped", "upstream"] | None, Parameter(help="buffer: default: the setting plans.bufferSizing.")
+    ] = None,
     settings: Annotated[Path | None, Parameter(help="The settings file that growth runs with.")] = None,
-    kubeconfig: Annotated[Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")] = None,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
+    ] = None,
     context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = "",
     output: Annotated[Literal["text", "json"], Parameter(help="Lines for people, or JSON.")] = "text",
 ) -> int:
@@ -52,7 +72,9 @@ def explain(  # noqa: PLR0913 - every flag is an argument
         if not name:
             raise ValueError(f"say which {subject}")
         key = f"{namespace}/{name}" if subject == "pod" and "/" not in name else name
-        return explain_in_cluster("nodepool" if subject == "pool" else subject, key, configuration, Place(kubeconfig, context), output)
+        return explain_in_cluster(
+            "nodepool" if subject == "pool" else subject, key, configuration, Place(kubeconfig, context), output
+        )
     if file is not None:
         return explain_file(file, Given(replicas, available, starting, around), plans.warm_pools, output)
     if not name:

@@ -1,8 +1,8 @@
 """How many replicas would a PoolAutoscaler want, and why? With the very code that sizes pools in a cluster.
 
-From a file it is a calculator: one look, no windows. What is not said to be available or starting is in use; of kinds whose members leave
-when claimed it is starting. From a cluster it reads the autoscaler and its target once, and shows what the status remembers.
-"""
+From a file it is a calculator: one look, no windows. What is not said to be available or starting is in use; of kinds
+whose members leave when claimed it is starting. From a cluster it reads the autoscaler and its target once, and shows
+what the status remembers."""
 
 from __future__ import annotations
 
@@ -88,12 +88,14 @@ class Answer(Struct, rename="camel", omit_defaults=True):
     recommendations: tuple[Recommendation, ...] = ()
 
 
-# ------------------------------------------------------------------------------------------------------------------ from a file
+# -------------------------------------------------------------------------------------- from a file
 
 
 def explain_file(file: Path, given: Given, settings: WarmPoolSettings, output: str) -> int:
     text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    found = [item for item in yaml.safe_load_all(text) if isinstance(item, dict) and item.get("kind") == "PoolAutoscaler"]
+    found = [
+        item for item in yaml.safe_load_all(text) if isinstance(item, dict) and item.get("kind") == "PoolAutoscaler"
+    ]
     if not found:
         raise ValueError(f"{file}: there is no PoolAutoscaler in it")
     codec = Codec()
@@ -106,7 +108,9 @@ def _read(codec: Codec, item: object, file: Path) -> PoolAutoscaler:
         raise ValueError(f"{file}: {noun.why}")
     if not isinstance(noun, PoolAutoscaler):
         raise TypeError(f"{file}: no PoolAutoscaler")
-    return noun if noun.created_at else msgspec.structs.replace(noun, created_at=time.time())  # new: nothing has fired yet
+    return (
+        noun if noun.created_at else msgspec.structs.replace(noun, created_at=time.time())
+    )  # new: nothing has fired yet
 
 
 def _explain_one(autoscaler: PoolAutoscaler, given: Given, settings: WarmPoolSettings, output: str) -> int:
@@ -116,7 +120,9 @@ def _explain_one(autoscaler: PoolAutoscaler, given: Given, settings: WarmPoolSet
     if given.replicas is None:
         raise ValueError("say how many --replicas there are")
     counts = _counted(autoscaler, given, settings)
-    answer = answer_for(autoscaler, counts, given.around, settings, time.time(), "" if obstacle is None else obstacle.message)
+    answer = answer_for(
+        autoscaler, counts, given.around, settings, time.time(), "" if obstacle is None else obstacle.message
+    )
     return _show(answer, output)
 
 
@@ -125,21 +131,28 @@ def _counted(autoscaler: PoolAutoscaler, given: Given, settings: WarmPoolSetting
     available = replicas if given.available is None else given.available
     rest = replicas - available - (given.starting or 0)
     if min(replicas, available, given.starting or 0, rest) < 0:
-        raise ValueError(f"{available} available and {given.starting or 0} starting do not fit into {replicas} replicas")
+        raise ValueError(
+            f"{available} available and {given.starting or 0} starting do not fit into {replicas} replicas"
+        )
     kind = settings.kind_of(autoscaler.spec.scale_target_ref)
     if kind is not None and kind.members == "Leave":
         return Counts(replicas, available, 0, (given.starting or 0) + rest)
     return Counts(replicas, available, rest, given.starting or 0)
 
 
-# --------------------------------------------------------------------------------------------------------------- from a cluster
+# ------------------------------------------------------------------------------------------- from a
+# cluster
 
 
 def explain_live(name: str, namespace: str, place: Place, around: int, settings: WarmPoolSettings, output: str) -> int:
     looked = asyncio.run(_look(name, namespace, place, settings))
     answer = answer_for(looked.autoscaler, looked.counts, around, settings, time.time(), looked.problem)
     status = looked.autoscaler.status
-    answer.last_decision, answer.last_scale_time, answer.recommendations = status.last_decision, status.last_scale_time or "", status.recommendations
+    answer.last_decision, answer.last_scale_time, answer.recommendations = (
+        status.last_decision,
+        status.last_scale_time or "",
+        status.recommendations,
+    )
     return _show(answer, output)
 
 
@@ -152,10 +165,12 @@ async def _look(name: str, namespace: str, place: Place, settings: WarmPoolSetti
         runtime.close()
 
 
-# -------------------------------------------------------------------------------------------------------------------- the answer
+# --------------------------------------------------------------------------------------- the answer
 
 
-def answer_for(autoscaler: PoolAutoscaler, counts: Counts, around: int, settings: WarmPoolSettings, now: float, problem: str = "") -> Answer:
+def answer_for(
+    autoscaler: PoolAutoscaler, counts: Counts, around: int, settings: WarmPoolSettings, now: float, problem: str = ""
+) -> Answer:
     """One look, without windows: what the policy asks for at these numbers."""
     policy = autoscaler.spec.capacity_policy
     times = timetable(autoscaler, settings.time_zone, now) if autoscaler.spec.cron_policies and not problem else None
@@ -179,7 +194,9 @@ def answer_for(autoscaler: PoolAutoscaler, counts: Counts, around: int, settings
     )
 
 
-def wanted(autoscaler: PoolAutoscaler, counts: Counts, settings: WarmPoolSettings, now: float, times: Timetable | None) -> Sized:
+def wanted(
+    autoscaler: PoolAutoscaler, counts: Counts, settings: WarmPoolSettings, now: float, times: Timetable | None
+) -> Sized:
     spec = autoscaler.spec
     if times is not None:
         return by_cron(spec, counts.replicas, times)
@@ -191,7 +208,9 @@ def wanted(autoscaler: PoolAutoscaler, counts: Counts, settings: WarmPoolSetting
     return by_capacity(unsteadied, counts, Memory(Observation(now).with_sample(now, counts, 0.0)), now, at_once)[0]
 
 
-def _elsewhere(autoscaler: PoolAutoscaler, counts: Counts, around: int, settings: WarmPoolSettings, now: float) -> list[Elsewhere]:
+def _elsewhere(
+    autoscaler: PoolAutoscaler, counts: Counts, around: int, settings: WarmPoolSettings, now: float
+) -> list[Elsewhere]:
     """With more or fewer of the same replicas available: the others in use, or starting."""
     answers = []
     for available in range(max(0, counts.available - around), min(counts.replicas, counts.available + around) + 1):
@@ -212,7 +231,9 @@ def _firings(autoscaler: PoolAutoscaler, settings: WarmPoolSettings, now: float)
             at = schedule.next_after(at)
             moment = datetime.fromtimestamp(at, UTC)
             local = moment.astimezone(schedule.zone).strftime("%a %Y-%m-%d %H:%M %Z")
-            found.append((at, Firing(policy.name, moment.strftime("%Y-%m-%dT%H:%M:%SZ"), local, policy.target_replicas)))
+            found.append(
+                (at, Firing(policy.name, moment.strftime("%Y-%m-%dT%H:%M:%SZ"), local, policy.target_replicas))
+            )
     return [firing for _, firing in sorted(found, key=lambda each: each[0])]
 
 
@@ -235,6 +256,9 @@ def _lines(answer: Answer) -> list[str]:
         scaled = f" (last scaled {answer.last_scale_time})" if answer.last_scale_time else ""
         lines.append(f"  last said  {answer.last_decision}{scaled}")
     lines += [f"  since      {each.at}: {each.replicas} recommended" for each in answer.recommendations]
-    lines += [f"  fires      {each.local} ({each.at}): {each.policy}, {each.replicas} replicas" for each in answer.next_firings]
+    lines += [
+        f"  fires      {each.local} ({each.at}): {each.policy}, {each.replicas} replicas"
+        for each in answer.next_firings
+    ]
     lines += [f"  at {each.available:5} available: {each.desired_replicas}" for each in answer.at_other_numbers]
     return lines

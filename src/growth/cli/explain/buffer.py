@@ -1,8 +1,7 @@
 """How large would these CapacityBuffers be, and why? From files alone, with the very code that sizes them in a cluster.
 
-The file holds buffers and, beside them, what they look at: workloads, PodTemplates, LimitRanges, ResourceQuotas, PriorityClasses, RuntimeClasses. What is
-missing is said as the buffer itself would say it.
-"""
+The file holds buffers and, beside them, what they look at: workloads, PodTemplates, LimitRanges, ResourceQuotas,
+PriorityClasses, RuntimeClasses. What is missing is said as the buffer itself would say it."""
 
 from __future__ import annotations
 
@@ -94,10 +93,22 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 def _answer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> BufferAnswer:
     if buffer.strategy != ACTIVE_CAPACITY:
-        return BufferAnswer(buffer.key, 0, {}, "AttributesSetSuccessfully", f"left alone: growth does not know the strategy {buffer.strategy}")
+        return BufferAnswer(
+            buffer.key,
+            0,
+            {},
+            "AttributesSetSuccessfully",
+            f"left alone: growth does not know the strategy {buffer.strategy}",
+        )
     sizes = {mode: _spare(buffer, world, mode) for mode in ("capped", "upstream")}
     chosen = sizes[sizing]
-    answer = BufferAnswer(buffer.key, chosen.count, {mode: spare.count for mode, spare in sizes.items()}, chosen.sized.reason, chosen.sized.message)
+    answer = BufferAnswer(
+        buffer.key,
+        chosen.count,
+        {mode: spare.count for mode, spare in sizes.items()},
+        chosen.sized.reason,
+        chosen.sized.message,
+    )
     reference = buffer.spec.scalable_ref
     scalable = world.scalables.get(reference_key(buffer.namespace, reference)) if reference is not None else None
     if reference is not None and scalable is not None:
@@ -116,9 +127,16 @@ def _spare(buffer: CapacityBuffer, world: BufferWorld, sizing: Any) -> Spare:
 
 def _as_text(answer: BufferAnswer) -> str:
     names = answer.virtual_pods
-    told = ", ".join(names[:_NAMES_SHOWN]) + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")
+    told = ", ".join(names[:_NAMES_SHOWN]) + (
+        f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    )
     lines = [
-        ("size", f"{answer.size} ({', '.join(f'{count} by {mode}' for mode, count in answer.sizes.items())})" if answer.sizes else str(answer.size)),
+        (
+            "size",
+            f"{answer.size} ({', '.join(f'{count} by {mode}' for mode, count in answer.sizes.items())})"
+            if answer.sizes
+            else str(answer.size),
+        ),
         ("workload", answer.workload),
         ("one chunk", answer.chunk),
         ("together", answer.together),

@@ -1,4 +1,6 @@
-"""Why is this pod, node or NodePool as it is? One look at the cluster, answered by the plans that decide in it; nothing is written."""
+"""Why is this pod, node or NodePool as it is? One look at the cluster, answered by the plans that decide in it; nothing
+is written.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ async def _look(configuration: Configuration, place: Place) -> Snapshot:
     runtime = SystemRuntime()
     async with HttpTransport(load_connection(runtime, place.kubeconfig, place.context)) as transport:
         client = Client(transport, runtime, may_write=lambda: False)
-        provider = open_provider(configuration.provider, client, runtime, configuration.catalogue, configuration.hetzner)
+        provider = open_provider(
+            configuration.provider, client, runtime, configuration.catalogue, configuration.hetzner
+        )
         return await look_once(client, runtime, provider, configuration.installation, configuration.plans)
 
 
@@ -74,10 +78,18 @@ def answer_for(subject: Subject, key: str, snapshot: Snapshot, settings: Setting
 def _why_pool(name: str, snapshot: Snapshot, settings: Settings) -> PoolAnswer:
     """Its status is decided anew: what is written may be old, or of nobody's making."""
     untold = replace(snapshot.pools[name], status=NodePoolStatus())
-    decision = pool_status.plan(replace(snapshot, pools={**snapshot.pools, name: untold}), pool_status.Ledger(), settings)
-    status = next((each.status for each in decision.actions if isinstance(each, WriteNodePoolStatus) and each.pool.name == name), untold.status)
+    decision = pool_status.plan(
+        replace(snapshot, pools={**snapshot.pools, name: untold}), pool_status.Ledger(), settings
+    )
+    status = next(
+        (each.status for each in decision.actions if isinstance(each, WriteNodePoolStatus) and each.pool.name == name),
+        untold.status,
+    )
     conditions = {each.type: f"{each.status}, {each.reason}: {each.message}".rstrip(": ") for each in status.conditions}
-    offerings = {f"{each.name} {each.location}".strip(): f"{each.state}, {each.price_per_hour} per hour, {each.nodes} nodes" for each in status.offerings}
+    offerings = {
+        f"{each.name} {each.location}".strip(): f"{each.state}, {each.price_per_hour} per hour, {each.nodes} nodes"
+        for each in status.offerings
+    }
     return PoolAnswer(name, conditions, offerings, status.nodes, status.in_flight, status.price_per_hour)
 
 

@@ -1,4 +1,6 @@
-"""How do a PoolAutoscaler and its target stand in a cluster, at one look? Asked by `growth explain`; reads a few objects and watches nothing."""
+"""How do a PoolAutoscaler and its target stand in a cluster, at one look? Asked by `growth explain`; reads a few
+objects and watches nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,14 @@ async def look(client: Client, name: str, namespace: str, settings: WarmPoolSett
     autoscaler = await _autoscaler(client, name, namespace)
     items, _ = await client.list(POOL_AUTOSCALERS, namespace)
     codec = Codec()
-    rivals = [noun for noun in (codec.decode("PoolAutoscaler", item).noun for item in items) if isinstance(noun, PoolAutoscaler)]
-    obstacle = why_not_active(autoscaler, owners_of(rivals, settings).get(target_of(autoscaler, settings), ""), settings)
+    rivals = [
+        noun
+        for noun in (codec.decode("PoolAutoscaler", item).noun for item in items)
+        if isinstance(noun, PoolAutoscaler)
+    ]
+    obstacle = why_not_active(
+        autoscaler, owners_of(rivals, settings).get(target_of(autoscaler, settings), ""), settings
+    )
     kind = settings.kind_of(autoscaler.spec.scale_target_ref)
     if kind is None:
         return Looked(autoscaler, Counts(0), obstacle.message if obstacle is not None else "")
@@ -44,7 +52,9 @@ async def look(client: Client, name: str, namespace: str, settings: WarmPoolSett
         return Looked(autoscaler, Counts(0), f"there is no {autoscaler.spec.scale_target_ref} in namespace {namespace}")
     except (Forbidden, UnreadableError) as error:
         return Looked(autoscaler, Counts(0), str(error))
-    counts = counts_of(autoscaler, pool, kind, snapshot := await _pods(client, autoscaler, kind, now), Owned(snapshot.warm_pools))
+    counts = counts_of(
+        autoscaler, pool, kind, snapshot := await _pods(client, autoscaler, kind, now), Owned(snapshot.warm_pools)
+    )
     return Looked(autoscaler, counts or Counts(pool.replicas), obstacle.message if obstacle is not None else "")
 
 

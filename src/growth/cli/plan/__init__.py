@@ -1,7 +1,8 @@
-"""`growth plan`: what would be bought for these pods, what would it cost, and how much less could it cost at best? Without a cluster.
+"""`growth plan`: what would be bought for these pods, what would it cost, and how much less could it cost at best?
+Without a cluster.
 
-The decision is that of `plan/nodes_up/scale_up`, made on the cluster that files describe (see `cli/plan/files`). Nothing is changed anywhere.
-"""
+The decision is that of `plan/nodes_up/scale_up`, made on the cluster that files describe (see `cli/plan/files`).
+Nothing is changed anywhere."""
 
 from __future__ import annotations
 
@@ -73,9 +74,15 @@ class Answer(Struct, frozen=True):
 
 def plan(
     *,
-    pods: Annotated[Path, Parameter(help="Pods, or workloads with their pods, in YAML or JSON; what kubectl get -o json prints.")],
-    offerings: Annotated[Path, Parameter(help="What can be bought: a catalogue, or a benchmark's list of instance types.")],
-    nodes: Annotated[Path | None, Parameter(help="Nodes that are there; pods of --pods with a nodeName stand on them.")] = None,
+    pods: Annotated[
+        Path, Parameter(help="Pods, or workloads with their pods, in YAML or JSON; what kubectl get -o json prints.")
+    ],
+    offerings: Annotated[
+        Path, Parameter(help="What can be bought: a catalogue, or a benchmark's list of instance types.")
+    ],
+    nodes: Annotated[
+        Path | None, Parameter(help="Nodes that are there; pods of --pods with a nodeName stand on them.")
+    ] = None,
     pools: Annotated[Path | None, Parameter(help="NodePools; without them one pool may buy everything.")] = None,
     settings: Annotated[Path | None, Parameter(help="The settings file that growth runs with.")] = None,
     check: Annotated[bool, Parameter(help="Let the independent checker look at the plan.", negative="")] = False,
@@ -100,7 +107,9 @@ def plan(
 
 
 def ask(snapshot: Snapshot, settings: Settings) -> scale_up.Question | None:
-    """What scale-up would put to the solver. Machines that `min` keeps warm count as ordered, and no pod is too new to be planned for."""
+    """What scale-up would put to the solver. Machines that `min` keeps warm count as ordered, and no pod is too new to
+    be planned for.
+    """
     known = frozenset(identity(pod) for pod in snapshot.waiting_pods)
     ledger = Ledger(known=known)
     warm = survey(snapshot, ledger, settings).minimum
@@ -110,7 +119,9 @@ def ask(snapshot: Snapshot, settings: Settings) -> scale_up.Question | None:
     return asked if isinstance(asked, scale_up.Question) else None
 
 
-def _answer(snapshot: Snapshot, settings: Settings, asked: scale_up.Question | None, solution: PlacementSolution, seconds: float) -> tuple[Answer, Dealt]:
+def _answer(
+    snapshot: Snapshot, settings: Settings, asked: scale_up.Question | None, solution: PlacementSolution, seconds: float
+) -> tuple[Answer, Dealt]:
     found = asked.survey if asked is not None else survey(snapshot, Ledger(), settings)
     dealt = Dealt() if asked is None else deal(asked.problem, asked.classes, solution, found.allowances, found.promised)
     nodes = tuple(
@@ -120,7 +131,9 @@ def _answer(snapshot: Snapshot, settings: Settings, asked: scale_up.Question | N
         )
         for number, (choice, hand) in enumerate(dealt.orders, 1)
     )  # fmt: skip
-    existing = tuple(ExistingNode(room.node.name, tuple(demand.pod.key for demand in hand)) for room, hand in dealt.into_rooms)
+    existing = tuple(
+        ExistingNode(room.node.name, tuple(demand.pod.key for demand in hand)) for room, hand in dealt.into_rooms
+    )
     unplaced = [UnplacedPod(demand.pod.key, reasons) for demand, reasons in dealt.unplaced]
     unplaced += [UnplacedPod(problem.pod.key, (problem.message,)) for problem in found.problems]
     cost = Cost(solution.price_per_hour, solution.lower_bound, solution.gap)

@@ -7,8 +7,8 @@
 | pods | also a JSON object with a list `pods`, as benchmarks of planners have it |
 | offerings | a catalogue (see `providers/catalogue`), or a benchmark's JSON list of instance types; of those, what is on demand |
 
-Pods with a node are there already, all others wait. Without pools there is one, called default, that may buy everything.
-"""
+Pods with a node are there already, all others wait. Without pools there is one, called default, that may buy
+everything."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def read_files(pods: Path, offerings: Path, nodes: Path | None = None, pools: Pa
     read = [_read(path, codec) for path in (pods, nodes, pools) if path is not None]
     sold = read_offerings(offerings)
     found: dict[str, NodePool] = _merged(manifest.pools for _, manifest in read)
-    return Described(_snapshot([manifest for _, manifest in read], found or _one_pool(sold), sold), tuple(line for lines, _ in read for line in lines))
+    return Described(
+        _snapshot([manifest for _, manifest in read], found or _one_pool(sold), sold),
+        tuple(line for lines, _ in read for line in lines),
+    )
 
 
 def read_offerings(path: Path) -> tuple[Offering, ...]:
@@ -99,7 +102,9 @@ def _snapshot(manifests: list[Manifest], pools: Mapping[str, NodePool], offering
         now=max((pod.created_at for pod in pods.values()), default=0.0),
         nodes=_merged(manifest.nodes for manifest in manifests),
         pods_by_node={name: tuple(standing) for name, standing in there.items()},
-        waiting_pods=tuple(replace(pod, nominated_node="") for pod in pods.values() if not pod.node_name and not pod.is_finished),
+        waiting_pods=tuple(
+            replace(pod, nominated_node="") for pod in pods.values() if not pod.node_name and not pod.is_finished
+        ),
         namespaces=_merged(manifest.namespaces for manifest in manifests),
         daemon_sets=tuple({each.key: each for manifest in manifests for each in manifest.daemon_sets}.values()),
         volumes=VolumeWorld(

@@ -1,4 +1,6 @@
-"""How does a plan read? Asked by `growth plan`: nodes in groups of equals, how full they are, what they cost, and how near that is to the bound."""
+"""How does a plan read? Asked by `growth plan`: nodes in groups of equals, how full they are, what they cost, and how
+near that is to the bound.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def print_plan(dealt: Dealt, solution: PlacementSolution, seconds: float, unplac
         console.print(_bought(dealt), markup=False)
     if dealt.into_rooms:
         pods = sum(len(hand) for _, hand in dealt.into_rooms)
-        console.print(f"{pods} pods on {len(dealt.into_rooms)} nodes that are there or on their way", markup=False, soft_wrap=True)
+        console.print(
+            f"{pods} pods on {len(dealt.into_rooms)} nodes that are there or on their way", markup=False, soft_wrap=True
+        )
     _print_unplaced(console, unplaced)
     console.print(_summary(dealt, solution, seconds), markup=False, soft_wrap=True)
 
@@ -37,7 +41,9 @@ def _bought(dealt: Dealt) -> Table:
     for (pool, server_type, zone), bought in groups.items():
         price = sum(choice.offering.price_per_hour for choice, _ in bought)
         full = [f"{_full(bought, name):.0%}" for name in (CPU, MEMORY)]
-        table.add_row(str(len(bought)), pool, server_type, zone, f"{price:.4f}", str(sum(len(hand) for _, hand in bought)), *full)
+        table.add_row(
+            str(len(bought)), pool, server_type, zone, f"{price:.4f}", str(sum(len(hand) for _, hand in bought)), *full
+        )
     return table
 
 
@@ -56,11 +62,19 @@ def _print_unplaced(console: Console, unplaced: Sequence[Any]) -> None:
         others = f" and {count - 1} more" if count > 1 else ""
         console.print(f"unplaced: {example[reasons]}{others}: {'; '.join(reasons)}", markup=False, soft_wrap=True)
     if len(counted) > _MOST_REASONS:
-        console.print(f"… and {len(counted) - _MOST_REASONS} more reasons; --output json has them all", markup=False, soft_wrap=True)
+        console.print(
+            f"… and {len(counted) - _MOST_REASONS} more reasons; --output json has them all",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _summary(dealt: Dealt, solution: PlacementSolution, seconds: float) -> str:
     if solution.kind == "NoDemands":
         return "no pod needs a place"
-    bound = f"no plan for them costs less than {solution.lower_bound:.4f} (gap {solution.gap:.2%})" if solution.lower_bound else "nothing to prove"
+    bound = (
+        f"no plan for them costs less than {solution.lower_bound:.4f} (gap {solution.gap:.2%})"
+        if solution.lower_bound
+        else "nothing to prove"
+    )
     return f"{len(dealt.orders)} nodes for {solution.price_per_hour:.4f} per hour; {bound}; {seconds:.2f} s"

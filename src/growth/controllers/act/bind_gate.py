@@ -1,14 +1,15 @@
-"""May growth bind a pod to this node right now? The part of the gate that stands before a bind, asked on live data however old the caches are.
+"""May growth bind a pod to this node right now? The part of the gate that stands before a bind, asked on live data
+however old the caches are.
 
 | read live | if not |
 | --- | --- |
 | our start-up taint is on the node: the scheduler keeps off | Conflict: planned again |
 | every pod there is one that the plan counted | TryLater: when the caches know it, planned again |
 
-The taint alone does not say that the room is free: pods that tolerate everything come past it, and a user who takes it off lets in others before
-growth puts it back. A kubelet rejects what has no room. The node is read first, then its pods, so whoever came before the taint is seen.
-One look serves all pods that are bound in one breath; those who ask meanwhile wait for it.
-"""
+The taint alone does not say that the room is free: pods that tolerate everything come past it, and a user who takes it
+off lets in others before growth puts it back. A kubelet rejects what has no room. The node is read first, then its
+pods, so whoever came before the taint is seen. One look serves all pods that are bound in one breath; those who ask
+meanwhile wait for it."""
 
 from __future__ import annotations
 
@@ -56,10 +57,16 @@ class BindGate:
         if not look.is_held:
             return Conflict(f"node {node} is no longer held by our start-up taint")
         uncounted = next((pod.key for pod in look.pods if pod.uid not in beside), "")
-        return TryLater(f"pod {uncounted} is on node {node}, and the plan has not counted it", _UNCOUNTED_SECONDS) if uncounted else None
+        return (
+            TryLater(f"pod {uncounted} is on node {node}, and the plan has not counted it", _UNCOUNTED_SECONDS)
+            if uncounted
+            else None
+        )
 
     async def _look_at(self, node: str) -> _Look:
-        self._looks = {name: look for name, look in self._looks.items() if look.lock.locked() or self._is_of_this_breath(look)}
+        self._looks = {
+            name: look for name, look in self._looks.items() if look.lock.locked() or self._is_of_this_breath(look)
+        }
         look = self._looks.setdefault(node, _Look())
         async with look.lock:
             if not self._is_of_this_breath(look):

@@ -1,7 +1,8 @@
-"""The ways in which what growth says of a CapacityBuffer is written. Called through the table in `controllers/act/apply.py`.
+"""The ways in which what growth says of a CapacityBuffer is written. Called through the table in
+`controllers/act/apply.py`.
 
-Only the buffer's status and the PodTemplate it owns are ever written: a PodTemplate of somebody else is refused, not overwritten.
-"""
+Only the buffer's status and the PodTemplate it owns are ever written: a PodTemplate of somebody else is refused, not
+overwritten."""
 
 from __future__ import annotations
 
@@ -21,14 +22,24 @@ async def write_buffer_status(hands: Hands, action: act.WriteBufferStatus) -> Ou
 
 async def write_pod_template(hands: Hands, action: act.WritePodTemplate) -> Outcome:
     buffer = action.buffer
-    owner = {"apiVersion": hands.caches.served(CAPACITY_BUFFERS).api_version, "kind": CAPACITY_BUFFERS.kind, "name": buffer.name, "uid": buffer.uid}
+    owner = {
+        "apiVersion": hands.caches.served(CAPACITY_BUFFERS).api_version,
+        "kind": CAPACITY_BUFFERS.kind,
+        "name": buffer.name,
+        "uid": buffer.uid,
+    }
     metadata = {
         "name": action.name,
         "namespace": buffer.namespace,
         "annotations": {TEMPLATE_DIGEST: action.digest},
         "ownerReferences": [{**owner, "controller": True}],
     }
-    item = {"apiVersion": "v1", "kind": POD_TEMPLATES.kind, "metadata": metadata, "template": msgspec.json.decode(action.text)}
+    item = {
+        "apiVersion": "v1",
+        "kind": POD_TEMPLATES.kind,
+        "metadata": metadata,
+        "template": msgspec.json.decode(action.text),
+    }
     try:
         body = await hands.client.create(POD_TEMPLATES, item)
     except AlreadyExists:

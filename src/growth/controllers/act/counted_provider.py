@@ -1,4 +1,6 @@
-"""The provider, with every call counted by how it ended. Put before the real one by `controllers/growth`; changes nothing."""
+"""The provider, with every call counted by how it ended. Put before the real one by `controllers/growth`; changes
+nothing.
+"""
 
 from __future__ import annotations
 

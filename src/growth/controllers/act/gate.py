@@ -1,6 +1,8 @@
-"""May this machine be bought, or given back, right now? The last question before every create and delete at a provider, and before every bind.
+"""May this machine be bought, or given back, right now? The last question before every create and delete at a provider,
+and before every bind.
 
-Asked by `controllers/act/nodes`, on live data, however sure the plan was. Answers None (open) or the Outcome that says why not.
+Asked by `controllers/act/nodes`, on live data, however sure the plan was. Answers None (open) or the Outcome that says
+why not.
 
 | checked | before a launch | before a delete |
 | --- | --- | --- |
@@ -85,7 +87,9 @@ class Gate:
         live = await self._record(NODE_REQUESTS, action.request.name)
         if live is None or live["metadata"]["uid"] != action.request.uid or live["metadata"].get("deletionTimestamp"):
             return Conflict(f"NodeRequest {action.request.name} is gone")
-        if live.get("status", {}).get("phase", PENDING) != PENDING or FINALIZER not in live["metadata"].get("finalizers", ()):
+        if live.get("status", {}).get("phase", PENDING) != PENDING or FINALIZER not in live["metadata"].get(
+            "finalizers", ()
+        ):
             return Conflict(f"NodeRequest {action.request.name} no longer waits for a machine")
         return await self._why_paused(action.spec.pool) or self._why_over_limit(action) or self._why_not_leader()
 
@@ -104,9 +108,14 @@ class Gate:
         if closed:
             return TryLater(closed, _CLOSED_SECONDS)
         paused = await self._why_paused(live["spec"]["pool"])
-        return paused or await self._why_occupied(action.node_name) or await self._why_not_ours(action) or self._why_not_leader()
+        return (
+            paused
+            or await self._why_occupied(action.node_name)
+            or await self._why_not_ours(action)
+            or self._why_not_leader()
+        )
 
-    # ------------------------------------------------------------------------------------------------------------------ checks
+    # --------------------------------------------------------------------------------------- checks
 
     def _why_closed(self, pool: str) -> str:
         found = self._observer.pool(pool)
@@ -134,9 +143,13 @@ class Gate:
         supply = self._observer.supply
         if supply.machines_at is None:
             return TryLater("the provider has not yet said which machines exist", _CLOSED_SECONDS)
-        known = self._observer.snapshot()  # an order of which neither record nor node speaks any more has no machine that only we remember
+        known = (
+            self._observer.snapshot()
+        )  # an order of which neither record nor node speaks any more has no machine that only we remember
         told = {name for name, request in known.requests.items() if counts(request, known)} | set(known.nodes)
-        self._ordered = {name: order for name, order in self._ordered.items() if name not in supply.machines and name in told}
+        self._ordered = {
+            name: order for name, order in self._ordered.items() if name not in supply.machines and name in told
+        }
         counted = {**self._ordered, **supply.machines}
         counted.pop(action.request.name, None)  # asked for again: it counts once
         over = why_over_limit(pool, action.spec, tuple(counted.values()), supply.offerings, self._settings.limits)
@@ -164,7 +177,9 @@ class Gate:
             return TryLater(str(error), _CLOSED_SECONDS)
         if isinstance(machine, Gone):
             return Accepted()
-        is_recorded = machine.name == action.node_name or (action.request_uid and machine.request_uid == action.request_uid)
+        is_recorded = machine.name == action.node_name or (
+            action.request_uid and machine.request_uid == action.request_uid
+        )
         if machine.cluster != self._cluster or not is_recorded:
             return Refused(f"machine {action.machine_id} is not the one recorded for node {action.node_name}")
         return None
@@ -174,7 +189,9 @@ class Gate:
 
 
 async def _answered(question: Awaitable[Outcome | None]) -> Outcome | None:
-    """What the API server does not let us read says nothing about the machine: the gate stays closed, and is asked again."""
+    """What the API server does not let us read says nothing about the machine: the gate stays closed, and is asked
+    again.
+    """
     try:
         return await question
     except ApiRefused as error:

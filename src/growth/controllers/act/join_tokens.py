@@ -1,8 +1,9 @@
-"""A join token for each NodeRequest: a bootstrap token that the new machine joins with, minted before the order and deleted once it has joined.
+"""A join token for each NodeRequest: a bootstrap token that the new machine joins with, minted before the order and
+deleted once it has joined.
 
-Asked by `controllers/act/nodes`, where the settings say so. growth may create and delete such Secrets, and read none: the secret part is known only to
-the process that made it. So the name of a token follows from the request's, and a token that is found under it, by a growth that began anew, is
-replaced.
+Asked by `controllers/act/nodes`, where the settings say so. growth may create and delete such Secrets, and read none:
+the secret part is known only to the process that made it. So the name of a token follows from the request's, and a
+token that is found under it, by a growth that began anew, is replaced.
 
 | when | the token |
 | --- | --- |
@@ -52,10 +53,19 @@ class JoinTokens(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
     ] = False
     group: Annotated[
         str,
-        Meta(max_length=255, pattern="^system:bootstrappers:[a-z0-9:-]*[a-z0-9]$", description="The group that machines join as; this one is kubeadm's."),
+        Meta(
+            max_length=255,
+            pattern="^system:bootstrappers:[a-z0-9:-]*[a-z0-9]$",
+            description="The group that machines join as; this one is kubeadm's.",
+        ),
     ] = "system:bootstrappers:kubeadm:default-node-token"
     lifetime_seconds: Annotated[
-        int, Meta(ge=300, le=LONGEST_SECONDS, description="How long a token is good for, less what the clocks of growth and API server differ.")
+        int,
+        Meta(
+            ge=300,
+            le=LONGEST_SECONDS,
+            description="How long a token is good for, less what the clocks of growth and API server differ.",
+        ),
     ] = 1500
 
 
@@ -113,7 +123,11 @@ class Mint:
 
 def why_not_minted(error: KubeError) -> str:
     """In words for the request and its pool."""
-    advice = ": apply the role and policy for join tokens (`growth role --settings FILE`, or `helm upgrade`)" if isinstance(error, Forbidden) else ""
+    advice = (
+        ": apply the role and policy for join tokens (`growth role --settings FILE`, or `helm upgrade`)"
+        if isinstance(error, Forbidden)
+        else ""
+    )
     return redacted(f"no join token could be minted{advice}: {error}")
 
 

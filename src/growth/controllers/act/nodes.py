@@ -1,8 +1,8 @@
-"""The ways in which actions are performed at the API server and the provider. Called through the table in `controllers/act/apply.py`.
+"""The ways in which actions are performed at the API server and the provider. Called through the table in
+`controllers/act/apply.py`.
 
-Each way does one thing, with the preconditions its action carries, and hands what the server answered to the caches, so that the next
-snapshot already contains it. Failures of the API are raised; `apply` turns them into Outcomes.
-"""
+Each way does one thing, with the preconditions its action carries, and hands what the server answered to the caches, so
+that the next snapshot already contains it. Failures of the API are raised; `apply` turns them into Outcomes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from growth.controllers.loop.metrics import Metrics
 from growth.kube.api.client import Client
 from growth.kube.api.errors import AlreadyExists, EffectUnknown, Forbidden, Invalid, KubeError, NotFound
 from growth.kube.api.errors import Conflict as ApiConflict
-from growth.kube.api.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
+from growth.kube.api.resources import (
+    CAPACITY_BUFFERS,
+    NODE_POOLS,
+    NODE_REMOVAL_REQUESTS,
+    NODE_REQUESTS,
+    NODES,
+    PODS,
+    Resource,
+)
 from growth.model import action as act
 from growth.model.action import Seen
 from growth.model.api import FINALIZER
@@ -68,7 +76,7 @@ class Hands(msgspec.Struct):
     mint: Mint | None = None  # where machines join with tokens of their own
 
 
-# ------------------------------------------------------------------------------------------------------------------ NodeRequest
+# -------------------------------------------------------------------------------------- NodeRequest
 
 
 async def create_node_request(hands: Hands, action: act.CreateNodeRequest) -> Outcome:
@@ -161,7 +169,7 @@ async def _take_token_back(hands: Hands, request: str) -> None:
         await hands.mint.take_back(request)
 
 
-# ------------------------------------------------------------------------------------------------------------------------ nodes
+# -------------------------------------------------------------------------------------------- nodes
 
 
 async def register_node(hands: Hands, action: act.RegisterNode) -> Outcome:
@@ -185,17 +193,22 @@ async def unmark_scale_down(hands: Hands, action: act.UnmarkScaleDown) -> Outcom
 
 async def _patch_node(hands: Hands, node: Seen, metadata: dict[str, Any], taints: tuple[Taint, ...]) -> Outcome:
     """The list of taints is atomic: it is written whole, and only onto the version it was computed from."""
-    wanted = [{"key": taint.key, "effect": taint.effect, **({"value": taint.value} if taint.value else {})} for taint in taints]
+    wanted = [
+        {"key": taint.key, "effect": taint.effect, **({"value": taint.value} if taint.value else {})}
+        for taint in taints
+    ]
     patch = {"metadata": {**metadata, **_only_if(node)}, "spec": {"taints": wanted or None}}
     hands.caches.learned(NODES, await hands.client.merge_patch(NODES, node.name, patch))
     return Accepted()
 
 
-# ------------------------------------------------------------------------------------------------------------------------- pods
+# --------------------------------------------------------------------------------------------- pods
 
 
 async def bind_pod(hands: Hands, action: act.BindPod) -> Outcome:
-    """The node and its pods are looked at live; the pod by the API server: it refuses one of another UID, bound already, gated or being deleted."""
+    """The node and its pods are looked at live; the pod by the API server: it refuses one of another UID, bound
+    already, gated or being deleted.
+    """
     closed = await hands.gate.why_not_bind(action)
     if closed is not None:
         return closed
@@ -217,7 +230,7 @@ async def evict_pod(hands: Hands, action: act.EvictPod) -> Outcome:
     return Accepted()
 
 
-# --------------------------------------------------------------------------------------------------------------------- removals
+# ----------------------------------------------------------------------------------------- removals
 
 
 async def create_node_removal_request(hands: Hands, action: act.CreateNodeRemovalRequest) -> Outcome:
@@ -262,7 +275,7 @@ async def cancel_removal(hands: Hands, action: act.CancelRemoval) -> Outcome:
     return await _release(hands, NODE_REMOVAL_REQUESTS, action.removal)
 
 
-# ------------------------------------------------------------------------------------------------------------------------ pools
+# -------------------------------------------------------------------------------------------- pools
 
 
 async def write_node_pool_status(hands: Hands, action: act.WriteNodePoolStatus) -> Outcome:
@@ -272,14 +285,18 @@ async def write_node_pool_status(hands: Hands, action: act.WriteNodePoolStatus) 
 async def hold_node_pool(hands: Hands, action: act.HoldNodePool) -> Outcome:
     live = msgspec.json.decode(await hands.client.get(NODE_POOLS, action.pool.name))
     held = live["metadata"].get("finalizers", [])
-    wanted = [*held, FINALIZER] if action.holds and FINALIZER not in held else [each for each in held if action.holds or each != FINALIZER]
+    wanted = (
+        [*held, FINALIZER]
+        if action.holds and FINALIZER not in held
+        else [each for each in held if action.holds or each != FINALIZER]
+    )
     if wanted != held:
         patch = {"metadata": {"finalizers": wanted, "resourceVersion": live["metadata"]["resourceVersion"]}}
         hands.caches.learned(NODE_POOLS, await hands.client.merge_patch(NODE_POOLS, action.pool.name, patch))
     return Accepted()
 
 
-# ------------------------------------------------------------------------------------------------------------------ shared steps
+# ------------------------------------------------------------------------------------- shared steps
 
 
 def _only_if(seen: Seen) -> dict[str, str]:
@@ -288,9 +305,16 @@ def _only_if(seen: Seen) -> dict[str, str]:
     return {key: value for key, value in given.items() if value}
 
 
-async def _create_surely(hands: Hands, resource: Resource, metadata: Mapping[str, Any], spec: msgspec.Struct) -> Outcome:
+async def _create_surely(
+    hands: Hands, resource: Resource, metadata: Mapping[str, Any], spec: msgspec.Struct
+) -> Outcome:
     """A lost answer is asked for again under the same name, so that it never means a second object."""
-    item = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
+    item = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": metadata,
+        "spec": msgspec.to_builtins(spec),
+    }
     is_in_doubt = False
     for attempt in range(_CREATE_ATTEMPTS):
         try:
@@ -337,8 +361,12 @@ def _whole(status: msgspec.Struct) -> dict[str, Any]:
     return {field.encode_name: given.get(field.encode_name) for field in msgspec.structs.fields(status)}
 
 
-async def _release(hands: Hands, resource: Resource, seen: Seen, ended: Callable[[Json], None] = lambda _item: None) -> Outcome:
-    """Delete, then drop our finalizer: whoever dies in between leaves a deletion that is only waiting for us. `ended` is told what has gone."""
+async def _release(
+    hands: Hands, resource: Resource, seen: Seen, ended: Callable[[Json], None] = lambda _item: None
+) -> Outcome:
+    """Delete, then drop our finalizer: whoever dies in between leaves a deletion that is only waiting for us. `ended`
+    is told what has gone.
+    """
     try:
         live = msgspec.json.decode(await hands.client.get(resource, seen.name))
         if live["metadata"]["uid"] != seen.uid:

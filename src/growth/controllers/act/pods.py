@@ -1,7 +1,8 @@
-"""The ways in which growth's own scheduler acts on many pods at once. Called through the table in `controllers/act/apply.py`.
+"""The ways in which growth's own scheduler acts on many pods at once. Called through the table in
+`controllers/act/apply.py`.
 
-A bounded number of requests is under way at a time. One that fails stops no other; the first failure is handed back when all are done.
-"""
+A bounded number of requests is under way at a time. One that fails stops no other; the first failure is handed back
+when all are done."""
 
 from __future__ import annotations
 
@@ -34,14 +35,24 @@ async def bind_pods(hands: Hands, action: act.BindPods) -> Outcome:
 
 async def write_pods_unscheduled(hands: Hands, action: act.WritePodsUnscheduled) -> Outcome:
     async def write(one: act.Unscheduled) -> None:
-        condition = {"type": "PodScheduled", "status": "False", "reason": one.reason, "message": one.message, "lastTransitionTime": format_instant(one.since)}
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": one.reason,
+            "message": one.message,
+            "lastTransitionTime": format_instant(one.since),
+        }
         patch = {"metadata": {"uid": one.pod.uid}, "status": {"conditions": [condition]}}
-        hands.caches.learned(PODS, await hands.client.strategic_patch(PODS, one.pod.name, patch, one.pod.namespace, "status"))
+        hands.caches.learned(
+            PODS, await hands.client.strategic_patch(PODS, one.pod.name, patch, one.pod.namespace, "status")
+        )
 
     return await _each(hands, action.pods, action.at_once, write)
 
 
-async def _each(hands: Hands, items: Iterable[Item], at_once: int, perform: Callable[[Item], Awaitable[None]]) -> Outcome:
+async def _each(
+    hands: Hands, items: Iterable[Item], at_once: int, perform: Callable[[Item], Awaitable[None]]
+) -> Outcome:
     waiting, failures = deque(items), list[KubeError]()
 
     async def work() -> None:

@@ -1,4 +1,6 @@
-"""A right that something growth does needs. Declared beside the thing that needs it; collected into the role by `controllers/act/role.py`."""
+"""A right that something growth does needs. Declared beside the thing that needs it; collected into the role by
+`controllers/act/role.py`.
+"""
 
 from __future__ import annotations
 

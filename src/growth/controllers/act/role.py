@@ -1,8 +1,9 @@
-"""Which rights does growth need? Generated from what it watches and from the table of actions, so it is never more than is used.
+"""Which rights does growth need? Generated from what it watches and from the table of actions, so it is never more than
+is used.
 
-Asked by `growth role` and the Helm chart. The answer is one ClusterRole for what is cluster-wide, one Role for the Lease, and where join tokens are
-minted one Role in kube-system, which is only as wide as the admission policy beside it.
-"""
+Asked by `growth role` and the Helm chart. The answer is one ClusterRole for what is cluster-wide, one Role for the
+Lease, and where join tokens are minted one Role in kube-system, which is only as wide as the admission policy beside
+it."""
 
 from __future__ import annotations
 
@@ -46,7 +47,11 @@ def lease_rights(namespace: str) -> tuple[Right, ...]:
 
 
 def manifests(
-    provider: str, namespace: str = "growth-system", name: str = "growth", kinds: tuple[WarmPoolKind, ...] = (), tokens: JoinTokens | None = None
+    provider: str,
+    namespace: str = "growth-system",
+    name: str = "growth",
+    kinds: tuple[WarmPoolKind, ...] = (),
+    tokens: JoinTokens | None = None,
 ) -> list[dict[str, Any]]:
     """Namespace, ServiceAccount, roles and bindings, ready for `kubectl apply`."""
     cluster_role = {"name": name, "labels": _labels(name)}
@@ -57,7 +62,12 @@ def manifests(
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": local},
-        {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": cluster_role, "rules": rules(rights(provider, kinds))},
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRole",
+            "metadata": cluster_role,
+            "rules": rules(rights(provider, kinds)),
+        },
         {
             "apiVersion": f"{group}/v1",
             "kind": "ClusterRoleBinding",
@@ -66,13 +76,21 @@ def manifests(
             "subjects": subjects,
         },
         {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": local, "rules": rules(lease_rights(namespace))},
-        {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": local, "roleRef": {**reference, "kind": "Role"}, "subjects": subjects},
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "RoleBinding",
+            "metadata": local,
+            "roleRef": {**reference, "kind": "Role"},
+            "subjects": subjects,
+        },
         *(token_manifests(name, name, namespace, tokens.group) if tokens is not None and tokens.mint else ()),
     ]
 
 
 def token_manifests(name: str, account: str, namespace: str, group: str) -> list[dict[str, Any]]:
-    """What minting join tokens needs: the right to create and delete Secrets in kube-system, and the policy that leaves only such tokens of it."""
+    """What minting join tokens needs: the right to create and delete Secrets in kube-system, and the policy that leaves
+    only such tokens of it.
+    """
     metadata = {"name": f"{name}-join-tokens", "namespace": TOKEN_NAMESPACE, "labels": _labels(name)}
     api = "rbac.authorization.k8s.io"
     role = {"apiGroup": api, "kind": "Role", "name": metadata["name"]}
@@ -90,7 +108,10 @@ def rules(needed: Iterable[Right]) -> list[dict[str, list[str]]]:
     for right in needed:
         plural = f"{right.resource.plural}/{right.subresource}" if right.subresource else right.resource.plural
         merged.setdefault((right.resource.group, plural), set()).update(right.verbs)
-    return [{"apiGroups": [group], "resources": [plural], "verbs": sorted(verbs)} for (group, plural), verbs in sorted(merged.items())]
+    return [
+        {"apiGroups": [group], "resources": [plural], "verbs": sorted(verbs)}
+        for (group, plural), verbs in sorted(merged.items())
+    ]
 
 
 def _labels(name: str) -> dict[str, str]:

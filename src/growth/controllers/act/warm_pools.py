@@ -35,7 +35,9 @@ async def scale_warm_pool(hands: Hands, action: act.ScaleWarmPool) -> Outcome:
     began_at, target = hands.runtime.monotonic(), action.target
     direction = "scale_up" if action.replicas > action.before else "scale_down"
     try:
-        answer = await hands.client.set_scale(resource_of(action.kind), target.name, target.namespace, action.replicas, target.resource_version)
+        answer = await hands.client.set_scale(
+            resource_of(action.kind), target.name, target.namespace, action.replicas, target.resource_version
+        )
     except KubeError:
         hands.metrics.reconciled(direction, "internal", hands.runtime.monotonic() - began_at)
         raise

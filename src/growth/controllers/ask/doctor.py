@@ -1,6 +1,7 @@
 """Can growth work here? Asks everything that must hold before it is started, and says what is wrong and what to do.
 
-Asked by `growth doctor`. Reads only: nothing is created, changed or bought. One check that cannot be made does not stop the others.
+Asked by `growth doctor`. Reads only: nothing is created, changed or bought. One check that cannot be made does not stop
+the others.
 
 | check | asks | fails when |
 | --- | --- | --- |
@@ -46,7 +47,9 @@ CLOCK_SECONDS: Final = 30.0
 OLDEST_TRIED: Final = (1, 29)  # rules of our kinds (CEL) are stable since then
 _ANSWER_SECONDS: Final = 10.0
 
-_INSTALL_KINDS: Final = "install this version's kinds: `growth crds | kubectl apply --server-side -f -`, or `helm upgrade`"
+_INSTALL_KINDS: Final = (
+    "install this version's kinds: `growth crds | kubectl apply --server-side -f -`, or `helm upgrade`"
+)
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
@@ -70,7 +73,13 @@ class Installed(Struct, frozen=True):
 class Doctor:
     """Examines one cluster, as one user, for one installation."""
 
-    def __init__(self, transport: Transport, runtime: Runtime, open_provider: Callable[[Client, Runtime], Provider], installed: Installed) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        runtime: Runtime,
+        open_provider: Callable[[Client, Runtime], Provider],
+        installed: Installed,
+    ) -> None:
         self._transport = transport
         self._runtime = runtime
         self._open_provider = open_provider
@@ -84,38 +93,64 @@ class Doctor:
         if first.state == "failed":
             return [first]
         findings = [first]
-        for name, check in (("clock", self._clock), ("kinds", self._kinds), ("rights", self._rights), ("provider", self._provider), ("pools", self._pools)):
+        for name, check in (
+            ("clock", self._clock),
+            ("kinds", self._kinds),
+            ("rights", self._rights),
+            ("provider", self._provider),
+            ("pools", self._pools),
+        ):
             findings += await _every(name, check())
         return findings
 
-    # ---------------------------------------------------------------------------------------------------------- API server
+    # ------------------------------------------------------------------------------------------ API
+    # server
 
     async def _ask_server(self) -> Finding:
         try:
             version = await self._client.server_version()
         except KubeError as error:
-            return Finding("API server", "failed", f"it does not answer: {error}", "check the kubeconfig, the network and the credentials")
+            return Finding(
+                "API server",
+                "failed",
+                f"it does not answer: {error}",
+                "check the kubeconfig, the network and the credentials",
+            )
         if not _is_tried(version):
             oldest = ".".join(map(str, OLDEST_TRIED))
-            return Finding("API server", "warning", f"{version} is older than {oldest}", f"the rules of growth's kinds need Kubernetes {oldest} or later")
+            return Finding(
+                "API server",
+                "warning",
+                f"{version} is older than {oldest}",
+                f"the rules of growth's kinds need Kubernetes {oldest} or later",
+            )
         return Finding("API server", "ok", f"it answers, version {version}")
 
     async def _clock(self) -> AsyncIterator[Finding]:
         asked_at = self._runtime.now()
-        response = await self._runtime.within(_ANSWER_SECONDS, self._transport.send(Request("GET", "/version", {"accept": JSON})))
+        response = await self._runtime.within(
+            _ANSWER_SECONDS, self._transport.send(Request("GET", "/version", {"accept": JSON}))
+        )
         answered_at = self._runtime.now()
         await response.close()
         told_at = _instant_of(response.headers.get("date", ""))
         if told_at is None:
-            yield Finding("clock", "warning", "the API server does not say what time it is", "compare the clocks yourself")
+            yield Finding(
+                "clock", "warning", "the API server does not say what time it is", "compare the clocks yourself"
+            )
             return
         apart = max(told_at - answered_at, asked_at - (told_at + 1.0), 0.0)  # Date has whole seconds, cut off
         if apart > CLOCK_SECONDS:
-            yield Finding("clock", "failed", f"ours and the API server's are {apart:.0f} s apart", "set both by NTP: waiting times are told by the clock")
+            yield Finding(
+                "clock",
+                "failed",
+                f"ours and the API server's are {apart:.0f} s apart",
+                "set both by NTP: waiting times are told by the clock",
+            )
         else:
             yield Finding("clock", "ok", f"ours and the API server's differ by less than {apart + 1:.0f} s")
 
-    # ---------------------------------------------------------------------------------------------------------------- kinds
+    # ---------------------------------------------------------------------------------------- kinds
 
     async def _kinds(self) -> AsyncIterator[Finding]:
         try:
@@ -133,29 +168,48 @@ class Doctor:
         try:
             found = msgspec.json.decode(await self._client.get(CUSTOM_RESOURCE_DEFINITIONS, name))
         except (Forbidden, NotFound):
-            return Finding("kinds", "ok", f"{name} is served (its definition cannot be read with these credentials, so it was not compared)")
+            return Finding(
+                "kinds",
+                "ok",
+                f"{name} is served (its definition cannot be read with these credentials, so it was not compared)",
+            )
         place = _first_difference(wanted["spec"], found["spec"], "spec")
         if place:
-            return Finding("kinds", "failed", f"{name} is not the one this growth knows: {place} differs", _INSTALL_KINDS)
+            return Finding(
+                "kinds", "failed", f"{name} is not the one this growth knows: {place} differs", _INSTALL_KINDS
+            )
         return Finding("kinds", "ok", f"{name} is installed as this growth knows it")
 
-    # --------------------------------------------------------------------------------------------------------------- rights
+    # --------------------------------------------------------------------------------------- rights
 
     async def _rights(self) -> AsyncIterator[Finding]:
         installed = self._installed
-        needed = list(_single((*rights(installed.provider), *lease_rights(installed.namespace), *(TOKEN_RIGHTS if installed.mints_join_tokens else ()))))
+        needed = list(
+            _single(
+                (
+                    *rights(installed.provider),
+                    *lease_rights(installed.namespace),
+                    *(TOKEN_RIGHTS if installed.mints_join_tokens else ()),
+                )
+            )
+        )
         denied = [words for words, right in needed if not await self._may(right)]
         if denied:
             given = " --settings FILE" if installed.mints_join_tokens else ""
             command = f"growth role --provider {installed.provider} --namespace {installed.namespace}{given} | kubectl apply -f -"
-            yield Finding("rights", "failed", f"these credentials may not: {', '.join(denied)}", f"apply the role: `{command}`, or `helm upgrade`")
+            yield Finding(
+                "rights",
+                "failed",
+                f"these credentials may not: {', '.join(denied)}",
+                f"apply the role: `{command}`, or `helm upgrade`",
+            )
         else:
             yield Finding("rights", "ok", f"these credentials have all {len(needed)} rights of the role")
 
     async def _may(self, right: Right) -> bool:
         return await self._client.may(right.verbs[0], right.resource, right.namespace, subresource=right.subresource)
 
-    # ------------------------------------------------------------------------------------------------------------- provider
+    # ------------------------------------------------------------------------------------- provider
 
     async def _provider(self) -> AsyncIterator[Finding]:
         try:
@@ -163,16 +217,25 @@ class Doctor:
             self._offerings = await provider.offerings()
             machines = await provider.list(await cluster_id(self._client, self._installed.name))
         except (ProviderError, ValueError) as error:
-            yield Finding("provider", "failed", f"{self._installed.provider}: {error}", "check the provider's settings, its catalogue file and its token")
+            yield Finding(
+                "provider",
+                "failed",
+                f"{self._installed.provider}: {error}",
+                "check the provider's settings, its catalogue file and its token",
+            )
             return
         if not self._offerings:
             yield Finding("provider", "failed", f"{provider.name} offers no machine", "check the catalogue file")
             return
         types = {offering.server_type for offering in self._offerings}
         places = {offering.location for offering in self._offerings}
-        yield Finding("provider", "ok", f"{provider.name} offers {len(types)} server types in {len(places)} locations; {len(machines)} machines are ours")
+        yield Finding(
+            "provider",
+            "ok",
+            f"{provider.name} offers {len(types)} server types in {len(places)} locations; {len(machines)} machines are ours",
+        )
 
-    # ---------------------------------------------------------------------------------------------------------------- pools
+    # ---------------------------------------------------------------------------------------- pools
 
     async def _pools(self) -> AsyncIterator[Finding]:
         items, _ = await self._client.list(NODE_POOLS)
@@ -184,7 +247,9 @@ class Doctor:
             if isinstance(decoded.noun, NodePool):
                 yield why_not_pool(decoded.noun, self._offerings)
             else:
-                yield Finding("pools", "failed", str(decoded.noun), f"correct it: `kubectl edit nodepool {decoded.key}`")
+                yield Finding(
+                    "pools", "failed", str(decoded.noun), f"correct it: `kubectl edit nodepool {decoded.key}`"
+                )
 
 
 def why_not_pool(pool: NodePool, offerings: tuple[Offering, ...]) -> Finding:
@@ -192,15 +257,26 @@ def why_not_pool(pool: NodePool, offerings: tuple[Offering, ...]) -> Finding:
     if not offerings:
         return Finding("pools", "warning", f"{pool.name} was not compared: the catalogue is unknown")
     unknown = [
-        *_unknown("server type", (choice.name for choice in pool.spec.server_types), {offering.server_type for offering in offerings}),
+        *_unknown(
+            "server type",
+            (choice.name for choice in pool.spec.server_types),
+            {offering.server_type for offering in offerings},
+        ),
         *_unknown("location", pool.spec.locations, {offering.location for offering in offerings}),
     ]
     bought = len(offerings_of(pool, offerings))
     if not bought:
         why = "; ".join(unknown) or "none of its server types is sold in its locations"
-        return Finding("pools", "failed", f"{pool.name} can buy nothing: {why}", f"correct it: `kubectl edit nodepool {pool.name}`")
+        return Finding(
+            "pools", "failed", f"{pool.name} can buy nothing: {why}", f"correct it: `kubectl edit nodepool {pool.name}`"
+        )
     if unknown:
-        return Finding("pools", "warning", f"{pool.name} works without: {'; '.join(unknown)}", "the provider does not sell these; take them off the pool")
+        return Finding(
+            "pools",
+            "warning",
+            f"{pool.name} works without: {'; '.join(unknown)}",
+            "the provider does not sell these; take them off the pool",
+        )
     return Finding("pools", "ok", f"{pool.name} can buy {bought} offerings")
 
 
@@ -216,7 +292,9 @@ async def _every(name: str, check: AsyncIterator[Finding]) -> list[Finding]:
         async for finding in check:
             findings.append(finding)  # noqa: PERF401 - what was found before a failure is kept
     except (KubeError, TransportError, TimeoutError) as error:
-        findings.append(Finding(name, "failed", f"could not be checked: {error}", "look at what the checks before this one say"))
+        findings.append(
+            Finding(name, "failed", f"could not be checked: {error}", "look at what the checks before this one say")
+        )
     return findings
 
 
@@ -250,6 +328,8 @@ def _first_difference(wanted: Any, found: Any, path: str) -> str:
         places = (_first_difference(wanted.get(name), found.get(name), f"{path}.{name}") for name in names)
         return next(filter(None, places), "")
     if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        places = (_first_difference(*both, f"{path}[{place}]") for place, both in enumerate(zip(wanted, found, strict=True)))
+        places = (
+            _first_difference(*both, f"{path}[{place}]") for place, both in enumerate(zip(wanted, found, strict=True))
+        )
         return next(filter(None, places), "")
     return "" if wanted == found else path

@@ -40,7 +40,14 @@ def why_node(node: Node, snapshot: Snapshot, settings: Settings) -> NodeAnswer:
     stays, block = _why_stays(node, snapshot, settings)
     offering = node.labels.get(OFFERING_LABEL, "")
     return NodeAnswer(
-        node.name, stays, node.pool, offering, _price(node, offering, snapshot), len(working_pods(snapshot, node.name)), _used(node, snapshot), *block
+        node.name,
+        stays,
+        node.pool,
+        offering,
+        _price(node, offering, snapshot),
+        len(working_pods(snapshot, node.name)),
+        _used(node, snapshot),
+        *block,
     )
 
 
@@ -52,7 +59,10 @@ def _why_stays(node: Node, snapshot: Snapshot, settings: Settings) -> tuple[str,
         waits = f", waits for {removal.status.waiting_for}" if removal.status.waiting_for else ""
         return f"it goes ({removal.spec.reason or 'removal'}): {removal.phase}{waits}", ()
     if node.is_marked:
-        return f"it is marked, and goes at {node.annotations.get(SCALE_DOWN_AT, 'an unknown time')} unless it is needed", ()
+        return (
+            f"it is marked, and goes at {node.annotations.get(SCALE_DOWN_AT, 'an unknown time')} unless it is needed",
+            (),
+        )
     if settings.is_paused or pool.is_paused:
         return "growth, or its pool, is paused: nothing goes", ()
     if working_pods(snapshot, node.name):
@@ -66,7 +76,12 @@ def _why_not_emptied(node: Node, snapshot: Snapshot, settings: Settings) -> tupl
     if block is not None:
         return block.message, (block.check_type, block.constraint, block.pod)
     could = "its pods would fit on other nodes"
-    return f"{could}, and it goes when its time has come" if mode == "Full" else f"{could}, but NodePool {node.pool} has consolidation {mode}", ()
+    return (
+        f"{could}, and it goes when its time has come"
+        if mode == "Full"
+        else f"{could}, but NodePool {node.pool} has consolidation {mode}",
+        (),
+    )
 
 
 def _why_kept_empty(node: Node, snapshot: Snapshot, settings: Settings) -> str:
@@ -81,13 +96,19 @@ def _why_kept_empty(node: Node, snapshot: Snapshot, settings: Settings) -> str:
         return f"spare room of CapacityBuffer {', '.join(holders)}"
     mode = snapshot.pools[node.pool].spec.consolidation
     return (
-        f"it is empty, but NodePool {node.pool} has consolidation Off" if mode == "Off" else "it is empty: it goes, unless `min` keeps it or its hour is paid"
+        f"it is empty, but NodePool {node.pool} has consolidation Off"
+        if mode == "Off"
+        else "it is empty: it goes, unless `min` keeps it or its hour is paid"
     )
 
 
 def _price(node: Node, offering: str, snapshot: Snapshot) -> float:
     machine = snapshot.machines.get(node.name)
-    sold = [each for each in snapshot.offerings if each.name == offering and (machine is None or each.location == machine.location)]
+    sold = [
+        each
+        for each in snapshot.offerings
+        if each.name == offering and (machine is None or each.location == machine.location)
+    ]
     return max((each.price_per_hour for each in sold), default=0.0)
 
 

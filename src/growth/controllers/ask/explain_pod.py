@@ -1,8 +1,7 @@
 """Why is this pod where it is, and what would growth do for it now? Asked by `growth explain pod`; nothing is ordered.
 
-The answer is scale-up's own, made from one look with an empty memory and closed batch windows. A pod that the scheduler has not refused
-yet is answered as if it had been.
-"""
+The answer is scale-up's own, made from one look with an empty memory and closed batch windows. A pod that the scheduler
+has not refused yet is answered as if it had been."""
 
 from __future__ import annotations
 
@@ -28,7 +27,9 @@ class PodAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     plan: str
     nodes: str = ""  # the sentence that adds up over all nodes
     pools: tuple[str, ...] = ()  # it may buy from
-    arcs: dict[str, str] = {}  # of a pod that growth schedules: its ways through the network, and the price of leaving it out
+    arcs: dict[
+        str, str
+    ] = {}  # of a pod that growth schedules: its ways through the network, and the price of leaving it out
 
 
 def find_pod(key: str, snapshot: Snapshot) -> Pod | None:
@@ -43,7 +44,9 @@ def why_pod(pod: Pod, snapshot: Snapshot, settings: Settings) -> PodAnswer:
     if not is_plannable(pod) and not pod.shape.malformed:
         return PodAnswer(pod.key, state, "nothing, as long as this is so")
     asked = replace(pod, unschedulable_at=pod.unschedulable_at or snapshot.now)
-    world = replace(snapshot, waiting_pods=tuple(asked if each.key == pod.key else each for each in snapshot.waiting_pods))
+    world = replace(
+        snapshot, waiting_pods=tuple(asked if each.key == pod.key else each for each in snapshot.waiting_pods)
+    )
     at_once = replace(settings, batch_quiet_seconds=0.0, batch_longest_seconds=0.0)
     found = survey(world, scale_up.Ledger(), at_once)
     pools = next((demand.pools for demand in found.eligible if demand.pod.key == pod.key), ())
@@ -58,7 +61,11 @@ def _state(pod: Pod) -> str:
         return "waits for its scheduling gates"
     if pod.is_daemon or pod.is_mirror:
         return "belongs to one node (DaemonSet or static pod): it makes no demand"
-    return "the scheduler finds no node for it" if pod.unschedulable_at is not None else "the scheduler has not looked at it yet"
+    return (
+        "the scheduler finds no node for it"
+        if pod.unschedulable_at is not None
+        else "the scheduler has not looked at it yet"
+    )
 
 
 def _sentence(pod: Pod, snapshot: Snapshot) -> str:
@@ -81,7 +88,11 @@ def _held(pod: Pod, found: Survey) -> str:
 def _scheduled(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
     """Where growth's own scheduler would bind it, if it is on and the pod names it."""
     whole = replace(settings, scheduler=replace(settings.scheduler, pods_per_round=max(1, len(snapshot.waiting_pods))))
-    binds = [action for action in scheduling.plan(snapshot, scheduling.Ledger(), whole).actions if isinstance(action, BindPods)]
+    binds = [
+        action
+        for action in scheduling.plan(snapshot, scheduling.Ledger(), whole).actions
+        if isinstance(action, BindPods)
+    ]
     node = next((one.node_name for action in binds for one in action.assignments if one.pod.uid == pod.uid), "")
     return f"growth binds it to node {node}" if node else ""
 
@@ -92,7 +103,10 @@ def _arcs(pod: Pod, snapshot: Snapshot, settings: Settings) -> dict[str, str]:
     fleet = Fleet()
     fleet.follow(snapshot.nodes, snapshot.pods_by_node, snapshot.volumes, snapshot.namespaces)
     found = arcs_of(fleet, pod, settings.scheduler, lambda node: node.name not in snapshot.removals)
-    return {**{f"way {number}": str(arc) for number, arc in enumerate(found.arcs, 1)}, "unscheduled": str(found.unscheduled)}
+    return {
+        **{f"way {number}": str(arc) for number, arc in enumerate(found.arcs, 1)},
+        "unscheduled": str(found.unscheduled),
+    }
 
 
 def _planned(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
@@ -100,7 +114,11 @@ def _planned(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
     question = scale_up.question(snapshot, ledger, settings)
     solution = None if question is None else solve(question.problem)
     decision = scale_up.plan(snapshot, ledger, settings, question, solution)
-    told = [f"{note.reason}: {note.message}" for note in decision.notes if note.about.kind == "Pod" and note.about.uid == pod.uid]
+    told = [
+        f"{note.reason}: {note.message}"
+        for note in decision.notes
+        if note.about.kind == "Pod" and note.about.uid == pod.uid
+    ]
     wait = decision.ledger.waits.get(identity(pod))
     if told:
         return "; ".join(told)

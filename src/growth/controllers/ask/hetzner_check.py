@@ -1,4 +1,5 @@
-"""Would buying at Hetzner work, and what would it cost? Asked by `growth hetzner check`: only questions, nothing is bought, changed or deleted.
+"""Would buying at Hetzner work, and what would it cost? Asked by `growth hetzner check`: only questions, nothing is
+bought, changed or deleted.
 
 | check | fails when |
 | --- | --- |
@@ -36,7 +37,14 @@ _LIKE_A_TOKEN = "check0.0000000000000000"  # noqa: S105  (opens nothing)
 class HetznerCheck:
     """Looks at one project with one installation's settings."""
 
-    def __init__(self, settings: HetznerSettings, provider: HetznerProvider, pools: Sequence[NodePool], *, mints_join_tokens: bool = False) -> None:
+    def __init__(
+        self,
+        settings: HetznerSettings,
+        provider: HetznerProvider,
+        pools: Sequence[NodePool],
+        *,
+        mints_join_tokens: bool = False,
+    ) -> None:
         self._settings = settings
         self._provider = provider
         self._pools = pools
@@ -48,7 +56,14 @@ class HetznerCheck:
         try:
             self._offerings = await self._provider.offerings()
         except ProviderError as error:
-            return [Finding("token", "failed", f"Hetzner cannot be asked: {error}", f"put a token with read and write rights into {self._settings.token_file}")]
+            return [
+                Finding(
+                    "token",
+                    "failed",
+                    f"Hetzner cannot be asked: {error}",
+                    f"put a token with read and write rights into {self._settings.token_file}",
+                )
+            ]
         findings = [Finding("token", "ok", "Hetzner accepts the token"), self._limit(), self._catalogue()]
         for name, launch in (("launch", self._settings.launch), *self._settings.profiles.items()):
             findings += [each async for each in self._launch(name, launch)]
@@ -58,7 +73,9 @@ class HetznerCheck:
         limit, left = self._provider.line.quota.told
         what = f"{left} of {limit} requests are left this hour; growth uses at most {self._settings.requests_per_hour}"
         if left is not None and left < LITTLE_LEFT:
-            return Finding("limit", "warning", what, "find out who else uses this project's API, or lower requestsPerHour")
+            return Finding(
+                "limit", "warning", what, "find out who else uses this project's API, or lower requestsPerHour"
+            )
         return Finding("limit", "ok", what)
 
     def _catalogue(self) -> Finding:
@@ -66,20 +83,30 @@ class HetznerCheck:
         types = {offering.server_type for offering in self._offerings}
         places = sorted({offering.location for offering in self._offerings})
         ended = "; ".join(f"{name} {words}" for name, words in (sold.ends if sold else {}).items())
-        return Finding("catalogue", "ok", f"{len(types)} server types in {', '.join(places)}" + (f" ({ended})" if ended else ""))
+        return Finding(
+            "catalogue", "ok", f"{len(types)} server types in {', '.join(places)}" + (f" ({ended})" if ended else "")
+        )
 
-    # ----------------------------------------------------------------------------------------------------------------- launch
+    # --------------------------------------------------------------------------------------- launch
 
     async def _launch(self, name: str, launch: Launch) -> AsyncIterator[Finding]:
         directory = self._provider.directory
         for architecture in self._architectures(name):
             yield await self._found("image", f"{name}: an image for {architecture}", self._image(launch, architecture))
-        yield await self._found("network", f"{name}: {_counted(launch.networks, 'network')}", directory.networks(launch.networks))
+        yield await self._found(
+            "network", f"{name}: {_counted(launch.networks, 'network')}", directory.networks(launch.networks)
+        )
         for network, ip_range in launch.subnets.items():
             for location in self._locations(name):
-                yield await self._found("subnet", f"{name}: {ip_range} for {location}", directory.subnet(network, ip_range, location))
-        yield await self._found("firewall", f"{name}: {_counted(launch.firewalls, 'firewall')}", directory.firewalls(launch.firewalls))
-        yield await self._found("SSH key", f"{name}: {_counted(launch.ssh_keys, 'SSH key')}", directory.ssh_keys(launch.ssh_keys))
+                yield await self._found(
+                    "subnet", f"{name}: {ip_range} for {location}", directory.subnet(network, ip_range, location)
+                )
+        yield await self._found(
+            "firewall", f"{name}: {_counted(launch.firewalls, 'firewall')}", directory.firewalls(launch.firewalls)
+        )
+        yield await self._found(
+            "SSH key", f"{name}: {_counted(launch.ssh_keys, 'SSH key')}", directory.ssh_keys(launch.ssh_keys)
+        )
         yield self._user_data(name, launch)
 
     def _architectures(self, profile: str) -> list[str]:
@@ -95,26 +122,41 @@ class HetznerCheck:
 
     async def _image(self, launch: Launch, architecture: str) -> str:
         image = await self._provider.directory.image(launch, architecture)
-        return f"{image.name or image.description} ({image.id})" + (f", deprecated since {image.deprecated}" if image.deprecated else "")
+        return f"{image.name or image.description} ({image.id})" + (
+            f", deprecated since {image.deprecated}" if image.deprecated else ""
+        )
 
     async def _found(self, check: str, what: str, question: object) -> Finding:
         try:
             answer = await question  # type: ignore[misc]  # each question has an answer of its own kind
         except (Unusable, ProviderError) as error:
-            return Finding(check, "failed", f"{what}: {redacted(str(error))}", "correct the settings, or make it in the project")
-        return Finding(check, "ok", f"{what}" + (f": {answer}" if isinstance(answer, str) else " found" if answer else ""))
+            return Finding(
+                check, "failed", f"{what}: {redacted(str(error))}", "correct the settings, or make it in the project"
+            )
+        return Finding(
+            check, "ok", f"{what}" + (f": {answer}" if isinstance(answer, str) else " found" if answer else "")
+        )
 
     def _user_data(self, name: str, launch: Launch) -> Finding:
-        order = Order("check-pool-000000000000", "check", "check", "check", "hetzner-cx33", "fsn1", join_token=self._join_token)
+        order = Order(
+            "check-pool-000000000000", "check", "check", "check", "hetzner-cx33", "fsn1", join_token=self._join_token
+        )
         try:
             size = len(user_data_for(order, launch, "amd64").encode())
         except Unusable as error:
-            return Finding("user data", "failed", f"{name}: {redacted(str(error))}", "correct the template or the settings")
+            return Finding(
+                "user data", "failed", f"{name}: {redacted(str(error))}", "correct the template or the settings"
+            )
         if not size:
-            return Finding("user data", "warning", f"{name}: none", "machines will not join by themselves unless the image does it: set userDataFile")
+            return Finding(
+                "user data",
+                "warning",
+                f"{name}: none",
+                "machines will not join by themselves unless the image does it: set userDataFile",
+            )
         return Finding("user data", "ok", f"{name}: {size} bytes when filled in, before a pool's labels and taints")
 
-    # ------------------------------------------------------------------------------------------------------------------ pools
+    # ---------------------------------------------------------------------------------------- pools
 
     def _pool(self, pool: NodePool) -> Finding:
         finding = why_not_pool(pool, self._offerings)
@@ -122,29 +164,50 @@ class HetznerCheck:
             return finding
         profile = pool.spec.provider_settings or ""
         if self._settings.launch_of(profile) is None:
-            return Finding("pools", "failed", f"{pool.name} asks for the profile {profile}, which is not in hetzner.profiles", "add it, or correct the pool")
+            return Finding(
+                "pools",
+                "failed",
+                f"{pool.name} asks for the profile {profile}, which is not in hetzner.profiles",
+                "add it, or correct the pool",
+            )
         return Finding("pools", finding.state, f"{finding.what}; {self._cost(pool)}", finding.advice)
 
     def _cost(self, pool: NodePool) -> str:
-        """At min in the cheapest location, at max in the dearest; with IPv4, without tax. A whole month costs less: Hetzner caps it."""
+        """At min in the cheapest location, at max in the dearest; with IPv4, without tax. A whole month costs less:
+        Hetzner caps it.
+        """
         prices: dict[str, list[float]] = {}
         for offering in offerings_of(pool, self._offerings):
             prices.setdefault(offering.server_type.lower(), []).append(offering.price_per_hour)
-        chosen = [(choice, prices[choice.name.lower()]) for choice in pool.spec.server_types if choice.name.lower() in prices]
+        chosen = [
+            (choice, prices[choice.name.lower()]) for choice in pool.spec.server_types if choice.name.lower() in prices
+        ]
         least = sum(choice.min * min(found) for choice, found in chosen)
-        most = None if any(choice.max is None for choice, _ in chosen) else sum((choice.max or 0) * max(found) for choice, found in chosen)
+        most = (
+            None
+            if any(choice.max is None for choice, _ in chosen)
+            else sum((choice.max or 0) * max(found) for choice, found in chosen)
+        )
         limit = pool.spec.limits.price_per_hour
         if limit is not None:
             most = float(limit) if most is None else min(most, float(limit))
         currency = self._provider.catalogue.sold.currency if self._provider.catalogue.sold else "EUR"
-        upper = "without bound at max: set max or limits.pricePerHour" if most is None else f"{_money(most, currency)} at max"
+        upper = (
+            "without bound at max: set max or limits.pricePerHour"
+            if most is None
+            else f"{_money(most, currency)} at max"
+        )
         return f"costs {_money(least, currency)} at min, {upper}"
 
 
 async def examine_join_tokens(client: Client) -> Finding:
     """Whether these credentials may mint them; raises KubeError."""
     needed = [(verb, right) for right in TOKEN_RIGHTS for verb in right.verbs]
-    denied = [f"{verb} {right.resource} in {right.namespace}" for verb, right in needed if not await client.may(verb, right.resource, right.namespace)]
+    denied = [
+        f"{verb} {right.resource} in {right.namespace}"
+        for verb, right in needed
+        if not await client.may(verb, right.resource, right.namespace)
+    ]
     if denied:
         advice = "apply the role: `growth role --settings FILE | kubectl apply -f -`, or `helm upgrade`"
         return Finding("join tokens", "failed", f"these credentials may not: {', '.join(denied)}", advice)

@@ -1,8 +1,7 @@
 """Machines that nothing in the cluster speaks of, looked up live, and given back one by one when a person says so.
 
-Asked by `growth orphans`. The rule of what is an orphan is that of `plan/nodes_down/orphans`; here it is asked of fresh lists, and once more right
-before a machine is deleted.
-"""
+Asked by `growth orphans`. The rule of what is an orphan is that of `plan/nodes_down/orphans`; here it is asked of fresh
+lists, and once more right before a machine is deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +21,9 @@ from growth.providers.contract import Gone, Provider
 
 
 async def find_orphans(client: Client, provider: Provider, cluster: str) -> tuple[Machine, ...]:
-    """The machines are listed first: whatever is written down about them afterwards still counts. Raises KubeError, ProviderError."""
+    """The machines are listed first: whatever is written down about them afterwards still counts. Raises KubeError,
+    ProviderError.
+    """
     machines = await provider.list(cluster)
     snapshot = await _known(client)
     return tuple(machine for machine in sorted(machines, key=lambda each: each.name) if is_alone(machine, snapshot))

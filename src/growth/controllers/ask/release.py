@@ -1,8 +1,9 @@
-"""How does a cluster go on without growth? Takes our finalizer off every object that carries it, so that all of them can be deleted.
+"""How does a cluster go on without growth? Takes our finalizer off every object that carries it, so that all of them
+can be deleted.
 
-Asked by `growth release`, once growth has been stopped. Nodes, machines and pods stay exactly as they are; nothing is deleted by it, except
-what a person had deleted already and our finalizer held. It refuses while some growth still holds the Lease: that one would put it back.
-"""
+Asked by `growth release`, once growth has been stopped. Nodes, machines and pods stay exactly as they are; nothing is
+deleted by it, except what a person had deleted already and our finalizer held. It refuses while some growth still holds
+the Lease: that one would put it back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tells people why: every note becomes a log line, an event on its object, a count, and an answer to "explain".
 
-Written by the loop. A note that says nothing new is not told again; what was said last about each object is kept, within bounds.
-"""
+Written by the loop. A note that says nothing new is not told again; what was said last about each object is kept,
+within bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ import structlog
 
 from growth.controllers.loop.metrics import Metrics
 from growth.kube.api.events import Recorder, Regarding
-from growth.kube.api.resources import CAPACITY_BUFFERS, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, POOL_AUTOSCALERS
+from growth.kube.api.resources import (
+    CAPACITY_BUFFERS,
+    NODE_POOLS,
+    NODE_REMOVAL_REQUESTS,
+    NODE_REQUESTS,
+    NODES,
+    PODS,
+    POOL_AUTOSCALERS,
+)
 from growth.model.note import About, Note
 from growth.plan.nodes_down.consolidation import STAYING
 from growth.plan.nodes_down.scale_down import NEEDED_BY_BUFFER
@@ -21,7 +29,15 @@ from growth.plan.nodes_down.scale_down import NEEDED_BY_BUFFER
 _OBJECTS_KEPT: Final = 50_000
 _REASONS_KEPT: Final = 20  # for each object, the latest
 
-_TOLD_ON: Final = (PODS, NODES, NODE_POOLS, NODE_REQUESTS, NODE_REMOVAL_REQUESTS, CAPACITY_BUFFERS, POOL_AUTOSCALERS)  # kinds that get events
+_TOLD_ON: Final = (
+    PODS,
+    NODES,
+    NODE_POOLS,
+    NODE_REQUESTS,
+    NODE_REMOVAL_REQUESTS,
+    CAPACITY_BUFFERS,
+    POOL_AUTOSCALERS,
+)  # kinds that get events
 _API_VERSIONS: Final = {resource.kind: resource.api_version for resource in _TOLD_ON}
 
 log = structlog.get_logger("growth")
@@ -75,5 +91,7 @@ class Journal:
         level(note.message, about=str(note.about), reason=note.reason, **dict(note.fields))
         about = note.about
         if about.kind in _API_VERSIONS:
-            regarding = Regarding(_API_VERSIONS[about.kind], about.kind, about.name, about.namespace, about.uid or about.name)
+            regarding = Regarding(
+                _API_VERSIONS[about.kind], about.kind, about.name, about.namespace, about.uid or about.name
+            )
             self._events.record(regarding, note.severity, note.reason, note.message)

@@ -1,11 +1,12 @@
-"""Row by row: observe, plan, apply, settle. The one place where decisions and effects meet, and it only carries them across.
+"""Row by row: observe, plan, apply, settle. The one place where decisions and effects meet, and it only carries them
+across.
 
     wake (something changed, a timer, an outcome) → for each row that has a reason to look:
         observe → [solve] → plan → journal the notes → apply the actions → settle the outcomes → apply what follows …
 
-A row is looked at when its inputs changed, when its own `again_at` has passed, or when an outcome came back. Slow actions (those that
-speak to the provider) run beside the loop; the same action on the same object is never under way twice.
-"""
+A row is looked at when its inputs changed, when its own `again_at` has passed, or when an outcome came back. Slow
+actions (those that speak to the provider) run beside the loop; the same action on the same object is never under way
+twice."""
 
 from __future__ import annotations
 
@@ -60,7 +61,15 @@ class Turn:
 class Loop:
     """Carries snapshots to plans and actions to the world."""
 
-    def __init__(self, observer: Observer, applier: Applier, journal: Journal, metrics: Metrics, runtime: Runtime, settings: Settings) -> None:
+    def __init__(
+        self,
+        observer: Observer,
+        applier: Applier,
+        journal: Journal,
+        metrics: Metrics,
+        runtime: Runtime,
+        settings: Settings,
+    ) -> None:
         self.observer = observer
         self.applier = applier
         self.journal = journal
@@ -91,7 +100,9 @@ class Loop:
                     await self._take_safely(turn)
 
     def _notice_a_clock_that_went_back(self) -> None:
-        """Timers in memory then lie in a future that may not come for an hour. Ledgers may be lost, so they begin anew, but for what has no time."""
+        """Timers in memory then lie in a future that may not come for an hour. Ledgers may be lost, so they begin anew,
+        but for what has no time.
+        """
         now = self.runtime.now()
         if now < self._latest - _CLOCK_STEP_SECONDS:
             log.warning("the clock went back", seconds=round(self._latest - now, 1))
@@ -139,7 +150,9 @@ class Loop:
         return answer
 
     async def _settle(self, turn: Turn, snapshot: Snapshot, settled: list[Settled]) -> None:
-        """Turn outcomes into the next steps, and theirs into the next. They are seen as the decision saw, at the time they came: actions take a while."""
+        """Turn outcomes into the next steps, and theirs into the next. They are seen as the decision saw, at the time
+        they came: actions take a while.
+        """
         for _ in range(_FOLLOW_UPS):
             if not settled:
                 return
@@ -158,7 +171,9 @@ class Loop:
         return decision.actions
 
     async def _perform(self, turn: Turn, actions: Sequence[Action]) -> list[Settled]:
-        """Quick actions in parallel, but in order for each object; slow ones are started, and their outcomes come by the inbox."""
+        """Quick actions in parallel, but in order for each object; slow ones are started, and their outcomes come by
+        the inbox.
+        """
         queues: dict[str, list[Action]] = {}
         for action in actions:
             if is_slow(action):

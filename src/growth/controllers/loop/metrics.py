@@ -43,41 +43,89 @@ class Metrics:
         self._runtime = runtime
         self.registry = CollectorRegistry()
         scope = self.registry
-        self.rows = Histogram("growth_loop_duration_seconds", "Time one row of the loop took.", ["row"], buckets=_SECONDS, registry=scope)
-        self.failures = Counter("growth_loop_failures_total", "Turns that ended in an error of growth's own.", ["row"], registry=scope)
-        self.solves = Histogram("growth_solve_duration_seconds", "Time one question to the solver took.", buckets=_SECONDS, registry=scope)
-        self.actions = Counter("growth_actions_total", "Actions performed, by outcome.", ["action", "outcome"], registry=scope)
-        self.action_seconds = Histogram("growth_action_duration_seconds", "Time one action took.", ["action"], buckets=_SECONDS, registry=scope)
-        self.provider_calls = Counter("growth_provider_calls_total", "Calls to the provider, by outcome.", ["call", "outcome"], registry=scope)
-        self.demands = Gauge(
-            "growth_demands", "Pods that need a place and that growth may find one for, those with a node on its way included.", registry=scope
+        self.rows = Histogram(
+            "growth_loop_duration_seconds", "Time one row of the loop took.", ["row"], buckets=_SECONDS, registry=scope
         )
-        self.unplaced = Gauge("growth_unplaced", "Pods that growth found no place for, by reason.", ["reason"], registry=scope)
-        self.notes = Counter("growth_notes_total", "What growth had to say, by reason.", ["reason", "severity"], registry=scope)
+        self.failures = Counter(
+            "growth_loop_failures_total", "Turns that ended in an error of growth's own.", ["row"], registry=scope
+        )
+        self.solves = Histogram(
+            "growth_solve_duration_seconds", "Time one question to the solver took.", buckets=_SECONDS, registry=scope
+        )
+        self.actions = Counter(
+            "growth_actions_total", "Actions performed, by outcome.", ["action", "outcome"], registry=scope
+        )
+        self.action_seconds = Histogram(
+            "growth_action_duration_seconds", "Time one action took.", ["action"], buckets=_SECONDS, registry=scope
+        )
+        self.provider_calls = Counter(
+            "growth_provider_calls_total", "Calls to the provider, by outcome.", ["call", "outcome"], registry=scope
+        )
+        self.demands = Gauge(
+            "growth_demands",
+            "Pods that need a place and that growth may find one for, those with a node on its way included.",
+            registry=scope,
+        )
+        self.unplaced = Gauge(
+            "growth_unplaced", "Pods that growth found no place for, by reason.", ["reason"], registry=scope
+        )
+        self.notes = Counter(
+            "growth_notes_total", "What growth had to say, by reason.", ["reason", "severity"], registry=scope
+        )
         about = "Nodes that stayed because a check failed, at each look, by the check."
-        self.safety_failures = Counter("growth_safety_check_failures_total", about, ["check_type", "nodepool"], registry=scope)
+        self.safety_failures = Counter(
+            "growth_safety_check_failures_total", about, ["check_type", "nodepool"], registry=scope
+        )
         self.nodes = Gauge("growth_nodes", "Nodes by pool and offering.", ["pool", "offering"], registry=scope)
-        self.price = Gauge("growth_price_per_hour", "What the nodes cost per hour.", ["pool", "offering"], registry=scope)
+        self.price = Gauge(
+            "growth_price_per_hour", "What the nodes cost per hour.", ["pool", "offering"], registry=scope
+        )
         self.requests = Gauge("growth_node_requests", "NodeRequests by phase.", ["phase"], registry=scope)
-        self.removals = Gauge("growth_node_removal_requests", "NodeRemovalRequests by phase.", ["phase"], registry=scope)
+        self.removals = Gauge(
+            "growth_node_removal_requests", "NodeRemovalRequests by phase.", ["phase"], registry=scope
+        )
         self.orphans = Gauge("growth_orphaned_machines", "Machines of ours that no object speaks of.", registry=scope)
-        self.ready_seconds = Histogram("growth_node_ready_duration_seconds", "From request to a Ready node.", ["offering"], buckets=_MINUTES, registry=scope)
+        self.ready_seconds = Histogram(
+            "growth_node_ready_duration_seconds",
+            "From request to a Ready node.",
+            ["offering"],
+            buckets=_MINUTES,
+            registry=scope,
+        )
         about = "From the decision to remove a node until it and its machine are gone."
-        self.removal_seconds = Histogram("growth_node_removal_duration_seconds", about, ["offering"], buckets=_MINUTES, registry=scope)
-        self.cache_age = Gauge("growth_cache_age_seconds", "Time since a cache was last proved up to date.", ["resource"], registry=scope)
+        self.removal_seconds = Histogram(
+            "growth_node_removal_duration_seconds", about, ["offering"], buckets=_MINUTES, registry=scope
+        )
+        self.cache_age = Gauge(
+            "growth_cache_age_seconds", "Time since a cache was last proved up to date.", ["resource"], registry=scope
+        )
         one = ["namespace", "buffer"]
         self.buffers = Gauge("growth_buffers", "CapacityBuffers by state.", ["state"], registry=scope)
         self.buffer_pods = Gauge("growth_buffer_virtual_pods", "Virtual pods of a CapacityBuffer.", one, registry=scope)
-        self.buffer_cpu = Gauge("growth_buffer_capacity_cpu_cores", "What the virtual pods that have room ask for.", one, registry=scope)
-        self.buffer_memory = Gauge("growth_buffer_capacity_memory_bytes", "What the virtual pods that have room ask for.", one, registry=scope)
-        self.buffer_nodes = Gauge("growth_buffer_nodes", "Nodes on which a CapacityBuffer has room.", one, registry=scope)
-        self.buffer_blocked = Counter("growth_buffer_consolidation_blocked_total", "Idle nodes that stayed because a buffer needs them.", registry=scope)
+        self.buffer_cpu = Gauge(
+            "growth_buffer_capacity_cpu_cores", "What the virtual pods that have room ask for.", one, registry=scope
+        )
+        self.buffer_memory = Gauge(
+            "growth_buffer_capacity_memory_bytes", "What the virtual pods that have room ask for.", one, registry=scope
+        )
+        self.buffer_nodes = Gauge(
+            "growth_buffer_nodes", "Nodes on which a CapacityBuffer has room.", one, registry=scope
+        )
+        self.buffer_blocked = Counter(
+            "growth_buffer_consolidation_blocked_total",
+            "Idle nodes that stayed because a buffer needs them.",
+            registry=scope,
+        )
         ends = ["action", "error"]
         about = "Looks at a PoolAutoscaler, by what came of them."
         self.reconciliations = Counter("growth_poolautoscaler_reconciliations_total", about, ends, registry=scope)
         about = "Time one look at a PoolAutoscaler took, its write included."
-        self.reconciliation_seconds = Histogram("growth_poolautoscaler_reconciliation_duration_seconds", about, ends, buckets=_BLINKS, registry=scope)
-        self.observations = Counter("growth_poolautoscaler_observations_total", "Samples taken for capacity policies.", registry=scope)
+        self.reconciliation_seconds = Histogram(
+            "growth_poolautoscaler_reconciliation_duration_seconds", about, ends, buckets=_BLINKS, registry=scope
+        )
+        self.observations = Counter(
+            "growth_poolautoscaler_observations_total", "Samples taken for capacity policies.", registry=scope
+        )
         self.leads = Gauge("growth_leader", "1 while this process leads.", registry=scope)
         self._begin()
 

@@ -1,7 +1,7 @@
 """The real world's Runtime: asyncio, the system clocks and one worker process for heavy, pure work.
 
-Asked by `growth run`. The worker is spawned, never forked: a fork would copy locks that threads of the event loop may hold.
-"""
+Asked by `growth run`. The worker is spawned, never forked: a fork would copy locks that threads of the event loop may
+hold."""
 
 from __future__ import annotations
 

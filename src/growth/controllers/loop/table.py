@@ -1,7 +1,8 @@
-"""The table of decisions: which plans run, in which order, and what they are called. Read by the loop; a new decision is a new row.
+"""The table of decisions: which plans run, in which order, and what they are called. Read by the loop; a new decision
+is a new row.
 
-The order is that of a pod's life: finish what is on its way before anything new is bought, buy before anything is given back.
-"""
+The order is that of a pod's life: finish what is on its way before anything new is bought, buy before anything is given
+back."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def measure_scale_up(metrics: Metrics, ledger: scale_up.Ledger, _seconds: float)
 
 
 class Row(Struct, frozen=True):
-    """One decision. `question` is set where the solver must answer before the plan can, `measure` where a pass has counts of its own."""
+    """One decision. `question` is set where the solver must answer before the plan can, `measure` where a pass has
+    counts of its own.
+    """
 
     name: str
     plan: Plan
@@ -42,8 +45,12 @@ class Row(Struct, frozen=True):
     first_ledger: Callable[[], Any]
     question: Plan | None = None
     answer: Callable[[Any], Any] = solve  # answers the question's problem, in the worker process
-    measure: Callable[[Metrics, Any, float], None] | None = None  # what a pass left in the ledger, and the seconds it took
-    without_timers: Callable[[Any], Any] | None = None  # what of a ledger outlives a clock that went back; unset: nothing
+    measure: Callable[[Metrics, Any, float], None] | None = (
+        None  # what a pass left in the ledger, and the seconds it took
+    )
+    without_timers: Callable[[Any], Any] | None = (
+        None  # what of a ledger outlives a clock that went back; unset: nothing
+    )
 
     def renewed(self, ledger: Any) -> Any:
         """The ledger after the clock went back."""
@@ -54,7 +61,15 @@ ROWS: Final = (
     Row("provisioning", provisioning.plan, provisioning.settle, provisioning.Ledger),
     Row("realising", joining.plan, joining.settle, joining.Ledger),
     Row("scheduling", scheduling.plan, scheduling.settle, scheduling.Ledger),
-    Row("scale-up", scale_up.plan, scale_up.settle, scale_up.Ledger, scale_up.question, measure=measure_scale_up, without_timers=scale_up.without_timers),
+    Row(
+        "scale-up",
+        scale_up.plan,
+        scale_up.settle,
+        scale_up.Ledger,
+        scale_up.question,
+        measure=measure_scale_up,
+        without_timers=scale_up.without_timers,
+    ),
     Row("scale-down", scale_down.plan, scale_down.settle, scale_down.Ledger),
     Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),
     Row("replacement", replacement.plan, replacement.settle, replacement.Ledger, replacement.question, exchange),

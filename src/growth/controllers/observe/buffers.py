@@ -1,13 +1,13 @@
-"""Which CapacityBuffers are there, and what do they refer to? Asked by `controllers/observe/observer` for each snapshot.
+"""Which CapacityBuffers are there, and what do they refer to? Asked by `controllers/observe/observer` for each
+snapshot.
 
     the kind is not served ......... one warning; asked again now and then, so that it is noticed when it comes
     no buffer ...................... one watch, nothing else
     buffers ........................ PodTemplates, LimitRanges, quotas and classes of priority and runtime as well
     a buffer names a workload ...... one watch on that one object; on anything else with a scale, a regular look
 
-Optional by nature: nothing here holds up the rest of growth. Until the first answers are there the world is marked as not known, so that
-no node is given back that a buffer may need.
-"""
+Optional by nature: nothing here holds up the rest of growth. Until the first answers are there the world is marked as
+not known, so that no node is given back that a buffer may need."""
 
 from __future__ import annotations
 
@@ -32,17 +32,42 @@ from growth.kube.api.resources import (
 )
 from growth.kube.cache import Cache
 from growth.kube.codec import Codec
-from growth.kube.codec.buffer import WORKLOADS, Referenced, ScaledObject, TemplateText, WorldBuilder, known_workload, with_group
+from growth.kube.codec.buffer import (
+    WORKLOADS,
+    Referenced,
+    ScaledObject,
+    TemplateText,
+    WorldBuilder,
+    known_workload,
+    with_group,
+)
 from growth.kube.codec.template import ContainerRange, RuntimeClass
 from growth.kube.watch.reflector import Reflector, Selection, Trouble, WatchSettings
-from growth.model.capacitybuffer import NO_BUFFERS, BufferWorld, CapacityBuffer, ResourceQuota, ScalableReference, reference_key
+from growth.model.capacitybuffer import (
+    NO_BUFFERS,
+    BufferWorld,
+    CapacityBuffer,
+    ResourceQuota,
+    ScalableReference,
+    reference_key,
+)
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed
 from growth.model.note import About, Note
 from growth.runtime import Runtime, Spawned
 
-COMPANIONS: Final[tuple[Resource, ...]] = (POD_TEMPLATES, LIMIT_RANGES, RESOURCE_QUOTAS, PRIORITY_CLASSES, RUNTIME_CLASSES)
-BUFFER_KINDS: Final[tuple[Resource, ...]] = (CAPACITY_BUFFERS, *COMPANIONS, *WORKLOADS)  # all that may be watched for buffers
+COMPANIONS: Final[tuple[Resource, ...]] = (
+    POD_TEMPLATES,
+    LIMIT_RANGES,
+    RESOURCE_QUOTAS,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+)
+BUFFER_KINDS: Final[tuple[Resource, ...]] = (
+    CAPACITY_BUFFERS,
+    *COMPANIONS,
+    *WORKLOADS,
+)  # all that may be watched for buffers
 
 _LOOK_SECONDS: Final = 30.0
 _RETRY_SECONDS: Final = 5.0
@@ -93,7 +118,7 @@ class BufferWatch:
     def on_change(self, callback: Callable[[], None]) -> None:
         self._changed = callback
 
-    # ------------------------------------------------------------------------------------------------------------------ running
+    # -------------------------------------------------------------------------------------- running
 
     async def run(self) -> None:
         """Until cancelled; then everything that was begun here ends as well."""
@@ -127,7 +152,9 @@ class BufferWatch:
             except KubeError:
                 await self._runtime.sleep(_RETRY_SECONDS)
                 continue
-            await self._runtime.sleep((self._watching or WatchSettings()).missing_seconds * (1 + self._runtime.jitter()) / 2)
+            await self._runtime.sleep(
+                (self._watching or WatchSettings()).missing_seconds * (1 + self._runtime.jitter()) / 2
+            )
 
     async def _is_served(self, resource: Resource) -> bool:
         try:
@@ -135,7 +162,13 @@ class BufferWatch:
         except NotFound:
             return False
         if resource.plural in served and f"{resource.plural}/scale" not in served:
-            self._say(Note(_ABOUT, "NoScaleOnBuffers", "the CapacityBuffer definition in this cluster has no scale: PoolAutoscalers cannot size buffers"))
+            self._say(
+                Note(
+                    _ABOUT,
+                    "NoScaleOnBuffers",
+                    "the CapacityBuffer definition in this cluster has no scale: PoolAutoscalers cannot size buffers",
+                )
+            )
         return resource.plural in served
 
     def _answered(self, note: Note) -> None:
@@ -148,7 +181,9 @@ class BufferWatch:
         cache: Cache[Any] = Cache(resource, self._codec, self._runtime.monotonic)
         cache.subscribe(self._tell)
         self._caches[resource] = cache
-        self._reflectors[resource] = Reflector(self._client, self._runtime, resource, cache, self._watching, report=self._report)
+        self._reflectors[resource] = Reflector(
+            self._client, self._runtime, resource, cache, self._watching, report=self._report
+        )
         self._tasks.append(self._runtime.spawn(f"watch {resource}", self._reflectors[resource].run()))
 
     def _follow(self) -> None:
@@ -161,7 +196,10 @@ class BufferWatch:
         for buffer in buffers:
             reference = buffer.spec.scalable_ref
             if reference is not None and reference.name and reference.kind:
-                wanted[reference_key(buffer.namespace, with_group(reference))] = (buffer.namespace, with_group(reference))
+                wanted[reference_key(buffer.namespace, with_group(reference))] = (
+                    buffer.namespace,
+                    with_group(reference),
+                )
         for key in [key for key in self._followers if key not in wanted]:
             self._followers.pop(key).task.cancel()
             self._tell()
@@ -173,11 +211,15 @@ class BufferWatch:
         resource = known_workload(reference)
         if resource is None:
             scale = ScaleWatch(self._client, self._runtime, namespace, reference, self._tell)
-            return Follower(self._runtime.spawn(f"look at {reference.kind} {namespace}/{reference.name}", scale.run()), scale=scale)
+            return Follower(
+                self._runtime.spawn(f"look at {reference.kind} {namespace}/{reference.name}", scale.run()), scale=scale
+            )
         cache: Cache[Any] = Cache(resource, self._codec, self._runtime.monotonic)
         cache.subscribe(self._tell)
         chosen = Selection(namespace, fields=f"metadata.name={reference.name}")
-        reflector = Reflector(self._client, self._runtime, resource, cache, self._watching, selection=chosen, report=self._report)
+        reflector = Reflector(
+            self._client, self._runtime, resource, cache, self._watching, selection=chosen, report=self._report
+        )
         task = self._runtime.spawn(f"watch {resource} {namespace}/{reference.name}", reflector.run())
         return Follower(task, reflector, cache)
 
@@ -186,7 +228,7 @@ class BufferWatch:
         self._wake.set()
         self._changed()
 
-    # -------------------------------------------------------------------------------------------------------------- what is known
+    # -------------------------------------------------------------------------------- what is known
 
     def cache(self, resource: Resource) -> Cache[Any] | None:
         return self._caches.get(resource)
@@ -215,12 +257,20 @@ class BufferWatch:
         if not len(buffers):
             return True
         is_following = all(key in self._followers for key in self._wanted_keys())
-        companions = POD_TEMPLATES in self._caches and all(each.synced or each.trouble for each in self._reflectors.values())
+        companions = POD_TEMPLATES in self._caches and all(
+            each.synced or each.trouble for each in self._reflectors.values()
+        )
         return is_following and companions and all(follower.is_answered for follower in self._followers.values())
 
     def _wanted_keys(self) -> list[str]:
-        references = [(buffer.namespace, buffer.spec.scalable_ref) for buffer in self._caches[self.resource].view().values()]
-        return [reference_key(namespace, with_group(each)) for namespace, each in references if each is not None and each.name and each.kind]
+        references = [
+            (buffer.namespace, buffer.spec.scalable_ref) for buffer in self._caches[self.resource].view().values()
+        ]
+        return [
+            reference_key(namespace, with_group(each))
+            for namespace, each in references
+            if each is not None and each.name and each.kind
+        ]
 
     def _referenced(self, is_known: bool) -> Referenced:
         def all_of(resource: Resource) -> dict[str, Any]:
@@ -232,7 +282,12 @@ class BufferWatch:
         quotas: dict[str, ResourceQuota] = all_of(RESOURCE_QUOTAS)
         classes: dict[str, PriorityClass] = all_of(PRIORITY_CLASSES)
         runtimes: dict[str, RuntimeClass] = all_of(RUNTIME_CLASSES)
-        workloads = [each for follower in self._followers.values() if follower.cache is not None for each in follower.cache.view().values()]
+        workloads = [
+            each
+            for follower in self._followers.values()
+            if follower.cache is not None
+            for each in follower.cache.view().values()
+        ]
         return Referenced(
             buffers=all_of(self.resource) if self._is_found else {},
             workloads=workloads,
@@ -254,5 +309,7 @@ class BufferWatch:
             elif follower.cache is not None and follower.cache.malformed:
                 found[key] = ScaledObject(why="; ".join(str(each) for each in follower.cache.malformed.values()))
             elif follower.reflector is not None and not follower.reflector.synced:
-                found[key] = ScaledObject(why=follower.reflector.trouble.message if follower.reflector.trouble else "not looked at yet")
+                found[key] = ScaledObject(
+                    why=follower.reflector.trouble.message if follower.reflector.trouble else "not looked at yet"
+                )
         return found

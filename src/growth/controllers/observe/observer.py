@@ -1,8 +1,7 @@
 """What does growth know right now? Follows the API server with one cache for each kind and makes snapshots of them.
 
-Asked by the loop (for decisions) and the gate (how fresh, which pool, how many nodes are NotReady). A snapshot costs what changed since
-the last one. It translates and never decides.
-"""
+Asked by the loop (for decisions) and the gate (how fresh, which pool, how many nodes are NotReady). A snapshot costs
+what changed since the last one. It translates and never decides."""
 
 from __future__ import annotations
 
@@ -97,20 +96,31 @@ class Observer:
         self.requests: Cache[NodeRequest] = Cache(NODE_REQUESTS, self.codec, clock)
         self.removals: Cache[NodeRemovalRequest] = Cache(NODE_REMOVAL_REQUESTS, self.codec, clock)
         self.disruption_budgets: Cache[PodDisruptionBudget] = Cache(POD_DISRUPTION_BUDGETS, self.codec, clock)
-        self._caches: dict[Resource, Cache[Any]] = {cache.resource: cache for cache in vars(self).values() if isinstance(cache, Cache)}
-        self._reflectors = [Reflector(client, runtime, resource, self._caches[resource], watching, report=self._report) for resource in WATCHED]
+        self._caches: dict[Resource, Cache[Any]] = {
+            cache.resource: cache for cache in vars(self).values() if isinstance(cache, Cache)
+        }
+        self._reflectors = [
+            Reflector(client, runtime, resource, self._caches[resource], watching, report=self._report)
+            for resource in WATCHED
+        ]
         self._journal: Journal | None = None
         self.buffers = BufferWatch(client, runtime, self.codec, watching, self._report, self._tell)
-        self.warm_pools = WarmPoolWatch(client, runtime, self.codec, self.pods, settings.warm_pools, watching, self._report)
+        self.warm_pools = WarmPoolWatch(
+            client, runtime, self.codec, self.pods, settings.warm_pools, watching, self._report
+        )
 
-    # ------------------------------------------------------------------------------------------------------------------ running
+    # -------------------------------------------------------------------------------------- running
 
     def start(self, journal: Journal | None = None) -> list[Spawned]:
         """Begin to follow every kind; trouble with one is told in the journal, if there is one."""
         self._journal = journal
-        followed = [self._runtime.spawn(f"watch {reflector.resource}", reflector.run()) for reflector in self._reflectors]
+        followed = [
+            self._runtime.spawn(f"watch {reflector.resource}", reflector.run()) for reflector in self._reflectors
+        ]
         followed.append(self._runtime.spawn("watch warm pools", self.warm_pools.run()))
-        return [*followed, self._runtime.spawn("watch buffers", self.buffers.run())] if self._serves_buffers else followed
+        return (
+            [*followed, self._runtime.spawn("watch buffers", self.buffers.run())] if self._serves_buffers else followed
+        )
 
     def on_change(self, callback: Callable[[], None]) -> None:
         for cache in self._caches.values():
@@ -126,9 +136,11 @@ class Observer:
     def _report(self, trouble: Trouble) -> None:
         if self._journal is not None:
             about = About("Resource", str(trouble.resource))
-            self._journal.record([Note(about, "CannotWatch", trouble.message, "Warning", (("trouble", str(trouble.kind)),))])
+            self._journal.record(
+                [Note(about, "CannotWatch", trouble.message, "Warning", (("trouble", str(trouble.kind)),))]
+            )
 
-    # -------------------------------------------------------------------------------------------------------------- what is known
+    # -------------------------------------------------------------------------------- what is known
 
     @property
     def is_synced(self) -> bool:
@@ -144,11 +156,18 @@ class Observer:
     @property
     def version(self) -> tuple[int, ...]:
         """Moves whenever something a decision could see has changed."""
-        return (self.supply.version, self.buffers.version, self.warm_pools.version, *(cache.version for cache in self._caches.values()))
+        return (
+            self.supply.version,
+            self.buffers.version,
+            self.warm_pools.version,
+            *(cache.version for cache in self._caches.values()),
+        )
 
     def snapshot(self) -> Snapshot:
         """This moment. Parts that did not change are the very same objects as in the last snapshot."""
-        volumes = VolumeWorld(self.claims.view(), self.volumes.view(), self.storage_classes.view(), self.volume_nodes.view())
+        volumes = VolumeWorld(
+            self.claims.view(), self.volumes.view(), self.storage_classes.view(), self.volume_nodes.view()
+        )
         return Snapshot(
             now=self._runtime.now(),
             nodes=self.nodes.view(),
@@ -173,11 +192,18 @@ class Observer:
 
     def complaints(self) -> tuple[Note, ...]:
         """Every object that could not be read, or not wholly, told on that object; the others are not affected."""
-        found = [each for cache in self._caches.values() for each in cache.malformed.values()] + list(self.buffers.malformed())
+        found = [each for cache in self._caches.values() for each in cache.malformed.values()] + list(
+            self.buffers.malformed()
+        )
         found += self.warm_pools.malformed()
         notes = [_complaint(About(each.kind, each.name, each.namespace, each.uid), each.why) for each in found]
-        notes += [_complaint(About("Node", node.name, uid=node.uid), node.malformed) for node in self.nodes.damaged.values()]
-        notes += [_complaint(About("Pod", pod.name, pod.namespace, pod.uid), pod.shape.malformed) for pod in self.pods.damaged.values()]
+        notes += [
+            _complaint(About("Node", node.name, uid=node.uid), node.malformed) for node in self.nodes.damaged.values()
+        ]
+        notes += [
+            _complaint(About("Pod", pod.name, pod.namespace, pod.uid), pod.shape.malformed)
+            for pod in self.pods.damaged.values()
+        ]
         return tuple(notes)
 
     def pool(self, name: str) -> NodePool | None:
@@ -185,7 +211,9 @@ class Observer:
 
     def readiness(self) -> tuple[int, int]:
         """How many nodes have ever been Ready, and how many of those are not now."""
-        known = [node for node in self.nodes.view().values() if node.is_ready or node.ready_changed_at > node.created_at]
+        known = [
+            node for node in self.nodes.view().values() if node.is_ready or node.ready_changed_at > node.created_at
+        ]
         return len(known), sum(not node.is_ready for node in known)
 
     def why_stale(self, oldest_seconds: float) -> str:
@@ -202,9 +230,11 @@ class Observer:
         snapshot = self.snapshot()
         self._metrics.orphans.set(sum(is_alone(machine, snapshot) for machine in snapshot.machines.values()))
         prices = {(offering.name, offering.zone): offering.price_per_hour for offering in self.supply.offerings}
-        self._metrics.count(self.nodes.view().values(), self.requests.view().values(), self.removals.view().values(), prices)
+        self._metrics.count(
+            self.nodes.view().values(), self.requests.view().values(), self.removals.view().values(), prices
+        )
 
-    # ---------------------------------------------------------------------------------------------------------------- our writes
+    # ----------------------------------------------------------------------------------- our writes
 
     def learned(self, resource: Resource, body: bytes) -> None:
         candidates = (self._caches.get(resource), self.buffers.cache(resource), self.warm_pools.cache(resource))

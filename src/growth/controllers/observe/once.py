@@ -1,4 +1,5 @@
-"""What does a cluster look like, once, for somebody who only wants to know? Asked by `growth explain`; it writes nothing and then is gone.
+"""What does a cluster look like, once, for somebody who only wants to know? Asked by `growth explain`; it writes
+nothing and then is gone.
 
 The same observer as in a running growth fills its caches, gives one snapshot and stops.
 """
@@ -21,7 +22,9 @@ _POLL_SECONDS: Final = 0.05
 _BUFFERS_SECONDS: Final = 5.0  # the kind may not be installed
 
 
-async def look_once(client: Client, runtime: Runtime, provider: Provider, installation: str, settings: Settings, seconds: float = 30.0) -> Snapshot:
+async def look_once(
+    client: Client, runtime: Runtime, provider: Provider, installation: str, settings: Settings, seconds: float = 30.0
+) -> Snapshot:
     """Raise TimeoutError, with the kinds that nobody answered for."""
     metrics = Metrics(runtime)
     supply = Supply(provider, await cluster_id(client, installation), runtime)

@@ -1,8 +1,9 @@
-"""How large is an object that is known only by its scale subresource, and what do its pods look like? Asked by `controllers/observe/buffers`.
+"""How large is an object that is known only by its scale subresource, and what do its pods look like? Asked by
+`controllers/observe/buffers`.
 
-Looked at regularly, since such kinds are many and a watch on each would cost more than it tells: the Scale says how many, its newest live
-pod says of which shape. Needs `get` on the kind's scale, which the operator grants; without it the buffer says which rule is missing.
-"""
+Looked at regularly, since such kinds are many and a watch on each would cost more than it tells: the Scale says how
+many, its newest live pod says of which shape. Needs `get` on the kind's scale, which the operator grants; without it
+the buffer says which rule is missing."""
 
 from __future__ import annotations
 
@@ -40,7 +41,14 @@ _scale = msgspec.json.Decoder(_Scale)
 class ScaleWatch:
     """One object, looked at again and again by `run`."""
 
-    def __init__(self, client: Client, runtime: Runtime, namespace: str, reference: ScalableReference, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        runtime: Runtime,
+        namespace: str,
+        reference: ScalableReference,
+        changed: Callable[[], None],
+    ) -> None:
         self.found: ScaledObject | None = None  # None: not looked at yet
         self._client = client
         self._runtime = runtime
@@ -74,11 +82,16 @@ class ScaleWatch:
             return ScaledObject(why=f"growth may not read the scale of {resource}: add the rule {rule} to its role")
         replicas = 1 if scale.spec.replicas is None else max(0, scale.spec.replicas)
         if not scale.status.selector:
-            return ScaledObject(replicas, why=f"the scale of {self._named} names no selector, so its pods cannot be found")
+            return ScaledObject(
+                replicas, why=f"the scale of {self._named} names no selector, so its pods cannot be found"
+            )
         pods, _ = await self._client.list(PODS, self._namespace, labels=scale.status.selector)
         newest = newest_live(pods)
         if newest is None:
-            return ScaledObject(replicas, why=f"{self._named} has no live pod to learn a chunk's shape from; a podTemplateRef needs none")
+            return ScaledObject(
+                replicas,
+                why=f"{self._named} has no live pod to learn a chunk's shape from; a podTemplateRef needs none",
+            )
         return ScaledObject(replicas, cleaned(newest))
 
     @property
@@ -106,5 +119,11 @@ class ScaleWatch:
 def newest_live(items: Iterable[Raw]) -> dict[str, Any] | None:
     """The pod that was made last, of those that are neither finished nor going."""
     pods: list[dict[str, Any]] = [msgspec.json.decode(item) for item in items]
-    live = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") not in _FINISHED]
-    return max(live, key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]), default=None)
+    live = [
+        pod
+        for pod in pods
+        if not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") not in _FINISHED
+    ]
+    return max(
+        live, key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]), default=None
+    )

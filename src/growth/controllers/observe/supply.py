@@ -1,9 +1,8 @@
 """What the provider sells and which machines it has for us: asked regularly, and at once after we changed something.
 
-Read by observe and the gate. An answer that fails leaves the last one standing with its age: unknown is not absent. Lists can be empty, old or cut
-short although the provider says that all is well. So of machines that the last list had and this one lacks a few are asked for by their ids; if one of
-them is there after all, the list is not believed.
-"""
+Read by observe and the gate. An answer that fails leaves the last one standing with its age: unknown is not absent.
+Lists can be empty, old or cut short although the provider says that all is well. So of machines that the last list had
+and this one lacks a few are asked for by their ids; if one of them is there after all, the list is not believed."""
 
 from __future__ import annotations
 

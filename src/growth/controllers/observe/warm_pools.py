@@ -1,4 +1,5 @@
-"""Which PoolAutoscalers are there, and how do their targets stand? Asked by `controllers/observe/observer` for each snapshot.
+"""Which PoolAutoscalers are there, and how do their targets stand? Asked by `controllers/observe/observer` for each
+snapshot.
 
     no PoolAutoscaler ................ one watch, nothing else; where the kind is not installed one warning, and a look now and then
     an autoscaler names a kind ....... one watch on that kind, for all of its objects; kept from then on
@@ -108,7 +109,7 @@ class WarmPoolWatch:
     def on_change(self, callback: Callable[[], None]) -> None:
         self._changed = callback
 
-    # ------------------------------------------------------------------------------------------------------------------ running
+    # -------------------------------------------------------------------------------------- running
 
     async def run(self) -> None:
         """Until cancelled; then everything that was begun here ends as well."""
@@ -133,11 +134,17 @@ class WarmPoolWatch:
         by_scale: dict[str, list[str]] = {}
         for kind, autoscaler in self._targets():
             if kind.reads_scale:
-                by_scale.setdefault(kind.name, []).append(f"{autoscaler.namespace}/{autoscaler.spec.scale_target_ref.name}")
+                by_scale.setdefault(kind.name, []).append(
+                    f"{autoscaler.namespace}/{autoscaler.spec.scale_target_ref.name}"
+                )
                 self._scales.setdefault(kind.name, Scales(self._client, kind))
             else:
                 self._watch(kind)
-            if kind.members == "Pods" and autoscaler.spec.capacity_policy is not None and autoscaler.spec.capacity_policy.in_use is not None:
+            if (
+                kind.members == "Pods"
+                and autoscaler.spec.capacity_policy is not None
+                and autoscaler.spec.capacity_policy.in_use is not None
+            ):
                 self._counts_pods = True
                 if kind.name == DEPLOYMENT.name:
                     self._watch(REPLICA_SET)
@@ -177,13 +184,15 @@ class WarmPoolWatch:
     def _changed_target(self) -> None:
         self._changed()
 
-    # -------------------------------------------------------------------------------------------------------------- what is known
+    # -------------------------------------------------------------------------------- what is known
 
     @property
     def version(self) -> int:
         """Moves with every change: each part only ever grows."""
         caches = sum(cache.version + cache.synced for cache in self._caches.values())
-        return self.autoscalers.version + caches + sum(scales.version for scales in self._scales.values()) + self._troubles
+        return (
+            self.autoscalers.version + caches + sum(scales.version for scales in self._scales.values()) + self._troubles
+        )
 
     def views(self) -> Mapping[str, WarmPoolView]:
         """The kinds that are named, by their name."""
@@ -206,7 +215,10 @@ class WarmPoolWatch:
         return self.autoscalers if resource == POOL_AUTOSCALERS else None
 
     def malformed(self) -> Iterable[Malformed]:
-        return [*self.autoscalers.malformed.values(), *(each for cache in self._caches.values() for each in cache.malformed.values())]
+        return [
+            *self.autoscalers.malformed.values(),
+            *(each for cache in self._caches.values() for each in cache.malformed.values()),
+        ]
 
     def scaled(self, kind: WarmPoolKind, key: str, uid: str, replicas: int) -> None:
         """We set the replicas of a target."""

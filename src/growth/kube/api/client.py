@@ -1,8 +1,7 @@
 """The verbs of the Kubernetes API, over any transport.
 
-Asked by reflectors, the lease, the event recorder and `controllers/act/apply`. Answers are the bytes the server sent, for the codec to read;
-failures are the typed errors of `kube/api/errors.py`. Never caches, never decides.
-"""
+Asked by reflectors, the lease, the event recorder and `controllers/act/apply`. Answers are the bytes the server sent,
+for the codec to read; failures are the typed errors of `kube/api/errors.py`. Never caches, never decides."""
 
 from __future__ import annotations
 
@@ -91,7 +90,9 @@ def _always() -> bool:
 
 
 class Client:
-    """One client shares one pace; `may_write` is asked right before each write leaves (the fence of the leader's lease)."""
+    """One client shares one pace; `may_write` is asked right before each write leaves (the fence of the leader's
+    lease).
+    """
 
     def __init__(
         self,
@@ -103,12 +104,16 @@ class Client:
         self.settings = settings or ClientSettings()
         self._exchange = Exchange(transport, runtime, self.settings, may_write)
 
-    # ------------------------------------------------------------------------------------------------------------- reading
+    # -------------------------------------------------------------------------------------- reading
 
-    async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "", lane: Lane = Lane.NORMAL) -> bytes:
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", subresource: str = "", lane: Lane = Lane.NORMAL
+    ) -> bytes:
         return await self._read(resource.path(name, namespace, subresource), lane)
 
-    async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> tuple[list[Raw], str]:
+    async def list(
+        self, resource: Resource, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> tuple[list[Raw], str]:
         """Every object of a kind as of one moment, and the resourceVersion of that moment."""
         items: list[Raw] = []
         version = ""
@@ -119,8 +124,12 @@ class Client:
             version = page.version
         return items, version
 
-    async def pages(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> AsyncIterator[Page]:
-        """A consistent listing page by page. When it expires half way it starts again: first in pages, then as one whole answer."""
+    async def pages(
+        self, resource: Resource, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Page]:
+        """A consistent listing page by page. When it expires half way it starts again: first in pages, then as one
+        whole answer.
+        """
         limit, token, expired = self.settings.page_size, "", 0
         while True:
             query = {"limit": limit, "continue": token, "labelSelector": labels, "fieldSelector": fields}
@@ -142,7 +151,9 @@ class Client:
 
     async def watch(self, resource: Resource, namespace: str = "", **query: str | int) -> Response:
         """An open stream of events; the caller reads and closes it."""
-        return await self._exchange.stream(self._request("GET", _with_query(resource.path(namespace=namespace), {"watch": "true"} | query)))
+        return await self._exchange.stream(
+            self._request("GET", _with_query(resource.path(namespace=namespace), {"watch": "true"} | query))
+        )
 
     async def server_version(self) -> str:
         return _decoded(_decode_version, await self._read("/version")).gitVersion
@@ -158,22 +169,30 @@ class Client:
         preferred = found.preferredVersion.version
         return [preferred, *(each.version for each in found.versions if each.version != preferred)]
 
-    async def may(self, verb: str, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> bool:
+    async def may(
+        self, verb: str, resource: Resource, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> bool:
         """Whether these credentials are allowed this (a SelfSubjectAccessReview)."""
         attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.plural}
         attributes |= {"subresource": subresource, "namespace": namespace, "name": name}
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
         request = self._request("POST", ACCESS_REVIEWS.path(), review)
         return _decoded(_decode_review, await self._exchange.answer(request, writes=False)).status.allowed
 
-    # ------------------------------------------------------------------------------------------------------------- writing
+    # -------------------------------------------------------------------------------------- writing
 
     async def create(self, resource: Resource, item: Object, lane: Lane = Lane.NORMAL) -> bytes:
         path = resource.path(namespace=item.get("metadata", {}).get("namespace", ""))
         return await self._write("POST", path, item, lane=lane)
 
     async def replace(self, resource: Resource, item: Object, subresource: str = "") -> bytes:
-        """Put the object in place of the stored one; with a resourceVersion in it only if that is still the stored one's."""
+        """Put the object in place of the stored one; with a resourceVersion in it only if that is still the stored
+        one's.
+        """
         return await self._write("PUT", _path_of(resource, item, subresource), item)
 
     async def apply(self, resource: Resource, item: Object, subresource: str = "", *, force: bool = True) -> bytes:
@@ -181,23 +200,43 @@ class Client:
         query = {"fieldManager": self.settings.field_manager, "force": "true" if force else "false"}
         return await self._write("PATCH", _with_query(_path_of(resource, item, subresource), query), item, APPLY_PATCH)
 
-    async def merge_patch(self, resource: Resource, name: str, patch: Object, namespace: str = "", subresource: str = "", lane: Lane = Lane.NORMAL) -> bytes:
+    async def merge_patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Object,
+        namespace: str = "",
+        subresource: str = "",
+        lane: Lane = Lane.NORMAL,
+    ) -> bytes:
         return await self._write("PATCH", resource.path(name, namespace, subresource), patch, MERGE_PATCH, lane)
 
-    async def strategic_patch(self, resource: Resource, name: str, patch: Object, namespace: str = "", subresource: str = "") -> bytes:
+    async def strategic_patch(
+        self, resource: Resource, name: str, patch: Object, namespace: str = "", subresource: str = ""
+    ) -> bytes:
         """Lists of built-in kinds merge by their key: one condition is written and the others stay."""
         return await self._write("PATCH", resource.path(name, namespace, subresource), patch, STRATEGIC_PATCH)
 
     async def json_patch(
-        self, resource: Resource, name: str, patch: Sequence[Object], namespace: str = "", subresource: str = "", lane: Lane = Lane.NORMAL
+        self,
+        resource: Resource,
+        name: str,
+        patch: Sequence[Object],
+        namespace: str = "",
+        subresource: str = "",
+        lane: Lane = Lane.NORMAL,
     ) -> bytes:
         return await self._write("PATCH", resource.path(name, namespace, subresource), patch, JSON_PATCH, lane)
 
-    async def delete(self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", version: str = "") -> bytes:
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", version: str = ""
+    ) -> bytes:
         """Delete one object; with a uid or a resourceVersion only if it is still that one (Conflict otherwise)."""
-        return await self._write("DELETE", resource.path(name, namespace), _delete_options(uid, version), lane=Lane.URGENT)
+        return await self._write(
+            "DELETE", resource.path(name, namespace), _delete_options(uid, version), lane=Lane.URGENT
+        )
 
-    # --------------------------------------------------------------------------------------------------------- subresources
+    # --------------------------------------------------------------------------------- subresources
 
     async def scale(self, resource: Resource, name: str, namespace: str = "") -> bytes:
         return await self.get(resource, name, namespace, "scale")
@@ -212,7 +251,12 @@ class Client:
         options = _delete_options(uid, "")
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
-        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}, "deleteOptions": options}
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": options,
+        }
         await self._write("POST", PODS.path(name, namespace, "eviction"), eviction, lane=Lane.URGENT)
 
     async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
@@ -222,19 +266,29 @@ class Client:
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         await self._write("POST", PODS.path(name, namespace, "binding"), binding)
 
-    # --------------------------------------------------------------------------------------------------------------- steps
+    # ---------------------------------------------------------------------------------------- steps
 
     async def _read(self, path: str, lane: Lane = Lane.NORMAL) -> bytes:
         return await self._exchange.answer(self._request("GET", path), writes=False, lane=lane)
 
-    async def _write(self, method: str, path: str, content: Object | Sequence[Object], media: str = JSON, lane: Lane = Lane.NORMAL) -> bytes:
+    async def _write(
+        self, method: str, path: str, content: Object | Sequence[Object], media: str = JSON, lane: Lane = Lane.NORMAL
+    ) -> bytes:
         return await self._exchange.answer(self._request(method, path, content, media), writes=True, lane=lane)
 
-    def _request(self, method: str, path: str, content: Object | Sequence[Object] | None = None, media: str = JSON) -> Request:
+    def _request(
+        self, method: str, path: str, content: Object | Sequence[Object] | None = None, media: str = JSON
+    ) -> Request:
         headers = {"accept": JSON, "user-agent": "growth"}
         if content is None:
             return Request(method, path, headers, timeout_seconds=self.settings.timeout_seconds)
-        return Request(method, path, {**headers, "content-type": media}, msgspec.json.encode(content), self.settings.timeout_seconds)
+        return Request(
+            method,
+            path,
+            {**headers, "content-type": media},
+            msgspec.json.encode(content),
+            self.settings.timeout_seconds,
+        )
 
 
 _decode_list = msgspec.json.Decoder(_List).decode

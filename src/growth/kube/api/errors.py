@@ -27,7 +27,9 @@ class Unreachable(KubeError):
 
 
 class EffectUnknown(KubeError):
-    """A write was sent and its answer was lost, or was a server error. It may or may not have happened, or may still happen."""
+    """A write was sent and its answer was lost, or was a server error. It may or may not have happened, or may still
+    happen.
+    """
 
 
 class NotLeader(KubeError):
@@ -147,7 +149,9 @@ _decode_status = msgspec.json.Decoder(Status).decode
 
 
 def error_from_answer(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The typed error of an HTTP answer; a body that is no Status (a proxy's page, a plain line) becomes the message, cut short."""
+    """The typed error of an HTTP answer; a body that is no Status (a proxy's page, a plain line) becomes the message,
+    cut short.
+    """
     try:
         status = _decode_status(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -175,7 +179,10 @@ def _typed(status: Status, retry_after_seconds: float | None) -> ApiError:
 
 def _budget_blocks(status: Status) -> bool:
     causes = (status.details and status.details.causes) or ()
-    return any(cause.reason == "DisruptionBudget" for cause in causes) or "more than one PodDisruptionBudget" in status.message
+    return (
+        any(cause.reason == "DisruptionBudget" for cause in causes)
+        or "more than one PodDisruptionBudget" in status.message
+    )
 
 
 def _seconds(value: str | None) -> float | None:

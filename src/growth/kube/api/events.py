@@ -1,7 +1,7 @@
 """Tells people, through Kubernetes events, what happened to an object.
 
-Asked by the journal, which says nothing twice. Writes events.k8s.io/v1, which `kubectl describe` shows with its count and age. Never blocks its caller and
-never fails it: what could not be written is counted in `dropped`.
+Asked by the journal, which says nothing twice. Writes events.k8s.io/v1, which `kubectl describe` shows with its count
+and age. Never blocks its caller and never fails it: what could not be written is counted in `dropped`.
 
     the same object, severity, reason and note    first time ... one Event is created
                                                   again ........ counted; the count is written at most once in `series_seconds`
@@ -19,7 +19,15 @@ import msgspec
 from msgspec import Struct
 
 from growth.kube.api.client import Client
-from growth.kube.api.errors import AlreadyExists, EffectUnknown, NotFound, NotLeader, TooManyRequests, Unauthorized, Unreachable
+from growth.kube.api.errors import (
+    AlreadyExists,
+    EffectUnknown,
+    NotFound,
+    NotLeader,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from growth.kube.api.pace import Backoff, Lane
 from growth.kube.api.resources import EVENTS
 from growth.model.instant import format_precise_instant
@@ -27,7 +35,13 @@ from growth.runtime import Runtime, Spawned
 
 NOTE_BYTES = 1024
 _WORD_BYTES = 128  # reason, action and reporting instance
-_PASSING = (Unreachable, EffectUnknown, TooManyRequests, NotLeader, Unauthorized)  # the same event may get through later
+_PASSING = (
+    Unreachable,
+    EffectUnknown,
+    TooManyRequests,
+    NotLeader,
+    Unauthorized,
+)  # the same event may get through later
 _KEPT_SECONDS = 3600.0  # so long a server keeps events, too
 
 Severity = Literal["Normal", "Warning"]
@@ -85,7 +99,9 @@ class Recorder:
         self._writing: Spawned | None = None
 
     def record(self, regarding: Regarding, severity: Severity, reason: str, note: str, action: str = "") -> None:
-        occasion = self._occasion(regarding, severity, _cut(reason, _WORD_BYTES), _cut(note, NOTE_BYTES), _cut(action or reason, _WORD_BYTES))
+        occasion = self._occasion(
+            regarding, severity, _cut(reason, _WORD_BYTES), _cut(note, NOTE_BYTES), _cut(action or reason, _WORD_BYTES)
+        )
         if occasion is None:
             self.dropped += 1
             return
@@ -95,7 +111,9 @@ class Recorder:
         if is_due and not occasion.is_waiting:
             self._enqueue(occasion)
 
-    def _occasion(self, regarding: Regarding, severity: Severity, reason: str, note: str, action: str) -> _Occasion | None:
+    def _occasion(
+        self, regarding: Regarding, severity: Severity, reason: str, note: str, action: str
+    ) -> _Occasion | None:
         key = (regarding, severity, reason, note)
         known = self._occasions.get(key)
         if known is None and self._has_budget(regarding):
@@ -121,7 +139,8 @@ class Recorder:
         if self._writing is None:
             self._writing = self._runtime.spawn("event recorder", self._write_all())
 
-    # -------------------------------------------------------------------------------------------------- beside the caller
+    # ----------------------------------------------------------------------------------- beside the
+    # caller
 
     async def _write_all(self) -> None:
         backoff = Backoff(self._runtime, 1.0, 30.0)
@@ -142,10 +161,15 @@ class Recorder:
             self._writing = None
 
     def _put_back(self, occasion: _Occasion) -> None:
-        """Nobody will say it again, so it waits, behind the others: one that the server never takes must not hold them up."""
+        """Nobody will say it again, so it waits, behind the others: one that the server never takes must not hold them
+        up.
+        """
         if occasion.is_waiting:
             return
-        if self._runtime.monotonic() >= occasion.queued_at + _KEPT_SECONDS or len(self._waiting) >= self._settings.waiting:
+        if (
+            self._runtime.monotonic() >= occasion.queued_at + _KEPT_SECONDS
+            or len(self._waiting) >= self._settings.waiting
+        ):
             self.dropped += 1
             return
         occasion.is_waiting = True
@@ -155,7 +179,9 @@ class Recorder:
         if occasion.is_created:
             try:
                 patch = {"series": _series(occasion)}
-                await self._client.merge_patch(EVENTS, occasion.name, patch, occasion.regarding.namespace or "default", lane=Lane.BACKGROUND)
+                await self._client.merge_patch(
+                    EVENTS, occasion.name, patch, occasion.regarding.namespace or "default", lane=Lane.BACKGROUND
+                )
                 return
             except NotFound:  # events live for an hour
                 occasion.first_at, occasion.count, occasion.name, occasion.is_created = occasion.last_at, 1, "", False

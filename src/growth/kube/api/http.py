@@ -1,8 +1,8 @@
-"""Carries bytes to a real API server over HTTP/1.1 and TLS. Used in production alone; the embedded cluster has its own transport.
+"""Carries bytes to a real API server over HTTP/1.1 and TLS. Used in production alone; the embedded cluster has its own
+transport.
 
-TLS is always verified, by the cluster's authority or the system's. Never repeats a request by itself, save once after a 401 with new credentials:
-a request that was answered 401 was not acted on.
-"""
+TLS is always verified, by the cluster's authority or the system's. Never repeats a request by itself, save once after a
+401 with new credentials: a request that was answered 401 was not acted on."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ class HttpTransport:
             raise NeverSent(str(error)) from error
 
     async def _send(self, request: Request, credential: Credential) -> HttpResponse:
-        headers = {"accept-encoding": "identity", **request.headers}  # packing costs both sides more than the network saves
+        headers = {
+            "accept-encoding": "identity",
+            **request.headers,
+        }  # packing costs both sides more than the network saves
         if credential.token:
             headers["authorization"] = f"Bearer {credential.token}"
         session = await self._session_for(credential)
@@ -133,10 +136,14 @@ def _open_session(context: ssl.SSLContext) -> aiohttp.ClientSession:
 
 
 def tls_context(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """Verifies the server by `authority` (PEM; the system's if empty) and presents the client certificate if there is one."""
+    """Verifies the server by `authority` (PEM; the system's if empty) and presents the client certificate if there is
+    one.
+    """
     context = ssl.create_default_context(cadata=authority.decode("ascii", errors="ignore") if authority else None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; authorities made by older kubeadm lack an extension it wants
+    context.verify_flags &= (
+        ~ssl.VERIFY_X509_STRICT
+    )  # Python 3.13 sets it; authorities made by older kubeadm lack an extension it wants
     if certificate:
         with tempfile.TemporaryDirectory(prefix="growth-") as directory:  # ssl reads a private key from files only
             pair = (Path(directory, "certificate"), Path(directory, "key"))

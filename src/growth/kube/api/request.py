@@ -1,4 +1,5 @@
-"""One request and its answer: paced, fenced, bounded in time, retried where that is safe, and failing with a typed error.
+"""One request and its answer: paced, fenced, bounded in time, retried where that is safe, and failing with a typed
+error.
 
 Used by `kube/api/client.py` alone. Which requests are made, and what is done about a failure, is not its business.
 
@@ -45,7 +46,9 @@ class ClientSettings(Struct, frozen=True):
 class Exchange:
     """Sends requests of one client over one transport."""
 
-    def __init__(self, transport: Transport, runtime: Runtime, settings: ClientSettings, may_write: Callable[[], bool]) -> None:
+    def __init__(
+        self, transport: Transport, runtime: Runtime, settings: ClientSettings, may_write: Callable[[], bool]
+    ) -> None:
         self._transport = transport
         self._runtime = runtime
         self._settings = settings
@@ -76,7 +79,9 @@ class Exchange:
         if writes and not self._may_write():
             raise NotLeader(f"{request.method} {request.path} was not sent: leadership is not certain")
         try:
-            return await self._runtime.within(request.timeout_seconds or self._settings.timeout_seconds, self._whole(request))
+            return await self._runtime.within(
+                request.timeout_seconds or self._settings.timeout_seconds, self._whole(request)
+            )
         except (TimeoutError, TransportError) as error:
             _lost(error, writes)
         except ServerError as error:
@@ -114,7 +119,11 @@ class Exchange:
     def _may_repeat(self, error: KubeError, writes: bool) -> bool:
         if isinstance(error, TooManyRequests):
             asked = error.retry_after_seconds
-            return not isinstance(error, BlockedByBudget) and asked is not None and asked <= self._settings.retry_after_limit_seconds
+            return (
+                not isinstance(error, BlockedByBudget)
+                and asked is not None
+                and asked <= self._settings.retry_after_limit_seconds
+            )
         return not writes and isinstance(error, Unreachable | ServerError)
 
 

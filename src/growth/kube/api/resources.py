@@ -65,12 +65,18 @@ PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "Prior
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
-ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False)
-CUSTOM_RESOURCE_DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
+ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
 
 NODE_POOLS = Resource("growth.dev", "v1alpha1", "nodepools", "NodePool", namespaced=False)
 NODE_REQUESTS = Resource("growth.dev", "v1alpha1", "noderequests", "NodeRequest", namespaced=False)
-NODE_REMOVAL_REQUESTS = Resource("growth.dev", "v1alpha1", "noderemovalrequests", "NodeRemovalRequest", namespaced=False)
+NODE_REMOVAL_REQUESTS = Resource(
+    "growth.dev", "v1alpha1", "noderemovalrequests", "NodeRemovalRequest", namespaced=False
+)
 POOL_AUTOSCALERS = Resource("growth.dev", "v1alpha1", "poolautoscalers", "PoolAutoscaler")
 CAPACITY_BUFFERS = Resource("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer")
 CAPACITY_BUFFERS_V1ALPHA1 = Resource("autoscaling.x-k8s.io", "v1alpha1", "capacitybuffers", "CapacityBuffer")

@@ -1,4 +1,5 @@
-"""Where is the API server, and as whom do we speak to it? Asked once, by the command line; every error names the file and the field.
+"""Where is the API server, and as whom do we speak to it? Asked once, by the command line; every error names the file
+and the field.
 
 a path was given ...... that kubeconfig
 KUBECONFIG is set ..... those files; the first to name a thing wins
@@ -21,18 +22,24 @@ from growth.runtime import Runtime
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def load_connection(runtime: Runtime, path: Path | None = None, context: str = "", environment: Mapping[str, str] = os.environ) -> Connection:
+def load_connection(
+    runtime: Runtime, path: Path | None = None, context: str = "", environment: Mapping[str, str] = os.environ
+) -> Connection:
     """The connection that this process should use; a context is looked for in kubeconfig files only."""
     if path is not None:
         return from_kubeconfig(runtime, [path], context)
     if environment.get("KUBECONFIG"):
-        return from_kubeconfig(runtime, [Path(each) for each in environment["KUBECONFIG"].split(os.pathsep) if each], context)
+        return from_kubeconfig(
+            runtime, [Path(each) for each in environment["KUBECONFIG"].split(os.pathsep) if each], context
+        )
     if environment.get("KUBERNETES_SERVICE_HOST") and not context:
         return in_cluster(runtime, environment)
     return from_kubeconfig(runtime, [Path.home() / ".kube" / "config"], context)
 
 
-def in_cluster(runtime: Runtime, environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT) -> Connection:
+def in_cluster(
+    runtime: Runtime, environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT
+) -> Connection:
     """The connection of a pod. The kubelet renews the token, so it is read again each minute."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:

@@ -1,8 +1,8 @@
 """Who are we to the API server right now? Asked by the HTTP transport before each request, and again after a 401.
 
-Three sources: what a kubeconfig holds, files that are rewritten while we run (service account tokens, certificates), and exec plugins. Secrets never
-appear in an error or a repr; what a plugin says for people goes to standard error, as with kubectl.
-"""
+Three sources: what a kubeconfig holds, files that are rewritten while we run (service account tokens, certificates),
+and exec plugins. Secrets never appear in an error or a repr; what a plugin says for people goes to standard error, as
+with kubectl."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from growth.runtime import Runtime
 KEEP_FILES_SECONDS = 60.0
 _PLUGIN_SECONDS = 120.0  # a person may have to log in
 _EXPIRY_MARGIN_SECONDS = 10.0
-_PLUGIN_PAUSE_SECONDS = 10.0  # between two runs after refusals: a 401 that has another cause must not start a plugin for each request
+_PLUGIN_PAUSE_SECONDS = (
+    10.0  # between two runs after refusals: a 401 that has another cause must not start a plugin for each request
+)
 
 
 class ReadCredentials:
@@ -91,7 +93,9 @@ class PluginCredentials:
             if self._last is None or self._runtime.now() >= self._expires_at - _EXPIRY_MARGIN_SECONDS:
                 answer = self._understood(await self._run())
                 self._ran_at = self._runtime.monotonic()
-                self._last = Credential(answer.token, answer.client_certificate_data.encode(), answer.client_key_data.encode())
+                self._last = Credential(
+                    answer.token, answer.client_certificate_data.encode(), answer.client_key_data.encode()
+                )
                 self._expires_at = self._expiry(answer.expiration_timestamp)
             return self._last
 
@@ -107,7 +111,9 @@ class PluginCredentials:
         environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
         stdin = None if interactive else asyncio.subprocess.DEVNULL
         try:
-            process = await asyncio.create_subprocess_exec(plugin.command, *plugin.arguments, env=environment, stdin=stdin, stdout=asyncio.subprocess.PIPE)
+            process = await asyncio.create_subprocess_exec(
+                plugin.command, *plugin.arguments, env=environment, stdin=stdin, stdout=asyncio.subprocess.PIPE
+            )
         except OSError as error:
             raise self._failed(f"cannot be started: {error.strerror}. {plugin.install_hint}".strip()) from error
         try:
@@ -134,7 +140,9 @@ class PluginCredentials:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._failed(f"wrote no ExecCredential: {error}") from None
         if (answer.kind, answer.api_version) != ("ExecCredential", self._plugin.api_version):
-            raise self._failed(f"answered with {answer.api_version} {answer.kind}, not with {self._plugin.api_version} ExecCredential")
+            raise self._failed(
+                f"answered with {answer.api_version} {answer.kind}, not with {self._plugin.api_version} ExecCredential"
+            )
         if bool(answer.status.client_certificate_data) != bool(answer.status.client_key_data):
             raise self._failed("must answer with clientCertificateData and clientKeyData together")
         if not answer.status.token and not answer.status.client_key_data:

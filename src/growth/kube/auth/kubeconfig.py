@@ -1,8 +1,8 @@
 """What do kubeconfig files say? Asked by `kube/auth/config.py`.
 
-Several files are merged as kubectl does it: for each name, and for the current context, the first file that has it wins; paths are relative to the
-file they stand in. Refuses what would be unsafe or misleading to ignore: skipped TLS verification, passwords, impersonation, auth providers.
-"""
+Several files are merged as kubectl does it: for each name, and for the current context, the first file that has it
+wins; paths are relative to the file they stand in. Refuses what would be unsafe or misleading to ignore: skipped TLS
+verification, passwords, impersonation, auth providers."""
 
 from __future__ import annotations
 
@@ -130,7 +130,9 @@ def from_kubeconfig(runtime: Runtime, paths: list[Path], context: str = "") -> C
         user_section, user = _find(files, "users", chosen.user, lambda entry: entry.user)
     _refuse_cluster(cluster_section, cluster)
     _refuse_user(user_section, user)
-    authority = _reader(cluster_section, "certificate-authority", cluster.certificate_authority, cluster.certificate_authority_data)
+    authority = _reader(
+        cluster_section, "certificate-authority", cluster.certificate_authority, cluster.certificate_authority_data
+    )
     authority()
     return Connection(
         server=cluster.server.rstrip("/"),
@@ -148,7 +150,9 @@ def _parsed(path: Path) -> _File:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except yaml.MarkedYAMLError as error:  # its own text quotes the file, which holds secrets
-        raise ConfigError(f"{path}: not YAML{f', line {error.problem_mark.line + 1}' if error.problem_mark else ''}") from None
+        raise ConfigError(
+            f"{path}: not YAML{f', line {error.problem_mark.line + 1}' if error.problem_mark else ''}"
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise ConfigError(f"{path}: not YAML") from None
     except msgspec.ValidationError as error:
@@ -161,7 +165,9 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-def _find(files: list[tuple[Path, _File]], kind: str, name: str, content: Callable[[_Entry], _Content | None]) -> tuple[_Section, _Content]:
+def _find(
+    files: list[tuple[Path, _File]], kind: str, name: str, content: Callable[[_Entry], _Content | None]
+) -> tuple[_Section, _Content]:
     for path, file in files:
         for entry in getattr(file, kind):
             if entry.name == name:
@@ -174,7 +180,9 @@ def _find(files: list[tuple[Path, _File]], kind: str, name: str, content: Callab
 
 def _refuse_cluster(section: _Section, cluster: _Cluster) -> None:
     if cluster.insecure_skip_tls_verify:
-        raise section.error("insecure-skip-tls-verify", "TLS is always verified; name the authority in certificate-authority instead")
+        raise section.error(
+            "insecure-skip-tls-verify", "TLS is always verified; name the authority in certificate-authority instead"
+        )
     address = urlsplit(cluster.server)
     if address.scheme != "https" and not (address.scheme == "http" and address.hostname in _LOOPBACK):
         raise section.error("server", f"{cluster.server!r} is not an https address (http is for this machine only)")
@@ -184,7 +192,10 @@ def _refuse_cluster(section: _Section, cluster: _Cluster) -> None:
 
 def _refuse_user(section: _Section, user: _User) -> None:
     if user.username or user.password:
-        raise section.error("username", "passwords are not supported, and Kubernetes itself has removed them; use a certificate, a token or exec")
+        raise section.error(
+            "username",
+            "passwords are not supported, and Kubernetes itself has removed them; use a certificate, a token or exec",
+        )
     if user.auth_provider is not None:
         raise section.error("auth-provider", "removed from Kubernetes; use an exec plugin")
     if user.impersonate or user.impersonate_uid or user.impersonate_groups:
@@ -197,7 +208,9 @@ def _credentials(runtime: Runtime, section: _Section, user: _User, cluster_info:
     certificate = _reader(section, "client-certificate", user.client_certificate, user.client_certificate_data)
     key = _reader(section, "client-key", user.client_key, user.client_key_data)
     if bool(certificate()) != bool(key()):
-        raise section.error("client-key" if certificate() else "client-certificate", "missing: certificate and key belong together")
+        raise section.error(
+            "client-key" if certificate() else "client-certificate", "missing: certificate and key belong together"
+        )
     token: Callable[[], str] = lambda: user.token  # noqa: E731 - one of two ways to get it
     if user.token_file:
         token = partial(file_token, section.file(user.token_file), section.at("tokenFile"))
@@ -216,7 +229,9 @@ def _reader(section: _Section, key: str, file: str, inline: str) -> Callable[[],
 
 def _plugin(section: _Section, given: _Exec, cluster_info: dict[str, Any]) -> Plugin:
     if given.api_version not in _EXEC_VERSIONS:
-        raise section.error("exec.apiVersion", f"{given.api_version!r} is not supported, only {' and '.join(_EXEC_VERSIONS)}")
+        raise section.error(
+            "exec.apiVersion", f"{given.api_version!r} is not supported, only {' and '.join(_EXEC_VERSIONS)}"
+        )
     mode = given.interactive_mode or ("" if given.api_version == _EXEC_VERSIONS[0] else "IfAvailable")
     if mode not in _INTERACTIVE_MODES:
         raise section.error("exec.interactiveMode", f"must be one of {', '.join(_INTERACTIVE_MODES)}, not {mode!r}")

@@ -1,4 +1,5 @@
-"""What does the API server hold of one kind of object, as nouns? Filled by a reflector, asked by `controllers/observe/observer`.
+"""What does the API server hold of one kind of object, as nouns? Filled by a reflector, asked by
+`controllers/observe/observer`.
 
 - `version` moves only when something growth reads has changed: a heartbeat that changes nothing we project wakes nobody.
 - Views are immutable and made again only after a change.
@@ -58,7 +59,8 @@ class Cache(Generic[Noun]):
         self._outdated: dict[str, Decoded] = {}  # listed, but older than our own writes
         self._subscribers: list[Callable[[], None]] = []
 
-    # ------------------------------------------------------------------------------------------------------------- what is asked
+    # ----------------------------------------------------------------------------------------- what
+    # is asked
 
     def __len__(self) -> int:
         return len(self._items)
@@ -91,10 +93,12 @@ class Cache(Generic[Noun]):
         """Called, cheaply and often, whenever `version` has moved."""
         self._subscribers.append(callback)
 
-    # ---------------------------------------------------------------------------------------------------------------- our writes
+    # ----------------------------------------------------------------------------------- our writes
 
     def learned(self, body: bytes | Raw) -> None:
-        """The API server's answer to a create, patch or read of ours: known from now on, unless the watch already knows better."""
+        """The API server's answer to a create, patch or read of ours: known from now on, unless the watch already knows
+        better.
+        """
         decoded = self._codec.decode(self.resource.kind, body)
         version, held = as_number(decoded.resource_version), self._version_of(decoded.key)
         if held is not None and version < held:
@@ -116,7 +120,8 @@ class Cache(Generic[Noun]):
             self._drop(key)
         self._tell(before)
 
-    # ------------------------------------------------------------------------------------------------------ the reflector's sink
+    # ------------------------------------------------------------------------------------------ the
+    # reflector's sink
 
     def relisting(self) -> None:
         self._seen = set()
@@ -171,7 +176,7 @@ class Cache(Generic[Noun]):
         self._advance(as_number(version))
         self._tell(before)
 
-    # ------------------------------------------------------------------------------------------------------------------- inside
+    # --------------------------------------------------------------------------------------- inside
 
     def _not_listed(self, reached: int) -> list[str]:
         seen = self._seen or set()

@@ -1,4 +1,5 @@
-"""Which of our own writes has the watch not brought back yet? Asked by the cache, so that an older event never undoes a newer write.
+"""Which of our own writes has the watch not brought back yet? Asked by the cache, so that an older event never undoes a
+newer write.
 
 Versions are compared as numbers, which the API server allows for objects of one kind.
 
@@ -39,7 +40,9 @@ class OwnWrites:
         self._writes[key] = OwnWrite(version, is_gone=True)
 
     def outdates(self, key: str, version: int) -> bool:
-        """Is something at this version older than (or just) what we wrote? It confirms a write at its own version or below."""
+        """Is something at this version older than (or just) what we wrote? It confirms a write at its own version or
+        below.
+        """
         write = self._writes.get(key)
         if write is None:
             return False
@@ -53,7 +56,9 @@ class OwnWrites:
         return write is not None and not write.is_gone and write.version > version
 
     def reached(self, version: int) -> list[str]:
-        """The server has told everything up to here: drop the memory; returns the objects of ours that it never mentioned."""
+        """The server has told everything up to here: drop the memory; returns the objects of ours that it never
+        mentioned.
+        """
         done = [key for key, write in self._writes.items() if write.version <= version]
         return [key for key in done if self._writes.pop(key).is_new]
 

@@ -1,8 +1,7 @@
 """All pods: by node, waiting, and counted by shape. Filled by a reflector, asked by `controllers/observe/observer`.
 
-Kept up to date with every change, so that a question costs what has changed since the last one: a node's tuple is made again only if
-one of its pods was touched, and 100,000 pods are never walked.
-"""
+Kept up to date with every change, so that a question costs what has changed since the last one: a node's tuple is made
+again only if one of its pods was touched, and 100,000 pods are never walked."""
 
 from __future__ import annotations
 
@@ -35,7 +34,8 @@ class PodCache(Cache[Pod]):
         self._by_owner: dict[str, tuple[Pod, ...]] = {}
         self._bound_by_us: dict[str, str] = {}  # UIDs of pods whose binding no event has shown yet, and their nodes
 
-    # ------------------------------------------------------------------------------------------------------------- what is asked
+    # ----------------------------------------------------------------------------------------- what
+    # is asked
 
     def by_node(self) -> Mapping[str, tuple[Pod, ...]]:
         """Bound pods, finished ones included, by their node and in the order of their keys."""
@@ -101,7 +101,7 @@ class PodCache(Cache[Pod]):
                     self._take(Decoded(key, pod.resource_version, replace(pod, node_name="")))
         super().relisted(version)
 
-    # ------------------------------------------------------------------------------------------------------------------- inside
+    # --------------------------------------------------------------------------------------- inside
 
     def _take(self, decoded: Decoded) -> None:
         pod = decoded.noun

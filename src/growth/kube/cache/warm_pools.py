@@ -1,4 +1,6 @@
-"""The targets of PoolAutoscalers of one kind, as their watch brings them. Filled by a reflector, asked by `controllers/targets`."""
+"""The targets of PoolAutoscalers of one kind, as their watch brings them. Filled by a reflector, asked by
+`controllers/targets`.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""The door of the codec: bytes of one object in, noun out. Asked by the caches and by everything that reads a live object.
+"""The door of the codec: bytes of one object in, noun out. Asked by the caches and by everything that reads a live
+object.
 
     Pod, Node ............ always the noun; what could not be read stands in its `malformed`
     every other kind ..... the noun, or a Malformed with the reason
 
-Nothing that the API server (or a file) can contain makes this raise. Shapes, labels, owners and amounts that repeat become one object.
-"""
+Nothing that the API server (or a file) can contain makes this raise. Shapes, labels, owners and amounts that repeat
+become one object."""
 
 from __future__ import annotations
 

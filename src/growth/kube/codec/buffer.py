@@ -1,9 +1,9 @@
-"""CapacityBuffers and what they look at, from bytes to nouns: workloads, PodTemplates, LimitRanges, quotas. Asked by the codec and explain.
+"""CapacityBuffers and what they look at, from bytes to nouns: workloads, PodTemplates, LimitRanges, quotas. Asked by
+the codec and explain.
 
-Workloads and PodTemplates stay text here (`Workload`, `TemplateText`): what their pods become depends on LimitRanges and classes of priority and
-runtime, which change on their own. `build_world` puts all of it together. Reading raises UnreadableError; a buffer is read as loosely as any
-definition in a cluster may allow, and judged by the plan.
-"""
+Workloads and PodTemplates stay text here (`Workload`, `TemplateText`): what their pods become depends on LimitRanges
+and classes of priority and runtime, which change on their own. `build_world` puts all of it together. Reading raises
+UnreadableError; a buffer is read as loosely as any definition in a cluster may allow, and judged by the plan."""
 
 from __future__ import annotations
 
@@ -180,14 +180,27 @@ def read_workload(raw: Raw | bytes, resource: Resource) -> Workload:
     asked = spec.parallelism if resource is JOBS else spec.replicas
     text = _cleaned(spec.template, "spec.template")
     return Workload(
-        meta.namespace or "", meta.name or "", resource.kind, resource.group, 1 if asked is None else max(0, asked), text, meta.resource_version or ""
+        meta.namespace or "",
+        meta.name or "",
+        resource.kind,
+        resource.group,
+        1 if asked is None else max(0, asked),
+        text,
+        meta.resource_version or "",
     )
 
 
 def read_pod_template(raw: Raw | bytes) -> TemplateText:
     wire = read(_template, raw, "PodTemplate")
     meta = wire.metadata
-    owner = next((each for each in read(_owners, meta.owner_references, "metadata.ownerReferences") or () if each.kind == "CapacityBuffer"), None)
+    owner = next(
+        (
+            each
+            for each in read(_owners, meta.owner_references, "metadata.ownerReferences") or ()
+            if each.kind == "CapacityBuffer"
+        ),
+        None,
+    )
     marks = read(_annotations, meta.annotations, "metadata.annotations") or {}
     return TemplateText(
         meta.namespace or "", meta.name or "", _cleaned(wire.template, "template"), meta.generation or 0, meta.uid or "",
@@ -205,7 +218,9 @@ def _cleaned(template: Json | None, where: str) -> str:
 def read_limit_range(raw: Raw | bytes) -> ContainerRange:
     wire = read(_range, raw, "LimitRange")
     try:
-        return container_range(wire.metadata.namespace or "", wire.metadata.name or "", (wire.spec or _WireRangeSpec()).limits or ())
+        return container_range(
+            wire.metadata.namespace or "", wire.metadata.name or "", (wire.spec or _WireRangeSpec()).limits or ()
+        )
     except (TypeError, AttributeError, ValueError) as error:
         raise UnreadableError(f"spec.limits: {error}") from None
 
@@ -226,23 +241,31 @@ def read_resource_quota(raw: Raw | bytes) -> ResourceQuota:
         name=wire.metadata.name or "",
         hard=_amounts(status.hard or spec.hard or {}),
         used=_amounts(status.used or {}),
-        scopes=(*(QuotaScope(name) for name in spec.scopes or ()), *(QuotaScope(one.scope_name, one.operator, one.values or ()) for one in chosen)),
+        scopes=(
+            *(QuotaScope(name) for name in spec.scopes or ()),
+            *(QuotaScope(one.scope_name, one.operator, one.values or ()) for one in chosen),
+        ),
     )
 
 
 def _amounts(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
     """cpu, under whatever name, in millicores."""
     try:
-        return {name: milli_value(text) if name.rpartition(".")[2] == "cpu" else whole_value(text) for name, text in sorted(quantities.items())}
+        return {
+            name: milli_value(text) if name.rpartition(".")[2] == "cpu" else whole_value(text)
+            for name, text in sorted(quantities.items())
+        }
     except QuantityError as error:
         raise UnreadableError(f"hard or used: {error}") from None
 
 
-# -------------------------------------------------------------------------------------------------------------------- put together
+# ------------------------------------------------------------------------------------- put together
 
 
 class ScaledObject(Struct, frozen=True):
-    """Anything else with a size: known by its scale subresource, and its newest live pod as template ("" if there is none)."""
+    """Anything else with a size: known by its scale subresource, and its newest live pod as template ("" if there is
+    none).
+    """
 
     replicas: int = 0
     template: str = ""
@@ -289,13 +312,26 @@ class WorldBuilder:
         return BufferWorld(_with_groups(found.buffers), scalables, templates, found.quotas, found.is_known)
 
     def _template(self, text: str, namespace: str, before: Mapping[tuple[str, str], BufferTemplate]) -> BufferTemplate:
-        made = before.get((namespace, text)) or self._known.get((namespace, text)) or read_template(text, namespace, self._admission, self._pods)
+        made = (
+            before.get((namespace, text))
+            or self._known.get((namespace, text))
+            or read_template(text, namespace, self._admission, self._pods)
+        )
         self._known[namespace, text] = made
         return made
 
     def _stored(self, each: TemplateText, before: Mapping[tuple[str, str], BufferTemplate]) -> StoredTemplate:
         template = self._template(each.template, each.namespace, before)
-        return StoredTemplate(each.namespace, each.name, template, each.generation, each.uid, each.owner_uid, each.digest, each.resource_version)
+        return StoredTemplate(
+            each.namespace,
+            each.name,
+            template,
+            each.generation,
+            each.uid,
+            each.owner_uid,
+            each.digest,
+            each.resource_version,
+        )
 
 
 def known_workload(reference: ScalableReference) -> Resource | None:
@@ -319,4 +355,6 @@ def _with_group(buffer: CapacityBuffer) -> CapacityBuffer:
     reference = buffer.spec.scalable_ref
     if reference is None or with_group(reference) == reference:
         return buffer
-    return msgspec.structs.replace(buffer, spec=msgspec.structs.replace(buffer.spec, scalable_ref=with_group(reference)))
+    return msgspec.structs.replace(
+        buffer, spec=msgspec.structs.replace(buffer.spec, scalable_ref=with_group(reference))
+    )

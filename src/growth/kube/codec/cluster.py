@@ -1,4 +1,6 @@
-"""Namespaces, DaemonSets, budgets and priority classes, from bytes to nouns. Asked by the codec; raises UnreadableError."""
+"""Namespaces, DaemonSets, budgets and priority classes, from bytes to nouns. Asked by the codec; raises
+UnreadableError.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from growth.kube.codec.pod import PodDecoder
 from growth.kube.codec.rules import label_selector
 from growth.kube.codec.text import UnreadableError, read, read_raw_labels
 from growth.kube.codec.wire import WireMeta
-from growth.kube.codec.wire_cluster import WireBudget, WireBudgetSpec, WireBudgetStatus, WireDaemonSet, WireNamespace, WirePriorityClass
+from growth.kube.codec.wire_cluster import (
+    WireBudget,
+    WireBudgetSpec,
+    WireBudgetStatus,
+    WireDaemonSet,
+    WireNamespace,
+    WirePriorityClass,
+)
 from growth.model.disruption import PodDisruptionBudget, PriorityClass
 from growth.model.labels import Labels
 from growth.model.snapshot import DaemonSet

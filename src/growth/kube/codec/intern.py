@@ -1,7 +1,7 @@
 """What was read before need not be read or kept again. Asked by the codec, for every text and value that repeats.
 
-A Memo forgets in two generations, so it stays bounded while pods of ever new templates come and go. Forgetting costs time, never truth.
-"""
+A Memo forgets in two generations, so it stays bounded while pods of ever new templates come and go. Forgetting costs
+time, never truth."""
 
 from __future__ import annotations
 

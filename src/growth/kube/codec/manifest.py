@@ -1,10 +1,10 @@
-"""Files of Kubernetes objects to nouns, without a cluster: YAML or JSON, many documents, Lists, `kubectl get -o json`. Asked by the CLI.
+"""Files of Kubernetes objects to nouns, without a cluster: YAML or JSON, many documents, Lists, `kubectl get -o json`.
+Asked by the CLI.
 
-What the API server would do on the way is done here: a missing namespace is `default`, a priority class becomes its number, and a
-Deployment, ReplicaSet, StatefulSet or Job becomes the pods its controller would make. Pods that wait count as unschedulable, since there
-is no scheduler to say so. Kinds that growth does not read are counted in `skipped`. Everything that is wrong is told at once, each with
-the number of its document.
-"""
+What the API server would do on the way is done here: a missing namespace is `default`, a priority class becomes its
+number, and a Deployment, ReplicaSet, StatefulSet or Job becomes the pods its controller would make. Pods that wait
+count as unschedulable, since there is no scheduler to say so. Kinds that growth does not read are counted in `skipped`.
+Everything that is wrong is told at once, each with the number of its document."""
 
 from __future__ import annotations
 
@@ -34,8 +34,22 @@ from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 
 Json = dict[str, Any]
 
-_CLUSTER_SCOPED: Final = ("Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "PriorityClass", *(kind.resource.kind for kind in KINDS))
-_COUNTS: Final = {"Deployment": "replicas", "ReplicaSet": "replicas", "StatefulSet": "replicas", "ReplicationController": "replicas", "Job": "parallelism"}
+_CLUSTER_SCOPED: Final = (
+    "Node",
+    "Namespace",
+    "PersistentVolume",
+    "StorageClass",
+    "CSINode",
+    "PriorityClass",
+    *(kind.resource.kind for kind in KINDS),
+)
+_COUNTS: Final = {
+    "Deployment": "replicas",
+    "ReplicaSet": "replicas",
+    "StatefulSet": "replicas",
+    "ReplicationController": "replicas",
+    "Job": "parallelism",
+}
 _PRIORITIES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 _MOST_PODS: Final = 100_000
 
@@ -133,7 +147,11 @@ def _opened(place: str, root: Any, problems: list[str]) -> Iterator[_Document]:
     elif root["kind"].endswith("List") and isinstance(root.get("items"), list):
         inner = root["kind"].removesuffix("List")
         for number, item in enumerate(root["items"], 1):
-            whole = {"kind": inner, "apiVersion": root.get("apiVersion", ""), **item} if inner and isinstance(item, dict) else item
+            whole = (
+                {"kind": inner, "apiVersion": root.get("apiVersion", ""), **item}
+                if inner and isinstance(item, dict)
+                else item
+            )
             yield from _opened(f"{place}, item {number}", whole, problems)
     else:
         yield _Document(place, root)
@@ -145,7 +163,9 @@ def _priorities(documents: list[_Document]) -> dict[str, int]:
     return {**_PRIORITIES, **{name: value for name, value in found.items() if isinstance(value, int)}}
 
 
-def _noun_of(document: _Document, codec: Codec, priorities: Mapping[str, int], problems: list[str]) -> Iterator[tuple[str, str, Noun]]:
+def _noun_of(
+    document: _Document, codec: Codec, priorities: Mapping[str, int], problems: list[str]
+) -> Iterator[tuple[str, str, Noun]]:
     item, kind = document.item, document.kind
     if str(item.get("apiVersion", "")).startswith(f"{API_GROUP}/"):
         item = _without_nulls(item)
@@ -164,7 +184,15 @@ def _read(place: str, kind: str, item: Json, codec: Codec, problems: list[str]) 
     except (*BROKEN, TypeError) as error:
         problems.append(f"{place}: {kind}: {described(error)}")
         return None
-    why = noun.why if isinstance(noun, Malformed) else noun.malformed if isinstance(noun, Node) else noun.shape.malformed if isinstance(noun, Pod) else ""
+    why = (
+        noun.why
+        if isinstance(noun, Malformed)
+        else noun.malformed
+        if isinstance(noun, Node)
+        else noun.shape.malformed
+        if isinstance(noun, Pod)
+        else ""
+    )
     why = why or ("" if _key(kind, item).strip("/") else "metadata.name is missing")
     if why:
         problems.append(f"{place}: {kind} {_key(kind, item)}: {why}")
@@ -182,26 +210,41 @@ def _placed(kind: str, item: Json) -> Json:
 
 def _key(kind: str, item: Json) -> str:
     meta = item.get("metadata")
-    name, namespace = (meta.get("name") or meta.get("generateName") or "", meta.get("namespace")) if isinstance(meta, dict) else ("", None)
+    name, namespace = (
+        (meta.get("name") or meta.get("generateName") or "", meta.get("namespace"))
+        if isinstance(meta, dict)
+        else ("", None)
+    )
     return str(name) if kind in _CLUSTER_SCOPED else f"{namespace or 'default'}/{name}"
 
 
 def _waiting(pod: Pod) -> Pod:
-    return pod if pod.node_name or pod.is_gated or pod.unschedulable_at is not None else replace(pod, unschedulable_at=pod.created_at)
+    return (
+        pod
+        if pod.node_name or pod.is_gated or pod.unschedulable_at is not None
+        else replace(pod, unschedulable_at=pod.created_at)
+    )
 
 
-def _pods_of(document: _Document, codec: Codec, priorities: Mapping[str, int], problems: list[str]) -> Iterator[tuple[str, str, Noun]]:
+def _pods_of(
+    document: _Document, codec: Codec, priorities: Mapping[str, int], problems: list[str]
+) -> Iterator[tuple[str, str, Noun]]:
     """As many pods as the workload asks for, all of one shape."""
     item, kind = document.item, document.kind
     spec = item.get("spec") if isinstance(item.get("spec"), dict) else {}
     template, count = (spec or {}).get("template"), (spec or {}).get(_COUNTS[kind])
     count = 1 if count is None else count
     if not isinstance(template, dict) or not isinstance(count, int) or not 0 <= count <= _MOST_PODS:
-        problems.append(f"{document.place}: {kind} {_key(kind, item)}: needs a template, and from 0 to {_MOST_PODS} {_COUNTS[kind]}")
+        problems.append(
+            f"{document.place}: {kind} {_key(kind, item)}: needs a template, and from 0 to {_MOST_PODS} {_COUNTS[kind]}"
+        )
         return
     _resolve_priority(template.get("spec"), priorities)
     namespace, _, name = _key(kind, item).partition("/")
-    pod = {"metadata": {**(template.get("metadata") or {}), "name": name, "namespace": namespace}, "spec": template.get("spec")}
+    pod = {
+        "metadata": {**(template.get("metadata") or {}), "name": name, "namespace": namespace},
+        "spec": template.get("spec"),
+    }
     noun = _read(document.place, "Pod", pod, codec, problems)
     if isinstance(noun, Pod):
         owner = Owner(kind, name)

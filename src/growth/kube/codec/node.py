@@ -1,7 +1,7 @@
 """Raw bytes to Node. Asked by the caches for every node of a list and every event of a watch.
 
-Never raises: a node exists whether it can be read or not, so it carries its own `malformed`, takes no pods and is never removed.
-"""
+Never raises: a node exists whether it can be read or not, so it carries its own `malformed`, takes no pods and is never
+removed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Raw bytes to Pod, ten microseconds each. Asked by the caches for every pod of a list and every event of a watch.
 
-Pods of one template differ in name, node and times; the rest repeats byte for byte. So the bytes of all that scheduling can see are
-hashed, and a shape that was read once is found again by that hash. Never raises: what cannot be read is said in `shape.malformed`.
-"""
+Pods of one template differ in name, node and times; the rest repeats byte for byte. So the bytes of all that scheduling
+can see are hashed, and a shape that was read once is found again by that hash. Never raises: what cannot be read is
+said in `shape.malformed`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,17 @@ from growth.kube.codec.text import (
     salvage_text,
 )
 from growth.kube.codec.volumes import has_local_data, telling_volumes, volume_uses
-from growth.kube.codec.wire import WireAnnotations, WireCondition, WireOwner, WirePod, WirePodMeta, WirePodSpec, WirePodStatus, WireTemplate, WireVolume
+from growth.kube.codec.wire import (
+    WireAnnotations,
+    WireCondition,
+    WireOwner,
+    WirePod,
+    WirePodMeta,
+    WirePodSpec,
+    WirePodStatus,
+    WireTemplate,
+    WireVolume,
+)
 from growth.model.labels import NO_LABELS, Labels
 from growth.model.pod import Owner, Pod, PodShape
 
@@ -69,7 +79,9 @@ class PodDecoder:
             wire = _template.decode(raw)
             spec = wire.spec or _NO_SPEC
             labels = (wire.metadata or _NO_META).labels
-            return self._one_shape.one(self._read_shape(ShapeSource(namespace, labels, spec, required_node=spec.node_name or "")))
+            return self._one_shape.one(
+                self._read_shape(ShapeSource(namespace, labels, spec, required_node=spec.node_name or ""))
+            )
         except BROKEN as error:
             return PodShape(namespace=namespace, malformed=described(error))
 
@@ -99,23 +111,33 @@ class PodDecoder:
             bool(node_name) and _is_ready(status),
         )
 
-    def _shape(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]) -> PodShape:
+    def _shape(
+        self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]
+    ) -> PodShape:
         key = _fingerprint(meta, spec, status, volumes)
         known = self._shapes.get(key)
         if known is not None:
             return known
-        return self._shapes.put(key, self._one_shape.one(self._read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status))))
+        return self._shapes.put(
+            key, self._one_shape.one(self._read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status)))
+        )
 
     def _settled_shape(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus) -> PodShape:
-        """Of a DaemonSet's pod that has its node: its bytes name that node, so they never repeat, but the shape without it does."""
-        return self._one_shape.one(self._read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status, is_settled_daemon=True)))
+        """Of a DaemonSet's pod that has its node: its bytes name that node, so they never repeat, but the shape without
+        it does.
+        """
+        return self._one_shape.one(
+            self._read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status, is_settled_daemon=True))
+        )
 
     def _read_shape(self, source: ShapeSource) -> PodShape:
         """An operator that the cluster does not know tolerates nothing."""
         shape = read_shape(source)
         if self._compares_tolerations or not any(each.operator in _COMPARING for each in shape.tolerations):
             return shape
-        return msgspec.structs.replace(shape, tolerations=tuple(each for each in shape.tolerations if each.operator not in _COMPARING))
+        return msgspec.structs.replace(
+            shape, tolerations=tuple(each for each in shape.tolerations if each.operator not in _COMPARING)
+        )
 
     def _owner(self, raw: Raw) -> Owner | None:
         text = bytes(raw)
@@ -148,7 +170,10 @@ class PodDecoder:
 
 
 def _is_ready(status: WirePodStatus) -> bool:
-    return any(condition.type == "Ready" and condition.status == "True" for condition in read(_conditions, status.conditions, "status.conditions") or ())
+    return any(
+        condition.type == "Ready" and condition.status == "True"
+        for condition in read(_conditions, status.conditions, "status.conditions") or ()
+    )
 
 
 def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]) -> bytes:
@@ -185,7 +210,9 @@ def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, vo
 
 
 def _salvaged(raw: Raw | bytes, why: str) -> Pod:
-    """A pod whose JSON is not a pod's: where it is and that it cannot be read, so that it blocks its node and nothing else."""
+    """A pod whose JSON is not a pod's: where it is and that it cannot be read, so that it blocks its node and nothing
+    else.
+    """
     found = salvage(raw)
     return Pod(
         salvage_text(found, "metadata", "name"),

@@ -1,8 +1,7 @@
 """The scheduling rules of a pod, from wire to model: selectors, affinity, spread, tolerations.
 
-Asked by `codec_shape`, once for each distinct text. Unknown operators are an UnreadableError here, so the pod says so; only a toleration keeps
-its strange operator, because it then simply permits nothing.
-"""
+Asked by `codec_shape`, once for each distinct text. Unknown operators are an UnreadableError here, so the pod says so;
+only a toleration keeps its strange operator, because it then simply permits nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +29,9 @@ def node_terms(wire: WireNodeSelector) -> tuple[NodeSelectorTerm, ...]:
 
 
 def node_term(wire: WireNodeTerm) -> NodeSelectorTerm:
-    return NodeSelectorTerm(_requirements(wire.match_expressions, _ON_NODES), _requirements(wire.match_fields, _ON_NODES))
+    return NodeSelectorTerm(
+        _requirements(wire.match_expressions, _ON_NODES), _requirements(wire.match_fields, _ON_NODES)
+    )
 
 
 def label_selector(wire: WireSelector | None) -> LabelSelector | None:
@@ -38,7 +39,10 @@ def label_selector(wire: WireSelector | None) -> LabelSelector | None:
     if wire is None:
         return None
     labels = sorted((wire.match_labels or {}).items())
-    return LabelSelector(tuple(Requirement(key, "In", (value,)) for key, value in labels) + _requirements(wire.match_expressions, _ON_LABELS))
+    return LabelSelector(
+        tuple(Requirement(key, "In", (value,)) for key, value in labels)
+        + _requirements(wire.match_expressions, _ON_LABELS)
+    )
 
 
 def _requirements(wires: tuple[WireRequirement, ...] | None, operators: tuple[str, ...]) -> tuple[Requirement, ...]:
@@ -48,7 +52,9 @@ def _requirements(wires: tuple[WireRequirement, ...] | None, operators: tuple[st
 def _requirement(wire: WireRequirement, operators: tuple[str, ...]) -> Requirement:
     values = wire.values or ()
     if wire.operator not in operators:
-        raise UnreadableError(f"unknown operator {shown(wire.operator)} on {shown(wire.key)} (known: {', '.join(operators)})")
+        raise UnreadableError(
+            f"unknown operator {shown(wire.operator)} on {shown(wire.key)} (known: {', '.join(operators)})"
+        )
     if wire.operator in ("In", "NotIn") and not values:
         raise UnreadableError(f"{wire.operator} on {shown(wire.key)} needs values")
     if wire.operator in ("Exists", "DoesNotExist") and values:
@@ -73,14 +79,18 @@ def _with_keys(selector: LabelSelector, keys: tuple[str, ...] | None, operator: 
 
 
 def toleration(wire: WireToleration) -> Toleration:
-    return Toleration(wire.key or "", wire.operator or "Equal", wire.value or "", wire.effect or "", wire.toleration_seconds)
+    return Toleration(
+        wire.key or "", wire.operator or "Equal", wire.value or "", wire.effect or "", wire.toleration_seconds
+    )
 
 
 def topology_spread(wire: WireSpread) -> TopologySpread:
     if wire.max_skew < 1:
         raise UnreadableError(f"maxSkew {wire.max_skew} on {shown(wire.topology_key)} is not positive")
     if wire.when_unsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
-        raise UnreadableError(f"unknown whenUnsatisfiable {shown(wire.when_unsatisfiable)} on {shown(wire.topology_key)}")
+        raise UnreadableError(
+            f"unknown whenUnsatisfiable {shown(wire.when_unsatisfiable)} on {shown(wire.topology_key)}"
+        )
     return TopologySpread(
         wire.max_skew,
         wire.topology_key,

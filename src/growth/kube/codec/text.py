@@ -55,7 +55,9 @@ def read_labels(items: Mapping[str, str] | None, where: str) -> Labels:
         if _KEY.fullmatch(key) is None:
             raise UnreadableError(f"{where}: {shown(key)} is not a label key")
         if _VALUE.fullmatch(value) is None:
-            raise UnreadableError(f"{where}: {shown(value)} is not a value for the label {key} (at most 63 letters, digits, '-', '_' and '.')")
+            raise UnreadableError(
+                f"{where}: {shown(value)} is not a value for the label {key} (at most 63 letters, digits, '-', '_' and '.')"
+            )
     return Labels(items) if items else NO_LABELS
 
 

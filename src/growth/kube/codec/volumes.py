@@ -167,7 +167,9 @@ def read_storage_class(raw: Raw | bytes) -> StorageClass:
 
 
 def _topology(term: WireTopologyTerm) -> NodeSelectorTerm:
-    return NodeSelectorTerm(tuple(Requirement(one.key, "In", one.values or ()) for one in term.match_label_expressions or ()))
+    return NodeSelectorTerm(
+        tuple(Requirement(one.key, "In", one.values or ()) for one in term.match_label_expressions or ())
+    )
 
 
 def read_volume_node(raw: Raw | bytes) -> VolumeNode:

@@ -1,4 +1,5 @@
-"""PoolAutoscalers and what they scale, from bytes to nouns. Asked by the codec and by the caches of targets; raises UnreadableError.
+"""PoolAutoscalers and what they scale, from bytes to nouns. Asked by the codec and by the caches of targets; raises
+UnreadableError.
 
 The kinds we know are read field by field; a kind of the user's own is read whole, and only its counts are kept.
 """
@@ -77,9 +78,15 @@ def read_warm_pool(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
 def _read_known(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
     wire = read(_target, raw, kind.kind)
     spec, status = wire.spec or _NO_SPEC, wire.status or _NO_STATUS
-    counts = {"status.replicas": status.replicas, "status.readyReplicas": status.ready_replicas, "status.availableReplicas": status.available_replicas}
+    counts = {
+        "status.replicas": status.replicas,
+        "status.readyReplicas": status.ready_replicas,
+        "status.availableReplicas": status.available_replicas,
+    }
     available = counts[kind.available_path] or 0
-    if kind == CAPACITY_BUFFER and any(each.type == "Provisioning" and each.reason in _WITHOUT_CAPACITY for each in status.conditions or ()):
+    if kind == CAPACITY_BUFFER and any(
+        each.type == "Provisioning" and each.reason in _WITHOUT_CAPACITY for each in status.conditions or ()
+    ):
         available = 0  # resolved, but there is no room for all of them yet
     return _pool(wire.metadata, spec.replicas or 0, available, status.replicas or 0)
 
@@ -87,7 +94,9 @@ def _read_known(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
 def _read_own(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
     found = read(_anything, raw, kind.kind)
     meta = read(_target, raw, kind.kind).metadata if isinstance(found.get("metadata"), dict) else WireMeta()
-    replicas, available, started = (_count(found, path) for path in ("spec.replicas", kind.available_path, kind.started_path))
+    replicas, available, started = (
+        _count(found, path) for path in ("spec.replicas", kind.available_path, kind.started_path)
+    )
     return _pool(meta, replicas, available, started)
 
 

@@ -1,8 +1,8 @@
 """Pods and pod templates as the API server writes them: only the fields growth reads.
 
-Asked by the codec. What repeats from pod to pod stays raw here, so that it can be recognised by its bytes and read only once.
-Every field may be absent or null (a bookmark's pod has null containers). Never holds on to more than one page of a list.
-"""
+Asked by the codec. What repeats from pod to pod stays raw here, so that it can be recognised by its bytes and read only
+once. Every field may be absent or null (a bookmark's pod has null containers). Never holds on to more than one page of
+a list."""
 
 from __future__ import annotations
 
@@ -85,7 +85,12 @@ class WireContainer(Struct, frozen=True, gc=False, rename="camel"):
     restart_policy: Raw = NO_RAW
 
 
-class WirePort(Struct, frozen=True, gc=False, rename={"host_port": "hostPort", "container_port": "containerPort", "host_ip": "hostIP"}):
+class WirePort(
+    Struct,
+    frozen=True,
+    gc=False,
+    rename={"host_port": "hostPort", "container_port": "containerPort", "host_ip": "hostIP"},
+):
     host_port: int | None = None
     container_port: int | None = None
     protocol: str | None = None
@@ -121,7 +126,9 @@ class WireCsiSource(Struct, frozen=True, gc=False, rename="camel"):
     read_only: bool | None = None
 
 
-class WireDisk(Struct, frozen=True, gc=False, rename={"pd_name": "pdName", "volume_id": "volumeID", "read_only": "readOnly"}):
+class WireDisk(
+    Struct, frozen=True, gc=False, rename={"pd_name": "pdName", "volume_id": "volumeID", "read_only": "readOnly"}
+):
     """A disk named in the pod itself: GCE, EBS, iSCSI or RBD."""
 
     pd_name: str | None = None

@@ -69,7 +69,9 @@ class WireVolumeCsi(Struct, frozen=True, gc=False, rename="camel"):
     volume_handle: str | None = None
 
 
-class WireLegacyDisk(Struct, frozen=True, gc=False, rename={"volume_id": "volumeID", "pd_name": "pdName", "disk_name": "diskName"}):
+class WireLegacyDisk(
+    Struct, frozen=True, gc=False, rename={"volume_id": "volumeID", "pd_name": "pdName", "disk_name": "diskName"}
+):
     volume_id: str | None = None
     pd_name: str | None = None
     disk_name: str | None = None

@@ -1,7 +1,8 @@
-"""Our kinds as CustomResourceDefinitions: NodePool (np), NodeRequest (nr), NodeRemovalRequest (nrr), PoolAutoscaler (pa).
+"""Our kinds as CustomResourceDefinitions: NodePool (np), NodeRequest (nr), NodeRemovalRequest (nrr), PoolAutoscaler
+(pa).
 
-Printed by `growth crds`, kept in `deploy/crds`, installed into the embedded cluster. Generated from the model, never written by hand.
-"""
+Printed by `growth crds`, kept in `deploy/crds`, installed into the embedded cluster. Generated from the model, never
+written by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_RE
 from growth.kube.crds.policies import policies
 from growth.kube.crds.schema import schema_of
 from growth.model.nodepool import NodePoolSpec, NodePoolStatus
-from growth.model.noderequest import NodeRemovalRequestSpec, NodeRemovalRequestStatus, NodeRequestSpec, NodeRequestStatus
+from growth.model.noderequest import (
+    NodeRemovalRequestSpec,
+    NodeRemovalRequestStatus,
+    NodeRequestSpec,
+    NodeRequestStatus,
+)
 from growth.model.poolautoscaler import PoolAutoscalerSpec, PoolAutoscalerStatus
 
 Definition: TypeAlias = dict[str, Any]
@@ -49,7 +55,12 @@ KINDS: Final = (
             ("Price/h", "string", ".status.pricePerHour", "What the pool costs an hour, in the provider's currency."),
             _AGE,
         ),
-        (("size(self.metadata.name) <= 40", "a pool's name has at most 40 characters: it is part of its nodes' names"),),
+        (
+            (
+                "size(self.metadata.name) <= 40",
+                "a pool's name has at most 40 characters: it is part of its nodes' names",
+            ),
+        ),
     ),
     Kind(
         NODE_REQUESTS,
@@ -65,7 +76,12 @@ KINDS: Final = (
             ("Node", "string", ".status.nodeID", "The node it becomes."),
             _AGE,
         ),
-        (("size(self.metadata.name) <= 63", "a NodeRequest's name has at most 63 characters: it becomes a label, a node and a machine"),),
+        (
+            (
+                "size(self.metadata.name) <= 63",
+                "a NodeRequest's name has at most 63 characters: it becomes a label, a node and a machine",
+            ),
+        ),
     ),
     Kind(
         NODE_REMOVAL_REQUESTS,
@@ -203,4 +219,6 @@ def _whole(kind: Kind) -> Definition:
 
 def _with_first_status(schema: Definition) -> Definition:
     """An object has a status from the start, so that its columns are never empty."""
-    return schema | {"default": {name: part["default"] for name, part in schema["properties"].items() if "default" in part}}
+    return schema | {
+        "default": {name: part["default"] for name, part in schema["properties"].items() if "default" in part}
+    }

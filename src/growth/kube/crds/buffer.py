@@ -1,9 +1,9 @@
 """CapacityBuffer (cb) as a CustomResourceDefinition, for clusters that do not have the standard kind yet.
 
-Printed by `growth crds --capacity-buffers`, kept in `deploy/crds/optional`, installed by the chart only where there is none. Unlike our
-own kinds it is written by hand: it follows the standard's fields, in both of its versions, and adds a scale subresource, so that a buffer
-can be sized by a PoolAutoscaler or `kubectl scale`. A definition that is in the cluster already is never overwritten.
-"""
+Printed by `growth crds --capacity-buffers`, kept in `deploy/crds/optional`, installed by the chart only where there is
+none. Unlike our own kinds it is written by hand: it follows the standard's fields, in both of its versions, and adds a
+scale subresource, so that a buffer can be sized by a PoolAutoscaler or `kubectl scale`. A definition that is in the
+cluster already is never overwritten."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ Definition = dict[str, Any]
 
 _INT32: Final = {"type": "integer", "format": "int32", "minimum": 0, "maximum": 2_147_483_647}
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": 253}
-_QUANTITY: Final = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+_QUANTITY: Final = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
 
 _RULES: Final = (
     ("!(has(self.podTemplateRef) && has(self.scalableRef))", "podTemplateRef and scalableRef cannot both be set"),
     ("has(self.podTemplateRef) || has(self.scalableRef)", "one of podTemplateRef and scalableRef must be set"),
-    ("!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)", "with podTemplateRef, replicas or limits must be set"),
+    (
+        "!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)",
+        "with podTemplateRef, replicas or limits must be set",
+    ),
 )
 
 
@@ -41,7 +46,10 @@ def buffer_definition() -> Definition:
                 "singular": resource.kind.lower(),
                 "shortNames": ["cb"],
             },
-            "versions": [_version(resource.version, is_stored=True), _version(CAPACITY_BUFFERS_V1ALPHA1.version, is_stored=False)],
+            "versions": [
+                _version(resource.version, is_stored=True),
+                _version(CAPACITY_BUFFERS_V1ALPHA1.version, is_stored=False),
+            ],
         },
     }
 
@@ -52,16 +60,34 @@ def _version(name: str, *, is_stored: bool) -> Definition:
         "served": True,
         "storage": is_stored,
         "additionalPrinterColumns": _columns(),
-        "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}},
+        "subresources": {
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+        },
         "schema": {"openAPIV3Schema": _schema()},
     }
 
 
 def _columns() -> list[Definition]:
     return [
-        {"name": "Strategy", "type": "string", "jsonPath": ".status.provisioningStrategy", "description": "How the buffer is kept."},
-        {"name": "Replicas", "type": "integer", "jsonPath": ".status.replicas", "description": "How many chunks it holds."},
-        {"name": "PodTemplate", "type": "string", "jsonPath": ".status.podTemplateRef.name", "description": "What a chunk looks like."},
+        {
+            "name": "Strategy",
+            "type": "string",
+            "jsonPath": ".status.provisioningStrategy",
+            "description": "How the buffer is kept.",
+        },
+        {
+            "name": "Replicas",
+            "type": "integer",
+            "jsonPath": ".status.replicas",
+            "description": "How many chunks it holds.",
+        },
+        {
+            "name": "PodTemplate",
+            "type": "string",
+            "jsonPath": ".status.podTemplateRef.name",
+            "description": "What a chunk looks like.",
+        },
         {
             "name": "Provisioned",
             "type": "string",
@@ -109,18 +135,29 @@ def _spec() -> Definition:
                 "description": "A workload of this namespace: a chunk is one more of its pods.",
                 "required": ["kind", "name"],
                 "properties": {
-                    "apiGroup": {"type": "string", "maxLength": 253, "description": "Its API group; empty for the core group."},
+                    "apiGroup": {
+                        "type": "string",
+                        "maxLength": 253,
+                        "description": "Its API group; empty for the core group.",
+                    },
                     "kind": {"type": "string", "minLength": 1, "maxLength": 63, "description": "Its kind."},
                     "name": _NAME | {"description": "Its name."},
                 },
             },
-            "replicas": _INT32 | {"description": "How many chunks. With percentage: the smaller of both, or the larger where growth sizes as upstream does."},
+            "replicas": _INT32
+            | {
+                "description": "How many chunks. With percentage: the smaller of both, or the larger where growth sizes as upstream does."
+            },
             "percentage": _INT32 | {"description": "How many chunks, as a share of the workload's replicas."},
             "limits": {
                 "type": "object",
                 "maxProperties": 50,
                 "description": "What all chunks together may ask for; alone, as many chunks as fit.",
-                "additionalProperties": {"anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": _QUANTITY, "x-kubernetes-int-or-string": True},
+                "additionalProperties": {
+                    "anyOf": [{"type": "integer"}, {"type": "string"}],
+                    "pattern": _QUANTITY,
+                    "x-kubernetes-int-or-string": True,
+                },
             },
         },
         "x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in _RULES],
@@ -139,7 +176,11 @@ def _status() -> Definition:
                 "required": ["name"],
                 "properties": {"name": _NAME},
             },
-            "podTemplateGeneration": {"type": "integer", "format": "int64", "description": "The generation of that PodTemplate."},
+            "podTemplateGeneration": {
+                "type": "integer",
+                "format": "int64",
+                "description": "The generation of that PodTemplate.",
+            },
             "replicas": {"type": "integer", "format": "int32", "description": "How many chunks the buffer holds."},
             "conditions": _conditions(),
         },

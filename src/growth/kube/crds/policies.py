@@ -1,8 +1,8 @@
 """Who may make which of our objects? ValidatingAdmissionPolicies, printed with the kinds by `growth crds`.
 
-Whoever writes a PoolAutoscaler makes growth scale its target, with growth's own rights. So the author must be allowed to scale it
-himself: to patch its scale subresource, which is asked of the API server's own authorizer. Generated, never written by hand.
-"""
+Whoever writes a PoolAutoscaler makes growth scale its target, with growth's own rights. So the author must be allowed
+to scale it himself: to patch its scale subresource, which is asked of the API server's own authorizer. Generated, never
+written by hand."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def _policy() -> Definition:
                     }
                 ]
             },
-            "matchConditions": [{"name": "spec-is-new", "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec"}],
+            "matchConditions": [
+                {"name": "spec-is-new", "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec"}
+            ],
             "variables": [
                 {"name": "version", "expression": f"has({target}.apiVersion) ? {target}.apiVersion : ''"},
                 {

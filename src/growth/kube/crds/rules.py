@@ -1,7 +1,8 @@
-"""What the API server checks beyond types and bounds: CEL rules, and which lists are sets or maps. Asked by `crds_schema`.
+"""What the API server checks beyond types and bounds: CEL rules, and which lists are sets or maps. Asked by
+`crds_schema`.
 
-Rules stand beside the Struct (or the field of one) they are about. Each has a sentence for the person whose object was refused.
-"""
+Rules stand beside the Struct (or the field of one) they are about. Each has a sentence for the person whose object was
+refused."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ from growth.model.noderequest import (
     NodeRequestSpec,
     NodeRequestStatus,
 )
-from growth.model.poolautoscaler import CapacityPolicy, PodExpression, PodSelector, PoolAutoscalerSpec, PoolAutoscalerStatus
+from growth.model.poolautoscaler import (
+    CapacityPolicy,
+    PodExpression,
+    PodSelector,
+    PoolAutoscalerSpec,
+    PoolAutoscalerStatus,
+)
 
 Place: TypeAlias = type | tuple[type, str]
 Rule: TypeAlias = tuple[str, str]
@@ -26,17 +33,22 @@ _OUR_LABELS: Final = "['growth.dev/pool', 'growth.dev/offering', 'growth.dev/nod
 
 _PERCENT: Final = "int(string(self.{0}).replace('%', ''))"
 _TARGET_PERCENT, _TOLERANCE_PERCENT = _PERCENT.format("targetAvailable"), _PERCENT.format("tolerance")
-_TOLERANCE: Final = (  # a count against a count, a share against a share, a share of a count; a count against a share cannot be compared
+# a count against a count, a share against a share, a share of a count; a count against a share cannot be compared
+_TOLERANCE: Final = (
     "!has(self.tolerance) || (type(self.targetAvailable) == int ? "
     "(type(self.tolerance) == int ? int(self.tolerance) < int(self.targetAvailable) : "
     f"(int(self.targetAvailable) * {_TOLERANCE_PERCENT} + 99) / 100 < int(self.targetAvailable)) : "
     f"(type(self.tolerance) == int || {_TOLERANCE_PERCENT} < {_TARGET_PERCENT}))"
 )
 
-_ABOUT_OUR_LABELS: Final = "growth itself writes growth.dev/pool, growth.dev/offering, growth.dev/node-request and kubernetes.io/hostname"
+_ABOUT_OUR_LABELS: Final = (
+    "growth itself writes growth.dev/pool, growth.dev/offering, growth.dev/node-request and kubernetes.io/hostname"
+)
 
 RULES: Final[Mapping[Place, tuple[Rule, ...]]] = {
-    ServerTypeChoice: (("!has(self.max) || !has(self.min) || self.min <= self.max", "min must not be larger than max"),),
+    ServerTypeChoice: (
+        ("!has(self.max) || !has(self.min) || self.min <= self.max", "min must not be larger than max"),
+    ),
     (NodePoolSpec, "server_types"): (
         (
             "self.all(one, self.exists_one(other, other.name.lowerAscii() == one.name.lowerAscii()))",
@@ -50,15 +62,26 @@ RULES: Final[Mapping[Place, tuple[Rule, ...]]] = {
         ),
         ("self.all(key, size(key) <= 317)", "a label key has at most 317 characters"),
     ),
-    (NodePoolSpec, "annotations"): (("self.all(key, size(key) <= 317)", "an annotation key has at most 317 characters"),),
+    (NodePoolSpec, "annotations"): (
+        ("self.all(key, size(key) <= 317)", "an annotation key has at most 317 characters"),
+    ),
     DisruptionBudget: (
         ("has(self.schedule) == has(self.durationSeconds)", "schedule and durationSeconds go together"),
         ("!has(self.timeZone) || has(self.schedule)", "timeZone needs a schedule"),
     ),
     NodeRequestSpec: (("self == oldSelf", "a NodeRequest's spec cannot be changed: it records what was ordered"),),
-    (NodeRequestSpec, "pool"): (("size(self) <= 40", "a pool's name has at most 40 characters: it is part of its nodes' names"),),
-    (NodeRequestSpec, "resources"): (("self.all(key, size(key) <= 317)", "a resource name has at most 317 characters"),),
-    NodeRequestStatus: (("self.phase == oldSelf.phase || self.phase != 'Pending'", "a NodeRequest that has left Pending does not go back"),),
+    (NodeRequestSpec, "pool"): (
+        ("size(self) <= 40", "a pool's name has at most 40 characters: it is part of its nodes' names"),
+    ),
+    (NodeRequestSpec, "resources"): (
+        ("self.all(key, size(key) <= 317)", "a resource name has at most 317 characters"),
+    ),
+    NodeRequestStatus: (
+        (
+            "self.phase == oldSelf.phase || self.phase != 'Pending'",
+            "a NodeRequest that has left Pending does not go back",
+        ),
+    ),
     NodeRemovalRequestSpec: (
         (
             "self.nodeName == oldSelf.nodeName && self.pool == oldSelf.pool",
@@ -66,8 +89,14 @@ RULES: Final[Mapping[Place, tuple[Rule, ...]]] = {
         ),
     ),
     PoolAutoscalerSpec: (
-        ("!has(self.minReplicas) || self.minReplicas <= self.maxReplicas", "minReplicas must not be larger than maxReplicas"),
-        ("!(has(self.cronPolicies) && size(self.cronPolicies) > 0 && has(self.capacityPolicy))", "cronPolicies and capacityPolicy cannot be used together"),
+        (
+            "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
+            "minReplicas must not be larger than maxReplicas",
+        ),
+        (
+            "!(has(self.cronPolicies) && size(self.cronPolicies) > 0 && has(self.capacityPolicy))",
+            "cronPolicies and capacityPolicy cannot be used together",
+        ),
     ),
     CapacityPolicy: ((_TOLERANCE, "tolerance must be smaller than targetAvailable"),),
     PodExpression: (
@@ -78,8 +107,14 @@ RULES: Final[Mapping[Place, tuple[Rule, ...]]] = {
     ),
     (PodSelector, "match_labels"): (("self.all(key, size(key) <= 317)", "a label key has at most 317 characters"),),
     NodeRemovalRequestStatus: (
-        ("self.phase == oldSelf.phase || self.phase != 'Pending'", "a removal that has begun does not go back to Pending"),
-        ("self.phase == oldSelf.phase || oldSelf.phase != 'RemovalFailed'", "RemovalFailed is final: delete the NodeRemovalRequest to try again"),
+        (
+            "self.phase == oldSelf.phase || self.phase != 'Pending'",
+            "a removal that has begun does not go back to Pending",
+        ),
+        (
+            "self.phase == oldSelf.phase || oldSelf.phase != 'RemovalFailed'",
+            "RemovalFailed is final: delete the NodeRemovalRequest to try again",
+        ),
     ),
 }
 

@@ -1,9 +1,8 @@
 """A msgspec Struct as a structural OpenAPI v3 schema, as CustomResourceDefinitions want it. Asked by `crds`.
 
-Bounds, patterns, choices, defaults and descriptions come from the model's own annotations, so the API server refuses what the codec
-would. Every node has a type and there are no references. A string, list or map without a bound is refused here: CEL's cost would be
-unbounded, and so would the object.
-"""
+Bounds, patterns, choices, defaults and descriptions come from the model's own annotations, so the API server refuses
+what the codec would. Every node has a type and there are no references. A string, list or map without a bound is
+refused here: CEL's cost would be unbounded, and so would the object."""
 
 from __future__ import annotations
 
@@ -54,7 +53,9 @@ def _of_struct(found: StructType) -> Schema:
 
 def _rules(owner: type | tuple[type, str]) -> Schema:
     rules = RULES.get(owner, ())
-    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]} if rules else {}
+    return (
+        {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]} if rules else {}
+    )
 
 
 def _of_field(owner: type, field: Field) -> Schema:
@@ -74,7 +75,11 @@ def _of_field(owner: type, field: Field) -> Schema:
 
 def _default(field: Field) -> Any:
     """What the API server fills in; an empty list, map or text is left absent, and None means absent."""
-    default = field.default_factory() if field.default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT else field.default
+    default = (
+        field.default_factory()
+        if field.default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT
+        else field.default
+    )
     if default is msgspec.NODEFAULT or default is None or default in ("", (), {}):
         return None
     plain = _without_nothing(msgspec.to_builtins(default))
@@ -114,7 +119,9 @@ def _of_plain(found: Type, where: str) -> Schema:
         return _of_text(found, where)
     if isinstance(found, IntType):
         bounds = {"minimum": found.ge, "maximum": found.le}
-        return {"type": "integer", "format": "int64"} | {name: value for name, value in bounds.items() if value is not None}
+        return {"type": "integer", "format": "int64"} | {
+            name: value for name, value in bounds.items() if value is not None
+        }
     if isinstance(found, BoolType):
         return {"type": "boolean"}
     if isinstance(found, LiteralType):
@@ -122,7 +129,11 @@ def _of_plain(found: Type, where: str) -> Schema:
     if isinstance(found, VarTupleType):
         return {"type": "array", **_size(found, "Items", where), "items": _of_type(found.item_type, f"{where}[]")}
     if isinstance(found, DictType):
-        return {"type": "object", **_size(found, "Properties", where), "additionalProperties": _of_type(found.value_type, f"{where}{{}}")}
+        return {
+            "type": "object",
+            **_size(found, "Properties", where),
+            "additionalProperties": _of_type(found.value_type, f"{where}{{}}"),
+        }
     raise TypeError(f"{where}: no schema for {type(found).__name__}")
 
 

@@ -1,11 +1,11 @@
-"""Which Secrets may growth make and delete? Bootstrap tokens that live for half an hour at most; a ValidatingAdmissionPolicy says no to any other.
+"""Which Secrets may growth make and delete? Bootstrap tokens that live for half an hour at most; a
+ValidatingAdmissionPolicy says no to any other.
 
-RBAC cannot tell one Secret from another before it exists, so the right to create them in kube-system would be a right to far too much. Asked by
-`controllers/act/role` where join tokens are minted, and by the chart.
+RBAC cannot tell one Secret from another before it exists, so the right to create them in kube-system would be a right
+to far too much. Asked by `controllers/act/role` where join tokens are minted, and by the chart.
 
-CEL knows neither base64 nor the time of day, so the policy reads the expiration digit by digit, and compares it with the creation time that the API
-server itself has written by then.
-"""
+CEL knows neither base64 nor the time of day, so the policy reads the expiration digit by digit, and compares it with
+the creation time that the API server itself has written by then."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ TOKEN_TYPE: Final = "bootstrap.kubernetes.io/token"  # noqa: S105  (a type)
 LONGEST_SECONDS: Final = 1800
 
 _GROUP: Final = "admissionregistration.k8s.io/v1"
-_KEYS: Final = ("token-id", "token-secret", "expiration", "auth-extra-groups", "usage-bootstrap-authentication", "usage-bootstrap-signing")
+_KEYS: Final = (
+    "token-id",
+    "token-secret",
+    "expiration",
+    "auth-extra-groups",
+    "usage-bootstrap-authentication",
+    "usage-bootstrap-signing",
+)
 _BASE64: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _ASCII: Final = "".join(map(chr, range(ord("-"), ord("Z") + 1)))  # what an instant is written with
 _TEXT: Final = "object.data['expiration']"
@@ -33,11 +40,21 @@ def token_policies(name: str, user: str, group: str) -> list[Definition]:
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {
-            "resourceRules": [{"apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE", "DELETE"], "resources": ["secrets"]}]
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["*"],
+                    "operations": ["CREATE", "UPDATE", "DELETE"],
+                    "resources": ["secrets"],
+                }
+            ]
         },
         "matchConditions": [{"name": "by-growth", "expression": f"request.userInfo.username == '{user}'"}],
         "variables": [{"name": variable, "expression": text} for variable, text in _variables().items()],
-        "validations": [{"expression": text, "message": f"growth may only {told}", "reason": "Forbidden"} for told, text in _validations(group).items()],
+        "validations": [
+            {"expression": text, "message": f"growth may only {told}", "reason": "Forbidden"}
+            for told, text in _validations(group).items()
+        ],
     }
     return [
         {"apiVersion": _GROUP, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": spec},
@@ -73,7 +90,9 @@ def _validations(group: str) -> dict[str, str]:
     """What growth may, and how it is seen. A delete has no object, only an old one."""
     encoded = {"yes": _encoded("true"), "group": _encoded(group)}
     keys = ", ".join(f"'{key}'" for key in _KEYS)
-    usages = " && ".join(f"object.data['usage-bootstrap-{usage}'] == '{encoded['yes']}'" for usage in ("authentication", "signing"))
+    usages = " && ".join(
+        f"object.data['usage-bootstrap-{usage}'] == '{encoded['yes']}'" for usage in ("authentication", "signing")
+    )
     return {
         f"write Secrets in {NAMESPACE}": f"request.namespace == '{NAMESPACE}'",
         f"create and delete bootstrap tokens of its NodeRequests ({TOKEN_TYPE}, labelled {REQUEST_LABEL})": "variables.isOurs",

@@ -99,7 +99,9 @@ class Reflector:
 
     @property
     def age_seconds(self) -> float:
-        """Time since the server last proved that the sink is up to date (or, before that, that it does not know the kind)."""
+        """Time since the server last proved that the sink is up to date (or, before that, that it does not know the
+        kind).
+        """
         return self._runtime.monotonic() - self._proved_at
 
     @property
@@ -122,7 +124,8 @@ class Reflector:
             elif not lively:
                 await self._backoff.wait()
 
-    # ---------------------------------------------------------------------------------------------------- while all is well
+    # --------------------------------------------------------------------------------- while all is
+    # well
 
     async def _follow(self) -> None:
         if not self._version and (not self._stream_lists or self._cut_listings >= 2):
@@ -176,7 +179,10 @@ class Reflector:
 
     def _query(self) -> dict[str, str | int]:
         seconds = int(self._settings.shortest_watch_seconds * (1 + self._runtime.jitter()))
-        chosen: dict[str, str | int] = {"labelSelector": self._selection.labels, "fieldSelector": self._selection.fields}
+        chosen: dict[str, str | int] = {
+            "labelSelector": self._selection.labels,
+            "fieldSelector": self._selection.fields,
+        }
         common = chosen | {"allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         if self._version:
             return common | {"resourceVersion": self._version}
@@ -187,7 +193,8 @@ class Reflector:
         self.synced, self.listings = True, self.listings + 1
         self._version, self._proved_at, self._cut_listings = version, asked_at, 0
 
-    # ------------------------------------------------------------------------------------------------------- after a failure
+    # -------------------------------------------------------------------------------------- after a
+    # failure
 
     async def _recover(self, failure: Exception) -> None:
         match failure:

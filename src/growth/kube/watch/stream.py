@@ -1,6 +1,7 @@
 """What do the bytes of a watch mean for a cache?
 
-Asked by the reflector, chunk by chunk. Pure: reads no clock, waits for nothing, so that any cutting of the same bytes gives the same calls.
+Asked by the reflector, chunk by chunk. Pure: reads no clock, waits for nothing, so that any cutting of the same bytes
+gives the same calls.
 
     the watch was opened      events until the end of the listing      events afterwards
     without a version         ADDED, MODIFIED -> listed                changed, bookmarked
@@ -18,7 +19,9 @@ from growth.kube.api.errors import error_from_event
 from growth.kube.watch.sink import ChangeType, Sink
 
 LONGEST_LINE_BYTES = 64 << 20
-_LISTING_ENDS = "k8s.io/initial-events-end"  # the annotation of the bookmark behind the last object of a streamed listing
+_LISTING_ENDS = (
+    "k8s.io/initial-events-end"  # the annotation of the bookmark behind the last object of a streamed listing
+)
 
 
 class TroubleKind(StrEnum):
@@ -45,7 +48,9 @@ class Lines:
 
     def __init__(self, longest_bytes: int = LONGEST_LINE_BYTES) -> None:
         self._longest = longest_bytes
-        self._begun: list[bytes] = []  # pieces of the unfinished line, joined once: a long line must not cost its square
+        self._begun: list[
+            bytes
+        ] = []  # pieces of the unfinished line, joined once: a long line must not cost its square
         self._begun_bytes = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
@@ -104,7 +109,9 @@ class WatchStream:
         try:
             event = _decode_event(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise StreamError(TroubleKind.MALFORMED, f"an event of {len(line)} bytes cannot be read: {error}") from error
+            raise StreamError(
+                TroubleKind.MALFORMED, f"an event of {len(line)} bytes cannot be read: {error}"
+            ) from error
         match event.type:
             case ChangeType.ADDED | ChangeType.MODIFIED if self.listing:
                 self._listed.append(event.object)
@@ -145,7 +152,10 @@ class WatchStream:
 
     def _advance(self, version: str) -> None:
         if _is_lower(version, self.version):
-            raise StreamError(TroubleKind.WENT_BACK, f"resourceVersion {version} came after {self.version}: an older state of the cluster")
+            raise StreamError(
+                TroubleKind.WENT_BACK,
+                f"resourceVersion {version} came after {self.version}: an older state of the cluster",
+            )
         self.version = version or self.version
 
 

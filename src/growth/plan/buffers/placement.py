@@ -1,8 +1,10 @@
-"""Where would all virtual pods stand right now, and how many have no place? Asked by scale-up, scale-down, the buffers' status and metrics.
+"""Where would all virtual pods stand right now, and how many have no place? Asked by scale-up, scale-down, the buffers'
+status and metrics.
 
-The same answer for everybody, so that what one row buys the next does not give back. Virtual pods go where the fullest nodes have room,
-then onto nodes on their way, then onto marked ones: so the fewest nodes are held. An order keeps the virtual pods it was made for; if a
-fresh packing finds less room than the packing that was bought, the bought one counts. The rules between pods are the solver's own.
+The same answer for everybody, so that what one row buys the next does not give back. Virtual pods go where the fullest
+nodes have room, then onto nodes on their way, then onto marked ones: so the fewest nodes are held. An order keeps the
+virtual pods it was made for; if a fresh packing finds less room than the packing that was bought, the bought one
+counts. The rules between pods are the solver's own.
 
 The answer is remembered for as long as nothing it was made from has changed: asking again costs nothing.
 """
@@ -57,7 +59,9 @@ def keep(snapshot: Snapshot, settings: Settings) -> Kept:
 
 
 def look_seconds(snapshot: Snapshot, settings: Settings) -> float:
-    """How often an answer is worth its price while the cluster keeps changing: a search through all nodes, so less often the more there are."""
+    """How often an answer is worth its price while the cluster keeps changing: a search through all nodes, so less
+    often the more there are.
+    """
     return settings.batch_quiet_seconds * (1 + len(snapshot.nodes) / _NODES_A_LOOK)
 
 
@@ -107,13 +111,19 @@ def _rooms(snapshot: Snapshot) -> tuple[tuple[Room, ...], tuple[Expected, ...]]:
 
 
 def occupied_rooms(kept: Kept) -> tuple[Room, ...]:
-    """All rooms with the virtual pods in them: for whoever asks what more would fit, or what would fit without some node."""
+    """All rooms with the virtual pods in them: for whoever asks what more would fit, or what would fit without some
+    node.
+    """
     shapes = {spare.key: spare.shape for spare in kept.spares}
     places = {**kept.by_node, **kept.on_their_way}
-    return tuple(_with_virtual(room, places[room.node.name], shapes) if room.node.name in places else room for room in kept.rooms)
+    return tuple(
+        _with_virtual(room, places[room.node.name], shapes) if room.node.name in places else room for room in kept.rooms
+    )
 
 
-def _packed(snapshot: Snapshot, found: tuple[Spare, ...], all_rooms: tuple[Room, ...], bought: Mapping[str, Mapping[str, int]]) -> Kept:
+def _packed(
+    snapshot: Snapshot, found: tuple[Spare, ...], all_rooms: tuple[Room, ...], bought: Mapping[str, Mapping[str, int]]
+) -> Kept:
     """First what orders were made for, then the rest where there is room."""
     open_counts = {spare.key: spare.count for spare in found if spare.count}
     shapes = {spare.key: spare.shape for spare in found}
@@ -137,10 +147,19 @@ def _packed(snapshot: Snapshot, found: tuple[Spare, ...], all_rooms: tuple[Room,
     for counts in by_node.values():
         for key, count in counts.items():
             standing[key] = standing.get(key, 0) + count
-    return Kept(found, by_node, {name: counts for name, counts in ordered.items() if name not in by_node}, missing, standing, all_rooms)
+    return Kept(
+        found,
+        by_node,
+        {name: counts for name, counts in ordered.items() if name not in by_node},
+        missing,
+        standing,
+        all_rooms,
+    )
 
 
-def _held(room: Room, wanted: Mapping[str, int], shapes: Mapping[str, PodShape], open_counts: Mapping[str, int]) -> dict[str, int]:
+def _held(
+    room: Room, wanted: Mapping[str, int], shapes: Mapping[str, PodShape], open_counts: Mapping[str, int]
+) -> dict[str, int]:
     """What this node was bought for, as far as it is still wanted and still fits."""
     held: dict[str, int] = {}
     free = free_amounts(room.node.allocatable, (shape for shape, count in room.contents for _ in range(count)))
@@ -159,7 +178,13 @@ def _with_virtual(room: Room, held: Mapping[str, int], shapes: Mapping[str, PodS
     return replace(room, contents=room.contents + tuple((shapes[key], count) for key, count in held.items()))
 
 
-def _ask(snapshot: Snapshot, asked: list[Spare], counts: Mapping[str, int], open_rooms: tuple[Room, ...], places: dict[str, dict[str, int]]) -> dict[str, int]:
+def _ask(
+    snapshot: Snapshot,
+    asked: list[Spare],
+    counts: Mapping[str, int],
+    open_rooms: tuple[Room, ...],
+    places: dict[str, dict[str, int]],
+) -> dict[str, int]:
     """Put the rest where the solver finds room, note it in `places`, and say how many are left over."""
     lodged = lodge(
         PlacementProblem(

@@ -1,8 +1,8 @@
-"""How many chunks of a buffer would a namespace's ResourceQuotas admit? Asked by `plan/buffers/virtual_pods`, for the oldest buffer first.
+"""How many chunks of a buffer would a namespace's ResourceQuotas admit? Asked by `plan/buffers/virtual_pods`, for the
+oldest buffer first.
 
-Room kept for pods that could never be created would be money for nothing. A quota counts only pods that all its scopes match; each buffer
-is charged before the next one is asked, so that two buffers are never promised the same quota.
-"""
+Room kept for pods that could never be created would be money for nothing. A quota counts only pods that all its scopes
+match; each buffer is charged before the next one is asked, so that two buffers are never promised the same quota."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Quotas:
         for key in sorted(quotas):
             quota = quotas[key]
             self._by_namespace.setdefault(quota.namespace, []).append(quota)
-            self._left[quota.namespace, quota.name] = {name: hard - quota.used.get(name, 0) for name, hard in quota.hard.items()}
+            self._left[quota.namespace, quota.name] = {
+                name: hard - quota.used.get(name, 0) for name, hard in quota.hard.items()
+            }
 
     def grant(self, namespace: str, template: BufferTemplate, wanted: int) -> Granted:
         usage = usage_of(template)
@@ -64,7 +66,11 @@ def _times(left: int, used: int | None, name: str) -> int | None:
 
 def _must_be_stated(name: str) -> bool:
     plain = name.removeprefix("requests.").removeprefix("limits.")
-    return plain in _COMPUTE and name not in ("ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage")
+    return plain in _COMPUTE and name not in (
+        "ephemeral-storage",
+        "requests.ephemeral-storage",
+        "limits.ephemeral-storage",
+    )
 
 
 def usage_of(template: BufferTemplate) -> dict[str, int]:
@@ -77,7 +83,7 @@ def usage_of(template: BufferTemplate) -> dict[str, int]:
     return {**found, **{f"limits.{name}": amount for name, amount in template.limits.items()}}
 
 
-# -------------------------------------------------------------------------------------------------------------------------- scopes
+# ------------------------------------------------------------------------------------------- scopes
 
 
 def counts_pod(scopes: Iterable[QuotaScope], template: BufferTemplate) -> bool:
@@ -91,7 +97,10 @@ def _matches(scope: QuotaScope, template: BufferTemplate) -> bool:
         "NotTerminating": not template.has_deadline,
         "BestEffort": is_best_effort,
         "NotBestEffort": not is_best_effort,
-        "CrossNamespacePodAffinity": any(term.namespaces or term.namespace_selector for term in template.shape.affinity + template.shape.anti_affinity),
+        "CrossNamespacePodAffinity": any(
+            term.namespaces or term.namespace_selector
+            for term in template.shape.affinity + template.shape.anti_affinity
+        ),
     }
     if scope.name == "PriorityClass":
         return _matches_class(scope, template.priority_class)

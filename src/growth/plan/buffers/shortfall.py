@@ -1,4 +1,5 @@
-"""Why is nothing bought for a buffer that lacks room? Asked by the buffers' status; scale-up finds the same out from the solver.
+"""Why is nothing bought for a buffer that lacks room? Asked by the buffers' status; scale-up finds the same out from
+the solver.
 
 | what stands in the way | said |
 | --- | --- |
@@ -31,7 +32,9 @@ class Shortfall:
         self._market, self._possible = Market((), {}, None), dict[str, int]()
         if missing:
             self._market = open_market(snapshot, tuple(snapshot.pools), snapshot.offerings, {}, settings)
-            self._possible = orders_possible(self._market, allowances(snapshot.pools, settings.limits, members(snapshot)))
+            self._possible = orders_possible(
+                self._market, allowances(snapshot.pools, settings.limits, members(snapshot))
+            )
 
     def why_not_bought(self, spare: Spare) -> str:
         """Empty: it can be bought, and will be."""
@@ -46,7 +49,9 @@ class Shortfall:
         fitting = [choice for choice in self._market.choices if choice.pool in spare.pools and _holds(spare, choice)]
         if not fitting:
             return f"everything in NodePool {pools} that could hold a chunk is Unmet or out of stock"
-        orders = (self._possible[f"{choice.pool} {choice.offering.name} {choice.offering.location}"] for choice in fitting)
+        orders = (
+            self._possible[f"{choice.pool} {choice.offering.name} {choice.offering.location}"] for choice in fitting
+        )
         return "" if any(orders) else f"the limits of NodePool {pools} leave no room for one more node"
 
     def _can_hold(self, spare: Spare, name: str) -> bool:

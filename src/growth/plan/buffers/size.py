@@ -1,4 +1,5 @@
-"""How many chunks does a buffer hold, of which shape? Asked for each buffer by `plan/buffers/virtual_pods`, and offline by `growth explain buffer`.
+"""How many chunks does a buffer hold, of which shape? Asked for each buffer by `plan/buffers/virtual_pods`, and offline
+by `growth explain buffer`.
 
 | replicas | percentage | size by `bufferSizing: capped` (default) | by `bufferSizing: upstream` |
 | --- | --- | --- | --- |
@@ -7,8 +8,8 @@
 | r | p | the smaller of both | the larger of both |
 | – | – | as many as fit the limits | the same |
 
-n is what the workload asks for now. `limits` then caps the size at as many whole chunks as fit; nothing is rounded up into them.
-"""
+n is what the workload asks for now. `limits` then caps the size at as many whole chunks as fit; nothing is rounded up
+into them."""
 
 from __future__ import annotations
 
@@ -49,7 +50,10 @@ def sized(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> Sized:
         return found
     replicas, template = found
     if template.refusal or template.shape.malformed:
-        return Sized(reason="ResolutionFailed", message=template.refusal or f"its pod template cannot be read: {template.shape.malformed}")
+        return Sized(
+            reason="ResolutionFailed",
+            message=template.refusal or f"its pod template cannot be read: {template.shape.malformed}",
+        )
     try:
         count = chunks(buffer.spec, replicas, template.shape.requests, sizing)
     except QuantityError as error:
@@ -59,9 +63,15 @@ def sized(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> Sized:
 
 def _checked(count: int | None, template: BufferTemplate, spec: CapacityBufferSpec) -> Sized:
     if count is None:
-        return Sized(reason="ResolutionFailed", message="nothing bounds its size: its pods ask for none of the resources in spec.limits")
+        return Sized(
+            reason="ResolutionFailed",
+            message="nothing bounds its size: its pods ask for none of the resources in spec.limits",
+        )
     if count > MOST_CHUNKS:
-        return Sized(reason="ResolutionFailed", message=f"it would hold {count} chunks; growth keeps at most {MOST_CHUNKS} in one buffer")
+        return Sized(
+            reason="ResolutionFailed",
+            message=f"it would hold {count} chunks; growth keeps at most {MOST_CHUNKS} in one buffer",
+        )
     if count == 0:
         return Sized(0, template, "BufferEmpty", _why_empty(spec, template.shape.requests))
     return Sized(count, template, message=f"{count} chunks of {template.shape.requests or 'pods that ask for nothing'}")
@@ -85,7 +95,10 @@ def _resolved(buffer: CapacityBuffer, world: BufferWorld) -> tuple[int, BufferTe
     if spec.pod_template_ref is not None:
         stored = world.templates.get(f"{buffer.namespace}/{spec.pod_template_ref.name}")
         if stored is None:
-            return Sized(reason="PodTemplateNotFound", message=f"PodTemplate {spec.pod_template_ref.name} is not in namespace {buffer.namespace}")
+            return Sized(
+                reason="PodTemplateNotFound",
+                message=f"PodTemplate {spec.pod_template_ref.name} is not in namespace {buffer.namespace}",
+            )
         return 0, stored.template
     if spec.scalable_ref is None:
         raise AssertionError("checked before")
@@ -98,7 +111,7 @@ def _resolved(buffer: CapacityBuffer, world: BufferWorld) -> tuple[int, BufferTe
     return scalable.replicas, scalable.template
 
 
-# ---------------------------------------------------------------------------------------------------------------------- arithmetic
+# --------------------------------------------------------------------------------------- arithmetic
 
 
 def chunks(spec: CapacityBufferSpec, workload: int, requests: Resources, sizing: Sizing) -> int | None:
@@ -137,6 +150,8 @@ def _why_empty(spec: CapacityBufferSpec, requests: Resources) -> str:
     if spec.replicas is None and spec.percentage is None and spec.limits is None:
         return "the buffer holds nothing: neither replicas, percentage nor limits are set"
     if spec.limits and chunks_within(spec.limits, requests) == 0:
-        told = ", ".join(f"{name} {format_amount(name, requests[name])}" for name in sorted(spec.limits) if requests[name])
+        told = ", ".join(
+            f"{name} {format_amount(name, requests[name])}" for name in sorted(spec.limits) if requests[name]
+        )
         return f"the buffer holds nothing: its limits are smaller than one chunk ({told})"
     return "the buffer holds nothing: replicas or percentage make no whole chunk"

@@ -1,4 +1,5 @@
-"""How does each CapacityBuffer stand? Writes its status and its PodTemplate, only when they say something new. It buys nothing.
+"""How does each CapacityBuffer stand? Writes its status and its PodTemplate, only when they say something new. It buys
+nothing.
 
 | condition | reasons |
 | --- | --- |
@@ -6,9 +7,8 @@
 | Provisioning | CapacityProvisioned: all fits on nodes that exist; RequiresNewCapacity, LimitedByPool, NotReadyForProvisioning |
 | LimitedByQuotas | ResourceQuotasAllocated |
 
-`status.replicas` is the number of virtual pods. For a scalableRef, `status.podTemplateRef` names a PodTemplate that the buffer owns.
-Buffers with a strategy that growth does not know are somebody else's: nothing is written on them.
-"""
+`status.replicas` is the number of virtual pods. For a scalableRef, `status.podTemplateRef` names a PodTemplate that the
+buffer owns. Buffers with a strategy that growth does not know are somebody else's: nothing is written on them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,12 @@ def seen_buffer(buffer: CapacityBuffer) -> Seen:
 
 def _as_told(status: CapacityBufferStatus) -> CapacityBufferStatus:
     """Without the times of its conditions: they follow from the rest."""
-    return replace(status, conditions=tuple(replace(condition, last_transition_time="", observed_generation=0) for condition in status.conditions))
+    return replace(
+        status,
+        conditions=tuple(
+            replace(condition, last_transition_time="", observed_generation=0) for condition in status.conditions
+        ),
+    )
 
 
 class _View:
@@ -88,10 +93,14 @@ class _View:
     def __init__(self, spare: Spare, kept: Kept, snapshot: Snapshot, shortfall: Shortfall) -> None:
         self.spare, self.buffer, self.kept, self.snapshot = spare, spare.buffer, kept, snapshot
         self._shortfall = shortfall
-        name = self.buffer.spec.pod_template_ref.name if self.buffer.spec.pod_template_ref is not None else self.buffer.template_name
+        name = (
+            self.buffer.spec.pod_template_ref.name
+            if self.buffer.spec.pod_template_ref is not None
+            else self.buffer.template_name
+        )
         self._stored: StoredTemplate | None = snapshot.buffers.templates.get(f"{self.buffer.namespace}/{name}")
 
-    # --------------------------------------------------------------------------------------------------------------- template
+    # ------------------------------------------------------------------------------------- template
 
     def template_actions(self) -> list[Action]:
         """The PodTemplate of a scalableRef follows the workload's own; a foreign one of that name stays as it is."""
@@ -104,9 +113,13 @@ class _View:
 
     @property
     def _is_taken(self) -> bool:
-        return self.buffer.spec.scalable_ref is not None and self._stored is not None and self._stored.owner_uid != self.buffer.uid
+        return (
+            self.buffer.spec.scalable_ref is not None
+            and self._stored is not None
+            and self._stored.owner_uid != self.buffer.uid
+        )
 
-    # ----------------------------------------------------------------------------------------------------------------- status
+    # --------------------------------------------------------------------------------------- status
 
     def status(self) -> CapacityBufferStatus:
         stored = None if self._stored is None or self._is_taken or self.spare.sized.template is None else self._stored
@@ -129,31 +142,47 @@ class _View:
             return self._condition(PROVISIONING, False, "NotReadyForProvisioning", "the buffer has no size yet")
         standing, missing = self.kept.standing.get(key, 0), self.kept.missing.get(key, 0)
         if standing == count:
-            return self._condition(PROVISIONING, True, "CapacityProvisioned", f"there is room for all {count} chunks on nodes that exist")
+            return self._condition(
+                PROVISIONING, True, "CapacityProvisioned", f"there is room for all {count} chunks on nodes that exist"
+            )
         limited_by = self._shortfall.why_not_bought(self.spare) if missing else ""
         if limited_by:
-            return self._condition(PROVISIONING, False, "LimitedByPool", f"there is no room for {missing} of {count} chunks: {limited_by}")
-        return self._condition(PROVISIONING, False, "RequiresNewCapacity", f"{count - standing} of {count} chunks wait for nodes")
+            return self._condition(
+                PROVISIONING, False, "LimitedByPool", f"there is no room for {missing} of {count} chunks: {limited_by}"
+            )
+        return self._condition(
+            PROVISIONING, False, "RequiresNewCapacity", f"{count - standing} of {count} chunks wait for nodes"
+        )
 
     def _limited(self) -> Condition:
         granted, wanted = self.spare.granted, self.spare.sized.count
-        told = f"{granted.limited_by} admits {granted.count} of {wanted} chunks" if granted.limited_by else "no ResourceQuota holds it back"
+        told = (
+            f"{granted.limited_by} admits {granted.count} of {wanted} chunks"
+            if granted.limited_by
+            else "no ResourceQuota holds it back"
+        )
         return self._condition(LIMITED_BY_QUOTAS, bool(granted.limited_by), "ResourceQuotasAllocated", told)
 
     def _condition(self, kind: str, holds: bool, reason: str, message: str) -> Condition:
         """Its time changes only when its status does."""
         status: Literal["True", "False"] = "True" if holds else "False"
         before = next((each for each in self.buffer.status.conditions if each.type == kind), None)
-        since = before.last_transition_time if before is not None and before.status == status else format_instant(self.snapshot.now)
+        since = (
+            before.last_transition_time
+            if before is not None and before.status == status
+            else format_instant(self.snapshot.now)
+        )
         return Condition(kind, status, reason, cut(message), since, self.buffer.generation)
 
-    # ------------------------------------------------------------------------------------------------------------------ words
+    # ---------------------------------------------------------------------------------------- words
 
     def notes(self, status: CapacityBufferStatus) -> list[Note]:
         """One event for each condition whose reason is new."""
         before = {each.type: (each.status, each.reason) for each in self.buffer.status.conditions}
         about = About("CapacityBuffer", self.buffer.name, self.buffer.namespace, self.buffer.uid)
-        found = [_told(about, each) for each in status.conditions[:2] if before.get(each.type) != (each.status, each.reason)]
+        found = [
+            _told(about, each) for each in status.conditions[:2] if before.get(each.type) != (each.status, each.reason)
+        ]
         if self.spare.granted.limited_by:
             found.append(Note(about, LIMITED_BY_QUOTAS, status.conditions[2].message, "Warning"))
         if self._is_taken:
@@ -163,7 +192,11 @@ class _View:
 
 
 def _told(about: About, condition: Condition) -> Note:
-    is_fine = condition.status == "True" or condition.reason in ("RequiresNewCapacity", "NotReadyForProvisioning", "BufferEmpty")
+    is_fine = condition.status == "True" or condition.reason in (
+        "RequiresNewCapacity",
+        "NotReadyForProvisioning",
+        "BufferEmpty",
+    )
     return Note(about, condition.reason, condition.message, "Normal" if is_fine else "Warning")
 
 

@@ -1,8 +1,9 @@
-"""Which virtual pods are there? Every buffer as one class of demand. Asked by scale-up, scale-down, the buffers' status and explain.
+"""Which virtual pods are there? Every buffer as one class of demand. Asked by scale-up, scale-down, the buffers' status
+and explain.
 
-Virtual pods are in memory only and come again each time somebody asks, so room that was used is wanted again. Plans see a class and a
-count; only `virtual_pods` writes single pods out, with names that stay the same. They never have claims or a node of their own.
-"""
+Virtual pods are in memory only and come again each time somebody asks, so room that was used is wanted again. Plans see
+a class and a count; only `virtual_pods` writes single pods out, with names that stay the same. They never have claims
+or a node of their own."""
 
 from __future__ import annotations
 
@@ -54,8 +55,12 @@ class Spare(Struct, frozen=True):
         return self.granted.count
 
 
-def spares(world: BufferWorld, pools: Mapping[str, NodePool], offerings: tuple[Offering, ...], sizing: Sizing) -> tuple[Spare, ...]:
-    """All buffers with our strategy, the oldest first: it is the first to be granted quota. One that is being deleted holds nothing."""
+def spares(
+    world: BufferWorld, pools: Mapping[str, NodePool], offerings: tuple[Offering, ...], sizing: Sizing
+) -> tuple[Spare, ...]:
+    """All buffers with our strategy, the oldest first: it is the first to be granted quota. One that is being deleted
+    holds nothing.
+    """
     ours = [each for each in world.buffers.values() if each.strategy == ACTIVE_CAPACITY and each.deleted_at is None]
     quotas = Quotas(world.quotas)
     architectures: dict[str, tuple[str, ...]] = {}
@@ -71,7 +76,9 @@ def spares(world: BufferWorld, pools: Mapping[str, NodePool], offerings: tuple[O
         for name in match.names:
             if name not in architectures:
                 architectures[name] = architectures_of(pools[name], offerings)
-        found.append(Spare(buffer, size, granted, with_pool_rules(shape, match, architectures), match.names, match.message))
+        found.append(
+            Spare(buffer, size, granted, with_pool_rules(shape, match, architectures), match.names, match.message)
+        )
     return tuple(found)
 
 
@@ -79,7 +86,9 @@ def virtual_shape(buffer: CapacityBuffer, shape: PodShape) -> PodShape:
     """The template's own labels, and whose virtual pod it is; claims bind to one pod alone, so there are none."""
     marks = {BUFFER_LABEL: buffer.name[:_LONGEST_LABEL].rstrip("-."), BUFFER_NAMESPACE_LABEL: buffer.namespace}
     kept = tuple(use for use in shape.volumes if not use.claim or use.is_ephemeral)
-    return replace(shape, namespace=buffer.namespace, labels=shape.labels.with_items(marks), volumes=kept, required_node="")
+    return replace(
+        shape, namespace=buffer.namespace, labels=shape.labels.with_items(marks), volumes=kept, required_node=""
+    )
 
 
 def virtual_pods(spare: Spare) -> Iterator[Pod]:
@@ -87,10 +96,13 @@ def virtual_pods(spare: Spare) -> Iterator[Pod]:
     marks = Labels({BUFFER_ANNOTATION: spare.buffer.name, BUFFER_NAMESPACE_ANNOTATION: spare.buffer.namespace})
     for number in range(spare.count):
         name = f"capacitybuffer-{spare.buffer.name}-{number}"
-        yield Pod(name, spare.shape, uid=f"{spare.buffer.uid}/{number}", created_at=spare.buffer.created_at, annotations=marks)
+        yield Pod(
+            name, spare.shape, uid=f"{spare.buffer.uid}/{number}", created_at=spare.buffer.created_at, annotations=marks
+        )
 
 
-# ------------------------------------------------------------------------------------------------------- as an order remembers them
+# -------------------------------------------------------------------------------------- as an order
+# remembers them
 
 
 def planned_entry(key: str, count: int) -> str:

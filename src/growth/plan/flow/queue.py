@@ -51,7 +51,9 @@ def is_ours(pod: Pod, scheduler: SchedulerSettings) -> bool:
     return pod.shape.scheduler_name == scheduler.name and not pod.is_gated and pod.deleted_at is None
 
 
-def line_up(snapshot: Snapshot, planned: Collection[str], waits: Mapping[str, Wait], changes: int, scheduler: SchedulerSettings) -> Queue:
+def line_up(
+    snapshot: Snapshot, planned: Collection[str], waits: Mapping[str, Wait], changes: int, scheduler: SchedulerSettings
+) -> Queue:
     ours = [pod for pod in snapshot.waiting_pods if is_ours(pod, scheduler) and pod.key not in planned]
     gang_of: dict[str, Gang] = {}
     unfit: list[tuple[Pod, str]] = []
@@ -102,7 +104,10 @@ def gang_needs(queue: Queue, snapshot: Snapshot, scheduler: SchedulerSettings) -
         return {}
     waiting = _members((pod for pod in snapshot.waiting_pods if pod.shape.scheduler_name == scheduler.name), asked)
     running = _members((pod for pods in snapshot.pods_by_node.values() for pod in pods if not pod.is_finished), asked)
-    return {name: max(0, gang.minimum(waiting.get(name, 0) + running.get(name, 0)) - running.get(name, 0)) for name, gang in asked.items()}
+    return {
+        name: max(0, gang.minimum(waiting.get(name, 0) + running.get(name, 0)) - running.get(name, 0))
+        for name, gang in asked.items()
+    }
 
 
 def _members(pods: Iterable[Pod], asked: Mapping[str, Gang]) -> dict[str, int]:

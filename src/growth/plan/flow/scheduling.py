@@ -1,4 +1,5 @@
-"""Where do pods go that name growth as their scheduler? Placed round by round, by min-cost flow, and bound. Does nothing unless it is turned on.
+"""Where do pods go that name growth as their scheduler? Placed round by round, by min-cost flow, and bound. Does
+nothing unless it is turned on.
 
     queue (plan/flow/queue) → fleet as it is now, with room held for others → solver/flow → BindPods, or PodScheduled=False with the reason
 
@@ -10,8 +11,8 @@
 | cannot be placed by growth | the same condition with reason SchedulerError: no machine is bought for it |
 | was sent to a node that is gone, or bound by another | no more than a Conflict: it is placed again |
 
-Room is held for pods that are planned onto, or nominated to, a node. A pod is told the same thing once, and another thing not before half a minute.
-"""
+Room is held for pods that are planned onto, or nominated to, a node. A pod is told the same thing once, and another
+thing not before half a minute."""
 
 from __future__ import annotations
 
@@ -67,7 +68,9 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     waits, told = _told(ledger, snapshot, fleet.changes, left, queue)
     actions: list[Action] = []
     if assigned:
-        actions.append(BindPods(tuple(Assignment(seen_pod(pod), node) for pod, node in assigned), scheduler.parallel_binds))
+        actions.append(
+            BindPods(tuple(Assignment(seen_pod(pod), node) for pod, node in assigned), scheduler.parallel_binds)
+        )
     if told:
         actions.append(WritePodsUnscheduled(tuple(each for each, _ in told), scheduler.parallel_binds))
     after = Ledger(fleet, waits, {pod.uid: node for pod, node in assigned}, is_back=not assigned)
@@ -78,22 +81,40 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
 def _welcome(ledger: Ledger, snapshot: Snapshot) -> tuple[Ledger, tuple[Note, ...]]:
     """Who has arrived is told so; who has not is placed again in a moment. Those who wait no longer are forgotten."""
     sent = ledger.under_way
-    arrived = [pod for node in dict.fromkeys(sent.values()) for pod in snapshot.pods_by_node.get(node, ()) if sent.get(pod.uid) == node]
-    notes = [Note(about_pod(pod), "Scheduled", f"Successfully assigned {pod.key} to {pod.node_name}") for pod in arrived]
+    arrived = [
+        pod
+        for node in dict.fromkeys(sent.values())
+        for pod in snapshot.pods_by_node.get(node, ())
+        if sent.get(pod.uid) == node
+    ]
+    notes = [
+        Note(about_pod(pod), "Scheduled", f"Successfully assigned {pod.key} to {pod.node_name}") for pod in arrived
+    ]
     waiting = {pod.uid: pod for pod in snapshot.waiting_pods}
     waits = {uid: wait for uid, wait in ledger.waits.items() if uid in waiting}
     for uid in (uid for uid in sent if uid in waiting):
         waits[uid] = after_failure(waits.get(uid), snapshot.now, changes=-1)
         if ledger.failure:
-            notes.append(Note(about_pod(waiting[uid]), "FailedBinding", f"could not be bound to {sent[uid]}: {ledger.failure}", "Warning"))
+            notes.append(
+                Note(
+                    about_pod(waiting[uid]),
+                    "FailedBinding",
+                    f"could not be bound to {sent[uid]}: {ledger.failure}",
+                    "Warning",
+                )
+            )
     return replace(ledger, waits=waits, under_way={}, failure=""), tuple(notes)
 
 
 def _follow(fleet: Fleet, snapshot: Snapshot, settings: Settings) -> set[str]:
-    """The fleet as it is now, room for others held; returns the keys of pods that are planned onto a machine on its way."""
+    """The fleet as it is now, room for others held; returns the keys of pods that are planned onto a machine on its
+    way.
+    """
     holders = nominated(snapshot)
     on_their_way = expected_nodes(snapshot, snapshot.offerings, {pod.key for pods in holders.values() for pod in pods})
-    held: dict[str, list[Pod]] = {name: [pod for pod in pods if not is_ours(pod, settings.scheduler)] for name, pods in holders.items()}
+    held: dict[str, list[Pod]] = {
+        name: [pod for pod in pods if not is_ours(pod, settings.scheduler)] for name, pods in holders.items()
+    }
     for each in on_their_way:
         held.setdefault(each.node.name, []).extend(each.planned)
     pods_by_node = dict(snapshot.pods_by_node)
@@ -104,10 +125,12 @@ def _follow(fleet: Fleet, snapshot: Snapshot, settings: Settings) -> set[str]:
     return {pod.key for each in on_their_way for pod in each.planned}
 
 
-# --------------------------------------------------------------------------------------------------------------------- one round
+# ---------------------------------------------------------------------------------------- one round
 
 
-def _place(fleet: Fleet, queue: Queue, snapshot: Snapshot, settings: Settings) -> tuple[list[tuple[Pod, str]], list[tuple[Pod, str]]]:
+def _place(
+    fleet: Fleet, queue: Queue, snapshot: Snapshot, settings: Settings
+) -> tuple[list[tuple[Pod, str]], list[tuple[Pod, str]]]:
     """(pod, node) for those that have a place, (pod, why) for those that have none."""
     sent = _to_their_nominations(fleet, queue, snapshot)
     hands = groups_of(replace(queue, due=tuple(pod for pod in queue.due if pod.uid not in sent)), snapshot.now)
@@ -121,7 +144,9 @@ def _place(fleet: Fleet, queue: Queue, snapshot: Snapshot, settings: Settings) -
     )
     for pod in sent.values():
         fleet.index.remove_pod(pod)
-    return [(pod, pod.node_name) for pod in sent.values()] + _dealt(answer, [pods for _, pods in hands]), _left(answer, [pods for _, pods in hands])
+    return [(pod, pod.node_name) for pod in sent.values()] + _dealt(answer, [pods for _, pods in hands]), _left(
+        answer, [pods for _, pods in hands]
+    )
 
 
 def _to_their_nominations(fleet: Fleet, queue: Queue, snapshot: Snapshot) -> dict[str, Pod]:
@@ -163,7 +188,9 @@ def _told(
     """Who has no place waits, and is told why if that is news."""
     waits = dict(ledger.waits)
     told = []
-    reasons = [(pod, why, "Unschedulable") for pod, why in left] + [(pod, why, "SchedulerError") for pod, why in queue.unfit]
+    reasons = [(pod, why, "Unschedulable") for pod, why in left] + [
+        (pod, why, "SchedulerError") for pod, why in queue.unfit
+    ]
     for pod, why, reason in reasons:
         wait = waits.get(pod.uid)
         if reason == "Unschedulable":
@@ -172,21 +199,34 @@ def _told(
         if wait.message != why and (not wait.message or snapshot.now >= wait.told_at + _TOLD_AGAIN_SECONDS):
             wait = replace(wait, message=why, told_at=snapshot.now)
             since = snapshot.now if pod.unschedulable_at is None else pod.unschedulable_at
-            told.append((Unscheduled(seen_pod(pod), since, why, reason), Note(about_pod(pod), "FailedScheduling", why, "Warning")))
+            told.append(
+                (
+                    Unscheduled(seen_pod(pod), since, why, reason),
+                    Note(about_pod(pod), "FailedScheduling", why, "Warning"),
+                )
+            )
         waits[pod.uid] = wait
     return waits, told
 
 
-# ---------------------------------------------------------------------------------------------------------------------- outcomes
+# ----------------------------------------------------------------------------------------- outcomes
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
     """The next look finds who is bound. What could not be told is told again."""
     action, outcome, now = settled.action, settled.outcome, snapshot.now
-    seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _UNKNOWN_SECONDS if isinstance(outcome, Unknown) else 0.0
+    seconds = (
+        outcome.retry_after_seconds
+        if isinstance(outcome, TryLater)
+        else _UNKNOWN_SECONDS
+        if isinstance(outcome, Unknown)
+        else 0.0
+    )
     if isinstance(action, BindPods):
         failure = outcome.reason if isinstance(outcome, Refused) else ""
-        return Decision(replace(ledger, is_back=True, hold_until=now + seconds, failure=failure), again_at=now + seconds)
+        return Decision(
+            replace(ledger, is_back=True, hold_until=now + seconds, failure=failure), again_at=now + seconds
+        )
     if isinstance(outcome, Accepted) or not isinstance(action, WritePodsUnscheduled):
         return Decision(ledger)
     untold = {each.pod.uid for each in action.pods}

@@ -1,4 +1,6 @@
-"""Are so many nodes not Ready that the fault may be ours, or the network's? Asked by the gate before every delete, and before a node is given up for dead."""
+"""Are so many nodes not Ready that the fault may be ours, or the network's? Asked by the gate before every delete, and
+before a node is given up for dead.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""How many more nodes of a pool may be disrupted now? Asked by scale-down, consolidation, replacement and renewal before a node with pods goes.
+"""How many more nodes of a pool may be disrupted now? Asked by scale-down, consolidation, replacement and renewal
+before a node with pods goes.
 
-A budget is a count or a share of the pool's nodes (a share lets at least one go, unless it is 0 %); of several that hold now the smallest counts.
+A budget is a count or a share of the pool's nodes (a share lets at least one go, unless it is 0 %); of several that
+hold now the smallest counts.
 
 | uses a budget up | |
 | --- | --- |
@@ -8,9 +10,9 @@ A budget is a count or a share of the pool's nodes (a share lets at least one go
 | a node that is not Ready | now |
 | a node with pods that went within the budget's window (law S8) | until the window has passed |
 
-A budget with a schedule holds from each time it names, in its time zone, for its duration; one that cannot be read holds always. What went before
-growth started nobody knows, so the first window after a restart counts as used up. A lost memory errs on the safe side.
-"""
+A budget with a schedule holds from each time it names, in its time zone, for its duration; one that cannot be read
+holds always. What went before growth started nobody knows, so the first window after a restart counts as used up. A
+lost memory errs on the safe side."""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def with_moment(recent: Recent, snapshot: Snapshot, settings: Settings) -> Recen
         if name not in kept and name in snapshot.nodes and working_pods(snapshot, name):
             kept[name] = (snapshot.nodes[name].pool, now)
     known_since = recent.known_since if 0.0 < recent.known_since <= now else now
-    return Recent(known_since, {name: each for name, each in kept.items() if each[1] > oldest and not _was_kept(name, snapshot)})
+    return Recent(
+        known_since, {name: each for name, each in kept.items() if each[1] > oldest and not _was_kept(name, snapshot)}
+    )
 
 
 def with_disrupted(recent: Recent, node: Node, now: float) -> Recent:
@@ -66,11 +70,15 @@ def _was_kept(name: str, snapshot: Snapshot) -> bool:
     return node is not None and not node.is_marked and name not in snapshot.removals and node.is_ready
 
 
-# ---------------------------------------------------------------------------------------------------------------------- what is left
+# ------------------------------------------------------------------------------------- what is left
 
 
-def disruptions_left(pool: NodePool, snapshot: Snapshot, settings: Settings, recent: Recent, *, is_repair: bool = False) -> int:
-    """By the strictest budget that holds now. To a repair a node that is not Ready is disrupted already: it does not count before it is drained."""
+def disruptions_left(
+    pool: NodePool, snapshot: Snapshot, settings: Settings, recent: Recent, *, is_repair: bool = False
+) -> int:
+    """By the strictest budget that holds now. To a repair a node that is not Ready is disrupted already: it does not
+    count before it is drained.
+    """
     nodes = [node for node in snapshot.nodes.values() if node.pool == pool.name]
     used = sum(1 for node in nodes if _uses_up(node, snapshot) or (not node.is_ready and not is_repair))
     lefts = []
@@ -84,9 +92,15 @@ def _uses_up(node: Node, snapshot: Snapshot) -> bool:
     return _is_disrupted(node.name, snapshot) or (node.is_marked and bool(working_pods(snapshot, node.name)))
 
 
-def _gone_lately(pool: NodePool, budget: DisruptionBudget, recent: Recent, snapshot: Snapshot, settings: Settings) -> int:
+def _gone_lately(
+    pool: NodePool, budget: DisruptionBudget, recent: Recent, snapshot: Snapshot, settings: Settings
+) -> int:
     since = snapshot.now - _window(budget, settings)
-    return sum(1 for name, (of_pool, at) in recent.seen.items() if of_pool == pool.name and at > since and name not in snapshot.nodes)
+    return sum(
+        1
+        for name, (of_pool, at) in recent.seen.items()
+        if of_pool == pool.name and at > since and name not in snapshot.nodes
+    )
 
 
 def budgets_now(pool: NodePool, now: float) -> list[DisruptionBudget]:

@@ -1,8 +1,9 @@
-"""Which nodes with pods may go to save money, what do they cost, and how many more now? Asked by consolidation and replacement, which share the answer.
+"""Which nodes with pods may go to save money, what do they cost, and how many more now? Asked by consolidation and
+replacement, which share the answer.
 
-Only nodes of pools with `consolidation: Full` that growth made, that serve, have settled, and that no replacement under way counts on. A pool that
-cannot be read is not touched, and a node whose price nobody knows costs nothing, so it is never worth a move.
-"""
+Only nodes of pools with `consolidation: Full` that growth made, that serve, have settled, and that no replacement under
+way counts on. A pool that cannot be read is not touched, and a node whose price nobody knows costs nothing, so it is
+never worth a move."""
 
 from __future__ import annotations
 
@@ -23,7 +24,11 @@ VIRTUAL_POD_COST = 0.01  # of moving a pod
 
 
 def full_pools(snapshot: Snapshot) -> dict[str, NodePool]:
-    return {name: pool for name, pool in snapshot.pools.items() if pool.spec.consolidation == "Full" and pool.deleted_at is None}
+    return {
+        name: pool
+        for name, pool in snapshot.pools.items()
+        if pool.spec.consolidation == "Full" and pool.deleted_at is None
+    }
 
 
 def kind_of(node: Node) -> Kind:
@@ -36,7 +41,9 @@ class Movable:
     def __init__(self, snapshot: Snapshot, settings: Settings, recent: Recent) -> None:
         self._snapshot, self._settings, self.recent = snapshot, settings, recent
         self.pools = full_pools(snapshot)
-        self.again: list[float] = [at for pool in self.pools.values() if (at := budgets_change_at(pool, snapshot.now)) is not None]
+        self.again: list[float] = [
+            at for pool in self.pools.values() if (at := budgets_change_at(pool, snapshot.now)) is not None
+        ]
         self.left = {name: disruptions_left(pool, snapshot, settings, recent) for name, pool in self.pools.items()}
         self.staying = _staying(snapshot)
         self._reserved = {name for swap in swaps(snapshot, settings) for name in (*swap.old, *swap.new)}
@@ -45,7 +52,13 @@ class Movable:
     def is_candidate(self, node: Node) -> bool:
         """A new node is left alone for a while, so that nothing is undone at once; that is nothing to talk about."""
         snapshot = self._snapshot
-        if node.pool not in self.pools or node.is_marked or node.name in snapshot.removals or node.deleted_at is not None or node.malformed:
+        if (
+            node.pool not in self.pools
+            or node.is_marked
+            or node.name in snapshot.removals
+            or node.deleted_at is not None
+            or node.malformed
+        ):
             return False
         request = snapshot.requests.get(node.name)
         is_arriving = node.is_starting or (request is not None and request.is_in_flight)
@@ -79,7 +92,11 @@ class Movable:
         """Of the machine and of the node beside it; 0 if the catalogue does not know it."""
         machine, offering = self._snapshot.machines.get(node.name), node.labels.get(OFFERING_LABEL, "")
         known = self._prices.get((offering, "" if machine is None else machine.location))
-        known = known if known is not None else max((price for place, price in self._prices.items() if place[0] == offering), default=0.0)
+        known = (
+            known
+            if known is not None
+            else max((price for place, price in self._prices.items() if place[0] == offering), default=0.0)
+        )
         return known + self._settings.node_price_per_hour if known else 0.0
 
     def disruption(self, node: Node) -> float:

@@ -1,4 +1,5 @@
-"""Which nodes with pods on them are not needed, because their pods fit elsewhere? Only in pools with `consolidation: Full`; others say that they keep theirs.
+"""Which nodes with pods on them are not needed, because their pods fit elsewhere? Only in pools with `consolidation:
+Full`; others say that they keep theirs.
 
 | node of such a pool | then |
 | --- | --- |
@@ -8,9 +9,10 @@
 | marked by this row, and its time has come | looked at once more; then CreateNodeRemovalRequest, and removal moves the pods |
 | in a pool where removals were taken back | no other is chosen for the settling time; each further one in a row makes that four times as long |
 
-The best saving for the fewest pods moved comes first. It buys nothing, so it never undoes itself: what leaves has a place on what exists.
-Empty nodes are scale-down's. Nodes for which cheaper ones were bought (`plan/nodes_down/replacement`) come here marked; while that is under way, no others are
-chosen. The timers are in the objects: the time on the mark, the age of nodes. How many nodes were emptied lately is remembered; after a restart
+The best saving for the fewest pods moved comes first. It buys nothing, so it never undoes itself: what leaves has a
+place on what exists. Empty nodes are scale-down's. Nodes for which cheaper ones were bought
+(`plan/nodes_down/replacement`) come here marked; while that is under way, no others are chosen. The timers are in the
+objects: the time on the mark, the age of nodes. How many nodes were emptied lately is remembered; after a restart
 nobody knows, so the row waits for one window before it chooses the first. A pool that cannot be read is not touched.
 """
 
@@ -57,7 +59,9 @@ class Ledger(Struct, frozen=True):
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     now = snapshot.now
     full = full_pools(snapshot)
-    marked = sorted(name for name, node in snapshot.nodes.items() if is_being_emptied(node) and name not in snapshot.removals)
+    marked = sorted(
+        name for name, node in snapshot.nodes.items() if is_being_emptied(node) and name not in snapshot.removals
+    )
     ledger = _remembered(ledger, snapshot, settings)
     if not snapshot.pools or not snapshot.buffers.is_known:
         return Decision(ledger, again_at=now + _RETRY_SECONDS if snapshot.pools else None)
@@ -72,12 +76,21 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     if full and not swaps(snapshot, settings):
         turn.look_at_others()
     turn.tell_of_other_pools()
-    return Decision(turn.ledger(), tuple(turn.actions), tuple(turn.notes), sooner(now + settings.consolidation_interval_seconds, *turn.again))
+    return Decision(
+        turn.ledger(),
+        tuple(turn.actions),
+        tuple(turn.notes),
+        sooner(now + settings.consolidation_interval_seconds, *turn.again),
+    )
 
 
 def _remembered(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> Ledger:
     """What is still of use. A removal that has vanished while its node stands was taken back."""
-    going = {name: removal.spec.pool for name, removal in sorted(snapshot.removals.items()) if removal.spec.reason == removal_reasons.CONSOLIDATED}
+    going = {
+        name: removal.spec.pool
+        for name, removal in sorted(snapshot.removals.items())
+        if removal.spec.reason == removal_reasons.CONSOLIDATED
+    }
     setbacks = _setbacks(ledger, snapshot, settings)
     return replace(ledger, recent=with_moment(ledger.recent, snapshot, settings), going=going, setbacks=setbacks)
 
@@ -112,7 +125,7 @@ class _Turn:
     def _emptying(self) -> Emptying:
         return Emptying(self.snapshot, self.settings, self.settings.scale_down_headroom)
 
-    # ------------------------------------------------------------------------------------------------------------------ marked
+    # --------------------------------------------------------------------------------------- marked
 
     def look_at_marked(self, node: Node) -> None:
         pool, now = self._movable.pools.get(node.pool), self.snapshot.now
@@ -148,16 +161,34 @@ class _Turn:
         """Nodes that nobody asks about, because their pool does not want it."""
         for name, node in self.snapshot.nodes.items():
             pool = self.snapshot.pools.get(node.pool)
-            if pool is None or pool.name in self._movable.pools or pool.deleted_at is not None or node.is_marked or node.is_starting:
+            if (
+                pool is None
+                or pool.name in self._movable.pools
+                or pool.deleted_at is not None
+                or node.is_marked
+                or node.is_starting
+            ):
                 continue
             mode = pool.spec.consolidation
             if name in self.snapshot.removals or not self._movable.is_settled(node):
                 continue
             if mode == "Off" or working_pods(self.snapshot, name):
-                kept = "keeps its nodes, empty ones too" if mode == "Off" else "gives back empty nodes only, and pods run there"
-                self._tell(node, mode, Note(about_node(node), STAYING, f"the node stays: NodePool {pool.name} {kept} (consolidation: {mode})"))
+                kept = (
+                    "keeps its nodes, empty ones too"
+                    if mode == "Off"
+                    else "gives back empty nodes only, and pods run there"
+                )
+                self._tell(
+                    node,
+                    mode,
+                    Note(
+                        about_node(node),
+                        STAYING,
+                        f"the node stays: NodePool {pool.name} {kept} (consolidation: {mode})",
+                    ),
+                )
 
-    # ------------------------------------------------------------------------------------------------------------------ others
+    # --------------------------------------------------------------------------------------- others
 
     def look_at_others(self) -> None:
         """Best saving for the fewest pods moved first."""

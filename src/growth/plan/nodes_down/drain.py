@@ -1,8 +1,8 @@
 """Which pods leave a node next, and when is a drain taken back? Asked by removal for every node that still has pods.
 
-Pods leave through the Eviction API, a few of each node at a time, those of low priority first, and of these the large ones, for which room is
-hardest to find; several nodes drain side by side. A budget that
-refuses now, or a pod that must not be disrupted, is waited for, and written down.
+Pods leave through the Eviction API, a few of each node at a time, those of low priority first, and of these the large
+ones, for which room is hardest to find; several nodes drain side by side. A budget that refuses now, or a pod that must
+not be disrupted, is waited for, and written down.
 
 | a node that goes only to save money | then |
 | --- | --- |
@@ -33,7 +33,9 @@ from growth.plan.world.idleness import is_protected_pod, waiting_shapes, would_t
 from growth.plan.world.removal_reasons import CONSOLIDATED
 
 _NAMED_PODS: Final = 3
-_LOOKED_AT_SECONDS: Final = 10.0  # by then the scheduler has looked at a new pod; one that it passes over holds nothing up for longer
+_LOOKED_AT_SECONDS: Final = (
+    10.0  # by then the scheduler has looked at a new pod; one that it passes over holds nothing up for longer
+)
 
 
 class Draining:
@@ -71,7 +73,9 @@ class Draining:
         return "" if block is None else block.message
 
     def is_unclear(self, removal: NodeRemovalRequest) -> bool:
-        """The pods have left a moment ago, and the scheduler has not yet said whether those that replace them have a place."""
+        """The pods have left a moment ago, and the scheduler has not yet said whether those that replace them have a
+        place.
+        """
         if removal.spec.reason != CONSOLIDATED:
             return False
         now = self._snapshot.now
@@ -100,7 +104,9 @@ class Draining:
     def waits_for(self, pods: tuple[Pod, ...]) -> str:
         named = ", ".join(sorted(pod.key for pod in pods)[:_NAMED_PODS])
         text = f"{len(pods)} pods to leave: {named}{', …' if len(pods) > _NAMED_PODS else ''}"
-        blocked = next(filter(None, (self._evictability.why_not_now(pod) for pod in sorted(pods, key=lambda each: each.key))), None)
+        blocked = next(
+            filter(None, (self._evictability.why_not_now(pod) for pod in sorted(pods, key=lambda each: each.key))), None
+        )
         return text if blocked is None else f"{text}; {blocked.message}"
 
 

@@ -1,4 +1,5 @@
-"""May this pod be moved by evicting it, as things stand? Asked by consolidation before a node is chosen, and by removal before every batch.
+"""May this pod be moved by evicting it, as things stand? Asked by consolidation before a node is chosen, and by removal
+before every batch.
 
 | pod | is left alone |
 | --- | --- |
@@ -67,12 +68,22 @@ class Evictability:
     def _why_over_budget(self, pod: Pod) -> Block | None:
         budgets = self.budgets_of(pod)
         if len(budgets) > 1:
-            return _block("pdb", pod, f"has {len(budgets)} PodDisruptionBudgets, and the API server evicts no such pod", budgets[0].key)
+            return _block(
+                "pdb",
+                pod,
+                f"has {len(budgets)} PodDisruptionBudgets, and the API server evicts no such pod",
+                budgets[0].key,
+            )
         for budget in budgets:
             if budget.lets_unhealthy_go and pod.phase != "Running":
                 continue
             if budget.disruptions_allowed <= 0 or not budget.is_current:
-                return _block("pdb", pod, f"is guarded by PodDisruptionBudget {budget.key}, which allows no disruption now", budget.key)
+                return _block(
+                    "pdb",
+                    pod,
+                    f"is guarded by PodDisruptionBudget {budget.key}, which allows no disruption now",
+                    budget.key,
+                )
         return None
 
     def budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
@@ -83,11 +94,15 @@ class Evictability:
         if pod.annotations.get(_SAFE_TO_EVICT) == "true":
             return None
         if pod.has_local_data and not self._settings.moves_local_data:
-            return _block("local_storage", pod, "keeps data on the node (emptyDir or hostPath), which would be lost", "local data")
+            return _block(
+                "local_storage", pod, "keeps data on the node (emptyDir or hostPath), which would be lost", "local data"
+            )
         if pod.owner is None:
             return _block("unmanaged_pod", pod, "has no controller: nobody would make it again", "no controller")
         if pod.namespace == _SYSTEM and not self.budgets_of(pod):
-            return _block("pdb", pod, "belongs to the system and has no PodDisruptionBudget that says it may move", _SYSTEM)
+            return _block(
+                "pdb", pod, "belongs to the system and has no PodDisruptionBudget that says it may move", _SYSTEM
+            )
         return None
 
 

@@ -1,8 +1,9 @@
-"""What would these nodes' pods need if the nodes went, and how does the answer become orders? Asked by replacement and renewal.
+"""What would these nodes' pods need if the nodes went, and how does the answer become orders? Asked by replacement and
+renewal.
 
-The question to the solver has every room with what stands there, virtual pods included, and everything that may be bought. Rooms that are on their
-way, marked or closed take nothing. A little more than the pods need must have room (the consolidation headroom): where they go cannot be steered.
-"""
+The question to the solver has every room with what stands there, virtual pods included, and everything that may be
+bought. Rooms that are on their way, marked or closed take nothing. A little more than the pods need must have room (the
+consolidation headroom): where they go cannot be steered."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem
 
 REPLACEMENT = "Replacement"
 
-Neighbourhoods = Callable[[tuple[Leaving, ...], tuple[DemandClass, ...], tuple[Choice, ...]], tuple[tuple[int, ...], ...]]
+Neighbourhoods = Callable[
+    [tuple[Leaving, ...], tuple[DemandClass, ...], tuple[Choice, ...]], tuple[tuple[int, ...], ...]
+]
 
 
 class Asked(Struct, frozen=True):
@@ -50,7 +53,12 @@ class Asked(Struct, frozen=True):
 
 
 def ask(
-    snapshot: Snapshot, settings: Settings, nodes: Iterable[tuple[Node, float, float]], neighbourhoods: Neighbourhoods, *, reason: str = REPLACEMENT
+    snapshot: Snapshot,
+    settings: Settings,
+    nodes: Iterable[tuple[Node, float, float]],
+    neighbourhoods: Neighbourhoods,
+    *,
+    reason: str = REPLACEMENT,
 ) -> Asked | None:
     """Of these nodes, each with its price and the disruption it costs; None if there is nothing to ask."""
     asking = _Asking(snapshot, settings)
@@ -99,7 +107,9 @@ class _Asking:
         pool, offering = self._snapshot.pools[node.pool], node.labels.get(OFFERING_LABEL, "")
         listed = choice_of_type(pool, offering)
         priority = (pool.spec.priority, 0 if listed is None else listed.priority)
-        return Leaving(self._index[node.name], node.pool, offering, price, tuple(sorted(counts.items())), disruption, priority)
+        return Leaving(
+            self._index[node.name], node.pool, offering, price, tuple(sorted(counts.items())), disruption, priority
+        )
 
     def _class_of(self, shape: PodShape) -> int:
         known = self._read.get(shape)
@@ -125,7 +135,9 @@ class _Asking:
         pools = sorted({name for demand in self._classes for name in demand.pools})
         return open_market(snapshot, pools, offerings, {}, self._settings)
 
-    def world(self, market: Market, allowed: tuple[Allowance, ...], promised: Mapping[Place, Offering]) -> PlacementProblem:
+    def world(
+        self, market: Market, allowed: tuple[Allowance, ...], promised: Mapping[Place, Offering]
+    ) -> PlacementProblem:
         return PlacementProblem(
             demands=self.demands,
             rooms=self._rooms,
@@ -148,7 +160,11 @@ def _all_rooms(snapshot: Snapshot, kept: Kept) -> tuple[Room, ...]:
     if kept.rooms:
         return occupied_rooms(kept)
     lodged = nominated(snapshot)
-    return rooms(snapshot, expected_nodes(snapshot, snapshot.offerings, {pod.key for pods in lodged.values() for pod in pods}), lodged)
+    return rooms(
+        snapshot,
+        expected_nodes(snapshot, snapshot.offerings, {pod.key for pods in lodged.values() for pod in pods}),
+        lodged,
+    )
 
 
 def _closed(room: Room) -> Room:
@@ -156,7 +172,7 @@ def _closed(room: Room) -> Room:
     return room if room.kind == "node" or not room.is_open else replace(room, is_open=False)
 
 
-# ---------------------------------------------------------------------------------------------------------------------- the answer
+# --------------------------------------------------------------------------------------- the answer
 
 
 def orders(asked: Asked, answer: Exchange, snapshot: Snapshot) -> tuple[CreateNodeRequest, ...] | None:
@@ -174,15 +190,26 @@ def orders(asked: Asked, answer: Exchange, snapshot: Snapshot) -> tuple[CreateNo
 
 
 def after_buying(snapshot: Snapshot, made: Iterable[CreateNodeRequest]) -> Snapshot:
-    """As it will look when these machines serve: so that nothing is bought unless the old nodes can go then, by the check that is made then."""
+    """As it will look when these machines serve: so that nothing is bought unless the old nodes can go then, by the
+    check that is made then.
+    """
     sold, nodes, pods = by_place(snapshot.offerings), dict(snapshot.nodes), dict(snapshot.pods_by_node)
     for number, action in enumerate(made):
         pool = snapshot.pools[action.spec.pool]
         node = promised_node(NodeRequest(f"bought {number}", action.spec), pool, sold)
         nodes[node.name] = node
-        pods[node.name] = tuple(_daemon(each, node.name) for each in landing_daemons(snapshot.daemon_sets, node.labels, node.taints))
+        pods[node.name] = tuple(
+            _daemon(each, node.name) for each in landing_daemons(snapshot.daemon_sets, node.labels, node.taints)
+        )
     return replace(snapshot, nodes=nodes, pods_by_node=pods)
 
 
 def _daemon(daemon_set: DaemonSet, node: str) -> Pod:
-    return Pod(daemon_set.key, daemon_set.shape, f"{node}/{daemon_set.key}", Owner("DaemonSet", daemon_set.key), node, phase="Running")
+    return Pod(
+        daemon_set.key,
+        daemon_set.shape,
+        f"{node}/{daemon_set.key}",
+        Owner("DaemonSet", daemon_set.key),
+        node,
+        phase="Running",
+    )

@@ -1,7 +1,9 @@
-"""Which nodes are worth asking about together? Asked by replacement before it asks the solver: a few guesses, each answered in full there.
+"""Which nodes are worth asking about together? Asked by replacement before it asks the solver: a few guesses, each
+answered in full there.
 
-A node wastes what it costs beyond the price of its content, put as a fraction onto the machine that suits it best. Small and large pods fit together
-better than either alone, so of those that waste about the same some are drawn, others each time: by a checksum, not by chance.
+A node wastes what it costs beyond the price of its content, put as a fraction onto the machine that suits it best.
+Small and large pods fit together better than either alone, so of those that waste about the same some are drawn, others
+each time: by a checksum, not by chance.
 
 | guess | finds |
 | --- | --- |
@@ -33,12 +35,20 @@ Guess = tuple[int, ...]
 
 
 def neighbourhoods(
-    leaving: Sequence[Leaving], demands: Sequence[DemandClass], choices: Sequence[Choice], left: Mapping[str, int], spare: Mapping[Kind, int], turn: int
+    leaving: Sequence[Leaving],
+    demands: Sequence[DemandClass],
+    choices: Sequence[Choice],
+    left: Mapping[str, int],
+    spare: Mapping[Kind, int],
+    turn: int,
 ) -> tuple[Guess, ...]:
     """At most as many of a pool as `left`, and of a kind as `spare`; `turn` draws others each time."""
     waste = _waste(leaving, demands, choices)
     share = waste / np.array([max(each.price_per_hour, 1e-9) for each in leaving])
-    order = sorted(range(len(leaving)), key=lambda index: (-int(share[index] * _BUCKETS), zlib.crc32(f"{turn}/{leaving[index].room}".encode())))
+    order = sorted(
+        range(len(leaving)),
+        key=lambda index: (-int(share[index] * _BUCKETS), zlib.crc32(f"{turn}/{leaving[index].room}".encode())),
+    )
     by_kind: dict[Kind, list[int]] = {}
     for index in order:
         by_kind.setdefault((leaving[index].pool, leaving[index].offering), []).append(index)
@@ -51,7 +61,9 @@ def neighbourhoods(
     return tuple(dict.fromkeys(tuple(sorted(guess)) for guess in guesses if guess))[:_MOST_GUESSES]
 
 
-def _within(some: Iterable[int], leaving: Sequence[Leaving], left: Mapping[str, int], spare: Mapping[Kind, int]) -> Guess:
+def _within(
+    some: Iterable[int], leaving: Sequence[Leaving], left: Mapping[str, int], spare: Mapping[Kind, int]
+) -> Guess:
     """The first of them that may go together."""
     pools, kinds, found = dict(left), dict(spare), list[int]()
     for index in some:
@@ -63,15 +75,25 @@ def _within(some: Iterable[int], leaving: Sequence[Leaving], left: Mapping[str, 
     return tuple(found)
 
 
-def _waste(leaving: Sequence[Leaving], demands: Sequence[DemandClass], choices: Sequence[Choice]) -> NDArray[np.float64]:
+def _waste(
+    leaving: Sequence[Leaving], demands: Sequence[DemandClass], choices: Sequence[Choice]
+) -> NDArray[np.float64]:
     prices = np.array([each.price_per_hour for each in leaving])
-    names = sorted({name for demand in demands for name, amount in demand.shape.requests.items() if amount > 0 and name != PODS})
+    names = sorted(
+        {name for demand in demands for name, amount in demand.shape.requests.items() if amount > 0 and name != PODS}
+    )
     if not choices or not names:
         return prices
     needs = np.array([[demand.shape.requests[name] for name in names] for demand in demands], dtype=np.float64)
-    content = np.array([sum((needs[index] * count for index, count in each.contents), np.zeros(len(names))) for each in leaving])
-    offers = np.array([[max(choice.offering.allocatable[name], 1e-3) for name in names] for choice in choices], dtype=np.float64)
+    content = np.array(
+        [sum((needs[index] * count for index, count in each.contents), np.zeros(len(names))) for each in leaving]
+    )
+    offers = np.array(
+        [[max(choice.offering.allocatable[name], 1e-3) for name in names] for choice in choices], dtype=np.float64
+    )
     costs = np.array([choice.offering.price_per_hour for choice in choices])
-    fair: NDArray[np.float64] = np.min([cost * (content / offer).max(axis=1) for cost, offer in zip(costs, offers, strict=True)], axis=0)
+    fair: NDArray[np.float64] = np.min(
+        [cost * (content / offer).max(axis=1) for cost, offer in zip(costs, offers, strict=True)], axis=0
+    )
     wasted: NDArray[np.float64] = np.maximum(prices - fair, 0.0)
     return wasted

@@ -6,10 +6,10 @@
 | its request was seen before it could have a node, and no node since | collected: a NodeRemovalRequest, removal does the rest |
 | anything else | reported, once; a person decides (`growth orphans --delete`) |
 
-An etcd restore or `kubectl delete node` also leaves machines without objects, and those run work. So "never had a node" must be known, not
-guessed, and not read off clocks or lists that may be stale: only a machine whose request this process saw Pending, and which it has watched
-ever since, is known never to have had one. After a restart the others are reported only.
-"""
+An etcd restore or `kubectl delete node` also leaves machines without objects, and those run work. So "never had a node"
+must be known, not guessed, and not read off clocks or lists that may be stale: only a machine whose request this
+process saw Pending, and which it has watched ever since, is known never to have had one. After a restart the others are
+reported only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ _RETRY_SECONDS: Final = 30.0
 
 
 class Ledger(Struct, frozen=True):
-    """What was seen since this process began to watch; nothing of it can be known otherwise. Lists that are empty for once erase nothing."""
+    """What was seen since this process began to watch; nothing of it can be known otherwise. Lists that are empty for
+    once erase nothing.
+    """
 
     unborn: frozenset[str] = frozenset()  # requests that were seen before they could have a node
     joined: frozenset[str] = frozenset()  # names that had a node at some time
@@ -48,7 +50,11 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     if snapshot.machines_at is None:
         return Decision(ledger)
     now = snapshot.now
-    alone = {name: ledger.alone_since.get(name, now) for name in sorted(snapshot.machines) if is_alone(snapshot.machines[name], snapshot)}
+    alone = {
+        name: ledger.alone_since.get(name, now)
+        for name in sorted(snapshot.machines)
+        if is_alone(snapshot.machines[name], snapshot)
+    }
     actions: list[Action] = []
     notes: list[Note] = []
     again: list[float] = []
@@ -64,15 +70,30 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
                 notes.append(_note(machine, snapshot, "OrphanCollected", "never had a node and is given back"))
         elif name not in ledger.told:
             told.append(name)
-            notes.append(_note(machine, snapshot, "OrphanedMachine", "has no NodeRequest, Node or NodeRemovalRequest; a person must decide"))
-    return Decision(replace(ledger, alone_since=alone, told=frozenset(told)), tuple(actions), tuple(notes), sooner(*again))
+            notes.append(
+                _note(
+                    machine,
+                    snapshot,
+                    "OrphanedMachine",
+                    "has no NodeRequest, Node or NodeRemovalRequest; a person must decide",
+                )
+            )
+    return Decision(
+        replace(ledger, alone_since=alone, told=frozenset(told)), tuple(actions), tuple(notes), sooner(*again)
+    )
 
 
 def _remembered(snapshot: Snapshot, ledger: Ledger) -> Ledger:
     """A node, or a request that is Ready, says that the machine had one. Only then is its beginning of no more use."""
     ready = {name for name, request in snapshot.requests.items() if request.phase == READY}
-    joined = {name for name, node in snapshot.nodes.items() if node.pool} | {name for name in ledger.unborn if name in snapshot.nodes} | ready
-    unborn = {name for name, request in snapshot.requests.items() if request.phase == PENDING and name not in snapshot.nodes}
+    joined = (
+        {name for name, node in snapshot.nodes.items() if node.pool}
+        | {name for name in ledger.unborn if name in snapshot.nodes}
+        | ready
+    )
+    unborn = {
+        name for name, request in snapshot.requests.items() if request.phase == PENDING and name not in snapshot.nodes
+    }
     if joined <= ledger.joined and unborn <= ledger.unborn:
         return ledger
     all_joined = ledger.joined | joined
@@ -80,7 +101,9 @@ def _remembered(snapshot: Snapshot, ledger: Ledger) -> Ledger:
 
 
 def is_alone(machine: Machine, snapshot: Snapshot) -> bool:
-    """Nothing in the cluster speaks of it, by name or by what its node says of it. One that is going already is nobody's worry."""
+    """Nothing in the cluster speaks of it, by name or by what its node says of it. One that is going already is
+    nobody's worry.
+    """
     name = machine.name
     if machine.state == "deleting" or name in snapshot.requests or name in snapshot.nodes or name in snapshot.removals:
         return False
@@ -105,4 +128,7 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     outcome = settled.outcome
     if isinstance(outcome, Accepted):
         return Decision(ledger)
-    return Decision(ledger, again_at=snapshot.now + (outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS))
+    return Decision(
+        ledger,
+        again_at=snapshot.now + (outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS),
+    )

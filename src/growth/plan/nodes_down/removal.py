@@ -50,10 +50,25 @@ from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.drain import Draining, evicted
-from growth.plan.nodes_down.undoing import is_irrevocable, is_surely_gone, machine_to_delete, next_attempt, was_recorded_too_early
+from growth.plan.nodes_down.undoing import (
+    is_irrevocable,
+    is_surely_gone,
+    machine_to_delete,
+    next_attempt,
+    was_recorded_too_early,
+)
 from growth.plan.world.idleness import blocking_pods, lost_at
 from growth.plan.world.machines import LOOK_AGAIN_SECONDS, past
-from growth.plan.world.records import about_node, about_removal, cut, life_event, seen, seen_pod, sooner, with_removal_phase
+from growth.plan.world.records import (
+    about_node,
+    about_removal,
+    cut,
+    life_event,
+    seen,
+    seen_pod,
+    sooner,
+    with_removal_phase,
+)
 from growth.plan.world.removal_reasons import CONSOLIDATED, DRAINING, UNHEALTHY
 
 _RETRY_SECONDS: Final = 5.0
@@ -118,7 +133,8 @@ class _Turn:
         pool = self.snapshot.pools.get(removal.spec.pool)
         return self.settings.is_paused or (pool is not None and pool.is_paused)
 
-    # ------------------------------------------------------------------------------------------------- Pending, CouldNotRemove
+    # ------------------------------------------------------------------------------------- Pending,
+    # CouldNotRemove
 
     def _not_asked_yet(self, removal: NodeRemovalRequest) -> None:
         pods = blocking_pods(removal.spec.node_name, self.snapshot)
@@ -148,7 +164,11 @@ class _Turn:
         if node is not None:
             self.notes.append(Note(about_node(node), "RemovalCancelled", f"the node stays: {why}"))
             if node.is_marked:
-                self.actions.append(UnmarkScaleDown(seen(node), tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key)))
+                self.actions.append(
+                    UnmarkScaleDown(
+                        seen(node), tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key)
+                    )
+                )
 
     def _drain(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> None:
         """Through the Eviction API; a budget or a wish not to be disrupted is waited for, and written down."""
@@ -179,7 +199,7 @@ class _Turn:
         self.actions.append(WriteNodeRemovalStatus(seen(removal), status))
         self.notes += notes
 
-    # ------------------------------------------------------------------------------------------------------------ Deprovisioning
+    # ------------------------------------------------------------------------------- Deprovisioning
 
     def _deprovisioning(self, removal: NodeRemovalRequest) -> None:
         pods = blocking_pods(removal.spec.node_name, self.snapshot)
@@ -196,7 +216,11 @@ class _Turn:
     def _ask_again(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...], ask_at: float) -> None:
         """Nothing was asked in this attempt, so it goes on, or back, without a new one."""
         if pods and _may_be_taken_back(removal):
-            status = with_removal_phase(removal.status, COULD_NOT_REMOVE, life_event(self.snapshot.now, "deletionFailed", f"pod {pods[0].key} came"))
+            status = with_removal_phase(
+                removal.status,
+                COULD_NOT_REMOVE,
+                life_event(self.snapshot.now, "deletionFailed", f"pod {pods[0].key} came"),
+            )
             self.actions.append(WriteNodeRemovalStatus(seen(removal), status))
         elif pods:
             self._drain(removal, pods)
@@ -208,7 +232,9 @@ class _Turn:
 
 def _may_be_taken_back(removal: NodeRemovalRequest) -> bool:
     """Nothing is lost by keeping the node, and the provider was never asked without a positive no."""
-    return not is_irrevocable(removal) and (removal.spec.reason not in DRAINING or removal.spec.reason in (CONSOLIDATED, UNHEALTHY))
+    return not is_irrevocable(removal) and (
+        removal.spec.reason not in DRAINING or removal.spec.reason in (CONSOLIDATED, UNHEALTHY)
+    )
 
 
 def _delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[Action, ...]:
@@ -216,11 +242,15 @@ def _delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[Action, ..
     return (DeleteMachine(seen(removal), removal.spec.node_name, machine_id, request_uid),) if machine_id else ()
 
 
-def _failed(removal: NodeRemovalRequest, snapshot: Snapshot, why: str) -> tuple[NodeRemovalRequestStatus, tuple[Note, ...]]:
+def _failed(
+    removal: NodeRemovalRequest, snapshot: Snapshot, why: str
+) -> tuple[NodeRemovalRequestStatus, tuple[Note, ...]]:
     """Terminal: people are told on the request and on the Node."""
     status = with_removal_phase(removal.status, REMOVAL_FAILED, life_event(snapshot.now, "removalFailed", why))
     node = snapshot.nodes.get(removal.spec.node_name)
-    message = f"machine {removal.spec.machine_id} could not be removed in {removal.status.removal_attempt} attempts: {why}"
+    message = (
+        f"machine {removal.spec.machine_id} could not be removed in {removal.status.removal_attempt} attempts: {why}"
+    )
     notes: list[Note] = [_warning(about_removal(removal), message)]
     if node is not None:
         notes.append(_warning(about_node(node), f"{message}; the node stays tainted, a person must look"))
@@ -231,7 +261,7 @@ def _warning(about: About, message: str) -> Note:
     return Note(about, "RemovalFailed", message, "Warning")
 
 
-# ---------------------------------------------------------------------------------------------------------------------- outcomes
+# ----------------------------------------------------------------------------------------- outcomes
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -241,11 +271,21 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     if isinstance(outcome, Accepted):
         if isinstance(action, WriteNodeRemovalStatus) and action.status.phase == DEPROVISIONING:
             return _after_write(action, snapshot, ledger)
-        done = {action.removal.name: now + _RETRY_SECONDS} if isinstance(action, FinishRemoval) else {}  # until it is seen to be gone
-        done |= {evicted(action.pod.uid): now + _RETRY_SECONDS} if isinstance(action, EvictPod) else {}  # until it is seen to leave
+        done = (
+            {action.removal.name: now + _RETRY_SECONDS} if isinstance(action, FinishRemoval) else {}
+        )  # until it is seen to be gone
+        done |= (
+            {evicted(action.pod.uid): now + _RETRY_SECONDS} if isinstance(action, EvictPod) else {}
+        )  # until it is seen to leave
         return Decision(replace(ledger, not_before={**ledger.not_before, **done}))
     seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
-    name = action.pod.uid if isinstance(action, EvictPod) else action.removal.name if isinstance(action, FinishRemoval) else ""
+    name = (
+        action.pod.uid
+        if isinstance(action, EvictPod)
+        else action.removal.name
+        if isinstance(action, FinishRemoval)
+        else ""
+    )
     not_before = {**ledger.not_before, name: now + seconds} if name else ledger.not_before
     return Decision(replace(ledger, not_before=not_before), again_at=now + seconds)
 
@@ -253,12 +293,18 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
 def _after_write(action: WriteNodeRemovalStatus, snapshot: Snapshot, ledger: Ledger) -> Decision[Ledger]:
     """Deprovisioning is written: now the provider may be asked."""
     removal = snapshot.removals.get(action.removal.name)
-    if removal is None or removal.uid != action.removal.uid or action.status.removal_attempt == removal.status.removal_attempt:
+    if (
+        removal is None
+        or removal.uid != action.removal.uid
+        or action.status.removal_attempt == removal.status.removal_attempt
+    ):
         return Decision(ledger)
     return Decision(ledger, _delete(removal, snapshot))
 
 
-def _settle_delete(action: DeleteMachine, outcome: Outcome, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+def _settle_delete(
+    action: DeleteMachine, outcome: Outcome, snapshot: Snapshot, ledger: Ledger, settings: Settings
+) -> Decision[Ledger]:
     now, removal = snapshot.now, snapshot.removals.get(action.removal.name)
     unasked = {name: at for name, at in ledger.unasked.items() if name != action.removal.name}
     after = replace(ledger, unasked=unasked)
@@ -273,10 +319,22 @@ def _settle_delete(action: DeleteMachine, outcome: Outcome, snapshot: Snapshot, 
     return Decision(replace(ledger, unasked={**unasked, removal.name: ask_at}), again_at=ask_at)
 
 
-def _refused(removal: NodeRemovalRequest, reason: str, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+def _refused(
+    removal: NodeRemovalRequest, reason: str, snapshot: Snapshot, ledger: Ledger, settings: Settings
+) -> Decision[Ledger]:
     if removal.status.removal_attempt >= settings.removal_attempts:
         status, notes = _failed(removal, snapshot, reason)
         return Decision(ledger, (WriteNodeRemovalStatus(seen(removal), status),), notes)
     status = with_removal_phase(removal.status, COULD_NOT_REMOVE, life_event(snapshot.now, "deletionFailed", reason))
-    note = Note(about_removal(removal), "CouldNotRemove", f"attempt {removal.status.removal_attempt} was refused: {reason}", "Warning")
-    return Decision(ledger, (WriteNodeRemovalStatus(seen(removal), status),), (note,), again_at=snapshot.now + settings.removal_retry_seconds)
+    note = Note(
+        about_removal(removal),
+        "CouldNotRemove",
+        f"attempt {removal.status.removal_attempt} was refused: {reason}",
+        "Warning",
+    )
+    return Decision(
+        ledger,
+        (WriteNodeRemovalStatus(seen(removal), status),),
+        (note,),
+        again_at=snapshot.now + settings.removal_retry_seconds,
+    )

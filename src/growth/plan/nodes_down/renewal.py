@@ -1,4 +1,5 @@
-"""Which nodes with pods are replaced because they are too old, or made from a template that has changed? Buys first, then lets them go.
+"""Which nodes with pods are replaced because they are too old, or made from a template that has changed? Buys first,
+then lets them go.
 
     question  nodes that must be replaced and may be disrupted now, the oldest first: put to the solver (`solver/existing/exchange`), like may replace like
     plan      the answer as orders that name the nodes they replace; and of swaps whose machines have come, the old nodes marked
@@ -55,12 +56,20 @@ class Ledger(Struct, frozen=True):
 
 
 def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Asked | None:
-    if not _is_time(snapshot, ledger) or ledger.asked_at <= snapshot.now < ledger.asked_at + _PAUSE_SECONDS or still_awaited(ledger.awaited, snapshot):
+    if (
+        not _is_time(snapshot, ledger)
+        or ledger.asked_at <= snapshot.now < ledger.asked_at + _PAUSE_SECONDS
+        or still_awaited(ledger.awaited, snapshot)
+    ):
         return None
     if not snapshot.buffers.is_known or any(pod.unschedulable_at is not None for pod in snapshot.waiting_pods):
         return None
     nodes = _due(snapshot, settings, with_moment(ledger.recent, snapshot, settings))
-    return ask(snapshot, settings, [(node, 0.0, 0.0) for node in nodes], _all_or_the_first, reason=RENEWAL) if nodes else None
+    return (
+        ask(snapshot, settings, [(node, 0.0, 0.0) for node in nodes], _all_or_the_first, reason=RENEWAL)
+        if nodes
+        else None
+    )
 
 
 def _is_time(snapshot: Snapshot, ledger: Ledger) -> bool:
@@ -68,7 +77,9 @@ def _is_time(snapshot: Snapshot, ledger: Ledger) -> bool:
     return not ledger.looked_at <= snapshot.now < ledger.looked_at + _LOOK_SECONDS
 
 
-def _all_or_the_first(leaving: Sequence[Leaving], _demands: Sequence[DemandClass], _choices: Sequence[Choice]) -> tuple[tuple[int, ...], ...]:
+def _all_or_the_first(
+    leaving: Sequence[Leaving], _demands: Sequence[DemandClass], _choices: Sequence[Choice]
+) -> tuple[tuple[int, ...], ...]:
     """If they cannot all be replaced at once (there may be room for one surge machine only), then the oldest alone."""
     whole = tuple(range(len(leaving)))
     return (whole, (0,)) if len(whole) > 1 else (whole,)
@@ -80,7 +91,12 @@ def _due(snapshot: Snapshot, settings: Settings, recent: Recent) -> list[Node]:
     left = {name: _left(name, snapshot, settings, recent, under_way) for name in snapshot.pools}
     found: list[Node] = []
     for node in sorted(snapshot.nodes.values(), key=lambda each: (each.created_at, each.name)):
-        if node.name in under_way or not _must_go(node, snapshot, settings) or left[node.pool] <= 0 or len(found) >= _MOST_TOGETHER:
+        if (
+            node.name in under_way
+            or not _must_go(node, snapshot, settings)
+            or left[node.pool] <= 0
+            or len(found) >= _MOST_TOGETHER
+        ):
             continue
         left[node.pool] -= 1
         found.append(node)
@@ -92,24 +108,44 @@ def _left(name: str, snapshot: Snapshot, settings: Settings, recent: Recent, und
     pool = snapshot.pools[name]
     if snapshot.now < recent.known_at(pool, settings):
         return 0
-    waiting = sum(1 for each in under_way if each in snapshot.nodes and snapshot.nodes[each].pool == name and not snapshot.nodes[each].is_marked)
+    waiting = sum(
+        1
+        for each in under_way
+        if each in snapshot.nodes and snapshot.nodes[each].pool == name and not snapshot.nodes[each].is_marked
+    )
     return disruptions_left(pool, snapshot, settings, recent) - waiting
 
 
 def _must_go(node: Node, snapshot: Snapshot, settings: Settings) -> bool:
     pool = snapshot.pools.get(node.pool)
-    if pool is None or pool.deleted_at is not None or pool.is_paused or settings.is_paused or not is_ours(node, snapshot):
+    if (
+        pool is None
+        or pool.deleted_at is not None
+        or pool.is_paused
+        or settings.is_paused
+        or not is_ours(node, snapshot)
+    ):
         return False
-    if node.is_marked or node.name in snapshot.removals or node.deleted_at is not None or node.malformed or not working_pods(snapshot, node.name):
+    if (
+        node.is_marked
+        or node.name in snapshot.removals
+        or node.deleted_at is not None
+        or node.malformed
+        or not working_pods(snapshot, node.name)
+    ):
         return False
     return why_replaced(node, pool, snapshot, settings) in (EXPIRED, DRIFTED)
 
 
-# -------------------------------------------------------------------------------------------------------------------------- the plan
+# ----------------------------------------------------------------------------------------- the plan
 
 
 def plan(
-    snapshot: Snapshot, ledger: Ledger, settings: Settings, question: Asked | None = None, answers: tuple[Exchange, ...] | None = None
+    snapshot: Snapshot,
+    ledger: Ledger,
+    settings: Settings,
+    question: Asked | None = None,
+    answers: tuple[Exchange, ...] | None = None,
 ) -> Decision[Ledger]:
     ledger = replace(ledger, recent=with_moment(ledger.recent, snapshot, settings))
     if not _is_time(snapshot, ledger):
@@ -130,7 +166,13 @@ def _look_again_at(snapshot: Snapshot, settings: Settings) -> float | None:
     if any(_must_go(node, snapshot, settings) for node in snapshot.nodes.values()):
         return snapshot.now + _LOOK_SECONDS
     in_pools = [(node, snapshot.pools[node.pool]) for node in snapshot.nodes.values() if node.pool in snapshot.pools]
-    return sooner(*(changes_at(node, pool, snapshot, settings) for node, pool in in_pools if pool.spec.expire_after_seconds is not None))
+    return sooner(
+        *(
+            changes_at(node, pool, snapshot, settings)
+            for node, pool in in_pools
+            if pool.spec.expire_after_seconds is not None
+        )
+    )
 
 
 class _Turn:
@@ -149,7 +191,10 @@ class _Turn:
                 continue
             self.actions += made
             if made:
-                self.notes += [Note(about_node(self._snapshot.nodes[name]), "Renewing", self._why(name)) for name in asked.names(each)]
+                self.notes += [
+                    Note(about_node(self._snapshot.nodes[name]), "Renewing", self._why(name))
+                    for name in asked.names(each)
+                ]
             else:
                 self.let_go(asked.names(each))
             return
@@ -157,7 +202,9 @@ class _Turn:
     def let_go(self, names: Sequence[str]) -> None:
         for node in (self._snapshot.nodes[name] for name in names):
             if _must_go(node, self._snapshot, self._settings):
-                self.actions.append(MarkScaleDown(seen(node), (*without_mark(node), SCALE_DOWN_TAINT), self._snapshot.now))
+                self.actions.append(
+                    MarkScaleDown(seen(node), (*without_mark(node), SCALE_DOWN_TAINT), self._snapshot.now)
+                )
                 self.notes.append(Note(about_node(node), "ScaleDown", f"{self._why(node.name)}; its pods move now"))
 
     def _why(self, name: str) -> str:
@@ -172,4 +219,6 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
         return Decision(replace(ledger, awaited=with_order(ledger.awaited, action.spec, outcome, snapshot)))
     if isinstance(outcome, Accepted):
         return Decision(ledger)
-    return Decision(ledger, again_at=now + (outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS))
+    return Decision(
+        ledger, again_at=now + (outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS)
+    )

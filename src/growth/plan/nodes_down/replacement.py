@@ -1,4 +1,5 @@
-"""Which nodes with pods could be replaced by cheaper ones? Only in pools with `consolidation: Full`. Buys first, then moves, then gives back.
+"""Which nodes with pods could be replaced by cheaper ones? Only in pools with `consolidation: Full`. Buys first, then
+moves, then gives back.
 
     question  nodes that may go, everything that stays, everything that may be bought: put to the solver (`solver/existing/exchange`)
     plan      the answer as orders; and of swaps whose machines have come, the old nodes marked, so that consolidation empties them
@@ -12,9 +13,9 @@
 | a swap is over, and some of its old nodes are still there | the pool rests, each time in a row four times as long: nothing is bought for it |
 | some of the old nodes have gone already | the others follow as soon as their pods fit |
 
-Emptying (`plan/nodes_down/consolidation`) comes first: it buys nothing. An attempt that finds nothing is repeated less and less often, until the nodes change.
-What was bought is not looked at again for the settling time. All that matters is in the NodeRequests; what is remembered may be lost.
-"""
+Emptying (`plan/nodes_down/consolidation`) comes first: it buys nothing. An attempt that finds nothing is repeated less
+and less often, until the nodes change. What was bought is not looked at again for the settling time. All that matters
+is in the NodeRequests; what is remembered may be lost."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ _MOST_IN_VAIN: Final = 30
 _RETRY_SECONDS: Final = 5.0
 _PODS_APART: Final = 20  # counts of pods that differ by less than one part in so many are the same
 
-Fleet = tuple[frozenset[str], int, float]  # names of nodes, about how many pods, what everything for sale costs together
+Fleet = tuple[
+    frozenset[str], int, float
+]  # names of nodes, about how many pods, what everything for sale costs together
 
 
 class Ledger(Struct, frozen=True):
@@ -74,13 +77,21 @@ class Ledger(Struct, frozen=True):
 
 def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Asked | None:
     """None: it is not the time."""
-    if snapshot.now < (_next_ask_at(snapshot, ledger, settings) or math.inf) or not _is_quiet(snapshot, ledger, settings):
+    if snapshot.now < (_next_ask_at(snapshot, ledger, settings) or math.inf) or not _is_quiet(
+        snapshot, ledger, settings
+    ):
         return None
     movable = Movable(snapshot, settings, with_moment(ledger.recent, snapshot, settings))
     evictability = Evictability(snapshot, settings)
     resting = {pool for pool, setback in ledger.setbacks.items() if snapshot.now < setback.until}
-    nodes = [node for _, node in sorted(snapshot.nodes.items()) if node.pool not in resting and _may_go(node, movable, evictability, snapshot, settings)]
-    spare = {kind_of(node): movable.staying.get(kind_of(node), 0) - minimum(node, movable.pools[node.pool]) for node in nodes}
+    nodes = [
+        node
+        for _, node in sorted(snapshot.nodes.items())
+        if node.pool not in resting and _may_go(node, movable, evictability, snapshot, settings)
+    ]
+    spare = {
+        kind_of(node): movable.staying.get(kind_of(node), 0) - minimum(node, movable.pools[node.pool]) for node in nodes
+    }
     guess = partial(neighbourhoods, left=movable.left, spare=spare, turn=ledger.in_vain)
     return ask(snapshot, settings, [(node, movable.price(node), movable.disruption(node)) for node in nodes], guess)
 
@@ -97,7 +108,9 @@ def _is_quiet(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> bool:
     """Nobody looks for a place, nothing is being moved, and all orders are seen."""
     if not snapshot.buffers.is_known or snapshot.now < ledger.hold_until or still_awaited(ledger.awaited, snapshot):
         return False
-    if any(pod.unschedulable_at is not None and pod.deleted_at is None for pod in snapshot.waiting_pods) or swaps(snapshot, settings):
+    if any(pod.unschedulable_at is not None and pod.deleted_at is None for pod in snapshot.waiting_pods) or swaps(
+        snapshot, settings
+    ):
         return False
     is_moving = any(removal.spec.reason == CONSOLIDATED for removal in snapshot.removals.values())
     return not is_moving and not any(is_being_emptied(node) for node in snapshot.nodes.values())
@@ -114,14 +127,22 @@ def _next_ask_at(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> floa
 
 def _fleet(snapshot: Snapshot) -> Fleet:
     pods = sum(len(pods) for pods in snapshot.pods_by_node.values())
-    return frozenset(snapshot.nodes), round(_PODS_APART * math.log(1 + pods)), sum(each.price_per_hour for each in snapshot.offerings if each.is_available)
+    return (
+        frozenset(snapshot.nodes),
+        round(_PODS_APART * math.log(1 + pods)),
+        sum(each.price_per_hour for each in snapshot.offerings if each.is_available),
+    )
 
 
-# -------------------------------------------------------------------------------------------------------------------------- the plan
+# ----------------------------------------------------------------------------------------- the plan
 
 
 def plan(
-    snapshot: Snapshot, ledger: Ledger, settings: Settings, question: Asked | None = None, answers: tuple[Exchange, ...] | None = None
+    snapshot: Snapshot,
+    ledger: Ledger,
+    settings: Settings,
+    question: Asked | None = None,
+    answers: tuple[Exchange, ...] | None = None,
 ) -> Decision[Ledger]:
     if not full_pools(snapshot):
         return Decision(replace(ledger, recent=with_moment(ledger.recent, snapshot, settings), fleet=None))
@@ -143,9 +164,18 @@ def _under_way(snapshot: Snapshot, settings: Settings) -> list[Swap]:
 
 
 def _without_those_over(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> tuple[Ledger, tuple[Note, ...]]:
-    """What came of swaps that were under way. One whose old nodes are still going is not over, even if its records are gone."""
-    seen_now = {swap.replaced: frozenset(snapshot.nodes[name].pool for name in swap.old) for swap in _under_way(snapshot, settings)}
-    over = {old: pools for old, pools in ledger.under_way.items() if old not in seen_now and not any(is_going(name, snapshot) for name in old)}
+    """What came of swaps that were under way. One whose old nodes are still going is not over, even if its records are
+    gone.
+    """
+    seen_now = {
+        swap.replaced: frozenset(snapshot.nodes[name].pool for name in swap.old)
+        for swap in _under_way(snapshot, settings)
+    }
+    over = {
+        old: pools
+        for old, pools in ledger.under_way.items()
+        if old not in seen_now and not any(is_going(name, snapshot) for name in old)
+    }
     failed = {pool for old, pools in over.items() if any(name in snapshot.nodes for name in old) for pool in pools}
     worked = {pool for pools in over.values() for pool in pools if pool not in failed}
     setbacks = with_attempts(ledger.setbacks, worked, failed, snapshot.now, settings.settling_seconds)
@@ -162,19 +192,35 @@ def _told_of_setback(pool: NodePool, setback: Setback) -> Note:
 
 
 def _looked(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> Ledger:
-    ledger = replace(ledger, recent=with_moment(ledger.recent, snapshot, settings), awaited=still_awaited(ledger.awaited, snapshot))
+    ledger = replace(
+        ledger, recent=with_moment(ledger.recent, snapshot, settings), awaited=still_awaited(ledger.awaited, snapshot)
+    )
     fleet = _fleet(snapshot)
     is_same = fleet == ledger.fleet and ledger.fleet_since <= snapshot.now
     return ledger if is_same else replace(ledger, fleet=fleet, fleet_since=snapshot.now, in_vain=0, asked_at=0.0)
 
 
-def _answered(asked: Asked, answers: tuple[Exchange, ...], snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    """The best answer that holds: within the limits, and worth it by the nodes that can go then, by the check that is made then."""
+def _answered(
+    asked: Asked, answers: tuple[Exchange, ...], snapshot: Snapshot, ledger: Ledger, settings: Settings
+) -> Decision[Ledger]:
+    """The best answer that holds: within the limits, and worth it by the nodes that can go then, by the check that is
+    made then.
+    """
     for answer in answers:
-        made = orders(asked, answer, snapshot) if answer.saved_per_hour >= _enough(answer.price_before, settings) else None
-        plan_ = None if not made else _held_against(after_buying(snapshot, made), asked.names(answer), answer.price_after, settings)
+        made = (
+            orders(asked, answer, snapshot) if answer.saved_per_hour >= _enough(answer.price_before, settings) else None
+        )
+        plan_ = (
+            None
+            if not made
+            else _held_against(after_buying(snapshot, made), asked.names(answer), answer.price_after, settings)
+        )
         if made and plan_ is not None:
-            return Decision(replace(ledger, asked_at=snapshot.now, in_vain=0), _replacing(made, plan_.old), _told(plan_, made, snapshot))
+            return Decision(
+                replace(ledger, asked_at=snapshot.now, in_vain=0),
+                _replacing(made, plan_.old),
+                _told(plan_, made, snapshot),
+            )
     ledger = replace(ledger, asked_at=snapshot.now, in_vain=min(ledger.in_vain + 1, _MOST_IN_VAIN))
     return Decision(ledger, again_at=_next_ask_at(snapshot, ledger, settings))
 
@@ -192,7 +238,11 @@ def _held_against(later: Snapshot, names: tuple[str, ...], price_after: float, s
     nodes = sorted((later.nodes[name] for name in names), key=lambda each: _dearest_first(each, movable))
     going = _emptied_together(nodes, later, settings)
     before = sum(movable.price(node) for node in going)
-    return _Worth(tuple(sorted(node.name for node in going)), before, price_after) if before - price_after >= _enough(before, settings) else None
+    return (
+        _Worth(tuple(sorted(node.name for node in going)), before, price_after)
+        if before - price_after >= _enough(before, settings)
+        else None
+    )
 
 
 def _replacing(made: Iterable[CreateNodeRequest], old: tuple[str, ...]) -> tuple[CreateNodeRequest, ...]:
@@ -220,8 +270,14 @@ def _told(worth: _Worth, made: Iterable[CreateNodeRequest], snapshot: Snapshot) 
         f" ({worth.price_after:.4f}): saves {saved:.4f} per hour and moves {moved} pods"
     )
     fields = (("saved_per_hour", round(saved, 6)), ("bought", len(bought)), ("pods", moved))
-    about = [About("NodePool", name, uid=snapshot.pools[name].uid) for name in sorted({snapshot.nodes[name].pool for name in names})]
-    on_nodes = tuple(Note(about_node(snapshot.nodes[name]), "Replacing", "the node goes once cheaper ones are Ready for its pods") for name in names)
+    about = [
+        About("NodePool", name, uid=snapshot.pools[name].uid)
+        for name in sorted({snapshot.nodes[name].pool for name in names})
+    ]
+    on_nodes = tuple(
+        Note(about_node(snapshot.nodes[name]), "Replacing", "the node goes once cheaper ones are Ready for its pods")
+        for name in names
+    )
     return (*(Note(each, "Replacing", text, fields=fields) for each in about), *on_nodes)
 
 
@@ -238,13 +294,23 @@ class _Turn:
 
     def look_at(self, swap: Swap) -> None:
         nodes = [self.snapshot.nodes[name] for name in swap.old if name not in self.tried]
-        nodes = [node for node in nodes if not node.is_marked and node.name not in self.snapshot.removals and node.pool in self._movable.pools]
-        if swap.is_coming or not nodes or any(is_paused(self._movable.pools[node.pool], self.settings) for node in nodes):
+        nodes = [
+            node
+            for node in nodes
+            if not node.is_marked and node.name not in self.snapshot.removals and node.pool in self._movable.pools
+        ]
+        if (
+            swap.is_coming
+            or not nodes
+            or any(is_paused(self._movable.pools[node.pool], self.settings) for node in nodes)
+        ):
             return
         self.again.append(self.snapshot.now + self.settings.consolidation_interval_seconds)
         chosen = self._chosen(nodes)
         saved = sum(self._movable.price(node) for node in chosen) - self._price_of_new(swap)
-        if chosen and (swap.has_begun or saved >= _enough(sum(self._movable.price(node) for node in nodes), self.settings) / 2):
+        if chosen and (
+            swap.has_begun or saved >= _enough(sum(self._movable.price(node) for node in nodes), self.settings) / 2
+        ):
             for node in chosen:
                 self._mark(node)
 
@@ -264,16 +330,22 @@ class _Turn:
         delay = delay_seconds(self._movable.pools[node.pool], self.settings)
         self.actions.append(empty_from(node, self.snapshot.now + delay))
         self.tried |= {node.name}
-        self.notes.append(Note(about_node(node), "ScaleDown", f"cheaper nodes are Ready; its pods will move in {delay:.0f} s"))
+        self.notes.append(
+            Note(about_node(node), "ScaleDown", f"cheaper nodes are Ready; its pods will move in {delay:.0f} s")
+        )
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
-    """Orders that were accepted, or may have been, must be seen before anything is asked again; a mark that failed is tried anew."""
+    """Orders that were accepted, or may have been, must be seen before anything is asked again; a mark that failed is
+    tried anew.
+    """
     action, outcome, now = settled.action, settled.outcome, snapshot.now
     if isinstance(action, CreateNodeRequest):
         if must_show(outcome):
             again_at = None if isinstance(outcome, Accepted) else now + _RETRY_SECONDS
-            return Decision(replace(ledger, awaited=with_order(ledger.awaited, action.spec, outcome, snapshot)), again_at=again_at)
+            return Decision(
+                replace(ledger, awaited=with_order(ledger.awaited, action.spec, outcome, snapshot)), again_at=again_at
+            )
         seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
         return Decision(replace(ledger, hold_until=max(ledger.hold_until, now + seconds)), again_at=now + seconds)
     if isinstance(outcome, Accepted):

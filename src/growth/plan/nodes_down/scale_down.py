@@ -1,4 +1,5 @@
-"""Which nodes are not needed? Marks them, waits, looks again, and hands those that stayed idle to removal. It never deletes anything.
+"""Which nodes are not needed? Marks them, waits, looks again, and hands those that stayed idle to removal. It never
+deletes anything.
 
 | node of a pool | then |
 | --- | --- |
@@ -10,10 +11,9 @@
 | its pool goes, or it is dead (`plan/world/aging`) | the same at once; with pods on it within the budgets, and removal evicts them; not while many are dead |
 | it is too old, or its pool's template has changed | the same at once if it is empty; with pods on it, when `plan/nodes_down/renewal` has marked it |
 
-Paused: nothing is marked and nothing goes. Nodes of another manager, malformed ones, those in removal and those that consolidation
-empties are not looked at.
-A pool may keep an empty machine whose hour is paid until that hour is nearly over.
-"""
+Paused: nothing is marked and nothing goes. Nodes of another manager, malformed ones, those in removal and those that
+consolidation empties are not looked at. A pool may keep an empty machine whose hour is paid until that hour is nearly
+over."""
 
 from __future__ import annotations
 
@@ -38,7 +38,14 @@ from growth.plan.nodes_down.what_if import is_being_emptied
 from growth.plan.world import removal_reasons
 from growth.plan.world.aging import changes_at, why_replaced
 from growth.plan.world.arrival import is_ours, phase_since, working_pods
-from growth.plan.world.idleness import blocking_pods, is_protected_node, lost_at, waiting_shapes, why_not_idle, would_take
+from growth.plan.world.idleness import (
+    blocking_pods,
+    is_protected_node,
+    lost_at,
+    waiting_shapes,
+    why_not_idle,
+    would_take,
+)
 from growth.plan.world.machines import LOOK_AGAIN_SECONDS
 from growth.plan.world.pools import choice_of_type
 from growth.plan.world.records import CLOCKS_DIFFER_SECONDS, about_node, instant_of, seen, sooner
@@ -68,7 +75,12 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         turn.look_at_marked(node)
     for node in sorted((each for each in ours if not each.is_marked), key=lambda each: (-turn.price(each), each.name)):
         turn.look_at_unmarked(node)
-    return Decision(Ledger(turn.wanted_since, turn.spare, turn.spare_at, ledger.recent), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
+    return Decision(
+        Ledger(turn.wanted_since, turn.spare, turn.spare_at, ledger.recent),
+        tuple(turn.actions),
+        tuple(turn.notes),
+        sooner(*turn.again),
+    )
 
 
 def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
@@ -84,7 +96,13 @@ def _is_worth_a_look(node: Node, snapshot: Snapshot) -> bool:
 def _is_left_alone(node: Node, snapshot: Snapshot) -> bool:
     pool = snapshot.pools[node.pool]
     is_orphaned = pool.deleted_at is not None and pool.annotations.get(ORPHAN_NODES) == "true"
-    return is_orphaned or node.name in snapshot.removals or node.deleted_at is not None or bool(node.malformed) or is_being_emptied(node)
+    return (
+        is_orphaned
+        or node.name in snapshot.removals
+        or node.deleted_at is not None
+        or bool(node.malformed)
+        or is_being_emptied(node)
+    )
 
 
 class _Turn:
@@ -104,7 +122,7 @@ class _Turn:
         self._shapes = waiting_shapes(snapshot)
         self._is_braked = bool(why_braked_now(snapshot))
 
-    # ------------------------------------------------------------------------------------------------------------------ marked
+    # --------------------------------------------------------------------------------------- marked
 
     def look_at_marked(self, node: Node) -> None:
         pool, now = self.snapshot.pools[node.pool], self.snapshot.now
@@ -115,7 +133,11 @@ class _Turn:
             self._unmark(node, why_stay)
         elif self._is_paused(pool):
             return
-        elif due_at is None or due_at > now + self._delay(pool) + CLOCKS_DIFFER_SECONDS or all(taint.key != SCALE_DOWN_TAINT.key for taint in node.taints):
+        elif (
+            due_at is None
+            or due_at > now + self._delay(pool) + CLOCKS_DIFFER_SECONDS
+            or all(taint.key != SCALE_DOWN_TAINT.key for taint in node.taints)
+        ):
             self._mark(node, self._delay(pool))
         elif now < due_at:
             self.again.append(due_at)
@@ -152,7 +174,7 @@ class _Turn:
         self.actions.append(UnmarkScaleDown(seen(node), _without_mark(node)))
         self.notes.append(Note(about_node(node), "ScaleDownCancelled", f"the node stays: {why}"))
 
-    # ---------------------------------------------------------------------------------------------------------------- unmarked
+    # ------------------------------------------------------------------------------------- unmarked
 
     def look_at_unmarked(self, node: Node) -> None:
         pool = self.snapshot.pools[node.pool]
@@ -185,7 +207,9 @@ class _Turn:
         kind = (pool.name, reason)
         if kind not in self._left:
             is_repair = reason == removal_reasons.UNHEALTHY
-            self._left[kind] = disruptions_left(pool, self.snapshot, self.settings, self.ledger.recent, is_repair=is_repair)
+            self._left[kind] = disruptions_left(
+                pool, self.snapshot, self.settings, self.ledger.recent, is_repair=is_repair
+            )
         self._left[kind] -= 1
         self.again += [self.snapshot.now + LOOK_AGAIN_SECONDS] if self._left[kind] < 0 else []
         return self._left[kind] >= 0
@@ -206,7 +230,11 @@ class _Turn:
         if is_settling(node.name, self.snapshot, self.settings):
             self.again.append(settles_at(self.snapshot.requests[node.name], self.snapshot, self.settings))
             return False
-        if pool.spec.consolidation == "Off" or is_protected_node(node) or why_not_idle(node, self.snapshot, self._delay(pool)):
+        if (
+            pool.spec.consolidation == "Off"
+            or is_protected_node(node)
+            or why_not_idle(node, self.snapshot, self._delay(pool))
+        ):
             self._wake_when_arrived(node, pool)
             return False
         return self._staying.get(_kind(node), 0) - int(node.is_ready and not node.is_starting) >= _minimum(node, pool)
@@ -221,7 +249,9 @@ class _Turn:
             self.notes.append(Note(about_node(node), NEEDED_BY_BUFFER, message))
 
     def _spares_on(self, node: Node) -> tuple[str, ...]:
-        """The buffers whose virtual pods would lose their room with this node; what was found a moment ago still counts."""
+        """The buffers whose virtual pods would lose their room with this node; what was found a moment ago still
+        counts.
+        """
         if self._kept is None and node.name in self.ledger.spare and self._spare_until > self.snapshot.now:
             self.again.append(self._spare_until)
             return self.ledger.spare[node.name]
@@ -250,9 +280,11 @@ class _Turn:
     def _mark(self, node: Node, delay_seconds: float) -> None:
         due_at = self.snapshot.now + delay_seconds
         self.actions.append(MarkScaleDown(seen(node), (*_without_mark(node), SCALE_DOWN_TAINT), due_at))
-        self.notes.append(Note(about_node(node), "ScaleDown", f"not needed; goes in {delay_seconds:.0f} s unless pods come"))
+        self.notes.append(
+            Note(about_node(node), "ScaleDown", f"not needed; goes in {delay_seconds:.0f} s unless pods come")
+        )
 
-    # --------------------------------------------------------------------------------------------------------------- settings
+    # ------------------------------------------------------------------------------------- settings
 
     def _is_paused(self, pool: NodePool) -> bool:
         return self.settings.is_paused or pool.is_paused
@@ -265,7 +297,9 @@ class _Turn:
         machine = self.snapshot.machines.get(node.name)
         offering = self._prices.get((node.labels.get(OFFERING_LABEL, ""), "" if machine is None else machine.location))
         if offering is None:
-            offering = next((each for place, each in self._prices.items() if place[0] == node.labels.get(OFFERING_LABEL)), None)
+            offering = next(
+                (each for place, each in self._prices.items() if place[0] == node.labels.get(OFFERING_LABEL)), None
+            )
         return 0.0 if offering is None else offering.price_per_hour
 
     def _paid_until_nearly(self, node: Node, pool: NodePool) -> float:
@@ -296,7 +330,13 @@ def _staying(snapshot: Snapshot) -> dict[Kind, int]:
     """Nodes that serve and are not marked."""
     found: dict[Kind, int] = {}
     for node in snapshot.nodes.values():
-        is_staying = node.is_ready and not node.is_starting and not node.is_marked and node.name not in snapshot.removals and node.deleted_at is None
+        is_staying = (
+            node.is_ready
+            and not node.is_starting
+            and not node.is_marked
+            and node.name not in snapshot.removals
+            and node.deleted_at is None
+        )
         if node.pool and is_staying:
             found[_kind(node)] = found.get(_kind(node), 0) + 1
     return found

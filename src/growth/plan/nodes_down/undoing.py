@@ -1,8 +1,8 @@
 """Which machine stands behind a removal, is it surely gone, and can the removal still be taken back? Asked by removal.
 
-Gone is what a list younger than our last step does not show; the provider is asked once more by id before anything is finished. Only the
-recorded machine is deleted; the record has its id from the request or from the provider's list by name, never from a kubelet.
-"""
+Gone is what a list younger than our last step does not show; the provider is asked once more by id before anything is
+finished. Only the recorded machine is deleted; the record has its id from the request or from the provider's list by
+name, never from a kubelet."""
 
 from __future__ import annotations
 
@@ -48,17 +48,29 @@ def machine_to_delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[
 
 
 def was_recorded_too_early(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
-    """It was written while the provider did not show the machine; now it does. Only a recorded machine is deleted, so it is written anew."""
+    """It was written while the provider did not show the machine; now it does. Only a recorded machine is deleted, so
+    it is written anew.
+    """
     return not removal.spec.machine_id and removal.name in snapshot.machines
 
 
 def next_attempt(removal: NodeRemovalRequest, now: float) -> NodeRemovalRequestStatus:
-    """Deprovisioning, one attempt more. If the last one was never answered with a no, nothing can be cancelled any more."""
+    """Deprovisioning, one attempt more. If the last one was never answered with a no, nothing can be cancelled any
+    more.
+    """
     attempt = removal.status.removal_attempt + 1
-    status = with_removal_phase(removal.status, DEPROVISIONING, life_event(now, "deletionRequested", f"attempt {attempt}"))
+    status = with_removal_phase(
+        removal.status, DEPROVISIONING, life_event(now, "deletionRequested", f"attempt {attempt}")
+    )
     status = replace(status, removal_attempt=attempt, remove_attempted_at=format_instant(now), waiting_for="")
     if removal.phase != DEPROVISIONING or is_irrevocable(removal):
         return status
     since = format_instant(now)
-    unknown = Condition(IRREVOCABLE, "True", "AnswerUnknown", "an earlier delete may have been accepted: nothing is cancelled any more", since)
+    unknown = Condition(
+        IRREVOCABLE,
+        "True",
+        "AnswerUnknown",
+        "an earlier delete may have been accepted: nothing is cancelled any more",
+        since,
+    )
     return replace(status, conditions=(*removal.status.conditions, unknown))

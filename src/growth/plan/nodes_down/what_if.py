@@ -1,9 +1,9 @@
-"""Could this node be emptied without anybody losing a place? Asked by consolidation before it chooses, and by removal after every batch.
+"""Could this node be emptied without anybody losing a place? Asked by consolidation before it chooses, and by removal
+after every batch.
 
-One index of the cluster answers for all nodes. Nodes that are going already (in removal, or marked) are no targets, and their pods are
-given their new places first, in the order of names: so two nodes are never promised the same room. Pods that wait for the scheduler and the virtual
-pods of buffers hold room too.
-"""
+One index of the cluster answers for all nodes. Nodes that are going already (in removal, or marked) are no targets, and
+their pods are given their new places first, in the order of names: so two nodes are never promised the same room. Pods
+that wait for the scheduler and the virtual pods of buffers hold room too."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ class Emptying:
         """Of a node that is going: why its pods can no longer all move. Wishes of pods are looked at as well."""
         pods = working_pods(self._snapshot, name)
         verdict = self._verdicts.get(name)
-        return self._evictability.why_not_all(pods, waits_for_budgets=waits_for_budgets) or (None if verdict is None else verdict.block)
+        return self._evictability.why_not_all(pods, waits_for_budgets=waits_for_budgets) or (
+            None if verdict is None else verdict.block
+        )
 
     def why_stays(self, node: Node) -> Block | None:
         """Of a node that nobody has chosen yet."""
@@ -88,7 +90,12 @@ class Emptying:
     def why_left_alone(self, node: Node) -> Block | None:
         """By what the node and its pods say, wherever there is room."""
         if is_protected_node(node):
-            return Block("do_not_disrupt", "the node must not be disrupted (its annotation says so)", constraint_type="do_not_disrupt", constraint="annotation")
+            return Block(
+                "do_not_disrupt",
+                "the node must not be disrupted (its annotation says so)",
+                constraint_type="do_not_disrupt",
+                constraint="annotation",
+            )
         return self._evictability.why_not_all(working_pods(self._snapshot, node.name))
 
     def choose_all(self, nodes: Iterable[Node]) -> list[Node]:

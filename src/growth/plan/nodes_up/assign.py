@@ -1,8 +1,8 @@
 """Which pod goes where, now that the solver has counted? Asked by scale-up with the solver's answer.
 
-The answer speaks of classes and counts; here the pods behind each class are dealt out, the oldest first: into rooms, onto nodes to buy,
-and what is left is unplaced. An order that would break a limit is not made, whatever the answer says.
-"""
+The answer speaks of classes and counts; here the pods behind each class are dealt out, the oldest first: into rooms,
+onto nodes to buy, and what is left is unplaced. An order that would break a limit is not made, whatever the answer
+says."""
 
 from __future__ import annotations
 
@@ -43,7 +43,13 @@ def deal(
 
 
 class _Dealer:
-    def __init__(self, problem: PlacementProblem, classes: tuple[Hand, ...], allowances: tuple[Allowance, ...], promised: Mapping[Place, Offering]) -> None:
+    def __init__(
+        self,
+        problem: PlacementProblem,
+        classes: tuple[Hand, ...],
+        allowances: tuple[Allowance, ...],
+        promised: Mapping[Place, Offering],
+    ) -> None:
         self._problem = problem
         self._stock = [list(reversed(hand)) for hand in classes]  # the oldest is taken first
         self._allowances = allowances
@@ -76,7 +82,10 @@ class _Dealer:
         member = member_of(choice, self._promised)
         why_not = next(filter(None, (why_not_one_more(each, member) for each in self._allowances)), "")
         if not why_not:
-            self._allowances = tuple(with_member(each, member) if each.covers(member.pool, member.offering) else each for each in self._allowances)
+            self._allowances = tuple(
+                with_member(each, member) if each.covers(member.pool, member.offering) else each
+                for each in self._allowances
+            )
         return why_not
 
     def _left_over(self, solution: PlacementSolution) -> tuple[tuple[Demand, tuple[str, ...]], ...]:

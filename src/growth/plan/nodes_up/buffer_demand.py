@@ -1,7 +1,8 @@
-"""What is bought so that every buffer has its room? Asked by scale-up, only when no pod that exists wants to be asked about.
+"""What is bought so that every buffer has its room? Asked by scale-up, only when no pod that exists wants to be asked
+about.
 
-So a real pod is never planned later, or elsewhere, because of a buffer; and since virtual pods are only ever counted, the question is as
-small as the number of buffers. Within the pools' limits, like everything that is bought.
+So a real pod is never planned later, or elsewhere, because of a buffer; and since virtual pods are only ever counted,
+the question is as small as the number of buffers. Within the pools' limits, like everything that is bought.
 
 | a buffer | then |
 | --- | --- |
@@ -67,7 +68,11 @@ class Wanting(Struct, frozen=True):
 
 
 def look_at_spares(
-    snapshot: Snapshot, before: SpareLedger, market_of: Callable[[Collection[str]], Market], closed: Collection[str], settings: Settings
+    snapshot: Snapshot,
+    before: SpareLedger,
+    market_of: Callable[[Collection[str]], Market],
+    closed: Collection[str],
+    settings: Settings,
 ) -> Wanting:
     """`closed`: pools that refuse orders."""
     now = snapshot.now
@@ -82,10 +87,14 @@ def look_at_spares(
     allowed = allowances(snapshot.pools, settings.limits, members(snapshot))
     outlook = Outlook(snapshot.pools, market, allowed, None)
     found = _with_patience(short, kept, snapshot, before, outlook, settings)
-    return replace(found, kept=kept, market=market, allowances=allowed, again_at=sooner(found.again_at, market.reopens_at))
+    return replace(
+        found, kept=kept, market=market, allowances=allowed, again_at=sooner(found.again_at, market.reopens_at)
+    )
 
 
-def _with_patience(short: list[Spare], kept: Kept, snapshot: Snapshot, before: SpareLedger, outlook: Outlook, settings: Settings) -> Wanting:
+def _with_patience(
+    short: list[Spare], kept: Kept, snapshot: Snapshot, before: SpareLedger, outlook: Outlook, settings: Settings
+) -> Wanting:
     now, waits, again = snapshot.now, dict[str, Wait](), list[float]()
     barred, wanted = _in_vain(kept, snapshot), []
     for spare in short:
@@ -101,7 +110,12 @@ def _with_patience(short: list[Spare], kept: Kept, snapshot: Snapshot, before: S
     changed_at = before.changed_at if counts == before.counts else now
     closes_at = min(changed_at + settings.batch_quiet_seconds, began_at + settings.batch_longest_seconds)
     again += [closes_at] if wanted and closes_at > now else []
-    return Wanting(SpareLedger(counts, began_at, changed_at, now, waits), spares=tuple(wanted), closes_at=closes_at, again_at=sooner(*again))
+    return Wanting(
+        SpareLedger(counts, began_at, changed_at, now, waits),
+        spares=tuple(wanted),
+        closes_at=closes_at,
+        again_at=sooner(*again),
+    )
 
 
 def _as_demand(spare: Spare) -> Demand:
@@ -116,15 +130,19 @@ def _in_vain(kept: Kept, snapshot: Snapshot) -> frozenset[str]:
         request, node = snapshot.requests[name], snapshot.nodes.get(name)
         if request.phase != READY or node is None or working_pods(snapshot, name):
             continue
-        free = free_amounts(node.allocatable, (pod.shape for pod in snapshot.pods_by_node.get(name, ()) if not pod.is_finished))
+        free = free_amounts(
+            node.allocatable, (pod.shape for pod in snapshot.pods_by_node.get(name, ()) if not pod.is_finished)
+        )
         for key in planned_entries(request.planned_pods):
             shape = shapes.get(key)
-            if shape is not None and not (charge(shape).fits_in(free) and stands(shape, node.labels, node.taints, name)):
+            if shape is not None and not (
+                charge(shape).fits_in(free) and stands(shape, node.labels, node.taints, name)
+            ):
                 failed[key] = failed.get(key, 0) + 1
     return frozenset(key for key, count in failed.items() if count >= MOST_IN_VAIN)
 
 
-# --------------------------------------------------------------------------------------------------------------------- the question
+# ------------------------------------------------------------------------------------- the question
 
 
 class SpareQuestion(Struct, frozen=True):
@@ -153,7 +171,7 @@ def spare_question(found: Wanting, snapshot: Snapshot, settings: Settings) -> Sp
     return SpareQuestion(problem, found, promised)
 
 
-# ---------------------------------------------------------------------------------------------------------------------- the answer
+# --------------------------------------------------------------------------------------- the answer
 
 
 class Bought(Struct, frozen=True):
@@ -177,8 +195,12 @@ def buy(question: SpareQuestion, solution: PlacementSolution, snapshot: Snapshot
         if why_not:
             left |= {key: (*left.get(key, ()), why_not) for key in contents}
             continue
-        allowed = tuple(with_member(each, member) if each.covers(member.pool, member.offering) else each for each in allowed)
-        entries = tuple(entry for key, count in contents.items() if len(entry := planned_entry(key, count)) <= _LONGEST_ENTRY)
+        allowed = tuple(
+            with_member(each, member) if each.covers(member.pool, member.offering) else each for each in allowed
+        )
+        entries = tuple(
+            entry for key, count in contents.items() if len(entry := planned_entry(key, count)) <= _LONGEST_ENTRY
+        )
         actions.append(CreateNodeRequest(seen(snapshot.pools[choice.pool]), order(choice, entries, "Buffer")))
         choices.append((choice, contents))
     return Bought(tuple(actions), (*_of_pools(choices, snapshot), *_of_left(left, asked)), left)
@@ -188,18 +210,28 @@ def _of_pools(orders: list[tuple[Choice, dict[str, int]]], snapshot: Snapshot) -
     notes = []
     for name in sorted({choice.pool for choice, _ in orders}):
         mine = [(choice.offering, contents) for choice, contents in orders if choice.pool == name]
-        pods, price = sum(sum(contents.values()) for _, contents in mine), sum(offering.price_per_hour for offering, _ in mine)
+        pods, price = (
+            sum(sum(contents.values()) for _, contents in mine),
+            sum(offering.price_per_hour for offering, _ in mine),
+        )
         buffers = sorted({key for _, contents in mine for key in contents})
         told = ", ".join(buffers[:3]) + (f" and {len(buffers) - 3} more" if len(buffers) > 3 else "")
         message = f"orders {len(mine)} nodes for {pods} virtual pods of CapacityBuffer {told}, {price:.4f} per hour"
         fields = (("nodes", len(mine)), ("pods", pods), ("price_per_hour", round(price, 6)))
-        notes.append(Note(About("NodePool", name, uid=snapshot.pools[name].uid), "BufferScaleUp", message, fields=fields))
+        notes.append(
+            Note(About("NodePool", name, uid=snapshot.pools[name].uid), "BufferScaleUp", message, fields=fields)
+        )
     return tuple(notes)
 
 
 def _of_left(left: Mapping[str, tuple[str, ...]], asked: tuple[Spare, ...]) -> tuple[Note, ...]:
     return tuple(
-        Note(about_buffer(spare), "Unplaced", cut("no room for all of this buffer: " + "; ".join(dict.fromkeys(left[spare.key])), _LONGEST_MESSAGE), "Warning")
+        Note(
+            about_buffer(spare),
+            "Unplaced",
+            cut("no room for all of this buffer: " + "; ".join(dict.fromkeys(left[spare.key])), _LONGEST_MESSAGE),
+            "Warning",
+        )
         for spare in asked
         if spare.key in left
     )
@@ -214,5 +246,11 @@ def after_buying(question: SpareQuestion, bought: Bought, snapshot: Snapshot, se
     found = question.wanting
     outlook = Outlook(snapshot.pools, found.market, found.allowances, None)
     before, now = found.ledger.waits, snapshot.now
-    missed = {spare.key: after_miss(before.get(spare.key), now, settings, outlook.of(_as_demand(spare))) for spare in found.spares if spare.key in bought.left}
-    return SpareLedger(looked_at=now, waits={**{key: wait for key, wait in before.items() if key not in found.ledger.counts}, **missed})
+    missed = {
+        spare.key: after_miss(before.get(spare.key), now, settings, outlook.of(_as_demand(spare)))
+        for spare in found.spares
+        if spare.key in bought.left
+    }
+    return SpareLedger(
+        looked_at=now, waits={**{key: wait for key, wait in before.items() if key not in found.ledger.counts}, **missed}
+    )

@@ -106,5 +106,8 @@ class _Reader:
             for name in match.names:
                 if name not in self._architectures:
                     self._architectures[name] = architectures_of(self._pools[name], self._offerings)
-            known = self._known[shape] = (match, with_pool_rules(shape, match, self._architectures, self._barred.get(shape, ())))
+            known = self._known[shape] = (
+                match,
+                with_pool_rules(shape, match, self._architectures, self._barred.get(shape, ())),
+            )
         return known

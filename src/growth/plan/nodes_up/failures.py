@@ -1,4 +1,5 @@
-"""How has an offering fared lately, and for how long is it struck out? Asked by provisioning. Read off the records, so that a restart forgets nothing.
+"""How has an offering fared lately, and for how long is it struck out? Asked by provisioning. Read off the records, so
+that a restart forgets nothing.
 
 | a record of the offering | says |
 | --- | --- |
@@ -7,9 +8,9 @@
 | Provisioning, newer | the provider has some again: an Unmet for lack of capacity is over |
 | Ready, newer | it works again: nothing that is older counts |
 
-The first strike lasts the setting's seconds, each further one twice as long as the one before, up to the longest. Several refusals in one strike
-are one. From the third failure in a row on, each one strikes the offering out. What still counts is kept beyond its time: an Unmet record as long
-again, and a failure until two more could have followed.
+The first strike lasts the setting's seconds, each further one twice as long as the one before, up to the longest.
+Several refusals in one strike are one. From the third failure in a row on, each one strikes the offering out. What
+still counts is kept beyond its time: an Unmet record as long again, and a failure until two more could have followed.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ def struck_until(known: History, now: float, settings: Settings) -> float:
 
 
 def strike_seconds(strike: NodeRequest, settings: Settings) -> float:
-    return max(settings.unmet_seconds, unmet_until(strike, strike.changed_at, settings.unmet_seconds) - strike.changed_at)
+    return max(
+        settings.unmet_seconds, unmet_until(strike, strike.changed_at, settings.unmet_seconds) - strike.changed_at
+    )
 
 
 def remembered_seconds(wait_seconds: float) -> float:

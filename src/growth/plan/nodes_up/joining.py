@@ -1,6 +1,8 @@
-"""How does a plan become true on a node that has joined? Asked for every NodeRequest whose node exists and still carries our start-up taint.
+"""How does a plan become true on a node that has joined? Asked for every NodeRequest whose node exists and still
+carries our start-up taint.
 
-A tight packing rarely survives a scheduler that spreads. While our taint keeps the scheduler off, growth puts the planned pods there itself.
+A tight packing rarely survives a scheduler that spreads. While our taint keeps the scheduler off, growth puts the
+planned pods there itself.
 
 | the node | then |
 | --- | --- |
@@ -12,11 +14,10 @@ A tight packing rarely survives a scheduler that spreads. While our taint keeps 
 | the same, with room for pods that are planned onto other new nodes | the same, but they go first, for a few seconds: else the scheduler puts them here |
 | registered and Ready, but its request was deleted | the same |
 
-Growth may bind a pod of the default scheduler, or of its own if that is on, without gates, resource claims and unbound volumes, in a pool that
-lets it, where every rule of scheduling still allows it. Each bind names the pods that were counted on the node: the gate lets it through only
-while no others are there. A pod that is gone, bound elsewhere or no longer fits is dropped here and is demand again there. A nomination to a
-node that is gone is taken back.
-"""
+Growth may bind a pod of the default scheduler, or of its own if that is on, without gates, resource claims and unbound
+volumes, in a pool that lets it, where every rule of scheduling still allows it. Each bind names the pods that were
+counted on the node: the gate lets it through only while no others are there. A pod that is gone, bound elsewhere or no
+longer fits is dropped here and is demand again there. A nomination to a node that is gone is taken back."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ from growth.plan.world.records import about_pod, seen, seen_pod, sooner
 from growth.plan.world.templates import boot_taints, node_labels
 
 _RETRY_SECONDS: Final = 2.0
-_OTHERS_FIRST_SECONDS: Final = 10.0  # growth itself still puts pods into the room that is left; only the scheduler waits
+_OTHERS_FIRST_SECONDS: Final = (
+    10.0  # growth itself still puts pods into the room that is left; only the scheduler waits
+)
 _OUR_LABELS: Final = (POOL_LABEL, OFFERING_LABEL, REQUEST_LABEL)
 _POOL_MARK: Final = "-pool-"
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -70,13 +73,17 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     elsewhere = {pod.key for pods in nominated(snapshot).values() for pod in pods}
     on_their_way = expected_nodes(snapshot, snapshot.offerings, elsewhere)
     turn = _Turn(snapshot, ledger, settings, PlacementRules(snapshot, on_their_way))
-    turn.unbound = {pod.shape: None for each in on_their_way for pod in each.planned if (pod.uid, each.node.name) not in ledger.done}
+    turn.unbound = {
+        pod.shape: None for each in on_their_way for pod in each.planned if (pod.uid, each.node.name) not in ledger.done
+    }
     for expected in on_their_way:
         if expected.is_joined:
             turn.look_at(expected)
     turn.open_nodes_without_a_record()
     turn.withdraw_stale_nominations()
-    return Decision(_tidied(ledger, turn.last_at, snapshot), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
+    return Decision(
+        _tidied(ledger, turn.last_at, snapshot), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again)
+    )
 
 
 def _tidied(ledger: Ledger, last_at: Mapping[str, float], snapshot: Snapshot) -> Ledger:
@@ -119,7 +126,11 @@ class _Turn:
         not_before = self.ledger.not_before.get(pod.uid, 0.0)
         if self.snapshot.now < not_before:
             self.again.append(not_before)
-        elif pod.uid not in self.ledger.unbindable and may_bind(pod, pool, self.snapshot, self.settings.scheduler) and self.rules.allow(pod, node.name):
+        elif (
+            pod.uid not in self.ledger.unbindable
+            and may_bind(pod, pool, self.snapshot, self.settings.scheduler)
+            and self.rules.allow(pod, node.name)
+        ):
             self.actions.append(BindPod(seen_pod(pod), node.name, beside))
         else:
             self.actions.append(NominatePod(seen_pod(pod), node.name))
@@ -127,12 +138,18 @@ class _Turn:
     def _has_room_for_others(self, expected: Expected) -> bool:
         node = expected.node
         free = free_amounts(node.allocatable, expected.residents)
-        return any(charge(shape).fits_in(free) and stands(shape, node.labels, node.taints, node.name) for shape in self.unbound)
+        return any(
+            charge(shape).fits_in(free) and stands(shape, node.labels, node.taints, node.name) for shape in self.unbound
+        )
 
     def _open(self, node: Node, *, others_first: bool = False) -> None:
         """At least a moment after the last bind, so that the scheduler has seen it before it sees the room."""
         now = self.snapshot.now
-        if others_first or working_pods(self.snapshot, node.name) or any(name == node.name for _, name in self.ledger.done):
+        if (
+            others_first
+            or working_pods(self.snapshot, node.name)
+            or any(name == node.name for _, name in self.ledger.done)
+        ):
             self.last_at.setdefault(node.name, now)
         moment = self.settings.bind_settle_seconds + (_OTHERS_FIRST_SECONDS if others_first else 0.0)
         opens_at = self.last_at[node.name] + moment if node.name in self.last_at else now
@@ -142,7 +159,9 @@ class _Turn:
             self.again.append(opens_at)
 
     def _untaint(self, node: Node) -> None:
-        self.actions.append(ReadyNode(seen(node), tuple(taint for taint in node.taints if taint.key != STARTUP_TAINT.key)))
+        self.actions.append(
+            ReadyNode(seen(node), tuple(taint for taint in node.taints if taint.key != STARTUP_TAINT.key))
+        )
 
     def open_nodes_without_a_record(self) -> None:
         """A request that was deleted by hand cannot open its node any more."""
@@ -171,23 +190,39 @@ def may_bind(pod: Pod, pool: NodePool, snapshot: Snapshot, scheduler: SchedulerS
     """Only where the scheduler would have had nothing else to do."""
     if pod.shape.scheduler_name == scheduler.name and scheduler.enabled:
         return not why_not_bindable(pod, snapshot)
-    return pool.spec.bind_planned_pods and pod.shape.scheduler_name == _DEFAULT_SCHEDULER and not why_not_bindable(pod, snapshot)
+    return (
+        pool.spec.bind_planned_pods
+        and pod.shape.scheduler_name == _DEFAULT_SCHEDULER
+        and not why_not_bindable(pod, snapshot)
+    )
 
 
 def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[Place, Offering]) -> RegisterNode:
-    """What the node says of itself stays; only growth's own labels are written over. Taints it began with are not put back."""
+    """What the node says of itself stays; only growth's own labels are written over. Taints it began with are not put
+    back.
+    """
     place = (request.spec.target_offering, request.spec.location)
     offering = sold.get(place) or Offering(place[0], "", place[1], 0.0)
     wanted = node_labels(pool, offering, node.name)
     labels = tuple((key, value) for key, value in wanted.items() if key in _OUR_LABELS or key not in node.labels)
-    begins_with_ours = node.is_starting  # then the kubelet brought all of them, and start-up taints that are missing were taken off
+    begins_with_ours = (
+        node.is_starting
+    )  # then the kubelet brought all of them, and start-up taints that are missing were taken off
     wanted_taints = boot_taints(pool)[: 1 + len(pool.spec.taints)] if begins_with_ours else boot_taints(pool)
-    missing = tuple(taint for taint in wanted_taints if all((taint.key, taint.effect) != (each.key, each.effect) for each in node.taints))
-    annotations = {**pool.spec.annotations, **planned_annotation(request.spec.planned_pods), TEMPLATE: template_digest(pool.spec)}
+    missing = tuple(
+        taint
+        for taint in wanted_taints
+        if all((taint.key, taint.effect) != (each.key, each.effect) for each in node.taints)
+    )
+    annotations = {
+        **pool.spec.annotations,
+        **planned_annotation(request.spec.planned_pods),
+        TEMPLATE: template_digest(pool.spec),
+    }
     return RegisterNode(seen(node), labels, tuple(sorted(annotations.items())), node.taints + missing)
 
 
-# ---------------------------------------------------------------------------------------------------------------------- outcomes
+# ----------------------------------------------------------------------------------------- outcomes
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
@@ -200,7 +235,9 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     return Decision(ledger, again_at=now + seconds)
 
 
-def _settle_pod(action: BindPod | NominatePod, settled: Settled, snapshot: Snapshot, ledger: Ledger) -> Decision[Ledger]:
+def _settle_pod(
+    action: BindPod | NominatePod, settled: Settled, snapshot: Snapshot, ledger: Ledger
+) -> Decision[Ledger]:
     outcome, now, uid = settled.outcome, snapshot.now, action.pod.uid
     if isinstance(outcome, Accepted):  # the moment is counted from the next look: this one was taken before the bind
         last_at = {name: at for name, at in ledger.last_at.items() if name != action.node_name}
@@ -216,7 +253,15 @@ def _settle_pod(action: BindPod | NominatePod, settled: Settled, snapshot: Snaps
 def _refused(action: BindPod | NominatePod, reason: str, snapshot: Snapshot, ledger: Ledger) -> Decision[Ledger]:
     """What must not be bound is nominated; what must not even be nominated is left to the scheduler."""
     pod = next((pod for pod in snapshot.waiting_pods if pod.uid == action.pod.uid), None)
-    notes = () if pod is None else (Note(about_pod(pod), "BindRefused", f"could not be sent to {action.node_name}: {reason}", "Warning"),)
+    notes = (
+        ()
+        if pod is None
+        else (Note(about_pod(pod), "BindRefused", f"could not be sent to {action.node_name}: {reason}", "Warning"),)
+    )
     if isinstance(action, BindPod):
-        return Decision(replace(ledger, unbindable=ledger.unbindable | {action.pod.uid}), notes=notes, again_at=snapshot.now)
-    return Decision(replace(ledger, done=ledger.done | {(action.pod.uid, action.node_name)}), notes=notes, again_at=snapshot.now)
+        return Decision(
+            replace(ledger, unbindable=ledger.unbindable | {action.pod.uid}), notes=notes, again_at=snapshot.now
+        )
+    return Decision(
+        replace(ledger, done=ledger.done | {(action.pod.uid, action.node_name)}), notes=notes, again_at=snapshot.now
+    )

@@ -1,8 +1,8 @@
 """Which machines must exist even without load? Asked by scale-up, before it looks at pods.
 
-`min` of a server type counts nodes that serve or come; those in removal do not, and neither do dead ones whose machine is surely gone. The
-cheapest location that is for sale is taken, within all limits; while none is, the pool simply has fewer.
-"""
+`min` of a server type counts nodes that serve or come; those in removal do not, and neither do dead ones whose machine
+is surely gone. The cheapest location that is for sale is taken, within all limits; while none is, the pool simply has
+fewer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ from growth.solver.purchase.problem import Choice
 
 def lacks_minimum(snapshot: Snapshot) -> bool:
     """Is any minimum not kept? A cheap look, before everything is counted exactly."""
-    least = {(pool.name, choice.name.lower()): choice.min for pool in snapshot.pools.values() for choice in pool.spec.server_types if choice.min}
+    least = {
+        (pool.name, choice.name.lower()): choice.min
+        for pool in snapshot.pools.values()
+        for choice in pool.spec.server_types
+        if choice.min
+    }
     if not least:
         return False
     for node in snapshot.nodes.values():
@@ -37,7 +42,11 @@ def lacks_minimum(snapshot: Snapshot) -> bool:
 
 
 def missing_minimum(
-    snapshot: Snapshot, market: Market, present: tuple[Member, ...], allowances: tuple[Allowance, ...], promised: Mapping[Place, Offering]
+    snapshot: Snapshot,
+    market: Market,
+    present: tuple[Member, ...],
+    allowances: tuple[Allowance, ...],
+    promised: Mapping[Place, Offering],
 ) -> tuple[Choice, ...]:
     """What to order now so that every minimum is kept."""
     wanted: list[Choice] = []
@@ -59,7 +68,11 @@ def missing_minimum(
 
 def _standing(pool: NodePool, server_type: ServerTypeChoice, snapshot: Snapshot, present: tuple[Member, ...]) -> int:
     """Members that are there to stay: a node, or a request for one."""
-    return sum(1 for member in present if member.pool == pool.name and is_of_type(member, server_type) and _stays(member.name, snapshot))
+    return sum(
+        1
+        for member in present
+        if member.pool == pool.name and is_of_type(member, server_type) and _stays(member.name, snapshot)
+    )
 
 
 def is_of_type(member: Member, server_type: ServerTypeChoice) -> bool:
@@ -91,7 +104,11 @@ def _cheapest(
         and probations.get((choice.offering.name, choice.offering.location), 1) > 0
         and not any(why_not_one_more(each, member_of(choice, promised)) for each in allowances)
     ]
-    return min(fitting, key=lambda choice: (choice.offering.price_per_hour, choice.offering.name, choice.offering.location), default=None)
+    return min(
+        fitting,
+        key=lambda choice: (choice.offering.price_per_hour, choice.offering.name, choice.offering.location),
+        default=None,
+    )
 
 
 def _less(allowance: Allowance, member: Member) -> Allowance:

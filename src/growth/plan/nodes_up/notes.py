@@ -1,4 +1,6 @@
-"""What are people told about a scale-up? Asked by scale-up with its decision: one note for each pod, one for each pool that buys."""
+"""What are people told about a scale-up? Asked by scale-up with its decision: one note for each pod, one for each pool
+that buys.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ _LONGEST_MESSAGE = 1000
 
 
 def notes_of(dealt: Dealt, found: Survey, after: Ledger, snapshot: Snapshot, settings: Settings) -> tuple[Note, ...]:
-    return (*_of_pools(dealt, snapshot), *_of_placed(dealt, found), *_of_unplaced(dealt, found, after, snapshot, settings))
+    return (
+        *_of_pools(dealt, snapshot),
+        *_of_placed(dealt, found),
+        *_of_unplaced(dealt, found, after, snapshot, settings),
+    )
 
 
 def _of_pools(dealt: Dealt, snapshot: Snapshot) -> tuple[Note, ...]:
@@ -27,7 +33,9 @@ def _of_pools(dealt: Dealt, snapshot: Snapshot) -> tuple[Note, ...]:
     notes = []
     for name in sorted({choice.pool for choice, _ in dealt.orders}):
         orders = [(choice.offering, len(hand)) for choice, hand in dealt.orders if choice.pool == name]
-        counts = Counter(f"{offering.name} in {offering.location}" if offering.location else offering.name for offering, _ in orders)
+        counts = Counter(
+            f"{offering.name} in {offering.location}" if offering.location else offering.name for offering, _ in orders
+        )
         told = ", ".join(f"{count} × {what}" for what, count in sorted(counts.items()))
         pods, price = sum(count for _, count in orders), sum(offering.price_per_hour for offering, _ in orders)
         fields = (("nodes", len(orders)), ("pods", pods), ("price_per_hour", round(price, 6)))
@@ -39,13 +47,26 @@ def _of_pools(dealt: Dealt, snapshot: Snapshot) -> tuple[Note, ...]:
 def _of_placed(dealt: Dealt, found: Survey) -> tuple[Note, ...]:
     notes = []
     for choice, hand in dealt.orders:
-        where = f"{choice.offering.name} in {choice.offering.location}" if choice.offering.location else choice.offering.name
-        notes += [Note(about_pod(demand.pod), "Planned", f"planned onto a new {where} of NodePool {choice.pool}") for demand in hand]
+        where = (
+            f"{choice.offering.name} in {choice.offering.location}"
+            if choice.offering.location
+            else choice.offering.name
+        )
+        notes += [
+            Note(about_pod(demand.pod), "Planned", f"planned onto a new {where} of NodePool {choice.pool}")
+            for demand in hand
+        ]
     for room, hand in dealt.into_rooms:
         if room.kind == "in-flight":
-            notes += [Note(about_pod(demand.pod), "Planned", f"planned onto {room.node.name}, which is on its way") for demand in hand]
+            notes += [
+                Note(about_pod(demand.pod), "Planned", f"planned onto {room.node.name}, which is on its way")
+                for demand in hand
+            ]
         elif room.kind == "marked":
-            notes += [Note(about_pod(demand.pod), "Revived", f"node {room.node.name} is kept: there is room for this pod") for demand in hand]
+            notes += [
+                Note(about_pod(demand.pod), "Revived", f"node {room.node.name} is kept: there is room for this pod")
+                for demand in hand
+            ]
         else:
             notes += [_room_exists(demand, room.node.name) for demand in hand if _was_lodged(demand, found)]
     return tuple(notes)
@@ -58,10 +79,16 @@ def _was_lodged(demand: Demand, found: Survey) -> bool:
 
 
 def _room_exists(demand: Demand, node: str) -> Note:
-    return Note(about_pod(demand.pod), "RoomExists", f"node {node} has room for this pod; nothing is bought, the scheduler decides")
+    return Note(
+        about_pod(demand.pod),
+        "RoomExists",
+        f"node {node} has room for this pod; nothing is bought, the scheduler decides",
+    )
 
 
-def _of_unplaced(dealt: Dealt, found: Survey, after: Ledger, snapshot: Snapshot, settings: Settings) -> tuple[Note, ...]:
+def _of_unplaced(
+    dealt: Dealt, found: Survey, after: Ledger, snapshot: Snapshot, settings: Settings
+) -> tuple[Note, ...]:
     notes = []
     asides = {name: _aside(name, snapshot, settings) for name in snapshot.pools}
     for demand, reasons in dealt.unplaced:

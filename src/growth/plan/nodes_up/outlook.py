@@ -1,4 +1,5 @@
-"""What could serve a pod that waits, and how much of it is there? Asked by scale-up, to tell when a pod in back-off may be let in again.
+"""What could serve a pod that waits, and how much of it is there? Asked by scale-up, to tell when a pod in back-off may
+be let in again.
 
 | prospect | grows when |
 | --- | --- |
@@ -6,7 +7,8 @@
 | orders of a choice that the pod fits | an Unmet expired, a limit gave way, stock came back |
 | room on nodes | a node joined, pods left |
 
-A look at the nodes is dear, so it is taken at most once in a while; without it that prospect is simply not among the answers.
+A look at the nodes is dear, so it is taken at most once in a while; without it that prospect is simply not among the
+answers.
 
 | why nothing serves a pod | |
 | --- | --- |
@@ -42,7 +44,13 @@ LIMITED, RULES, NOT_FOR_SALE, NOTHING_FITS = REASONS = ("Limited", "Rules", "Not
 class Outlook:
     """Answers by class: pods of one shape and the same pools have the same prospects."""
 
-    def __init__(self, pools: Mapping[str, NodePool], market: Market, allowances: tuple[Allowance, ...], open_rooms: Iterable[Room] | None) -> None:
+    def __init__(
+        self,
+        pools: Mapping[str, NodePool],
+        market: Market,
+        allowances: tuple[Allowance, ...],
+        open_rooms: Iterable[Room] | None,
+    ) -> None:
         self._pools = pools
         self._choices = market.choices
         self._possible = orders_possible(market, allowances)
@@ -71,12 +79,16 @@ class Outlook:
         possible = self._orders(demand).values()
         if possible:
             return RULES if any(amount > 0 for amount in possible) else LIMITED
-        listed = (each for name in demand.pools if name in self._pools for each in offerings_of(self._pools[name], offerings))
+        listed = (
+            each for name in demand.pools if name in self._pools for each in offerings_of(self._pools[name], offerings)
+        )
         return NOT_FOR_SALE if any(charge(demand.shape).fits_in(each.allocatable) for each in listed) else NOTHING_FITS
 
     def _orders(self, demand: Demand) -> dict[str, int]:
         """How often each choice that may serve the pod can be ordered."""
-        fitting = [choice for choice in self._choices if choice.pool in demand.pools and _may_serve(choice, demand.shape)]
+        fitting = [
+            choice for choice in self._choices if choice.pool in demand.pools and _may_serve(choice, demand.shape)
+        ]
         names = [f"{choice.pool} {choice.offering.name} {choice.offering.location}" for choice in fitting]
         return {name: self._possible[name] for name in names}
 

@@ -57,7 +57,16 @@ from growth.plan.world import removal_reasons
 from growth.plan.world.arrival import is_initialised, is_serving, phase_since, working_pods
 from growth.plan.world.catalogue import Place, by_place, unmet_until
 from growth.plan.world.idleness import blocking_pods, lost_at
-from growth.plan.world.limits import RENEWAL, Allowance, Member, allowances, members, why_not_one_more, with_member, with_surge
+from growth.plan.world.limits import (
+    RENEWAL,
+    Allowance,
+    Member,
+    allowances,
+    members,
+    why_not_one_more,
+    with_member,
+    with_surge,
+)
 from growth.plan.world.machines import LOOK_AGAIN_SECONDS, is_surely_absent
 from growth.plan.world.pools import why_not_buying
 from growth.plan.world.records import about_request, instant_of, life_event, seen, sooner, with_request_phase
@@ -86,8 +95,14 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     for name in sorted(snapshot.requests):
         turn.look_at(snapshot.requests[name])
     kept = {name: retry for name, retry in ledger.retries.items() if name in snapshot.requests}
-    asked = {name: at for name, at in turn.asked.items() if name in snapshot.requests and snapshot.requests[name].phase == PENDING}
-    return Decision(replace(ledger, retries=kept, asked=asked), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
+    asked = {
+        name: at
+        for name, at in turn.asked.items()
+        if name in snapshot.requests and snapshot.requests[name].phase == PENDING
+    }
+    return Decision(
+        replace(ledger, retries=kept, asked=asked), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again)
+    )
 
 
 class _Turn:
@@ -126,14 +141,19 @@ class _Turn:
         """Pods can outlive their Node for a while: without it nothing but this record leads to the machine."""
         return request.name in self.snapshot.nodes and bool(working_pods(self.snapshot, request.name))
 
-    # ---------------------------------------------------------------------------------------------------------------- Pending
+    # -------------------------------------------------------------------------------------- Pending
 
     def _pending(self, request: NodeRequest, pool: NodePool | None) -> None:
         machine = self.snapshot.machines.get(request.name)
         if machine is not None and machine.request_uid == request.uid and machine.state == "running":
             self._adopt(request, machine)
         elif machine is not None and machine.request_uid != request.uid:
-            self._tell(request, "NameTaken", f"machine {machine.machine_id} has this name and belongs to another request", "Warning")
+            self._tell(
+                request,
+                "NameTaken",
+                f"machine {machine.machine_id} has this name and belongs to another request",
+                "Warning",
+            )
             self.actions.append(ReleaseNodeRequest(seen(request)))
         elif request.name in self._over:
             self._over_a_limit(request)
@@ -151,7 +171,12 @@ class _Turn:
 
     def _launch(self, request: NodeRequest, pool: NodePool) -> None:
         if FINALIZER not in request.finalizers:
-            self._tell(request, "NoFinalizer", "not launched: without our finalizer the record could be lost before its machine", "Warning")
+            self._tell(
+                request,
+                "NoFinalizer",
+                "not launched: without our finalizer the record could be lost before its machine",
+                "Warning",
+            )
             return
         retry = self.ledger.retries.get(request.name)
         if retry is not None and self.snapshot.now < retry.at:
@@ -177,18 +202,26 @@ class _Turn:
         self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
         return False
 
-    # ----------------------------------------------------------------------------------------------------------- Provisioning
+    # --------------------------------------------------------------------------------- Provisioning
 
     def _provisioning(self, request: NodeRequest, pool: NodePool | None) -> None:
         node, now = self.snapshot.nodes.get(request.name), self.snapshot.now
         if node is not None and is_serving(node, request, pool):
-            arrived = (life_event(node.created_at, "nodeProvisioned"), life_event(now, "nodeLabelled"), life_event(now, "nodeReady"))
-            self.actions.append(WriteNodeRequestStatus(seen(request), with_request_phase(request.status, READY, now, *arrived)))
+            arrived = (
+                life_event(node.created_at, "nodeProvisioned"),
+                life_event(now, "nodeLabelled"),
+                life_event(now, "nodeReady"),
+            )
+            self.actions.append(
+                WriteNodeRequestStatus(seen(request), with_request_phase(request.status, READY, now, *arrived))
+            )
             self._tell(request, "Ready", f"node {node.name} serves after {now - request.created_at:.0f} s")
             return
         given = self._readiness_wait(pool)
         is_nearly_there = node is not None and is_initialised(node, request, pool)
-        since = next((at for at in (request.changed_at, request.created_at) if at <= now), now)  # a stamp from the future: a clock went back
+        since = next(
+            (at for at in (request.changed_at, request.created_at) if at <= now), now
+        )  # a stamp from the future: a clock went back
         deadline = since + given * (2 if is_nearly_there else 1)  # its pods are being bound
         if blocking_pods(request.name, self.snapshot) or self._is_paused(pool):
             self.again += [freed_at] if (freed_at := lost_at(request.name, self.snapshot)) is not None else []
@@ -211,21 +244,35 @@ class _Turn:
         machine_id = request.status.machine_id or removal_reasons.recorded_id(request.name, request.uid, self.snapshot)
         known = self._history(request)
         self._failed[place] += 1
-        if machine_id and len(known.failures) + self._failed[place] >= FAILURES_THAT_STRIKE:  # without an id the record must lead to the machine
+        if (
+            machine_id and len(known.failures) + self._failed[place] >= FAILURES_THAT_STRIKE
+        ):  # without an id the record must lead to the machine
             until = struck_until(known, now, self.settings)
-            status = replace(with_request_phase(request.status, UNMET, now, event), machine_id=machine_id, expires_at=format_instant(until))
+            status = replace(
+                with_request_phase(request.status, UNMET, now, event),
+                machine_id=machine_id,
+                expires_at=format_instant(until),
+            )
         else:
             status = with_request_phase(request.status, DEPROVISIONING, now, event)
         self.actions.append(WriteNodeRequestStatus(seen(request), status))
-        self._tell(request, "NotReadyInTime", f"{place[0]}: no Ready node within {waited:.0f} s, the machine is given back", "Warning")
+        self._tell(
+            request,
+            "NotReadyInTime",
+            f"{place[0]}: no Ready node within {waited:.0f} s, the machine is given back",
+            "Warning",
+        )
 
     def _history(self, request: NodeRequest) -> History:
         return self._histories.get(place_of(request), History())
 
-    # ------------------------------------------------------------------------------------------------------ Ready, Unmet, the end
+    # --------------------------------------------------------------------------------------- Ready,
+    # Unmet, the end
 
     def _ready(self, request: NodeRequest, is_going: bool) -> None:
-        """A pool that goes waits for its records only as long as they say something: their nodes are removed by themselves."""
+        """A pool that goes waits for its records only as long as they say something: their nodes are removed by
+        themselves.
+        """
         ends_at = phase_since(request, self.snapshot) + self.settings.ready_record_seconds
         ends_at = max(ends_at, settles_at(request, self.snapshot, self.settings)) if request.spec.replaces else ends_at
         says_nothing = is_going and (request.deleted_at is not None or request.name not in self.snapshot.nodes)
@@ -247,11 +294,19 @@ class _Turn:
         elif request.status.machine_id:
             self._hand_over(request, removal_reasons.NOT_READY)
         else:
-            kept = max(strike_seconds(request, self.settings), self._remembered_seconds(request)) if self._history(request).keeps(request) else 0.0
+            kept = (
+                max(strike_seconds(request, self.settings), self._remembered_seconds(request))
+                if self._history(request).keeps(request)
+                else 0.0
+            )
             self._end_at(request, 0.0 if is_going else ends_at + kept)
 
     def _remembered_seconds(self, request: NodeRequest) -> float:
-        return remembered_seconds(self._readiness_wait(self.snapshot.pools.get(request.spec.pool))) if has_failed(request) else 0.0
+        return (
+            remembered_seconds(self._readiness_wait(self.snapshot.pools.get(request.spec.pool)))
+            if has_failed(request)
+            else 0.0
+        )
 
     def _end_at(self, request: NodeRequest, at: float) -> None:
         if self.snapshot.now >= at:
@@ -260,7 +315,9 @@ class _Turn:
             self.again.append(at)
 
     def _give_back(self, request: NodeRequest, reason: str) -> None:
-        """The machine goes by a NodeRemovalRequest; only once that exists, or it is sure that there is no machine, does this record go."""
+        """The machine goes by a NodeRemovalRequest; only once that exists, or it is sure that there is no machine, does
+        this record go.
+        """
         if request.is_handed_over:
             is_needed = reason == removal_reasons.NOT_READY and self._history(request).keeps(request)
             self._end_at(request, (instant_of(request.status.expires_at) or 0.0) if is_needed else 0.0)
@@ -268,7 +325,9 @@ class _Turn:
             self._hand_over(request, reason)
         elif reason == removal_reasons.NOT_READY and has_failed(request):
             until = format_instant(self.snapshot.now + self._remembered_seconds(request))
-            self.actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="", expires_at=until)))
+            self.actions.append(
+                WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="", expires_at=until))
+            )
         else:
             self.actions.append(ReleaseNodeRequest(seen(request)))
 
@@ -283,7 +342,9 @@ class _Turn:
         else:
             self.actions.append(action)
 
-    def _tell(self, request: NodeRequest, reason: str, message: str, severity: Literal["Normal", "Warning"] = "Normal") -> None:
+    def _tell(
+        self, request: NodeRequest, reason: str, message: str, severity: Literal["Normal", "Warning"] = "Normal"
+    ) -> None:
         self.notes.append(Note(about_request(request), reason, message, severity))
 
 
@@ -298,16 +359,26 @@ def _launch(request: NodeRequest, pool: NodePool, sold: Mapping[Place, Offering]
     offering = sold.get(place_of(request)) or Offering(spec.target_offering, "", spec.location, 0.0)
     labels = {key: value for key, value in node_labels(pool, offering, request.name).items() if key != REQUEST_LABEL}
     annotations = tuple(sorted(pool.spec.annotations.items()))
-    return LaunchMachine(seen(request), spec, tuple(labels.items()), annotations, boot_taints(pool), pool.spec.provider_settings or "")
+    return LaunchMachine(
+        seen(request), spec, tuple(labels.items()), annotations, boot_taints(pool), pool.spec.provider_settings or ""
+    )
 
 
 def _over_limit(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
-    """Pending requests that no longer fit under a limit (it was lowered, or others were faster), and which limit; the oldest fit first."""
-    pending = {name for name, request in snapshot.requests.items() if request.phase == PENDING and name not in snapshot.machines}
+    """Pending requests that no longer fit under a limit (it was lowered, or others were faster), and which limit; the
+    oldest fit first.
+    """
+    pending = {
+        name
+        for name, request in snapshot.requests.items()
+        if request.phase == PENDING and name not in snapshot.machines
+    }
     if not pending:
         return {}
     present = {member.name: member for member in members(snapshot)}
-    left = allowances(snapshot.pools, settings.limits, (member for name, member in present.items() if name not in pending))
+    left = allowances(
+        snapshot.pools, settings.limits, (member for name, member in present.items() if name not in pending)
+    )
     over: dict[str, str] = {}
     for name in sorted(pending, key=lambda each: (snapshot.requests[each].created_at, each)):
         bounds = with_surge(left) if snapshot.requests[name].spec.reason == RENEWAL else left
@@ -323,7 +394,7 @@ def _covers(allowance: Allowance, member: Member) -> bool:
     return allowance.covers(member.pool, member.offering)
 
 
-# ---------------------------------------------------------------------------------------------------------------------- outcomes
+# ----------------------------------------------------------------------------------------- outcomes
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -332,7 +403,9 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
         return _settle_launch(action, outcome, snapshot, ledger, settings)
     if isinstance(outcome, Accepted):
         return Decision(ledger)
-    if isinstance(action, WriteNodeRequestStatus):  # what a launch brought is not written: it is asked for again, or found in the list
+    if isinstance(
+        action, WriteNodeRequestStatus
+    ):  # what a launch brought is not written: it is asked for again, or found in the list
         ledger = _answered(ledger, action.request.name)
     return Decision(ledger, again_at=now + _RETRY_FIRST_SECONDS)
 
@@ -341,7 +414,9 @@ def _answered(ledger: Ledger, name: str) -> Ledger:
     return replace(ledger, asked={key: at for key, at in ledger.asked.items() if key != name})
 
 
-def _settle_launch(action: LaunchMachine, outcome: Outcome, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+def _settle_launch(
+    action: LaunchMachine, outcome: Outcome, snapshot: Snapshot, ledger: Ledger, settings: Settings
+) -> Decision[Ledger]:
     now, name = snapshot.now, action.request.name
     request = snapshot.requests.get(name)
     before = ledger.retries.get(name)
@@ -349,7 +424,9 @@ def _settle_launch(action: LaunchMachine, outcome: Outcome, snapshot: Snapshot, 
         return Decision(_answered(ledger, name))
     if isinstance(outcome, Accepted):  # it counts as asked until the phase is seen to be written
         status = _accepted(request, outcome.machine_id, now)
-        note = Note(about_request(request), "Provisioning", f"{request.spec.target_offering} ordered in {request.spec.location}")
+        note = Note(
+            about_request(request), "Provisioning", f"{request.spec.target_offering} ordered in {request.spec.location}"
+        )
         return Decision(ledger, (WriteNodeRequestStatus(seen(request), status),), (note,))
     if isinstance(outcome, NoCapacity | Refused):
         return _unmet_now(request, outcome.reason, snapshot, ledger, settings)
@@ -361,7 +438,9 @@ def _settle_launch(action: LaunchMachine, outcome: Outcome, snapshot: Snapshot, 
     return Decision(replace(ledger, retries={**ledger.retries, name: retry}), again_at=retry.at)
 
 
-def _unmet_now(request: NodeRequest, reason: str, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+def _unmet_now(
+    request: NodeRequest, reason: str, snapshot: Snapshot, ledger: Ledger, settings: Settings
+) -> Decision[Ledger]:
     """The offering is struck out for everybody; the pods are planned again at once, onto the next best."""
     now, place, pool = snapshot.now, place_of(request), snapshot.pools.get(request.spec.pool)
     known = histories(snapshot.requests.values()).get(place, History())
@@ -370,6 +449,10 @@ def _unmet_now(request: NodeRequest, reason: str, snapshot: Snapshot, ledger: Le
     message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
     notes = (
         Note(about_request(request), "Unmet", message, "Warning"),
-        Note(About("NodePool", request.spec.pool, uid=pool.uid if pool is not None else ""), "Unmet", message, "Warning"),
+        Note(
+            About("NodePool", request.spec.pool, uid=pool.uid if pool is not None else ""), "Unmet", message, "Warning"
+        ),
     )
-    return Decision(ledger, (WriteNodeRequestStatus(seen(request), replace(status, expires_at=until)),), notes, again_at=now)
+    return Decision(
+        ledger, (WriteNodeRequestStatus(seen(request), replace(status, expires_at=until)),), notes, again_at=now
+    )

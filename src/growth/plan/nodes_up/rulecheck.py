@@ -1,8 +1,9 @@
-"""May these pods stand where they are planned, by every rule of scheduling? Asked by realising before growth binds past the scheduler.
+"""May these pods stand where they are planned, by every rule of scheduling? Asked by realising before growth binds past
+the scheduler.
 
-All planned pods are looked at as if the others were there already: a plan may hold only as a whole (a pod and the one it must stand beside).
-The index of all nodes and pods is made only when somebody has rules that look at other pods, or at volumes.
-"""
+All planned pods are looked at as if the others were there already: a plan may hold only as a whole (a pod and the one
+it must stand beside). The index of all nodes and pods is made only when somebody has rules that look at other pods, or
+at volumes."""
 
 from __future__ import annotations
 
@@ -46,8 +47,12 @@ class PlacementRules:
         if self._known is None:
             nodes = {**self._snapshot.nodes, **{name: each.node for name, each in self._expected.items()}}
             bound = [pod for pods in self._snapshot.pods_by_node.values() for pod in pods]
-            planned = [replace(pod, node_name=each.node.name) for each in self._expected.values() for pod in each.planned]
-            self._known = Neighbours(nodes.values(), [*bound, *planned], self._snapshot.volumes, self._snapshot.namespaces)
+            planned = [
+                replace(pod, node_name=each.node.name) for each in self._expected.values() for pod in each.planned
+            ]
+            self._known = Neighbours(
+                nodes.values(), [*bound, *planned], self._snapshot.volumes, self._snapshot.namespaces
+            )
         return self._known
 
 

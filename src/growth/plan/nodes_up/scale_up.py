@@ -1,4 +1,5 @@
-"""What is bought, revived or waited for, so that every pod that needs a place gets one? The first of growth's decisions.
+"""What is bought, revived or waited for, so that every pod that needs a place gets one? The first of growth's
+decisions.
 
     question  who needs a place, what room there is and what may be bought: put to the solver, which runs elsewhere
     plan      the solver's answer as actions; without a question, what can be decided without the solver
@@ -107,7 +108,11 @@ def _volumes(snapshot: Snapshot, shapes: Iterable[tuple[PodShape, tuple[str, ...
 
 
 def plan(
-    snapshot: Snapshot, ledger: Ledger, settings: Settings, question: Question | SpareTurn | None = None, solution: PlacementSolution | None = None
+    snapshot: Snapshot,
+    ledger: Ledger,
+    settings: Settings,
+    question: Question | SpareTurn | None = None,
+    solution: PlacementSolution | None = None,
 ) -> Decision[Ledger]:
     if question is None or solution is None:
         return _without_solver(snapshot, ledger, settings)
@@ -117,7 +122,12 @@ def plan(
     dealt = deal(question.problem, question.classes, solution, found.allowances, found.promised)
     waits = _waits_after(dealt, question, snapshot, settings)
     known = found.ledger.known | {identity(demand.pod) for hand in question.classes for demand in hand}
-    after = _tidied(replace(found.ledger, waits=waits, known=known, batch=None, patterns=solution.patterns or found.ledger.patterns), snapshot)
+    after = _tidied(
+        replace(
+            found.ledger, waits=waits, known=known, batch=None, patterns=solution.patterns or found.ledger.patterns
+        ),
+        snapshot,
+    )
     told, notes = _told(found, after)
     actions = _orders(dealt, snapshot) + _additions(dealt, snapshot) + _revivals(dealt, snapshot)
     again = [wait.until for wait in after.waits.values() if not wait.is_backed_off and wait.until > snapshot.now]
@@ -131,10 +141,14 @@ def _complaints(question: Question, solution: PlacementSolution, snapshot: Snaps
         return ()
     message = f"a plan was wrong and is not carried out: {'; '.join(solution.complaints[:3])}"
     pools = sorted({choice.pool for choice in question.problem.choices})
-    return tuple(Note(About("NodePool", name, uid=snapshot.pools[name].uid), "PlanWasWrong", message, "Warning") for name in pools)
+    return tuple(
+        Note(About("NodePool", name, uid=snapshot.pools[name].uid), "PlanWasWrong", message, "Warning")
+        for name in pools
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- without the solver
+# ------------------------------------------------------------------------------------------ without
+# the solver
 
 
 def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -147,7 +161,9 @@ def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> D
     return Decision(after, actions, notes, sooner(found.again_at, found.closes_at))
 
 
-def _for_spares(snapshot: Snapshot, settings: Settings, turn: SpareTurn, solution: PlacementSolution) -> Decision[Ledger]:
+def _for_spares(
+    snapshot: Snapshot, settings: Settings, turn: SpareTurn, solution: PlacementSolution
+) -> Decision[Ledger]:
     """Room for virtual pods: what is left is told on the buffer, and has its turn again later."""
     found, bought = turn.survey, buy(turn.asked, solution, snapshot)
     spare = after_buying(turn.asked, bought, snapshot, settings)
@@ -164,17 +180,24 @@ def without_timers(ledger: Ledger) -> Ledger:
 def _tidied(ledger: Ledger, snapshot: Snapshot) -> Ledger:
     """Pods that wait no longer are forgotten."""
     here = {identity(pod) for pod in snapshot.waiting_pods}
-    return replace(ledger, known=ledger.known & here, waits={name: wait for name, wait in ledger.waits.items() if name in here})
+    return replace(
+        ledger, known=ledger.known & here, waits={name: wait for name, wait in ledger.waits.items() if name in here}
+    )
 
 
 def _told(found: Survey, ledger: Ledger) -> tuple[Ledger, tuple[Note, ...]]:
     """Each pod without a pool is told so once."""
     now = {identity(problem.pod): f"{problem.reason}: {problem.message}" for problem in found.problems}
-    notes = tuple(problem.note() for problem in found.problems if ledger.told.get(identity(problem.pod)) != now[identity(problem.pod)])
+    notes = tuple(
+        problem.note()
+        for problem in found.problems
+        if ledger.told.get(identity(problem.pod)) != now[identity(problem.pod)]
+    )
     return replace(ledger, told=now), notes
 
 
-# ---------------------------------------------------------------------------------------------------------------- the answer in actions
+# ---------------------------------------------------------------------------------------------- the
+# answer in actions
 
 
 def _orders(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
@@ -200,18 +223,24 @@ def _additions(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
 
 def _revivals(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
     """The room's node has lost its mark already; the other taints stay."""
-    marked = [room.node for room, _ in dealt.into_rooms if room.kind == "marked" and room.node.name not in snapshot.removals]  # a removal ends itself
-    return tuple(UnmarkScaleDown(seen(snapshot.nodes[node.name]), node.taints) for node in marked if node.name in snapshot.nodes)
+    marked = [
+        room.node for room, _ in dealt.into_rooms if room.kind == "marked" and room.node.name not in snapshot.removals
+    ]  # a removal ends itself
+    return tuple(
+        UnmarkScaleDown(seen(snapshot.nodes[node.name]), node.taints) for node in marked if node.name in snapshot.nodes
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------------- patience
+# ----------------------------------------------------------------------------------------- patience
 
 
 def _waits_after(dealt: Dealt, question: Question, snapshot: Snapshot, settings: Settings) -> dict[str, Wait]:
     """Who was placed waits no longer; who was sent to a node holds its room; who was not placed has missed once more."""
     found, now = question.survey, snapshot.now
     before = found.ledger.waits
-    waits = {name: wait for name, wait in before.items() if name not in {identity(demand.pod) for demand in found.eligible}}
+    waits = {
+        name: wait for name, wait in before.items() if name not in {identity(demand.pod) for demand in found.eligible}
+    }
     for room, hand in dealt.into_rooms:
         if room.kind != "in-flight":
             for demand in hand:
@@ -221,24 +250,38 @@ def _waits_after(dealt: Dealt, question: Question, snapshot: Snapshot, settings:
     left = replace(found, allowances=dealt.allowances).outlook(snapshot, None)
     for demand, _ in dealt.unplaced:
         name = identity(demand.pod)
-        waits[name] = after_miss(before.get(name), now, settings, outlook.of(demand), left.why_nothing(demand, snapshot.offerings))
+        waits[name] = after_miss(
+            before.get(name), now, settings, outlook.of(demand), left.why_nothing(demand, snapshot.offerings)
+        )
     return waits
 
 
-# ---------------------------------------------------------------------------------------------------------------------- outcomes
+# ----------------------------------------------------------------------------------------- outcomes
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
-    """An order that was accepted, or may have been, is waited for: the objects will show it. Anything else is planned again."""
+    """An order that was accepted, or may have been, is waited for: the objects will show it. Anything else is planned
+    again.
+    """
     action, outcome, now = settled.action, settled.outcome, snapshot.now
     again_at = None if isinstance(outcome, Accepted) else now + _RETRY_SECONDS
     if not isinstance(action, CreateNodeRequest):
         return Decision(ledger, again_at=again_at)
     if must_show(outcome):
-        return Decision(replace(ledger, awaited=with_order(ledger.awaited, action.spec, outcome, snapshot)), again_at=again_at)
+        return Decision(
+            replace(ledger, awaited=with_order(ledger.awaited, action.spec, outcome, snapshot)), again_at=again_at
+        )
     if isinstance(outcome, Refused):
-        note = Note(About("NodePool", action.pool.name, uid=action.pool.uid), "OrderRefused", f"a NodeRequest was refused: {outcome.reason}", "Warning")
-        closed = {**{name: at for name, at in ledger.closed.items() if at > now}, action.pool.name: now + _REFUSED_SECONDS}
+        note = Note(
+            About("NodePool", action.pool.name, uid=action.pool.uid),
+            "OrderRefused",
+            f"a NodeRequest was refused: {outcome.reason}",
+            "Warning",
+        )
+        closed = {
+            **{name: at for name, at in ledger.closed.items() if at > now},
+            action.pool.name: now + _REFUSED_SECONDS,
+        }
         return Decision(replace(ledger, closed=closed), notes=(note,), again_at=again_at)
     seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
     hold_until = max(ledger.hold_until, now + seconds)

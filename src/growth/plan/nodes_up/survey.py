@@ -1,4 +1,5 @@
-"""What does scale-up know before it asks the solver? Gathers, from one snapshot and its memory, who needs a place and what there is to give.
+"""What does scale-up know before it asks the solver? Gathers, from one snapshot and its memory, who needs a place and
+what there is to give.
 
 Asked by scale-up only. Nothing is ordered here.
 """
@@ -42,8 +43,8 @@ class Batch(Struct, frozen=True):
 class Ledger(Struct, frozen=True):
     """What scale-up remembers. All of it may be lost: then offerings are tried again and back-off begins anew.
 
-    Machines in vain are money: when a clock went back they are kept, for their records may have expired while it was ahead.
-    """
+    Machines in vain are money: when a clock went back they are kept, for their records may have expired while it was
+    ahead."""
 
     learned: Learned = {}
     struck_at: Mapping[Place, float] = {}
@@ -96,8 +97,14 @@ def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
     if someone_waits or lacks_minimum(snapshot):
         found = _whole_survey(snapshot, ledger, settings)
     else:
-        found = Survey(replace(ledger, in_vain={}, batch=None), {}, (), {}, (), Market((), {}, None), (), (), (), None, None)
-    return found if found.eligible or found.minimum or not snapshot.buffers.buffers else _with_spares(found, snapshot, settings)
+        found = Survey(
+            replace(ledger, in_vain={}, batch=None), {}, (), {}, (), Market((), {}, None), (), (), (), None, None
+        )
+    return (
+        found
+        if found.eligible or found.minimum or not snapshot.buffers.buffers
+        else _with_spares(found, snapshot, settings)
+    )
 
 
 def _with_spares(found: Survey, snapshot: Snapshot, settings: Settings) -> Survey:
@@ -105,8 +112,19 @@ def _with_spares(found: Survey, snapshot: Snapshot, settings: Settings) -> Surve
     ledger = found.ledger
     offerings = corrected(snapshot.offerings, ledger.learned)
     closed = [name for name, at in ledger.closed.items() if at > snapshot.now]
-    spares = look_at_spares(snapshot, ledger.spare, lambda pools: open_market(snapshot, pools, offerings, ledger.struck_at, settings), closed, settings)
-    return replace(found, ledger=replace(ledger, spare=spares.ledger), wanting=spares, again_at=sooner(found.again_at, spares.again_at))
+    spares = look_at_spares(
+        snapshot,
+        ledger.spare,
+        lambda pools: open_market(snapshot, pools, offerings, ledger.struck_at, settings),
+        closed,
+        settings,
+    )
+    return replace(
+        found,
+        ledger=replace(ledger, spare=spares.ledger),
+        wanting=spares,
+        again_at=sooner(found.again_at, spares.again_at),
+    )
 
 
 def _whole_survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
@@ -121,7 +139,9 @@ def _whole_survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Sur
     found = demands(snapshot.waiting_pods, placed, snapshot.pools, offerings, settings.priority_cutoff, verdict.barred)
     present, promised = members(snapshot), by_place(snapshot.offerings)
     allowed = allowances(snapshot.pools, settings.limits, present)
-    market = open_market(snapshot, _pools_in_question(found.wanted, snapshot.pools, ledger, now), offerings, ledger.struck_at, settings)
+    market = open_market(
+        snapshot, _pools_in_question(found.wanted, snapshot.pools, ledger, now), offerings, ledger.struck_at, settings
+    )
     gathered = Survey(
         replace(ledger, in_vain=in_vain), promised, expected, lodged, allowed, market,
         missing_minimum(snapshot, market, present, allowed, promised),
@@ -144,7 +164,9 @@ def _lodged(snapshot: Snapshot, ledger: Ledger) -> dict[str, tuple[Pod, ...]]:
     return holders(sent, snapshot)
 
 
-def _pools_in_question(wanted: Iterable[Demand], pools: Mapping[str, NodePool], ledger: Ledger, now: float) -> list[str]:
+def _pools_in_question(
+    wanted: Iterable[Demand], pools: Mapping[str, NodePool], ledger: Ledger, now: float
+) -> list[str]:
     asked = {name for demand in wanted for name in demand.pools}
     warm = {name for name, pool in pools.items() if any(choice.min for choice in pool.spec.server_types)}
     return sorted(name for name in asked | warm if ledger.closed.get(name, 0.0) <= now)
@@ -167,7 +189,12 @@ def _with_patience(found: Survey, snapshot: Snapshot, verdict: Verdict, settings
         else:
             waits[identity(demand.pod)] = with_prospects(wait, outlook.of(demand), outlook.not_looked_at)
             again += [] if wait.is_backed_off else [wait.until]
-    again += [wait.until for pods in found.lodged.values() for pod in pods if (wait := waits.get(identity(pod))) is not None and wait.until > now]
+    again += [
+        wait.until
+        for pods in found.lodged.values()
+        for pod in pods
+        if (wait := waits.get(identity(pod))) is not None and wait.until > now
+    ]
     ledger = replace(found.ledger, waits=waits, looked_at=now if looks else found.ledger.looked_at)
     return replace(found, ledger=ledger, eligible=tuple(eligible), again_at=sooner(found.again_at, *again))
 
@@ -178,6 +205,10 @@ def _with_batch(found: Survey, now: float, settings: Settings) -> Survey:
     if not fresh:
         return replace(found, ledger=replace(found.ledger, batch=None))
     before = found.ledger.batch
-    batch = Batch(now, now, fresh) if before is None else Batch(before.began_at, now if fresh - before.pods else before.grew_at, fresh)
+    batch = (
+        Batch(now, now, fresh)
+        if before is None
+        else Batch(before.began_at, now if fresh - before.pods else before.grew_at, fresh)
+    )
     closes_at = min(batch.grew_at + settings.batch_quiet_seconds, batch.began_at + settings.batch_longest_seconds)
     return replace(found, ledger=replace(found.ledger, batch=batch), closes_at=closes_at)

@@ -44,7 +44,10 @@ def is_over(wait: Wait, now: float, prospects: Prospects) -> bool:
 
 def with_prospects(wait: Wait, prospects: Prospects, not_looked_at: tuple[str, ...] = ()) -> Wait:
     """The least that was to be had since the miss; what was not looked at stays as it was."""
-    lowered = {name: amount if name in not_looked_at else min(amount, prospects.get(name, 0)) for name, amount in wait.prospects.items()}
+    lowered = {
+        name: amount if name in not_looked_at else min(amount, prospects.get(name, 0))
+        for name, amount in wait.prospects.items()
+    }
     return wait if lowered == wait.prospects else replace(wait, prospects=lowered)
 
 
@@ -62,5 +65,8 @@ def after_miss(wait: Wait | None, now: float, settings: Settings, prospects: Pro
 def after_lodging(wait: Wait | None, node: str, now: float, settings: Settings) -> Wait:
     """There is room on this node; the scheduler will use it, or we look again later."""
     before = wait.seconds if wait is not None and wait.lodged_on else 0.0
-    seconds = min(max(settings.batch_longest_seconds, before * 2), max(settings.batch_longest_seconds, settings.backoff_longest_seconds))
+    seconds = min(
+        max(settings.batch_longest_seconds, before * 2),
+        max(settings.batch_longest_seconds, settings.backoff_longest_seconds),
+    )
     return Wait(now + seconds, seconds=seconds, lodged_on=node)

@@ -1,8 +1,7 @@
 """How are the replicas of a warm pool spent: used, available, starting? By the table in `model/warmpool`.
 
-Asked by `plan/warm_pools/warm_pools` and `growth explain`. What is neither used nor available is starting, so the three never exceed the replicas by
-more than what is on its way out.
-"""
+Asked by `plan/warm_pools/warm_pools` and `growth explain`. What is neither used nor available is starting, so the three
+never exceed the replicas by more than what is on its way out."""
 
 from __future__ import annotations
 
@@ -32,7 +31,9 @@ class Counts(Struct, frozen=True, gc=False):
         return self.available + self.starting
 
 
-def counts_of(autoscaler: PoolAutoscaler, pool: WarmPool, kind: WarmPoolKind, snapshot: Snapshot, owned: Owned) -> Counts | None:
+def counts_of(
+    autoscaler: PoolAutoscaler, pool: WarmPool, kind: WarmPoolKind, snapshot: Snapshot, owned: Owned
+) -> Counts | None:
     """How the pool stands; None while its pods cannot be found."""
     policy = autoscaler.spec.capacity_policy
     if kind.members == "Pods" and policy is not None and policy.in_use is not None:
@@ -72,7 +73,9 @@ def _pods(owners: tuple[str, ...], snapshot: Snapshot) -> Iterator[Pod]:
 
 
 class Owned:
-    """Which controllers own the pods of a pool: itself, or the ReplicaSets of a Deployment. Made for one pass, filled when first asked."""
+    """Which controllers own the pods of a pool: itself, or the ReplicaSets of a Deployment. Made for one pass, filled
+    when first asked.
+    """
 
     def __init__(self, warm_pools: Mapping[str, WarmPoolView]) -> None:
         self._replica_sets = warm_pools.get(REPLICA_SET.name)

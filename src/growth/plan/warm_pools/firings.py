@@ -1,4 +1,5 @@
-"""Which cron policy has fired and not been acted upon, and when does the next one fire? Asked by `plan/warm_pools/warm_pools` and `growth explain`.
+"""Which cron policy has fired and not been acted upon, and when does the next one fire? Asked by
+`plan/warm_pools/warm_pools` and `growth explain`.
 
 | the policy | its times count from |
 | --- | --- |
@@ -7,8 +8,8 @@
 | new, or with another schedule or zone | now |
 | any, when the autoscaler has just been resumed | now |
 
-Of several times that were missed only the latest is acted upon; of several at the same instant the one with most replicas.
-"""
+Of several times that were missed only the latest is acted upon; of several at the same instant the one with most
+replicas."""
 
 from __future__ import annotations
 
@@ -41,8 +42,15 @@ class Timetable(Struct, frozen=True):
         if firing is None:
             return self.applied
         text = format_instant(firing.at)
-        passed = (each if each.since is not None and (instant_of(each.since) or 0.0) >= firing.at else replace(each, since=text) for each in self.applied)
-        return tuple(replace(each, last_schedule_time=text) if each.name == firing.policy.name else each for each in passed)
+        passed = (
+            each
+            if each.since is not None and (instant_of(each.since) or 0.0) >= firing.at
+            else replace(each, since=text)
+            for each in self.applied
+        )
+        return tuple(
+            replace(each, last_schedule_time=text) if each.name == firing.policy.name else each for each in passed
+        )
 
 
 def schedule_of(policy: CronPolicy, zone: str) -> Schedule:

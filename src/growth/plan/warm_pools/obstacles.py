@@ -1,4 +1,5 @@
-"""Can this autoscaler work at all? What admission cannot see, and what an older schema let through. Asked by `plan/warm_pools/warm_pools` and `growth explain`.
+"""Can this autoscaler work at all? What admission cannot see, and what an older schema let through. Asked by
+`plan/warm_pools/warm_pools` and `growth explain`.
 
 | reason | when | event |
 | --- | --- | --- |

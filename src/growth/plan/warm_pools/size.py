@@ -6,9 +6,8 @@
 | cron | the target of the latest time that was not acted upon; between times what there is |
 | capacity | what the watermarks ask for, once it has been steady |
 
-Whatever is asked for is brought between `minReplicas` and `maxReplicas`, at once. While replicas have been starting for too long the
-capacity policy adds no more. Asked by `plan/warm_pools/warm_pools`; it writes nothing.
-"""
+Whatever is asked for is brought between `minReplicas` and `maxReplicas`, at once. While replicas have been starting for
+too long the capacity policy adds no more. Asked by `plan/warm_pools/warm_pools`; it writes nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +48,9 @@ def by_bounds(spec: PoolAutoscalerSpec, replicas: int, *, is_silent: bool = Fals
         return Sized(wanted, "bounds", f"{replicas} replicas become {wanted}: {bound}", limited)
     if is_silent:
         return Sized(replicas, "", "")
-    return Sized(replicas, "bounds", f"{replicas} replicas stay: they are between {spec.min_replicas} and {spec.max_replicas}")
+    return Sized(
+        replicas, "bounds", f"{replicas} replicas stay: they are between {spec.min_replicas} and {spec.max_replicas}"
+    )
 
 
 def by_cron(spec: PoolAutoscalerSpec, replicas: int, times: Timetable) -> Sized:
@@ -64,7 +65,9 @@ def by_cron(spec: PoolAutoscalerSpec, replicas: int, times: Timetable) -> Sized:
     return Sized(wanted, f"cron/{firing.policy.name}", text, limited)
 
 
-def by_capacity(autoscaler: PoolAutoscaler, counts: Counts, memory: Memory, now: float, settings: WarmPoolSettings) -> tuple[Sized, Memory]:
+def by_capacity(
+    autoscaler: PoolAutoscaler, counts: Counts, memory: Memory, now: float, settings: WarmPoolSettings
+) -> tuple[Sized, Memory]:
     """By the watermarks of the mean over the window, steadied. The sample of this look is in `memory` already."""
     spec, policy, seen = autoscaler.spec, autoscaler.spec.capacity_policy, memory.observation
     if policy is None:
@@ -85,17 +88,35 @@ def by_capacity(autoscaler: PoolAutoscaler, counts: Counts, memory: Memory, now:
     if observes:
         full_at = seen.since_at + settings.observation_window_seconds
         waits = f"a scale-down waits for a full observation window ({settings.observation_window_seconds:.0f} s)"
-        return Sized(steady, "capacity", f"{why}; {wanted} wanted, not before {format_instant(full_at)}", limited, waits, full_at), memory
+        return Sized(
+            steady, "capacity", f"{why}; {wanted} wanted, not before {format_instant(full_at)}", limited, waits, full_at
+        ), memory
     if steady == counts.replicas != wanted:
-        return _waiting(why, wanted, limited, steady, steady_at(history, steady, up if wanted > steady else down, is_up=wanted > steady), (up, down)), memory
+        return _waiting(
+            why,
+            wanted,
+            limited,
+            steady,
+            steady_at(history, steady, up if wanted > steady else down, is_up=wanted > steady),
+            (up, down),
+        ), memory
     verb = "stay" if steady == counts.replicas else f"become {steady}"
-    return Sized(steady, "capacity", f"{counts.replicas} replicas {verb}: {why}{_about_bound(limited, asked, wanted)}", limited), memory
+    return Sized(
+        steady, "capacity", f"{counts.replicas} replicas {verb}: {why}{_about_bound(limited, asked, wanted)}", limited
+    ), memory
 
 
 def _waiting(why: str, wanted: int, limited: str, steady: int, until: float, windows: tuple[int, int]) -> Sized:
     direction, window = ("up", windows[0]) if wanted > steady else ("down", windows[1])
     waits = f"scaling {direction} waits for its stabilization window ({window} s)"
-    return Sized(steady, "capacity", f"{steady} replicas stay: {why}; {wanted} wanted, not before {format_instant(until)}", limited, waits, until)
+    return Sized(
+        steady,
+        "capacity",
+        f"{steady} replicas stay: {why}; {wanted} wanted, not before {format_instant(until)}",
+        limited,
+        waits,
+        until,
+    )
 
 
 def why_not_more(counts: Counts, starting_since: float | None, now: float, settings: WarmPoolSettings) -> str:
@@ -106,11 +127,15 @@ def why_not_more(counts: Counts, starting_since: float | None, now: float, setti
 
 
 def _windows(policy: CapacityPolicy, settings: WarmPoolSettings) -> tuple[int, int]:
-    return _window(policy.scale_up, settings.scale_up_window_seconds), _window(policy.scale_down, settings.scale_down_window_seconds)
+    return _window(policy.scale_up, settings.scale_up_window_seconds), _window(
+        policy.scale_down, settings.scale_down_window_seconds
+    )
 
 
 def _window(rules: ScalingRules | None, default: int) -> int:
-    return default if rules is None or rules.stabilization_window_seconds is None else rules.stabilization_window_seconds
+    return (
+        default if rules is None or rules.stabilization_window_seconds is None else rules.stabilization_window_seconds
+    )
 
 
 def _clamped(spec: PoolAutoscalerSpec, replicas: int) -> tuple[int, str]:

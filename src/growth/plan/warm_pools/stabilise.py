@@ -1,4 +1,5 @@
-"""How is a momentary count kept from making a pool flap? Samples are averaged, recommendations must have held for a while.
+"""How is a momentary count kept from making a pool flap? Samples are averaged, recommendations must have held for a
+while.
 
 | step | over | takes |
 | --- | --- | --- |
@@ -6,9 +7,8 @@
 | scaling up | the scale-up window | the smallest recommendation |
 | scaling down | the scale-down window, and only after a full observation window | the largest recommendation |
 
-A recommendation is in force from when it was made until the next one that differs. The first is the number of replicas itself, so that a
-growth that has just started waits like one that has not. Asked by `plan/warm_pools/warm_pools`.
-"""
+A recommendation is in force from when it was made until the next one that differs. The first is the number of replicas
+itself, so that a growth that has just started waits like one that has not. Asked by `plan/warm_pools/warm_pools`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def mean_half_up(numbers: list[int]) -> int:
     return (2 * sum(numbers) + count) // (2 * count)
 
 
-def with_recommendation(history: tuple[Recommended, ...], at: float, replicas: int, longest_seconds: float) -> tuple[Recommended, ...]:
+def with_recommendation(
+    history: tuple[Recommended, ...], at: float, replicas: int, longest_seconds: float
+) -> tuple[Recommended, ...]:
     """What is still within the longest window, and the new one if it differs from the last."""
     if not history or history[-1][1] != replicas:
         history = (*history, (at, replicas))
@@ -69,8 +71,12 @@ def in_force(history: tuple[Recommended, ...], at: float, window_seconds: float)
     return [replicas for (_, replicas), end in zip(history, ends, strict=True) if end > at - window_seconds]
 
 
-def stabilised(history: tuple[Recommended, ...], at: float, replicas: int, up_seconds: float, down_seconds: float) -> int:
-    """The smallest recommendation of the scale-up window if it is more than there is, the largest of the other if it is less."""
+def stabilised(
+    history: tuple[Recommended, ...], at: float, replicas: int, up_seconds: float, down_seconds: float
+) -> int:
+    """The smallest recommendation of the scale-up window if it is more than there is, the largest of the other if it is
+    less.
+    """
     least, most = min(in_force(history, at, up_seconds)), max(in_force(history, at, down_seconds))
     return least if least > replicas else min(replicas, most)
 

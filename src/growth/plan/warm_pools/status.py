@@ -54,7 +54,10 @@ def about(autoscaler: PoolAutoscaler) -> About:
 
 def as_told(status: PoolAutoscalerStatus) -> PoolAutoscalerStatus:
     """Without the times of its conditions: they follow from the rest."""
-    return replace(status, conditions=tuple(replace(each, last_transition_time="", observed_generation=0) for each in status.conditions))
+    return replace(
+        status,
+        conditions=tuple(replace(each, last_transition_time="", observed_generation=0) for each in status.conditions),
+    )
 
 
 def as_decided(status: PoolAutoscalerStatus) -> PoolAutoscalerStatus:
@@ -81,9 +84,13 @@ def status_of(autoscaler: PoolAutoscaler, told: Told, now: float) -> PoolAutosca
         current_replicas=sized.replicas if told.scaled_at is not None else counts.replicas,
         desired_replicas=sized.replicas,
         current_capacity=CapacityStatus(counts.available, counts.used, counts.starting),
-        recommendations=tuple(Recommendation(format_instant(at), replicas) for at, replicas in told.history[-MOST_RECOMMENDATIONS:]),
+        recommendations=tuple(
+            Recommendation(format_instant(at), replicas) for at, replicas in told.history[-MOST_RECOMMENDATIONS:]
+        ),
         active_policy=sized.policy or status.active_policy or "bounds",
-        last_decision=cut(sized.sentence, 1000) or status.last_decision or f"{counts.replicas} replicas stay until a policy fires",
+        last_decision=cut(sized.sentence, 1000)
+        or status.last_decision
+        or f"{counts.replicas} replicas stay until a policy fires",
     )
 
 
@@ -112,7 +119,13 @@ def _conditions(autoscaler: PoolAutoscaler, told: Told, now: float) -> tuple[Con
 
 
 def _followed(autoscaler: PoolAutoscaler) -> str:
-    return "CapacityPolicy" if autoscaler.spec.capacity_policy is not None else "CronPolicies" if autoscaler.spec.cron_policies else "BoundsOnly"
+    return (
+        "CapacityPolicy"
+        if autoscaler.spec.capacity_policy is not None
+        else "CronPolicies"
+        if autoscaler.spec.cron_policies
+        else "BoundsOnly"
+    )
 
 
 def _able(told: Told) -> State:
@@ -127,7 +140,9 @@ def _limited(autoscaler: PoolAutoscaler, limited: str) -> State:
     if not limited:
         return "False", "DesiredWithinRange", ""
     spec = autoscaler.spec
-    bound = f"minReplicas is {spec.min_replicas}" if limited == "TooFewReplicas" else f"maxReplicas is {spec.max_replicas}"
+    bound = (
+        f"minReplicas is {spec.min_replicas}" if limited == "TooFewReplicas" else f"maxReplicas is {spec.max_replicas}"
+    )
     return "True", limited, bound
 
 

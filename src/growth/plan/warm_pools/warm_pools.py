@@ -1,4 +1,5 @@
-"""How many replicas shall each warm pool have? One PoolAutoscaler after the other, each only when there is a reason to look at it.
+"""How many replicas shall each warm pool have? One PoolAutoscaler after the other, each only when there is a reason to
+look at it.
 
     changed, its time has come, or its target changed → obstacles? → counts → sizing → ScaleWarmPool, or a status that says something new
 
@@ -8,9 +9,9 @@
 | a cron policy fires, a wait ends | decides |
 | the autoscaler or its target changed | enforces the bounds, tells what is not only a number |
 
-A pool is scaled with the version that was seen: on changed ground it is a Conflict and looked at again. What is remembered may be lost:
-then nothing is scaled down before its windows are full again, and cron policies go on from the status.
-"""
+A pool is scaled with the version that was seen: on changed ground it is a Conflict and looked at again. What is
+remembered may be lost: then nothing is scaled down before its windows are full again, and cron policies go on from the
+status."""
 
 from __future__ import annotations
 
@@ -92,7 +93,10 @@ def _are_same(ours: Mapping[str, WarmPoolView], theirs: Mapping[str, WarmPoolVie
     if ours.keys() != theirs.keys():
         return False
     pairs = ((ours[name], theirs[name]) for name in ours)
-    return all(one is other or (one.pools is other.pools and one.problem == other.problem and one.is_known == other.is_known) for one, other in pairs)
+    return all(
+        one is other or (one.pools is other.pools and one.problem == other.problem and one.is_known == other.is_known)
+        for one, other in pairs
+    )
 
 
 class _Pass:
@@ -101,7 +105,11 @@ class _Pass:
     def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: WarmPoolSettings) -> None:
         self.snapshot, self.now, self.settings = snapshot, snapshot.now, settings
         self.before = ledger.watches
-        self.owners = ledger.owners if snapshot.autoscalers is ledger.autoscalers else owners_of(snapshot.autoscalers.values(), settings)
+        self.owners = (
+            ledger.owners
+            if snapshot.autoscalers is ledger.autoscalers
+            else owners_of(snapshot.autoscalers.values(), settings)
+        )
         self.owned = Owned(snapshot.warm_pools)
         self.actions: list[Action] = []
         self.notes: list[Note] = []
@@ -118,14 +126,18 @@ class _Pass:
         return Decision(ledger, tuple(self.actions), tuple(self.notes), due_at)
 
     def _watched_safely(self, key: str, autoscaler: PoolAutoscaler) -> Watch:
-        """A mistake of ours about one autoscaler must not stop the others: it is told on that one, and tried again later."""
+        """A mistake of ours about one autoscaler must not stop the others: it is told on that one, and tried again
+        later.
+        """
         try:
             return self._watched(key, autoscaler)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             self.failed += 1
             self.unchanged += 1
             self.notes.append(Note(about(autoscaler), "ScaleBlocked", f"growth could not decide: {error!r}", "Warning"))
-            return replace(self._new(autoscaler), next_at=self.now + _REFUSED_SECONDS, sample_at=self.now + _REFUSED_SECONDS)
+            return replace(
+                self._new(autoscaler), next_at=self.now + _REFUSED_SECONDS, sample_at=self.now + _REFUSED_SECONDS
+            )
 
     def _watched(self, key: str, autoscaler: PoolAutoscaler) -> Watch:
         """The memory of one autoscaler after this pass; the same if there was no reason to look."""
@@ -140,7 +152,9 @@ class _Pass:
         return self._look(replace(watch, autoscaler=autoscaler, pool=pool, owner=owner), view)
 
     def _new(self, autoscaler: PoolAutoscaler) -> Watch:
-        return Watch(autoscaler, target_of(autoscaler, self.settings), self.settings.kind_of(autoscaler.spec.scale_target_ref))
+        return Watch(
+            autoscaler, target_of(autoscaler, self.settings), self.settings.kind_of(autoscaler.spec.scale_target_ref)
+        )
 
     def _look(self, watch: Watch, view: WarmPoolView | None) -> Watch:
         autoscaler, pool, samples = watch.autoscaler, watch.pool, self.now >= watch.sample_at
@@ -151,25 +165,52 @@ class _Pass:
             self.failed += obstacle.event == "FailedGetScale"
             self.unchanged += 1
             self._tell(watch, Told(obstacle=obstacle), samples=samples)
-            return Watch(autoscaler, watch.target, watch.kind, watch.owner, pool, next_at=watch.sample_at, sample_at=watch.sample_at)
-        counts = None if pool is None or watch.kind is None else counts_of(autoscaler, pool, watch.kind, self.snapshot, self.owned)
+            return Watch(
+                autoscaler,
+                watch.target,
+                watch.kind,
+                watch.owner,
+                pool,
+                next_at=watch.sample_at,
+                sample_at=watch.sample_at,
+            )
+        counts = (
+            None
+            if pool is None or watch.kind is None
+            else counts_of(autoscaler, pool, watch.kind, self.snapshot, self.owned)
+        )
         if pool is None or counts is None:
             return replace(watch, next_at=watch.sample_at)  # not known yet: say nothing
         return self._size(watch, pool, counts, samples=samples)
 
-    # ---------------------------------------------------------------------------------------------------------------- sizing
+    # --------------------------------------------------------------------------------------- sizing
 
     def _size(self, watch: Watch, pool: WarmPool, counts: Counts, *, samples: bool) -> Watch:
         autoscaler = watch.autoscaler
         watch = replace(self._with_starting(watch, counts), times=self._times(watch))
         sized, memory = self._sized(watch, counts, samples=samples)
-        stuck = why_not_more(counts, watch.starting_since, self.now, self.settings) if autoscaler.spec.capacity_policy is not None else ""
+        stuck = (
+            why_not_more(counts, watch.starting_since, self.now, self.settings)
+            if autoscaler.spec.capacity_policy is not None
+            else ""
+        )
         if stuck and sized.policy == "capacity" and sized.replicas > counts.replicas:
             waits = "scaling up waits for replicas that do not start"
-            sized = Sized(counts.replicas, "capacity", f"{counts.replicas} replicas stay: {stuck}; {sized.replicas} wanted", sized.limited, waits)
+            sized = Sized(
+                counts.replicas,
+                "capacity",
+                f"{counts.replicas} replicas stay: {stuck}; {sized.replicas} wanted",
+                sized.limited,
+                waits,
+            )
         self._tell_wait(watch, sized)
-        told = Told(sized, counts, watch.times, stuck, watch.failure, history=memory.history if memory is not None else ())
-        next_at = sooner(watch.sample_at, sized.again_at, watch.times.next_at if watch.times is not None else None) or watch.sample_at
+        told = Told(
+            sized, counts, watch.times, stuck, watch.failure, history=memory.history if memory is not None else ()
+        )
+        next_at = (
+            sooner(watch.sample_at, sized.again_at, watch.times.next_at if watch.times is not None else None)
+            or watch.sample_at
+        )
         watch = replace(watch, memory=memory, sized=sized, next_at=max(next_at, self.now))
         if sized.replicas != counts.replicas and self.now >= watch.hold_until and watch.kind is not None:
             target = Seen(pool.name, pool.uid, pool.resource_version, pool.namespace)
@@ -184,7 +225,12 @@ class _Pass:
         autoscaler, times = watch.autoscaler, watch.times
         if not autoscaler.spec.cron_policies:
             return None
-        if times is not None and times.firing is None and times.applied == autoscaler.status.applied_cron_policies and self.now < (times.next_at or 0.0):
+        if (
+            times is not None
+            and times.firing is None
+            and times.applied == autoscaler.status.applied_cron_policies
+            and self.now < (times.next_at or 0.0)
+        ):
             return times
         return timetable(autoscaler, self.settings.time_zone, self.now)
 
@@ -198,7 +244,9 @@ class _Pass:
         has_waited = last is not None and last.again_at is not None and self.now >= last.again_at
         if memory is not None and last is not None and not samples and not has_waited:
             is_held = self.now < watch.hold_until
-            return (bounded if bounded.limited else last if is_held else replace(last, replicas=counts.replicas)), memory
+            return (
+                bounded if bounded.limited else last if is_held else replace(last, replicas=counts.replicas)
+            ), memory
         memory = memory or Memory(Observation(self.now))
         self.samples += 1
         seen = memory.observation.with_sample(self.now, counts, self.settings.observation_window_seconds)
@@ -224,7 +272,7 @@ class _Pass:
         offset = zlib.crc32(key.encode()) % _SLOTS * interval / _SLOTS
         return ((self.now - offset) // interval + 1) * interval + offset
 
-    # --------------------------------------------------------------------------------------------------------------- telling
+    # -------------------------------------------------------------------------------------- telling
 
     def _tell(self, watch: Watch, told: Told, *, samples: bool) -> None:
         """Write the status if it says something new; numbers alone are told with a sample, not with every event."""
@@ -259,7 +307,7 @@ def _notes(autoscaler: PoolAutoscaler, obstacle: Obstacle | None) -> list[Note]:
     return [Note(about(autoscaler), obstacle.event, obstacle.message, "Warning")]
 
 
-# ---------------------------------------------------------------------------------------------------------------------- settle
+# ------------------------------------------------------------------------------------------- settle
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
@@ -287,10 +335,25 @@ def _scaled(action: ScaleWarmPool, settled: Settled, watch: Watch, ledger: Ledge
     wait = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _REFUSED_SECONDS
     is_refused = isinstance(outcome, Refused)
     text = f"{told.sized.sentence}; not done: {outcome.reason}"
-    note = Note(about(autoscaler), "FailedScale" if is_refused else "ScaleBlocked", cut(text, 1000), "Warning" if is_refused else "Normal")
-    watch = replace(watch, hold_until=now + wait, failure=cut(outcome.reason) if is_refused else "", sample_at=now + wait, next_at=now + wait)
+    note = Note(
+        about(autoscaler),
+        "FailedScale" if is_refused else "ScaleBlocked",
+        cut(text, 1000),
+        "Warning" if is_refused else "Normal",
+    )
+    watch = replace(
+        watch,
+        hold_until=now + wait,
+        failure=cut(outcome.reason) if is_refused else "",
+        sample_at=now + wait,
+        next_at=now + wait,
+    )
     status = status_of(autoscaler, replace(told, failure=watch.failure), now)
-    writes = (WritePoolAutoscalerStatus(_seen(autoscaler), status),) if is_refused and as_decided(status) != as_decided(autoscaler.status) else ()
+    writes = (
+        (WritePoolAutoscalerStatus(_seen(autoscaler), status),)
+        if is_refused and as_decided(status) != as_decided(autoscaler.status)
+        else ()
+    )
     return replace(_again(ledger, action.autoscaler, watch, now + wait), actions=writes, notes=(note,))
 
 
@@ -302,9 +365,23 @@ def _accepted(action: ScaleWarmPool, watch: Watch, told: Told, ledger: Ledger, n
     status = status_of(autoscaler, replace(told, failure="", scaled_at=now), now)
     reason = "ScaledUp" if action.replicas > action.before else "ScaledDown"
     sentence = sized.sentence if sized is not None else ""
-    fields = (("policy", sized.policy if sized is not None else ""), ("before", action.before), ("replicas", action.replicas))
-    note = Note(about(autoscaler), reason, cut(f"{action.kind.kind} {action.target.name}: {sentence}; {format_instant(now)}", 1000), fields=fields)
-    return Decision(_with(ledger, action.autoscaler, watch), (WritePoolAutoscalerStatus(_seen(autoscaler), status),), (note,), watch.next_at)
+    fields = (
+        ("policy", sized.policy if sized is not None else ""),
+        ("before", action.before),
+        ("replicas", action.replicas),
+    )
+    note = Note(
+        about(autoscaler),
+        reason,
+        cut(f"{action.kind.kind} {action.target.name}: {sentence}; {format_instant(now)}", 1000),
+        fields=fields,
+    )
+    return Decision(
+        _with(ledger, action.autoscaler, watch),
+        (WritePoolAutoscalerStatus(_seen(autoscaler), status),),
+        (note,),
+        watch.next_at,
+    )
 
 
 def _with(ledger: Ledger, key: str, watch: Watch) -> Ledger:

@@ -9,9 +9,9 @@ R replicas, A available, t and tol from the policy. T is the target, L the lower
 | count | percentage | t | max(0, T−⌈T·tol/100⌉) | T+⌈T·tol/100⌉ |
 | percentage | count | ⌈R·t/100⌉ | max(0, T−tol) | T+tol |
 
-Without a tolerance the setting counts, as a percentage, and L is never smaller than 1 while T is not. A percentage at R = 0 counts as at R = 1.
-The pool is right while L ≤ A ≤ U; otherwise it shall have as many as are used, and T more. Asked by `plan/warm_pools/warm_pools` and `growth explain`.
-"""
+Without a tolerance the setting counts, as a percentage, and L is never smaller than 1 while T is not. A percentage at R
+= 0 counts as at R = 1. The pool is right while L ≤ A ≤ U; otherwise it shall have as many as are used, and T more.
+Asked by `plan/warm_pools/warm_pools` and `growth explain`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def watermarks(policy: CapacityPolicy, replicas: int, default_percent: int) -> W
 def _watermarks(target: CountOrShare, tolerance: CountOrShare, replicas: int) -> Watermarks:
     if isinstance(target, str) and isinstance(tolerance, str):
         share, spare = percent(target), percent(tolerance)
-        return Watermarks(share_of(replicas, share), share_of(replicas, max(0, share - spare)), share_of(replicas, share + spare))
+        return Watermarks(
+            share_of(replicas, share), share_of(replicas, max(0, share - spare)), share_of(replicas, share + spare)
+        )
     wanted = share_of(replicas, percent(target)) if isinstance(target, str) else target
     distance = share_of(wanted, percent(tolerance)) if isinstance(tolerance, str) else tolerance
     return Watermarks(wanted, max(0, wanted - distance), wanted + distance)
@@ -65,7 +67,9 @@ def recommended(marks: Watermarks, *, replicas: int, available: int, used: int) 
 
 
 def why_not_tolerance(policy: CapacityPolicy) -> str:
-    """A tolerance that reaches the target would let the pool run empty. Nothing if it is smaller, or cannot be compared."""
+    """A tolerance that reaches the target would let the pool run empty. Nothing if it is smaller, or cannot be
+    compared.
+    """
     target, tolerance = policy.target_available, policy.tolerance
     if tolerance is None or (isinstance(target, str) and isinstance(tolerance, int)):
         return ""

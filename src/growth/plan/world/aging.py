@@ -6,9 +6,9 @@
 | older than the pool lets nodes be | Expired |
 | made from another template than the pool has now, or of a type or place that the pool no longer lists | Drifted |
 
-The template is what a pool puts onto every node: labels, annotations, taints, provider settings. Its digest is written on the node when it joins; a node
-without one is never Drifted by its template. A node that must not be disrupted is none of these, unless it is dead.
-"""
+The template is what a pool puts onto every node: labels, annotations, taints, provider settings. Its digest is written
+on the node when it joins; a node without one is never Drifted by its template. A node that must not be disrupted is
+none of these, unless it is dead."""
 
 from __future__ import annotations
 
@@ -62,13 +62,23 @@ def has_drifted(node: Node, pool: NodePool, snapshot: Snapshot) -> bool:
     machine = snapshot.machines.get(node.name)
     if offering and choice_of_type(pool, offering) is None:
         return True
-    if machine is not None and pool.spec.locations and machine.location.lower() not in {place.lower() for place in pool.spec.locations}:
+    if (
+        machine is not None
+        and pool.spec.locations
+        and machine.location.lower() not in {place.lower() for place in pool.spec.locations}
+    ):
         return True
     return TEMPLATE in node.annotations and node.annotations[TEMPLATE] != template_digest(pool.spec)
 
 
 def template_digest(spec: NodePoolSpec) -> str:
-    return _digest(tuple(sorted(spec.labels.items())), tuple(sorted(spec.annotations.items())), spec.taints, spec.startup_taints, spec.provider_settings or "")
+    return _digest(
+        tuple(sorted(spec.labels.items())),
+        tuple(sorted(spec.annotations.items())),
+        spec.taints,
+        spec.startup_taints,
+        spec.provider_settings or "",
+    )
 
 
 @lru_cache(maxsize=1000)

@@ -1,10 +1,8 @@
 """How far has a node come on its way in? Asked by provisioning, realising and scale-down.
 
-joined       the Node object exists, under the request's name
-registered   growth has written the pool's labels, annotations and taints on it (the label growth.dev/node-request says so)
-initialised  Ready, its start-up taints gone, the devices it was bought for reported
-serving      initialised, and growth's own start-up taint taken off
-"""
+joined       the Node object exists, under the request's name registered   growth has written the pool's labels,
+annotations and taints on it (the label growth.dev/node-request says so) initialised  Ready, its start-up taints gone,
+the devices it was bought for reported serving      initialised, and growth's own start-up taint taken off"""
 
 from __future__ import annotations
 
@@ -27,7 +25,9 @@ def is_initialised(node: Node, request: NodeRequest, pool: NodePool | None) -> b
         return False
     if any(is_transient(taint, pool) and taint.key != STARTUP_TAINT.key for taint in node.taints):
         return False
-    return all(name in node.allocatable for name, amount in ordered_amounts(request.spec).items() if amount > 0 and "/" in name)
+    return all(
+        name in node.allocatable for name, amount in ordered_amounts(request.spec).items() if amount > 0 and "/" in name
+    )
 
 
 def is_serving(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
@@ -35,7 +35,9 @@ def is_serving(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
 
 
 def phase_since(request: NodeRequest, snapshot: Snapshot) -> float:
-    """Since when a request is in its phase. A stamp from the future was written before a clock went back: then its node's word counts, or its age."""
+    """Since when a request is in its phase. A stamp from the future was written before a clock went back: then its
+    node's word counts, or its age.
+    """
     node = snapshot.nodes.get(request.name)
     ready_at = (node.ready_changed_at,) if node is not None and request.phase == READY else ()
     stamps = (request.changed_at, *ready_at, request.created_at)

@@ -1,7 +1,9 @@
-"""Who is planned onto which node that is on its way? Asked by scale-up (those pods need nothing more) and by realising (those pods are bound).
+"""Who is planned onto which node that is on its way? Asked by scale-up (those pods need nothing more) and by realising
+(those pods are bound).
 
-A plan keeps its assignments: `plannedPods` of a live NodeRequest are held to as long as the pod waits and fits, so planning again with its
-own output in flight creates nothing. A pod that is gone, bound, nominated elsewhere or no longer fits is dropped, and so is demand again.
+A plan keeps its assignments: `plannedPods` of a live NodeRequest are held to as long as the pod waits and fits, so
+planning again with its own output in flight creates nothing. A pod that is gone, bound, nominated elsewhere or no
+longer fits is dropped, and so is demand again.
 
 | NodeRequest | its room |
 | --- | --- |
@@ -41,8 +43,12 @@ class Expected(Struct, frozen=True):
     planned: tuple[Pod, ...] = ()  # kept assignments, not yet bound
 
 
-def expected_nodes(snapshot: Snapshot, offerings: tuple[Offering, ...], elsewhere: Collection[str]) -> tuple[Expected, ...]:
-    """Every live request with the pods that stay planned onto it; the oldest request keeps first. `elsewhere`: keys of pods that hold other room."""
+def expected_nodes(
+    snapshot: Snapshot, offerings: tuple[Offering, ...], elsewhere: Collection[str]
+) -> tuple[Expected, ...]:
+    """Every live request with the pods that stay planned onto it; the oldest request keeps first. `elsewhere`: keys of
+    pods that hold other room.
+    """
     sold = by_place(offerings)
     waiting = {pod.key: pod for pod in snapshot.waiting_pods if is_plannable(pod) and pod.key not in elsewhere}
     taken: set[str] = set()
@@ -57,15 +63,29 @@ def expected_nodes(snapshot: Snapshot, offerings: tuple[Offering, ...], elsewher
 
 
 def is_plannable(pod: Pod) -> bool:
-    return not (pod.is_gated or pod.is_daemon or pod.is_mirror or pod.is_finished or pod.deleted_at is not None or pod.shape.malformed)
+    return not (
+        pod.is_gated
+        or pod.is_daemon
+        or pod.is_mirror
+        or pod.is_finished
+        or pod.deleted_at is not None
+        or pod.shape.malformed
+    )
 
 
 def _room_of(request: NodeRequest, snapshot: Snapshot, sold: Mapping[Place, Offering]) -> Expected | None:
     pool, node = snapshot.pools.get(request.spec.pool), snapshot.nodes.get(request.name)
-    if pool is None or pool.deleted_at is not None or request.deleted_at is not None or request.name in snapshot.removals:
+    if (
+        pool is None
+        or pool.deleted_at is not None
+        or request.deleted_at is not None
+        or request.name in snapshot.removals
+    ):
         return None
     is_behind_taint = request.phase == READY and node is not None and node.is_starting
-    if not (request.is_in_flight or is_behind_taint) or (node is not None and (node.malformed or node.deleted_at is not None)):
+    if not (request.is_in_flight or is_behind_taint) or (
+        node is not None and (node.malformed or node.deleted_at is not None)
+    ):
         return None
     if node is None:
         return _promised(request, pool, snapshot, sold)
@@ -82,25 +102,43 @@ def promised_node(request: NodeRequest, pool: NodePool, sold: Mapping[Place, Off
     """What was ordered; where the catalogue has learned that it is less, that."""
     spec = request.spec
     ordered = ordered_amounts(spec)
-    offering = sold.get((spec.target_offering, spec.location)) or Offering(spec.target_offering, "", spec.location, 0.0, ordered)
+    offering = sold.get((spec.target_offering, spec.location)) or Offering(
+        spec.target_offering, "", spec.location, 0.0, ordered
+    )
     amounts = _smaller(ordered, offering.allocatable) if ordered else offering.allocatable
-    return Node(request.name, labels=node_labels(pool, offering, request.name), taints=serving_taints(pool), allocatable=amounts)
+    return Node(
+        request.name, labels=node_labels(pool, offering, request.name), taints=serving_taints(pool), allocatable=amounts
+    )
 
 
 def _smaller(one: Resources, other: Resources) -> Resources:
     return Resources({name: min(amount, other[name]) for name, amount in one.items()})
 
 
-def _joined(request: NodeRequest, pool: NodePool, node: Node, snapshot: Snapshot, sold: Mapping[Place, Offering]) -> Expected:
+def _joined(
+    request: NodeRequest, pool: NodePool, node: Node, snapshot: Snapshot, sold: Mapping[Place, Offering]
+) -> Expected:
     """The real node: its own amounts where it states them, a device that has not shown up yet as promised."""
     promised = promised_node(request, pool, sold)
-    lasting = tuple(taint for taint in node.taints if not is_transient(taint, pool) and taint.key != SCALE_DOWN_TAINT.key)
+    lasting = tuple(
+        taint for taint in node.taints if not is_transient(taint, pool) and taint.key != SCALE_DOWN_TAINT.key
+    )
     missing = tuple(taint for taint in promised.taints if all(taint.key != each.key for each in lasting))
     amounts = {**promised.allocatable, **node.allocatable} if node.allocatable else promised.allocatable
-    future = replace(node, labels=promised.labels.with_items(node.labels), taints=lasting + missing, allocatable=Resources(amounts), is_ready=True)
+    future = replace(
+        node,
+        labels=promised.labels.with_items(node.labels),
+        taints=lasting + missing,
+        allocatable=Resources(amounts),
+        is_ready=True,
+    )
     bound = [pod for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished]
     here = {f"{pod.namespace}/{pod.owner.name}" for pod in bound if pod.owner is not None and pod.is_daemon}
-    coming = [each.shape for each in landing_daemons(snapshot.daemon_sets, future.labels, future.taints) if each.key not in here]
+    coming = [
+        each.shape
+        for each in landing_daemons(snapshot.daemon_sets, future.labels, future.taints)
+        if each.key not in here
+    ]
     return Expected(request, future, is_joined=True, residents=(*(pod.shape for pod in bound), *coming))
 
 

@@ -1,7 +1,8 @@
-"""May growth bind this pod itself? Asked by realising (pods planned onto a new node) and scheduling (pods that name growth as their scheduler).
+"""May growth bind this pod itself? Asked by realising (pods planned onto a new node) and scheduling (pods that name
+growth as their scheduler).
 
-Only where a scheduler has nothing else to do for it: volumes are bound, no resource claims are to be allocated, no gate stands in the way.
-"""
+Only where a scheduler has nothing else to do for it: volumes are bound, no resource claims are to be allocated, no gate
+stands in the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Where is there room already, or soon? Asked by scale-up, for the solver: what exists or is on its way costs nothing more.
+"""Where is there room already, or soon? Asked by scale-up, for the solver: what exists or is on its way costs nothing
+more.
 
 | node | room |
 | --- | --- |
@@ -45,7 +46,11 @@ def _of_expected(expected: Expected) -> Room:
 
 def _of_node(node: Node, snapshot: Snapshot, lodged: tuple[Pod, ...]) -> Room:
     is_emptied = node.name in snapshot.removals
-    staying = [pod for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished and not (is_emptied and _leaves_soon(pod, snapshot.now))]
+    staying = [
+        pod
+        for pod in snapshot.pods_by_node.get(node.name, ())
+        if not pod.is_finished and not (is_emptied and _leaves_soon(pod, snapshot.now))
+    ]
     shapes = [pod.shape for pod in (*staying, *lodged)]
     future = replace(node, taints=tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key))
     return Room(future, _counted(shapes), "marked" if node.is_marked else "node", is_open=takes_pods(node, snapshot))
@@ -55,7 +60,9 @@ def takes_pods(node: Node, snapshot: Snapshot) -> bool:
     """Could the scheduler put a pod here now, once a mark for scale-down is taken back?"""
     if node.deleted_at is not None or node.malformed or _is_surely_going(node.name, snapshot):
         return False
-    return node.is_ready and not node.is_unschedulable and not any(taint.key == STARTUP_TAINT.key for taint in node.taints)
+    return (
+        node.is_ready and not node.is_unschedulable and not any(taint.key == STARTUP_TAINT.key for taint in node.taints)
+    )
 
 
 def _leaves_soon(pod: Pod, now: float) -> bool:
@@ -65,7 +72,9 @@ def _leaves_soon(pod: Pod, now: float) -> bool:
 
 def _is_surely_going(name: str, snapshot: Snapshot) -> bool:
     removal = snapshot.removals.get(name)
-    return removal is not None and (removal.spec.reason != CONSOLIDATED or removal.phase != PENDING or removal.deleted_at is not None)
+    return removal is not None and (
+        removal.spec.reason != CONSOLIDATED or removal.phase != PENDING or removal.deleted_at is not None
+    )
 
 
 def _counted(shapes: Iterable[PodShape]) -> tuple[tuple[PodShape, int], ...]:
@@ -75,11 +84,14 @@ def _counted(shapes: Iterable[PodShape]) -> tuple[tuple[PodShape, int], ...]:
     return tuple(counts.items())
 
 
-# ------------------------------------------------------------------------------------------------------------- pods that hold room
+# --------------------------------------------------------------------------------------------- pods
+# that hold room
 
 
 def holders(pods: Iterable[tuple[Pod, str]], snapshot: Snapshot) -> dict[str, tuple[Pod, ...]]:
-    """Of pods that are nominated or lodged somewhere, those whose room really exists: by node, each beside those before it."""
+    """Of pods that are nominated or lodged somewhere, those whose room really exists: by node, each beside those before
+    it.
+    """
     free: dict[str, PodRoom] = {}
     for pod, name in pods:
         node = snapshot.nodes.get(name)
@@ -92,7 +104,9 @@ def holders(pods: Iterable[tuple[Pod, str]], snapshot: Snapshot) -> dict[str, tu
 
 def nominated(snapshot: Snapshot) -> dict[str, tuple[Pod, ...]]:
     """Pods that the scheduler, or growth, has sent to a node where there is room for them."""
-    return holders(((pod, pod.nominated_node) for pod in snapshot.waiting_pods if pod.nominated_node and may_hold(pod)), snapshot)
+    return holders(
+        ((pod, pod.nominated_node) for pod in snapshot.waiting_pods if pod.nominated_node and may_hold(pod)), snapshot
+    )
 
 
 def may_hold(pod: Pod) -> bool:
@@ -103,7 +117,9 @@ class PodRoom:
     """What is left on one node while pods are counted in, one by one. Pods that are being deleted have left by then."""
 
     def __init__(self, node: Node, snapshot: Snapshot) -> None:
-        staying = (pod for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished and pod.deleted_at is None)
+        staying = (
+            pod for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished and pod.deleted_at is None
+        )
         self._node = node
         self._is_open = takes_pods(node, snapshot)
         self._taints = tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key)
@@ -112,6 +128,10 @@ class PodRoom:
 
     def take(self, pod: Pod) -> None:
         need = charge(pod.shape)
-        if self._is_open and need.fits_in(self._free) and stands(pod.shape, self._node.labels, self._taints, self._node.name):
+        if (
+            self._is_open
+            and need.fits_in(self._free)
+            and stands(pod.shape, self._node.labels, self._taints, self._node.name)
+        ):
             self._free = self._free - need
             self.taken.append(pod)

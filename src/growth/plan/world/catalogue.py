@@ -1,8 +1,8 @@
 """What can be bought, as far as experience has shown? Asked by scale-up, provisioning, limits and pool status.
 
-A machine may turn out smaller than its catalogue says: what its real nodes lack is remembered by offering and taken off for later plans.
-A device that has not shown up yet (its plug-in starts after the node) is believed missing only once the node has been Ready for a while.
-"""
+A machine may turn out smaller than its catalogue says: what its real nodes lack is remembered by offering and taken off
+for later plans. A device that has not shown up yet (its plug-in starts after the node) is believed missing only once
+the node has been Ready for a while."""
 
 from __future__ import annotations
 
@@ -46,7 +46,11 @@ def _speaks_for_its_kind(node: Node) -> bool:
 
 def _lack(promised: Resources, node: Node, now: float) -> Resources:
     is_settled = now - node.ready_changed_at >= BELIEF_SECONDS
-    missing = {name: amount - node.allocatable[name] for name, amount in promised.items() if name in node.allocatable or is_settled}
+    missing = {
+        name: amount - node.allocatable[name]
+        for name, amount in promised.items()
+        if name in node.allocatable or is_settled
+    }
     return Resources({name: amount for name, amount in missing.items() if amount > 0})
 
 
@@ -74,7 +78,9 @@ def struck_out(requests: Iterable[NodeRequest], now: float, otherwise_seconds: f
 
 
 def unmet_until(request: NodeRequest, now: float, otherwise_seconds: float) -> float:
-    """As its status says; a record without a readable time counts from its last change. One changed in the future is over: a clock went back."""
+    """As its status says; a record without a readable time counts from its last change. One changed in the future is
+    over: a clock went back.
+    """
     if request.changed_at > now + CLOCKS_DIFFER_SECONDS:
         return 0.0
     return instant_of(request.status.expires_at) or request.changed_at + otherwise_seconds

@@ -1,7 +1,8 @@
-"""Does a pod fit a node, by what node and pod say alone? Asked wherever a plan looks at one place instead of asking the solver.
+"""Does a pod fit a node, by what node and pod say alone? Asked wherever a plan looks at one place instead of asking the
+solver.
 
-Rules between pods (affinity, spread, host ports) and volumes are the solver's; here stand the cheap ones: selectors, taints, amounts.
-"""
+Rules between pods (affinity, spread, host ports) and volumes are the solver's; here stand the cheap ones: selectors,
+taints, amounts."""
 
 from __future__ import annotations
 

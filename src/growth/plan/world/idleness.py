@@ -1,7 +1,7 @@
 """Is a node idle, and may it be touched? Asked by scale-down, and by removal before every attempt.
 
-Idle means: no pods but those of DaemonSets, mirrors and finished ones, nobody on the way to it, and not starting itself.
-"""
+Idle means: no pods but those of DaemonSets, mirrors and finished ones, nobody on the way to it, and not starting
+itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from growth.plan.world.fitting import charge, free_amounts, stands
 
 UNREACHABLE_SECONDS: Final = 300.0
 
-_PROTECTED_NODE: Final = (DO_NOT_DISRUPT, "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/scale-down-disabled")
+_PROTECTED_NODE: Final = (
+    DO_NOT_DISRUPT,
+    "karpenter.sh/do-not-disrupt",
+    "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+)
 _PROTECTED_POD: Final = (DO_NOT_DISRUPT, "karpenter.sh/do-not-disrupt")
 _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
@@ -27,7 +31,10 @@ def is_protected_node(node: Node) -> bool:
 
 
 def is_protected_pod(pod: Pod) -> bool:
-    return any(pod.annotations.get(key) == "true" for key in _PROTECTED_POD) or pod.annotations.get(_SAFE_TO_EVICT) == "false"
+    return (
+        any(pod.annotations.get(key) == "true" for key in _PROTECTED_POD)
+        or pod.annotations.get(_SAFE_TO_EVICT) == "false"
+    )
 
 
 def why_not_idle(node: Node, snapshot: Snapshot, arrival_seconds: float) -> str:
@@ -37,8 +44,16 @@ def why_not_idle(node: Node, snapshot: Snapshot, arrival_seconds: float) -> str:
         return "it is still starting"
     pods = blocking_pods(node.name, snapshot)
     if pods:
-        return f"pod {pods[0].key} runs there" if len(pods) == 1 else f"pod {pods[0].key} and {len(pods) - 1} more run there"
-    is_young = request is not None and request.phase == READY and snapshot.now < phase_since(request, snapshot) + arrival_seconds
+        return (
+            f"pod {pods[0].key} runs there"
+            if len(pods) == 1
+            else f"pod {pods[0].key} and {len(pods) - 1} more run there"
+        )
+    is_young = (
+        request is not None
+        and request.phase == READY
+        and snapshot.now < phase_since(request, snapshot) + arrival_seconds
+    )
     planned = frozenset(request.planned_pods) if request is not None and is_young else frozenset()
     for pod in snapshot.waiting_pods:
         if pod.deleted_at is None and (pod.nominated_node == node.name or pod.key in planned):
@@ -48,13 +63,19 @@ def why_not_idle(node: Node, snapshot: Snapshot, arrival_seconds: float) -> str:
 
 def waiting_shapes(snapshot: Snapshot) -> tuple[PodShape, ...]:
     """Of pods that look for a place."""
-    looking = (pod for pod in snapshot.waiting_pods if pod.unschedulable_at is not None and pod.deleted_at is None and not pod.is_gated)
+    looking = (
+        pod
+        for pod in snapshot.waiting_pods
+        if pod.unschedulable_at is not None and pod.deleted_at is None and not pod.is_gated
+    )
     return tuple(dict.fromkeys(pod.shape for pod in looking))
 
 
 def would_take(node: Node, snapshot: Snapshot, shapes: Iterable[PodShape]) -> bool:
     """Does somebody who waits fit there as it is?"""
-    free = free_amounts(node.allocatable, (pod.shape for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished))
+    free = free_amounts(
+        node.allocatable, (pod.shape for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished)
+    )
     return any(charge(shape).fits_in(free) and stands(shape, node.labels, node.taints, node.name) for shape in shapes)
 
 
@@ -69,12 +90,17 @@ def lost_at(node_name: str, snapshot: Snapshot) -> float | None:
     node, pods = snapshot.nodes.get(node_name), working_pods(snapshot, node_name)
     if node is None or node.is_ready or not pods or any(pod.deleted_at is None for pod in pods):
         return None
-    at = max(node.ready_changed_at + UNREACHABLE_SECONDS, *((pod.deleted_at or 0.0) + pod.grace_seconds for pod in pods)) + 1.0
+    at = (
+        max(node.ready_changed_at + UNREACHABLE_SECONDS, *((pod.deleted_at or 0.0) + pod.grace_seconds for pod in pods))
+        + 1.0
+    )
     return at if at > snapshot.now else None
 
 
 def is_lost(pod: Pod, node: Node | None, now: float) -> bool:
-    """On a node that has been unreachable for long, a pod whose deletion is overdue no longer counts: nobody there can end it."""
+    """On a node that has been unreachable for long, a pod whose deletion is overdue no longer counts: nobody there can
+    end it.
+    """
     if node is None or node.is_ready or now - node.ready_changed_at <= UNREACHABLE_SECONDS:
         return False
     return pod.deleted_at is not None and now > pod.deleted_at + pod.grace_seconds

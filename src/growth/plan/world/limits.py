@@ -1,6 +1,8 @@
-"""How much may still be bought? Asked by scale-up (for the solver, and again before anything is ordered), provisioning, the gate and pool status.
+"""How much may still be bought? Asked by scale-up (for the solver, and again before anything is ordered), provisioning,
+the gate and pool status.
 
-Everything is counted once, by name: a node, the request it came from, the removal it is in and its machine at the provider are one.
+Everything is counted once, by name: a node, the request it came from, the removal it is in and its machine at the
+provider are one.
 
 | limit | over |
 | --- | --- |
@@ -8,9 +10,9 @@ Everything is counted once, by name: a node, the request it came from, the remov
 | limits of the pool: nodes, cpu, memory, price per hour | all nodes of the pool |
 | limits of the settings | all pools together |
 
-To renew a node, one machine more than `max` (or than a pool's count of nodes) may stand for a while; limits of resources, of price and of the settings hold.
-A limit that cannot be read lets nothing be bought: growth spends money only on what it understands.
-"""
+To renew a node, one machine more than `max` (or than a pool's count of nodes) may stand for a while; limits of
+resources, of price and of the settings hold. A limit that cannot be read lets nothing be bought: growth spends money
+only on what it understands."""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ class Allowance(Struct, frozen=True):
         return self.pool in ("", pool) and self.server_type in ("", server_type_of(offering))
 
 
-# --------------------------------------------------------------------------------------------------------------------- who counts
+# --------------------------------------------------------------------------------------- who counts
 
 
 def members(snapshot: Snapshot) -> tuple[Member, ...]:
@@ -71,7 +73,9 @@ def members(snapshot: Snapshot) -> tuple[Member, ...]:
     found: dict[str, Member] = {}
     for machine in snapshot.machines.values():
         if machine.name not in snapshot.nodes:
-            found[machine.name] = price_list.member(machine.name, pool_of_machine(machine), machine.offering, machine.location)
+            found[machine.name] = price_list.member(
+                machine.name, pool_of_machine(machine), machine.offering, machine.location
+            )
     for removal in snapshot.removals.values():
         found.setdefault(removal.name, price_list.member(removal.name, removal.spec.pool, removal.spec.offering, ""))
     for request in snapshot.requests.values():
@@ -82,7 +86,9 @@ def members(snapshot: Snapshot) -> tuple[Member, ...]:
             found[node.name] = _of_node(node, snapshot, price_list)
         elif node.name in snapshot.machines and node.name not in found:
             machine = snapshot.machines[node.name]
-            found[node.name] = price_list.member(node.name, pool_of_machine(machine), machine.offering, machine.location)
+            found[node.name] = price_list.member(
+                node.name, pool_of_machine(machine), machine.offering, machine.location
+            )
     return tuple(found[name] for name in sorted(found))
 
 
@@ -94,7 +100,9 @@ def _of_node(node: Node, snapshot: Snapshot, price_list: _PriceList) -> Member:
 
 
 def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
-    """Does a machine stand behind this request, or may one come? An Unmet one has none; a Ready one's may be gone since, or was handed over."""
+    """Does a machine stand behind this request, or may one come? An Unmet one has none; a Ready one's may be gone
+    since, or was handed over.
+    """
     if request.phase == UNMET or request.is_handed_over:
         return False
     return request.phase != READY or snapshot.machines_at is None or request.name in snapshot.machines
@@ -118,7 +126,9 @@ class _PriceList:
 
     def __init__(self, offerings: Iterable[Offering]) -> None:
         listed = sorted(offerings, key=lambda offering: offering.price_per_hour)
-        by_name: dict[Place, Offering] = {(offering.name, ""): offering for offering in listed}  # the dearest, where only the name is known
+        by_name: dict[Place, Offering] = {
+            (offering.name, ""): offering for offering in listed
+        }  # the dearest, where only the name is known
         self._sold = {**by_name, **by_place(listed)}
         self._larger: dict[tuple[Resources, Resources], Resources] = {}
 
@@ -137,7 +147,8 @@ class _PriceList:
         return self.member(name, spec.pool, spec.target_offering, spec.location, ordered_amounts(spec))
 
 
-# ----------------------------------------------------------------------------------------------------------------- what is left
+# --------------------------------------------------------------------------------------------- what
+# is left
 
 
 def allowances(pools: Mapping[str, NodePool], overall: PoolLimits, present: Iterable[Member]) -> tuple[Allowance, ...]:
@@ -157,7 +168,11 @@ def allowances(pools: Mapping[str, NodePool], overall: PoolLimits, present: Iter
 
 
 def _is_limited(allowance: Allowance) -> bool:
-    return bool(allowance.malformed or allowance.resources) or allowance.nodes is not None or allowance.price_per_hour is not None
+    return (
+        bool(allowance.malformed or allowance.resources)
+        or allowance.nodes is not None
+        or allowance.price_per_hour is not None
+    )
 
 
 def _allowance(name: str, pool: str, limits: PoolLimits) -> Allowance:
@@ -205,7 +220,10 @@ def with_member(allowance: Allowance, member: Member) -> Allowance:
 
 def with_surge(allowances: Iterable[Allowance]) -> tuple[Allowance, ...]:
     """What is left where one node more than a pool allows may stand, until the one it replaces is gone."""
-    return tuple(replace(each, nodes=each.nodes + 1) if each.pool and each.nodes is not None and not each.malformed else each for each in allowances)
+    return tuple(
+        replace(each, nodes=each.nodes + 1) if each.pool and each.nodes is not None and not each.malformed else each
+        for each in allowances
+    )
 
 
 def headroom(allowance: Allowance, allocatable: Resources, price_per_hour: float, most: int = 1000) -> int:
@@ -213,12 +231,19 @@ def headroom(allowance: Allowance, allocatable: Resources, price_per_hour: float
     rooms = [most if allowance.nodes is None else allowance.nodes]
     rooms += [left // allocatable[name] for name, left in allowance.resources.items() if allocatable[name] > 0]
     if allowance.price_per_hour is not None and price_per_hour > 0:
-        rooms.append(int((allowance.price_per_hour + _SMALLEST_PRICE) / price_per_hour) if allowance.price_per_hour > -_SMALLEST_PRICE else 0)
+        rooms.append(
+            int((allowance.price_per_hour + _SMALLEST_PRICE) / price_per_hour)
+            if allowance.price_per_hour > -_SMALLEST_PRICE
+            else 0
+        )
     return max(0, min(most, *rooms))
 
 
 def why_not_one_more(allowance: Allowance, member: Member) -> str | None:
-    if not allowance.covers(member.pool, member.offering) or headroom(allowance, member.allocatable, member.price_per_hour) > 0:
+    if (
+        not allowance.covers(member.pool, member.offering)
+        or headroom(allowance, member.allocatable, member.price_per_hour) > 0
+    ):
         return None
     if allowance.malformed:
         return f"{allowance.name} cannot be read: {allowance.malformed}"
@@ -228,10 +253,19 @@ def why_not_one_more(allowance: Allowance, member: Member) -> str | None:
     return f"{allowance.name}: {', '.join(f'{name} left {format_amount(name, max(0, allowance.resources[name]))}' for name in short) or 'price per hour'}"
 
 
-def why_over_limit(pool: NodePool, spec: NodeRequestSpec, machines: Iterable[Machine], offerings: Iterable[Offering], overall: PoolLimits | None = None) -> str:
+def why_over_limit(
+    pool: NodePool,
+    spec: NodeRequestSpec,
+    machines: Iterable[Machine],
+    offerings: Iterable[Offering],
+    overall: PoolLimits | None = None,
+) -> str:
     """Would one more machine break a limit, by the provider's own list? Asked by the gate, last of all. Empty: no."""
     price_list = _PriceList(offerings)
-    present = [price_list.member(machine.name, pool_of_machine(machine), machine.offering, machine.location) for machine in machines]
+    present = [
+        price_list.member(machine.name, pool_of_machine(machine), machine.offering, machine.location)
+        for machine in machines
+    ]
     wanted = price_list.of_order("", spec)
     left = allowances({pool.name: pool}, overall or PoolLimits(), present)
     left = with_surge(left) if spec.reason == RENEWAL else left

@@ -1,8 +1,9 @@
-"""What does the provider's list say about a machine: present, surely absent, or nothing? Asked by provisioning, removal and hand-over.
+"""What does the provider's list say about a machine: present, surely absent, or nothing? Asked by provisioning, removal
+and hand-over.
 
-Unknown is not absent. Only a list that is younger than everything that was asked, and that is credible as a whole, says that a machine is not
-there; and it is looked at again after a while, because a newer list changes nothing that would wake anybody.
-"""
+Unknown is not absent. Only a list that is younger than everything that was asked, and that is credible as a whole, says
+that a machine is not there; and it is looked at again after a while, because a newer list changes nothing that would
+wake anybody."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ def is_credible(snapshot: Snapshot) -> bool:
     """An empty list while nodes of ours are Ready is no list."""
     if snapshot.machines:
         return True
-    return not any(node.is_ready and REQUEST_LABEL in node.labels and node.name not in snapshot.removals for node in snapshot.nodes.values())
+    return not any(
+        node.is_ready and REQUEST_LABEL in node.labels and node.name not in snapshot.removals
+        for node in snapshot.nodes.values()
+    )
 
 
 def past(at: float, now: float) -> float:

@@ -1,8 +1,8 @@
-"""What may be bought right now, within which limits? Asked by scale-up for the solver, and for the machines that `min` keeps warm.
+"""What may be bought right now, within which limits? Asked by scale-up for the solver, and for the machines that `min`
+keeps warm.
 
-Struck out: what is Unmet anywhere, for every pool; what the provider says is out of stock; pools that are paused or going. An offering
-whose Unmet has just expired is on probation: one order at a time, until one of them is accepted.
-"""
+Struck out: what is Unmet anywhere, for every pool; what the provider says is out of stock; pools that are paused or
+going. An offering whose Unmet has just expired is on probation: one order at a time, until one of them is accepted."""
 
 from __future__ import annotations
 
@@ -31,14 +31,24 @@ class Market(Struct, frozen=True):
     reopens_at: float | None  # when the first Unmet expires
 
 
-def open_market(snapshot: Snapshot, pools: Collection[str], offerings: tuple[Offering, ...], struck_at: Mapping[Place, float], settings: Settings) -> Market:
+def open_market(
+    snapshot: Snapshot,
+    pools: Collection[str],
+    offerings: tuple[Offering, ...],
+    struck_at: Mapping[Place, float],
+    settings: Settings,
+) -> Market:
     """Everything the named pools may buy."""
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
     choices: list[Choice] = []
     for name in sorted(pools):
         pool = snapshot.pools[name]
         if not why_not_buying(pool, settings.is_paused):
-            choices += [_choice(pool, each, snapshot.daemon_sets) for each in offerings_of(pool, offerings) if is_for_sale(each, struck)]
+            choices += [
+                _choice(pool, each, snapshot.daemon_sets)
+                for each in offerings_of(pool, offerings)
+                if is_for_sale(each, struck)
+            ]
     probations = {place: _orders_left(place, snapshot) for place in sorted(struck_at) if place not in struck}
     return Market(tuple(choices), probations, min(struck.values(), default=None))
 
@@ -62,7 +72,11 @@ def _choice(pool: NodePool, offering: Offering, daemon_sets: Iterable[DaemonSet]
 
 
 def _orders_left(place: Place, snapshot: Snapshot) -> int:
-    pending = [each for each in snapshot.requests.values() if each.phase == PENDING and (each.spec.target_offering, each.spec.location) == place]
+    pending = [
+        each
+        for each in snapshot.requests.values()
+        if each.phase == PENDING and (each.spec.target_offering, each.spec.location) == place
+    ]
     return max(0, 1 - len(pending))
 
 
@@ -74,25 +88,40 @@ def struck_since(snapshot: Snapshot, known: Mapping[Place, float], settings: Set
         if request.phase in (PROVISIONING, READY):
             accepted[place] = max(accepted.get(place, 0.0), request.created_at)
         elif request.phase == UNMET:
-            struck[place] = max(struck.get(place, 0.0), min(snapshot.now, unmet_until(request, snapshot.now, settings.unmet_seconds)))
+            struck[place] = max(
+                struck.get(place, 0.0), min(snapshot.now, unmet_until(request, snapshot.now, settings.unmet_seconds))
+            )
     return {place: at for place, at in sorted(struck.items()) if at > accepted.get(place, 0.0)}
 
 
-# ---------------------------------------------------------------------------------------------------------------------- limits
+# ------------------------------------------------------------------------------------------- limits
 
 
-def limits_for(market: Market, allowances: Iterable[Allowance], promised: Mapping[Place, Offering]) -> tuple[Limit, ...]:
-    """The limits in the solver's words. Where nodes turned out smaller, a limit shrinks with them: what is promised must fit under it."""
+def limits_for(
+    market: Market, allowances: Iterable[Allowance], promised: Mapping[Place, Offering]
+) -> tuple[Limit, ...]:
+    """The limits in the solver's words. Where nodes turned out smaller, a limit shrinks with them: what is promised
+    must fit under it.
+    """
     limits = [_limit(allowance, market.choices, promised) for allowance in allowances]
     for (name, location), orders in market.probations.items():
-        covered = tuple(index for index, each in enumerate(market.choices) if (each.offering.name, each.offering.location) == (name, location))
+        covered = tuple(
+            index
+            for index, each in enumerate(market.choices)
+            if (each.offering.name, each.offering.location) == (name, location)
+        )
         limits.append(Limit(f"{name} in {location} is being tried again, one order at a time", covered, nodes=orders))
     return tuple(limit for limit in limits if limit.choices)
 
 
 def _limit(allowance: Allowance, choices: tuple[Choice, ...], promised: Mapping[Place, Offering]) -> Limit:
-    covered = tuple(index for index, choice in enumerate(choices) if allowance.covers(choice.pool, choice.offering.name))
-    bounds = {name: _shrunk(max(0, left), name, [choices[index].offering for index in covered], promised) for name, left in allowance.resources.items()}
+    covered = tuple(
+        index for index, choice in enumerate(choices) if allowance.covers(choice.pool, choice.offering.name)
+    )
+    bounds = {
+        name: _shrunk(max(0, left), name, [choices[index].offering for index in covered], promised)
+        for name, left in allowance.resources.items()
+    }
     price = None if allowance.price_per_hour is None else max(0.0, allowance.price_per_hour)
     return Limit(allowance.name, covered, None if allowance.nodes is None else max(0, allowance.nodes), bounds, price)
 
@@ -110,19 +139,25 @@ def orders_possible(market: Market, allowances: tuple[Allowance, ...]) -> dict[s
     found = {}
     for choice in market.choices:
         offering = choice.offering
-        rooms = [headroom(each, offering.allocatable, offering.price_per_hour) for each in allowances if each.covers(choice.pool, offering.name)]
+        rooms = [
+            headroom(each, offering.allocatable, offering.price_per_hour)
+            for each in allowances
+            if each.covers(choice.pool, offering.name)
+        ]
         rooms.append(market.probations.get((offering.name, offering.location), 1000))
         found[f"{choice.pool} {offering.name} {offering.location}"] = min(rooms)
     return found
 
 
-# ---------------------------------------------------------------------------------------------------------------------- orders
+# ------------------------------------------------------------------------------------------- orders
 
 
 def order(choice: Choice, planned_pods: tuple[str, ...], reason: str) -> NodeRequestSpec:
     """What a NodeRequest for this choice says."""
     offering = choice.offering
-    return NodeRequestSpec(choice.pool, offering.name, offering.location, quantities(offering.allocatable), planned_pods, reason)
+    return NodeRequestSpec(
+        choice.pool, offering.name, offering.location, quantities(offering.allocatable), planned_pods, reason
+    )
 
 
 def quantities(amounts: Resources) -> dict[str, str]:
@@ -134,4 +169,6 @@ def member_of(choice: Choice, promised: Mapping[Place, Offering]) -> Member:
     """The node an order becomes, as limits count it: by the larger of what is promised and what experience says."""
     offering = choice.offering
     whole = promised.get((offering.name, offering.location), offering)
-    return Member("", choice.pool, offering.name, whole.allocatable.at_least(offering.allocatable), offering.price_per_hour)
+    return Member(
+        "", choice.pool, offering.name, whole.allocatable.at_least(offering.allocatable), offering.price_per_hour
+    )

@@ -54,10 +54,16 @@ def pools_for(shape: PodShape, pools: Mapping[str, NodePool]) -> PoolMatch:
 def _allowed(shape: PodShape, names: tuple[str, ...], pools: Mapping[str, NodePool], missing: str) -> PoolMatch:
     if not names:
         return PoolMatch(reason=MISSING_POOL, message=missing)
-    open_to = [name for name in names if not pools[name].spec.allowed_namespaces or shape.namespace in pools[name].spec.allowed_namespaces]
+    open_to = [
+        name
+        for name in names
+        if not pools[name].spec.allowed_namespaces or shape.namespace in pools[name].spec.allowed_namespaces
+    ]
     if not open_to:
         told = ", ".join(sorted(names))
-        return PoolMatch(reason=NAMESPACE_NOT_ALLOWED, message=f"NodePool {told} does not serve namespace {shape.namespace}")
+        return PoolMatch(
+            reason=NAMESPACE_NOT_ALLOWED, message=f"NodePool {told} does not serve namespace {shape.namespace}"
+        )
     return PoolMatch(tuple(sorted(open_to, key=lambda name: (-pools[name].spec.priority, name))))
 
 
@@ -77,7 +83,7 @@ def _pool_wishes(terms: Iterable[NodeSelectorTerm]) -> str:
     return " or ".join(str(one) for term in terms for one in term.expressions if one.key == POOL_LABEL)
 
 
-# ------------------------------------------------------------------------------------------------------------------ what a pool sells
+# -------------------------------------------------------------------------------- what a pool sells
 
 
 def server_type_of(offering: str) -> str:
@@ -95,7 +101,11 @@ def offerings_of(pool: NodePool, offerings: Iterable[Offering]) -> tuple[Offerin
     """Everything in the catalogue that the pool lists, in its locations, in stock or not."""
     types = {choice.name.lower() for choice in pool.spec.server_types}
     places = {location.lower() for location in pool.spec.locations}
-    return tuple(each for each in offerings if each.server_type.lower() in types and (not places or each.location.lower() in places))
+    return tuple(
+        each
+        for each in offerings
+        if each.server_type.lower() in types and (not places or each.location.lower() in places)
+    )
 
 
 def why_not_buying(pool: NodePool, is_paused: bool) -> str:
@@ -115,19 +125,28 @@ def architectures_of(pool: NodePool, offerings: Iterable[Offering]) -> tuple[str
     return ("amd64",) if len(sold) > 1 else ()
 
 
-# ------------------------------------------------------------------------------------------------- a pod's wishes, as the solver sees them
+# ------------------------------------------------------------------------------- a pod's wishes, as
+# the solver sees them
 
 
-def with_pool_rules(shape: PodShape, match: PoolMatch, architectures: Mapping[str, tuple[str, ...]], barred: tuple[str, ...] = ()) -> PodShape:
+def with_pool_rules(
+    shape: PodShape, match: PoolMatch, architectures: Mapping[str, tuple[str, ...]], barred: tuple[str, ...] = ()
+) -> PodShape:
     """The pod with what its pools add: the architectures it may go to, and the offerings that have failed it."""
-    terms: Iterable[NodeSelectorTerm] = shape.node_affinity if shape.node_affinity is not None else (NodeSelectorTerm(),)
+    terms: Iterable[NodeSelectorTerm] = (
+        shape.node_affinity if shape.node_affinity is not None else (NodeSelectorTerm(),)
+    )
     if shape.node_affinity == () or any(key in shape.node_selector for key in _NAMES_A_MACHINE):
         alternatives: tuple[Alternative, ...] = ((),)
     else:
         alternatives = _alternatives(match, architectures)
     avoided: Alternative = (Requirement(OFFERING_LABEL, "NotIn", barred),) if barred else ()
-    combined = tuple(one for term in terms for one in _combined(term, alternatives, avoided, shape.node_affinity is None))
-    return shape if combined == (shape.node_affinity or (NodeSelectorTerm(),)) else replace(shape, node_affinity=combined)
+    combined = tuple(
+        one for term in terms for one in _combined(term, alternatives, avoided, shape.node_affinity is None)
+    )
+    return (
+        shape if combined == (shape.node_affinity or (NodeSelectorTerm(),)) else replace(shape, node_affinity=combined)
+    )
 
 
 def _alternatives(match: PoolMatch, architectures: Mapping[str, tuple[str, ...]]) -> tuple[Alternative, ...]:
@@ -145,7 +164,9 @@ def _of_pool(name: str, architectures: tuple[str, ...]) -> Alternative:
     return (on_pool, Requirement(ARCHITECTURE, "In", architectures)) if architectures else (on_pool,)
 
 
-def _combined(term: NodeSelectorTerm, alternatives: tuple[Alternative, ...], avoided: Alternative, is_free: bool) -> Iterable[NodeSelectorTerm]:
+def _combined(
+    term: NodeSelectorTerm, alternatives: tuple[Alternative, ...], avoided: Alternative, is_free: bool
+) -> Iterable[NodeSelectorTerm]:
     """A term that names a machine itself, or matches nothing anyway, is left as it is."""
     is_empty = not (term.expressions or term.fields) and not is_free
     if is_empty or any(one.key in _NAMES_A_MACHINE for one in term.expressions):

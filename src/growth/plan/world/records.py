@@ -1,7 +1,8 @@
-"""How a decision writes what it saw and what happened: versions seen, events in a status, whom a note is about. Asked by every row.
+"""How a decision writes what it saw and what happened: versions seen, events in a status, whom a note is about. Asked
+by every row.
 
-Nothing is decided here. Texts are cut to the bounds of our own API, so that a long reason of a provider never makes a status invalid.
-"""
+Nothing is decided here. Texts are cut to the bounds of our own API, so that a long reason of a provider never makes a
+status invalid."""
 
 from __future__ import annotations
 
@@ -85,12 +86,18 @@ def _with_events(events: tuple[LifeEvent, ...], more: tuple[LifeEvent, ...]) -> 
     return (events + more)[-EVENTS_KEPT:]
 
 
-def with_request_phase(status: NodeRequestStatus, phase: RequestPhase, at: float, *events: LifeEvent) -> NodeRequestStatus:
+def with_request_phase(
+    status: NodeRequestStatus, phase: RequestPhase, at: float, *events: LifeEvent
+) -> NodeRequestStatus:
     """The next phase of a NodeRequest, with the events of the arrow that leads there."""
-    return replace(status, phase=phase, events=_with_events(status.events, events), last_transition_time=format_instant(at))
+    return replace(
+        status, phase=phase, events=_with_events(status.events, events), last_transition_time=format_instant(at)
+    )
 
 
-def with_removal_phase(status: NodeRemovalRequestStatus, phase: RemovalPhase, *events: LifeEvent) -> NodeRemovalRequestStatus:
+def with_removal_phase(
+    status: NodeRemovalRequestStatus, phase: RemovalPhase, *events: LifeEvent
+) -> NodeRemovalRequestStatus:
     return replace(status, phase=phase, events=_with_events(status.events, events))
 
 

@@ -47,25 +47,36 @@ def removal_of_request(request: NodeRequest, snapshot: Snapshot, reason: str) ->
     machine_id = request.status.machine_id or recorded_id(request.name, request.uid, snapshot)
     if not machine_id and not is_surely_absent(request.name, request.changed_at, snapshot):
         return None
-    return CreateNodeRemovalRequest(where, NodeRemovalRequestSpec(request.name, spec.pool, spec.target_offering, machine_id, reason))
+    return CreateNodeRemovalRequest(
+        where, NodeRemovalRequestSpec(request.name, spec.pool, spec.target_offering, machine_id, reason)
+    )
 
 
 def removal_of_node(node: Node, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
     """None: which machine it is, nobody knows yet. A node whose machine is surely gone is removed without one."""
     request = snapshot.requests.get(node.name)
-    machine_id = recorded_id(node.name, "" if request is None else request.uid, snapshot) or ("" if request is None else request.status.machine_id)
+    machine_id = recorded_id(node.name, "" if request is None else request.uid, snapshot) or (
+        "" if request is None else request.status.machine_id
+    )
     if not machine_id and not is_surely_absent(node.name, node.created_at, snapshot):
         return None
-    return CreateNodeRemovalRequest(seen(node), NodeRemovalRequestSpec(node.name, node.pool, node.labels.get(OFFERING_LABEL, ""), machine_id, reason))
+    return CreateNodeRemovalRequest(
+        seen(node),
+        NodeRemovalRequestSpec(node.name, node.pool, node.labels.get(OFFERING_LABEL, ""), machine_id, reason),
+    )
 
 
 def removal_of_machine(machine: Machine) -> CreateNodeRemovalRequest:
     pool = pool_of_machine(machine) or "unknown"
-    return CreateNodeRemovalRequest(Seen(machine.name), NodeRemovalRequestSpec(machine.name, pool, machine.offering, machine.machine_id, ORPHANED))
+    return CreateNodeRemovalRequest(
+        Seen(machine.name), NodeRemovalRequestSpec(machine.name, pool, machine.offering, machine.machine_id, ORPHANED)
+    )
 
 
 def recorded_id(name: str, request_uid: str, snapshot: Snapshot) -> str:
-    """By the provider's own list, never by what a kubelet says; a machine of another request under this name is not ours to name."""
+    """By the provider's own list, never by what a kubelet says; a machine of another request under this name is not
+    ours to name.
+    """
     machine = snapshot.machines.get(name)
     if machine is None or (request_uid and machine.request_uid not in ("", request_uid)):
         return ""

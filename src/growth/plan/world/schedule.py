@@ -8,8 +8,8 @@ Fields are matched against local time. Local time has holes and repeats, and eve
 | does not exist (clocks go forward) | at the first instant after the gap |
 | occurs twice (clocks go back) | the first time |
 
-Day of the month and weekday both restricted: either is enough, as cron has it. Asked by `plan/warm_pools/warm_pools` and `growth explain`.
-"""
+Day of the month and weekday both restricted: either is enough, as cron has it. Asked by `plan/warm_pools/warm_pools`
+and `growth explain`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def read_zone(name: str) -> ZoneInfo:
 def _check(expression: str) -> None:
     fields = expression.split()
     if len(fields) != _FIELDS:
-        raise ScheduleError(f"{expression!r} has {len(fields)} fields; a schedule has five: minute, hour, day, month, weekday")
+        raise ScheduleError(
+            f"{expression!r} has {len(fields)} fields; a schedule has five: minute, hour, day, month, weekday"
+        )
     try:
         next(CronSim(expression, _TRIED_FROM))
     except (CronSimError, AssertionError, ValueError) as error:

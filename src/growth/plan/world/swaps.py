@@ -1,7 +1,8 @@
-"""Which nodes are being replaced by which? Asked by replacement, and by every row that must leave such nodes alone meanwhile.
+"""Which nodes are being replaced by which? Asked by replacement, and by every row that must leave such nodes alone
+meanwhile.
 
-A swap is written in its NodeRequests: each names the nodes it replaces, so all of it survives a restart. Requests that replace the same nodes belong
-together.
+A swap is written in its NodeRequests: each names the nodes it replaces, so all of it survives a restart. Requests that
+replace the same nodes belong together.
 
 | its requests | its old nodes | the swap is |
 | --- | --- | --- |
@@ -49,14 +50,25 @@ def swaps(snapshot: Snapshot, settings: Settings) -> tuple[Swap, ...]:
 
 def _swap(replaced: tuple[str, ...], group: list[NodeRequest], snapshot: Snapshot, settings: Settings) -> Swap | None:
     old = tuple(name for name in replaced if name in snapshot.nodes)
-    live = [request for request in group if request.is_in_flight or (request.phase == READY and request.name in snapshot.nodes)]
+    live = [
+        request
+        for request in group
+        if request.is_in_flight or (request.phase == READY and request.name in snapshot.nodes)
+    ]
     going = [name for name in old if is_going(name, snapshot)]
     is_coming = any(request.is_in_flight for request in live)
     is_old = all(not is_settling(request.name, snapshot, settings) for request in group)
     if not old or not live or (is_old and not going and not is_coming):
         return None
     reason = group[0].spec.reason
-    return Swap(replaced, old, tuple(request.name for request in live), is_coming, bool(going) or len(old) < len(replaced), reason)
+    return Swap(
+        replaced,
+        old,
+        tuple(request.name for request in live),
+        is_coming,
+        bool(going) or len(old) < len(replaced),
+        reason,
+    )
 
 
 def is_going(name: str, snapshot: Snapshot) -> bool:
@@ -64,9 +76,13 @@ def is_going(name: str, snapshot: Snapshot) -> bool:
 
 
 def is_settling(name: str, snapshot: Snapshot, settings: Settings) -> bool:
-    """Was this node bought to replace others, a short while ago? Then it stays even while it is empty: their pods are about to come."""
+    """Was this node bought to replace others, a short while ago? Then it stays even while it is empty: their pods are
+    about to come.
+    """
     request = snapshot.requests.get(name)
-    return request is not None and bool(request.spec.replaces) and snapshot.now < settles_at(request, snapshot, settings)
+    return (
+        request is not None and bool(request.spec.replaces) and snapshot.now < settles_at(request, snapshot, settings)
+    )
 
 
 def settles_at(request: NodeRequest, snapshot: Snapshot, settings: Settings) -> float:

@@ -1,8 +1,8 @@
-"""What will a node of this pool and offering look like: labels, taints, annotations, the DaemonSet pods that land on it?
+"""What will a node of this pool and offering look like: labels, taints, annotations, the DaemonSet pods that land on
+it?
 
-Asked by scale-up (for the solver), provisioning (what the machine boots with) and realising (what is written on the node).
-Names of growth win over the provider's, the provider's over the pool's own labels.
-"""
+Asked by scale-up (for the solver), provisioning (what the machine boots with) and realising (what is written on the
+node). Names of growth win over the provider's, the provider's over the pool's own labels."""
 
 from __future__ import annotations
 
@@ -51,13 +51,17 @@ def _taints(given: Iterable[PoolTaint]) -> tuple[Taint, ...]:
 
 
 def is_transient(taint: Taint, pool: NodePool | None) -> bool:
-    """Does this taint go by itself while a node starts? Ours, the kubelet's, the cloud's, and the pool's start-up taints."""
+    """Does this taint go by itself while a node starts? Ours, the kubelet's, the cloud's, and the pool's start-up
+    taints.
+    """
     if taint.key == STARTUP_TAINT.key or taint.key.startswith(_TRANSIENT_PREFIXES):
         return True
     return pool is not None and any(taint.key == startup.key for startup in pool.spec.startup_taints)
 
 
-def landing_daemons(daemon_sets: Iterable[DaemonSet], labels: Labels, taints: tuple[Taint, ...]) -> tuple[DaemonSet, ...]:
+def landing_daemons(
+    daemon_sets: Iterable[DaemonSet], labels: Labels, taints: tuple[Taint, ...]
+) -> tuple[DaemonSet, ...]:
     """DaemonSets whose pods will come to such a node."""
     return tuple(each for each in daemon_sets if stands(each.shape, labels, taints))
 

@@ -1,9 +1,9 @@
-"""What does Hetzner sell, where, and for how much? Read from the API, never from memory: types come and go, and prices change.
+"""What does Hetzner sell, where, and for how much? Read from the API, never from memory: types come and go, and prices
+change.
 
-Asked by the provider. Prices are net, by location, with the IPv4 address where servers get one. CX is amd64, CAX is arm64. What pods can use is
-estimated until real nodes show it: memory less 6 % (firmware and kernel), 100Mi (eviction) and what kubelets reserve; cpu less what they reserve;
-disk less 15 % (file system and eviction).
-"""
+Asked by the provider. Prices are net, by location, with the IPv4 address where servers get one. CX is amd64, CAX is
+arm64. What pods can use is estimated until real nodes show it: memory less 6 % (firmware and kernel), 100Mi (eviction)
+and what kubelets reserve; cpu less what they reserve; disk less 15 % (file system and eviction)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,14 @@ _FAR_AWAY: Final = 4102444800.0  # 2100: a date that cannot be read ends nothing
 
 _ARCHITECTURES: Final = {"x86": "amd64", "arm": "arm64"}
 # What Hetzner's cloud controller writes as zone; it no longer comes from the API. Other locations are their own zone.
-_ZONES: Final = {"fsn1": "fsn1-dc14", "nbg1": "nbg1-dc3", "hel1": "hel1-dc2", "ash": "ash-dc1", "hil": "hil-dc1", "sin": "sin-dc1"}
+_ZONES: Final = {
+    "fsn1": "fsn1-dc14",
+    "nbg1": "nbg1-dc3",
+    "hel1": "hel1-dc2",
+    "ash": "ash-dc1",
+    "hil": "hil-dc1",
+    "sin": "sin-dc1",
+}
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +81,12 @@ class HetznerCatalogue:
     async def _read(self) -> Sold:
         types = await self._server_types()
         pricing = await self._prices()
-        addresses = {here.location: float(here.price_hourly.net) for each in pricing.primary_ips if each.type == "ipv4" for here in each.prices}
+        addresses = {
+            here.location: float(here.price_hourly.net)
+            for each in pricing.primary_ips
+            if each.type == "ipv4"
+            for here in each.prices
+        }
         if not self._settings.launch.public_ipv4:
             addresses = {}
         now = self._runtime.now()
@@ -88,7 +100,9 @@ class HetznerCatalogue:
         found: list[ServerType] = []
         page: int | None = 1
         while page is not None:
-            answer = await self._line.get("/server_types", ServerTypes, Rank.CATALOGUE, {"page": page, "per_page": PAGE})
+            answer = await self._line.get(
+                "/server_types", ServerTypes, Rank.CATALOGUE, {"page": page, "per_page": PAGE}
+            )
             found += answer.server_types
             page = answer.meta.pagination.next_page
         if not found:
@@ -105,7 +119,11 @@ class HetznerCatalogue:
         places = {place.name: place for place in each.locations}
         wanted = {name.lower() for name in self._settings.locations}
         for price in each.prices:
-            if (places and price.location not in places) or (wanted and price.location not in wanted) or each.architecture not in _ARCHITECTURES:
+            if (
+                (places and price.location not in places)
+                or (wanted and price.location not in wanted)
+                or each.architecture not in _ARCHITECTURES
+            ):
                 continue
             yield Offering(
                 name=f"{PROVIDER}-{each.name.lower()}",
@@ -122,7 +140,15 @@ class HetznerCatalogue:
     def _labels(self, each: ServerType, location: str) -> Labels:
         zone = _ZONES.get(location, location) if self._settings.zone_label == "datacenter" else location
         architecture = _ARCHITECTURES[each.architecture]
-        return Labels({INSTANCE_TYPE: each.name.lower(), ARCHITECTURE: architecture, OPERATING_SYSTEM: "linux", ZONE: zone, REGION: location})
+        return Labels(
+            {
+                INSTANCE_TYPE: each.name.lower(),
+                ARCHITECTURE: architecture,
+                OPERATING_SYSTEM: "linux",
+                ZONE: zone,
+                REGION: location,
+            }
+        )
 
 
 def estimated(each: ServerType, reserved: Reserved) -> Resources:

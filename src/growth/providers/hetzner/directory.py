@@ -1,4 +1,5 @@
-"""Which image, network, firewall and key does a name mean? Asked by launch; answers are kept for a while, so that a hundred orders ask once.
+"""Which image, network, firewall and key does a name mean? Asked by launch; answers are kept for a while, so that a
+hundred orders ask once.
 
 A name that does not exist is Unusable: the order is refused with that word, and the user told what to change.
 """
@@ -45,7 +46,9 @@ class Directory:
         zones = await self._remembered("zones", "all", self._zones)
         here = [subnet.ip_range for subnet in network.subnets if subnet.network_zone == zones.get(location)]
         if ip_range not in here:
-            raise Unusable(f"network {name} has no subnet {ip_range} for {location} (there is: {', '.join(here) or 'none'})")
+            raise Unusable(
+                f"network {name} has no subnet {ip_range} for {location} (there is: {', '.join(here) or 'none'})"
+            )
         return network.id
 
     async def firewalls(self, names: tuple[str, ...]) -> list[int]:
@@ -66,29 +69,43 @@ class Directory:
         """Something was not found that should be there: ask anew."""
         self._kept.clear()
 
-    # ---------------------------------------------------------------------------------------------------------------- asking
+    # --------------------------------------------------------------------------------------- asking
 
     async def _image(self, launch: Launch, architecture: str) -> Image:
-        query: Query = {"architecture": "arm" if architecture == "arm64" else "x86", "status": "available", "sort": "created:desc", "per_page": _PAGE}
+        query: Query = {
+            "architecture": "arm" if architecture == "arm64" else "x86",
+            "status": "available",
+            "sort": "created:desc",
+            "per_page": _PAGE,
+        }
         if launch.image_selector:
             query |= {"type": "snapshot", "label_selector": launch.image_selector}
         else:
             query |= {"name": launch.image, "include_deprecated": "true"}
         found = (await self._line.get("/images", Images, Rank.LOOK, query)).images
         if not found:
-            what = f"no snapshot with labels {launch.image_selector}" if launch.image_selector else f"no image {launch.image}"
+            what = (
+                f"no snapshot with labels {launch.image_selector}"
+                if launch.image_selector
+                else f"no image {launch.image}"
+            )
             raise Unusable(f"there is {what} for {architecture}")
         return max(found, key=lambda image: (image.created, image.id))
 
     async def _zones(self) -> dict[str, str]:
         """The network zone of each location."""
-        return {each.name: each.network_zone for each in (await self._line.get("/locations", Locations, Rank.LOOK, {"per_page": _PAGE})).locations}
+        return {
+            each.name: each.network_zone
+            for each in (await self._line.get("/locations", Locations, Rank.LOOK, {"per_page": _PAGE})).locations
+        }
 
     async def _network(self, name: str) -> Network:
         return _one("network", name, (await self._line.get("/networks", Networks, Rank.LOOK, _query(name))).networks)
 
     async def _firewall(self, name: str) -> Named:
-        return _one("firewall", name, (await self._line.get("/firewalls", Firewalls, Rank.LOOK, _query(name))).firewalls)
+        return _one(
+            "firewall", name, (await self._line.get("/firewalls", Firewalls, Rank.LOOK, _query(name))).firewalls
+        )
 
     async def _ssh_key(self, name: str) -> Named:
         return _one("SSH key", name, (await self._line.get("/ssh_keys", SshKeys, Rank.LOOK, _query(name))).ssh_keys)

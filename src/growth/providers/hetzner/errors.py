@@ -25,7 +25,12 @@ from growth.providers.redaction import redacted
 
 NO_CAPACITY: Final = ("resource_unavailable", "placement_error")
 LATER: Final = ("conflict", "locked", "maintenance")
-OF_THE_PROJECT: Final = ("resource_limit_exceeded", "forbidden", "unauthorized", "token_readonly")  # true for every order, not for one type
+OF_THE_PROJECT: Final = (
+    "resource_limit_exceeded",
+    "forbidden",
+    "unauthorized",
+    "token_readonly",
+)  # true for every order, not for one type
 WITHOUT_RESULT: Final = ("server_error", "service_error", "unavailable", "timeout", "bad_gateway")
 NAME_TAKEN: Final = "uniqueness_error"
 LIMITED: Final = "rate_limit_exceeded"

@@ -1,8 +1,8 @@
-"""Which placement group has room for one more server? Groups of kind spread hold ten, one server on each host; made on demand, used again when empty.
+"""Which placement group has room for one more server? Groups of kind spread hold ten, one server on each host; made on
+demand, used again when empty.
 
-Asked by launch. A place is taken the moment it is given out, and given back when the launch surely failed; the API's own count comes in with
-every new look.
-"""
+Asked by launch. A place is taken the moment it is given out, and given back when the launch surely failed; the API's
+own count comes in with every new look."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class Groups:
         self._runtime = runtime
         self._looked_at: float | None = None
         self._groups: dict[int, PlacementGroup] = {}
-        self._given: dict[int, dict[str, float]] = {}  # places given out that a look may not show yet: by server name, when the order was answered
+        self._given: dict[
+            int, dict[str, float]
+        ] = {}  # places given out that a look may not show yet: by server name, when the order was answered
         self._one_at_a_time = asyncio.Lock()
 
     async def place_for(self, order: Order) -> int:
@@ -69,12 +71,22 @@ class Groups:
         found: dict[int, PlacementGroup] = {}
         page: int | None = 1
         while page is not None:
-            query: Query = {"label_selector": selector(CLUSTER_LABEL, cluster), "type": "spread", "page": page, "per_page": _PAGE, "sort": "id:asc"}
+            query: Query = {
+                "label_selector": selector(CLUSTER_LABEL, cluster),
+                "type": "spread",
+                "page": page,
+                "per_page": _PAGE,
+                "sort": "id:asc",
+            }
             answer = await self._line.get("/placement_groups", PlacementGroups, Rank.CREATE, query)
             found |= {group.id: group for group in answer.placement_groups}
             page = answer.meta.pagination.next_page
         self._groups, self._looked_at = found, began
-        self._given = {group: {name: at for name, at in given.items() if at > began} for group, given in self._given.items() if group in found}
+        self._given = {
+            group: {name: at for name, at in given.items() if at > began}
+            for group, given in self._given.items()
+            if group in found
+        }
 
     async def _make(self, order: Order, labels: Mapping[str, str]) -> PlacementGroup:
         number = len(self._groups) + 1
@@ -82,7 +94,9 @@ class Groups:
             name = f"growth-{label_value(order.cluster)[-12:]}-{order.pool}-{order.location}-{number}"
             try:
                 body = {"name": name, "type": "spread", "labels": dict(labels)}
-                made = (await self._line.post("/placement_groups", body, OnePlacementGroup, Rank.CREATE)).placement_group
+                made = (
+                    await self._line.post("/placement_groups", body, OnePlacementGroup, Rank.CREATE)
+                ).placement_group
             except Answered as error:
                 if error.code != NAME_TAKEN:
                     raise
@@ -93,4 +107,8 @@ class Groups:
 
 
 def _labels_of(order: Order) -> dict[str, str]:
-    return {CLUSTER_LABEL: label_value(order.cluster), POOL_LABEL: label_value(order.pool), LOCATION_LABEL: order.location}
+    return {
+        CLUSTER_LABEL: label_value(order.cluster),
+        POOL_LABEL: label_value(order.pool),
+        LOCATION_LABEL: order.location,
+    }

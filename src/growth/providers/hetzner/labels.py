@@ -1,9 +1,8 @@
 """How do growth's names become labels at Hetzner? Asked by launch and listing.
 
-Values there have at most 63 characters of A-Z, a-z, 0-9, dot, dash and underscore, and begin and end with a letter or digit. A cluster id (a UID and an
-installation's name of at most 26 characters) and a request's UID fit by design; anything that would not is shortened to a digest, and read back
-by the one who knows the original.
-"""
+Values there have at most 63 characters of A-Z, a-z, 0-9, dot, dash and underscore, and begin and end with a letter or
+digit. A cluster id (a UID and an installation's name of at most 26 characters) and a request's UID fit by design;
+anything that would not is shortened to a digest, and read back by the one who knows the original."""
 
 from __future__ import annotations
 

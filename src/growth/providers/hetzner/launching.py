@@ -1,4 +1,6 @@
-"""What is asked of Hetzner for one order? Names become ids, the template becomes user data. Asked by the provider; buys nothing itself."""
+"""What is asked of Hetzner for one order? Names become ids, the template becomes user data. Asked by the provider; buys
+nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,18 @@ class Prepared(Struct, frozen=True):
 
 
 class Preparing:
-    """Makes the request for a server; raises Unusable where the settings do not allow one, CallError where Hetzner cannot be asked."""
+    """Makes the request for a server; raises Unusable where the settings do not allow one, CallError where Hetzner
+    cannot be asked.
+    """
 
-    def __init__(self, settings: HetznerSettings, catalogue: HetznerCatalogue, directory: Directory, groups: Groups, subnets: Subnets) -> None:
+    def __init__(
+        self,
+        settings: HetznerSettings,
+        catalogue: HetznerCatalogue,
+        directory: Directory,
+        groups: Groups,
+        subnets: Subnets,
+    ) -> None:
         self._settings = settings
         self._catalogue = catalogue
         self._directory = directory
@@ -41,7 +52,9 @@ class Preparing:
     async def request_for(self, order: Order) -> Prepared:
         launch = self._settings.launch_of(order.settings)
         if launch is None:
-            raise Unusable(f"the pool asks for the provider settings {order.settings}, which are not among hetzner.profiles")
+            raise Unusable(
+                f"the pool asks for the provider settings {order.settings}, which are not among hetzner.profiles"
+            )
         offering = await self._catalogue.find(order.offering, order.location)
         if offering is None:
             raise Unusable(f"Hetzner does not sell {order.offering} in {order.location}")

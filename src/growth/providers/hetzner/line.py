@@ -1,9 +1,10 @@
-"""One request to Hetzner's API, through the official client. Asked by every file beside this one; knows nothing of servers.
+"""One request to Hetzner's API, through the official client. Asked by every file beside this one; knows nothing of
+servers.
 
-The official client is synchronous and has habits that growth must not have: it repeats a POST whose answer was lost, and waits for ever. So each
-call runs in a thread, with timeouts, exactly once. Its models are not used: they read again behind our back when a field is missing, past the
-quota. The token comes from a file and is read again when that changes; it is believed once it sees a server that the old one saw.
-"""
+The official client is synchronous and has habits that growth must not have: it repeats a POST whose answer was lost,
+and waits for ever. So each call runs in a thread, with timeouts, exactly once. Its models are not used: they read again
+behind our back when a field is missing, past the quota. The token comes from a file and is read again when that
+changes; it is believed once it sees a server that the old one saw."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ Connect = Callable[[str, str, float], hcloud.Client]
 
 def connect(token: str, endpoint: str, read_seconds: float) -> hcloud.Client:
     """The official client without its own retries: a POST that is repeated by itself buys twice."""
-    client = hcloud.Client(token, api_endpoint=endpoint, application_name="growth", timeout=(CONNECT_SECONDS, read_seconds))
+    client = hcloud.Client(
+        token, api_endpoint=endpoint, application_name="growth", timeout=(CONNECT_SECONDS, read_seconds)
+    )
     client._client._retry_max_retries = 0  # there is no public switch; a test counts the requests
     return client
 
@@ -57,7 +60,13 @@ class Heard(Struct):
 class Line:
     """The way to Hetzner's API, for one project."""
 
-    def __init__(self, settings: HetznerSettings, runtime: Runtime, calling: Calling | None = None, open_client: Connect = connect) -> None:
+    def __init__(
+        self,
+        settings: HetznerSettings,
+        runtime: Runtime,
+        calling: Calling | None = None,
+        open_client: Connect = connect,
+    ) -> None:
         self.quota = Quota(runtime, settings.requests_per_hour)
         self.witness: Callable[[], int | None] = lambda: None  # a server that surely exists, by id
         self._settings = settings
@@ -76,7 +85,7 @@ class Line:
     async def delete(self, path: str, into: type[Result], rank: Rank) -> Result:
         return await self._request("DELETE", path, into, rank)
 
-    # ---------------------------------------------------------------------------------------------------------------- steps
+    # ---------------------------------------------------------------------------------------- steps
 
     async def _request(self, method: str, path: str, into: type[Result], rank: Rank, **content: Any) -> Result:
         self.quota.check_open()
@@ -113,7 +122,9 @@ class Line:
 
         what = f"{method} {path}"
         try:
-            return self._client(token).request(method, path, hooks={"response": listen}, allow_redirects=False, **content)
+            return self._client(token).request(
+                method, path, hooks={"response": listen}, allow_redirects=False, **content
+            )
         except hcloud.APIException as error:
             raise _answered(what, error, heard.status) from None
         except requests.exceptions.ConnectTimeout:
@@ -135,7 +146,7 @@ class Line:
             self._of_thread.client = found
         return found[1]
 
-    # ---------------------------------------------------------------------------------------------------------------- token
+    # ---------------------------------------------------------------------------------------- token
 
     async def _current_token(self) -> str:
         version = self._file_version()
@@ -169,7 +180,9 @@ class Line:
         if witness is None:
             return
         if not await self._sees(token, witness) and await self._sees(self._token, witness) is not False:
-            raise NeverSent(f"the new token does not see server {witness}, which the old one saw: is it of another project?")
+            raise NeverSent(
+                f"the new token does not see server {witness}, which the old one saw: is it of another project?"
+            )
 
     async def _sees(self, token: str, server: int) -> bool | None:
         """None: this token can no longer be asked."""
@@ -186,7 +199,11 @@ class Line:
 def _answered(what: str, error: hcloud.APIException, status: int) -> CallError:
     if not isinstance(error.code, str):  # no error of the API's own form: a proxy, or something half sent
         status = status or int(error.code)
-        return Answered(_CODES[status], f"{what}: {error.message}", status) if status in _CODES else NoAnswer(f"{what}: HTTP {status} without an answer")
+        return (
+            Answered(_CODES[status], f"{what}: {error.message}", status)
+            if status in _CODES
+            else NoAnswer(f"{what}: HTTP {status} without an answer")
+        )
     return Answered(error.code, f"{what}: {error.message}{_fields(error.details)}", status)
 
 
@@ -195,10 +212,18 @@ def _fields(details: Any) -> str:
     fields = details.get("fields") if isinstance(details, dict) else None
     if not isinstance(fields, list):
         return ""
-    return "".join(f"; {field.get('name')}: {', '.join(map(str, field.get('messages') or ()))}" for field in fields if isinstance(field, dict))
+    return "".join(
+        f"; {field.get('name')}: {', '.join(map(str, field.get('messages') or ()))}"
+        for field in fields
+        if isinstance(field, dict)
+    )
 
 
 def _was_never_sent(error: requests.exceptions.ConnectionError) -> bool:
-    """A name that is not known, a port where nobody listens, a certificate that is not good: before the first byte of ours."""
+    """A name that is not known, a port where nobody listens, a certificate that is not good: before the first byte of
+    ours.
+    """
     reason = getattr(error.args[0] if error.args else None, "reason", None)
-    return isinstance(error, requests.exceptions.SSLError) or any(kind.__name__ == "NewConnectionError" for kind in type(reason).__mro__)
+    return isinstance(error, requests.exceptions.SSLError) or any(
+        kind.__name__ == "NewConnectionError" for kind in type(reason).__mro__
+    )

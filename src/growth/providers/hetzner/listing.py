@@ -1,4 +1,5 @@
-"""Which servers of ours are there? One listing that everybody shares, read page by page, and believed only as far as it deserves.
+"""Which servers of ours are there? One listing that everybody shares, read page by page, and believed only as far as it
+deserves.
 
 Asked by the provider, again and again.
 
@@ -49,7 +50,8 @@ class Listing:
         self._written_by_then = -1  # how many writes the last whole listing has surely seen
         self._one_at_a_time = asyncio.Lock()
 
-    # ------------------------------------------------------------------------------------------------------------ what we did
+    # ----------------------------------------------------------------------------------------- what
+    # we did
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -72,7 +74,7 @@ class Listing:
         """A server that must be there."""
         return next((each for each in self._known if each not in self._deleted), None)
 
-    # --------------------------------------------------------------------------------------------------------------- questions
+    # ------------------------------------------------------------------------------------ questions
 
     async def servers(self, cluster: str) -> tuple[Server, ...]:
         async with self._one_at_a_time:
@@ -82,7 +84,12 @@ class Listing:
 
     async def count(self, cluster: str) -> int:
         """How many servers Hetzner says we have: one request."""
-        answer = await self._line.get("/servers", Servers, Rank.LIST, {"label_selector": selector(CLUSTER_LABEL, cluster), "page": 1, "per_page": 1})
+        answer = await self._line.get(
+            "/servers",
+            Servers,
+            Rank.LIST,
+            {"label_selector": selector(CLUSTER_LABEL, cluster), "page": 1, "per_page": 1},
+        )
         self.answered_at = self._runtime.monotonic()
         total = answer.meta.pagination.total_entries
         return -1 if total is None else total
@@ -94,7 +101,8 @@ class Listing:
             return False
         return await self.count(cluster) == len(self._known)
 
-    # ----------------------------------------------------------------------------------------------------------- whole listing
+    # ---------------------------------------------------------------------------------------- whole
+    # listing
 
     async def _read_whole(self, cluster: str) -> None:
         await self._keep_distance()
@@ -120,14 +128,21 @@ class Listing:
             found, total = await self._pages_once(cluster)
             if total is None or len(found) == total or self._known:
                 return found
-        raise NoAnswer("GET /servers: the pages do not add up")  # servers came and went; at the first listing nothing else would notice
+        raise NoAnswer(
+            "GET /servers: the pages do not add up"
+        )  # servers came and went; at the first listing nothing else would notice
 
     async def _pages_once(self, cluster: str) -> tuple[dict[int, Server], int | None]:
         found: dict[int, Server] = {}
         total: int | None = None
         page: int | None = 1
         while page is not None:
-            query: Query = {"label_selector": selector(CLUSTER_LABEL, cluster), "sort": "id:asc", "page": page, "per_page": PAGE}
+            query: Query = {
+                "label_selector": selector(CLUSTER_LABEL, cluster),
+                "sort": "id:asc",
+                "page": page,
+                "per_page": PAGE,
+            }
             answer = await self._line.get("/servers", Servers, Rank.LIST, query)
             found |= {server.id: server for server in answer.servers}
             page, total = answer.meta.pagination.next_page, answer.meta.pagination.total_entries
@@ -142,7 +157,9 @@ class Listing:
             else:
                 found[server_id] = server
         if len(missing) > ASKED_BY_ID:
-            raise NoAnswer(f"GET /servers: {len(missing)} servers are missing that we did not delete; they are asked for one by one")
+            raise NoAnswer(
+                f"GET /servers: {len(missing)} servers are missing that we did not delete; they are asked for one by one"
+            )
 
     async def look(self, server_id: int) -> Server | None:
         """One server by its id, live; None: Hetzner says that it does not exist."""

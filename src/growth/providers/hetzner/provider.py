@@ -1,9 +1,10 @@
-"""Machines from Hetzner Cloud: the provider contract over its API. Asked by the controllers; what Hetzner's answers mean stands in `errors.py`.
+"""Machines from Hetzner Cloud: the provider contract over its API. Asked by the controllers; what Hetzner's answers
+mean stands in `errors.py`.
 
-The server's name is the NodeRequest's, which is also its idempotency key: Hetzner keeps names unique in a project, so a lost answer cannot buy
-twice, and a name that is taken is adopted only if cluster id and request UID match. A server that is powered off is present. One that carries
-delete protection is not deleted. One without our label is never touched.
-"""
+The server's name is the NodeRequest's, which is also its idempotency key: Hetzner keeps names unique in a project, so a
+lost answer cannot buy twice, and a name that is taken is adopted only if cluster id and request UID match. A server
+that is powered off is present. One that carries delete protection is not deleted. One without our label is never
+touched."""
 
 from __future__ import annotations
 
@@ -47,12 +48,20 @@ from growth.runtime import Runtime
 
 FOLLOWED_SECONDS: Final = 20.0  # how long a launch waits to hear that its server is made
 STOPPED_SECONDS: Final = 120.0
-PREPARED_SECONDS: Final = 5.0  # an order that took longer to prepare is made anew: whoever was asked at the gate may think otherwise by now
+PREPARED_SECONDS: Final = (
+    5.0  # an order that took longer to prepare is made anew: whoever was asked at the gate may think otherwise by now
+)
 _CONTROL_SECONDS: Final = 60.0
 _LIVE_SECONDS: Final = 15.0
 _SOON_SECONDS: Final = 10.0
 
-_STATES: Final = {"initializing": "creating", "starting": "creating", "off": "stopped", "stopping": "stopped", "deleting": "deleting"}
+_STATES: Final = {
+    "initializing": "creating",
+    "starting": "creating",
+    "off": "stopped",
+    "stopping": "stopped",
+    "deleting": "deleting",
+}
 
 log = structlog.get_logger(__name__)
 
@@ -107,7 +116,7 @@ class HetznerProvider:
         if answered_at is None or self._runtime.monotonic() - answered_at > _CONTROL_SECONDS:
             await self.listing.count(self._cluster)
 
-    # ---------------------------------------------------------------------------------------------------------------- launch
+    # --------------------------------------------------------------------------------------- launch
 
     async def launch(self, order: Order) -> Outcome:
         self._know(order.cluster)
@@ -122,7 +131,11 @@ class HetznerProvider:
         except CallError as error:
             return self._noted(error, outcome_before(error))
         is_stale = self._runtime.monotonic() - began > PREPARED_SECONDS
-        outcome = TryLater("Hetzner answers slowly; the next attempt knows what this one asked") if is_stale else await self._order(order, prepared)
+        outcome = (
+            TryLater("Hetzner answers slowly; the next attempt knows what this one asked")
+            if is_stale
+            else await self._order(order, prepared)
+        )
         if isinstance(outcome, Accepted) and prepared.attachments:
             outcome = await self._brought_in(outcome, prepared.attachments)
         if isinstance(outcome, Accepted | Unknown):
@@ -155,7 +168,9 @@ class HetznerProvider:
             return accepted
         try:
             if await self.listing.look(made.server.id) is not None:
-                return accepted  # it is there: whether a node comes of it is waited for, and it goes the usual way if not
+                return (
+                    accepted  # it is there: whether a node comes of it is waited for, and it goes the usual way if not
+                )
         except CallError as error:
             return Unknown(str(error))
         self.listing.deleted(made.server.id)
@@ -189,12 +204,14 @@ class HetznerProvider:
         return Accepted(str(server.id))
 
     def _noted(self, error: CallError, outcome: Outcome) -> Outcome:
-        """What holds for the whole project stops further orders for a while, instead of being asked for each type in turn."""
+        """What holds for the whole project stops further orders for a while, instead of being asked for each type in
+        turn.
+        """
         if isinstance(error, Answered) and error.code in OF_THE_PROJECT:
             self._stop = Stop(self._runtime.monotonic() + STOPPED_SECONDS, str(error))
         return outcome
 
-    # ---------------------------------------------------------------------------------------------------------------- delete
+    # --------------------------------------------------------------------------------------- delete
 
     async def delete(self, machine_id: str) -> Outcome:
         """Only a server of ours, as it was seen a moment ago."""
@@ -218,7 +235,11 @@ class HetznerProvider:
         owner = server.labels.get(CLUSTER_LABEL, "")
         if not owner or (self._cluster and owner != label_value(self._cluster)):
             return f"server {server.id} is not ours"
-        return f"server {server.id} has delete protection: take it off if the server may go" if server.protection.delete else ""
+        return (
+            f"server {server.id} has delete protection: take it off if the server may go"
+            if server.protection.delete
+            else ""
+        )
 
     async def _delete(self, server_id: int) -> Outcome:
         with self.listing.writing():
@@ -234,7 +255,7 @@ class HetznerProvider:
             self._stop = Stop(0.0, "")  # a place is free again
         return Accepted(str(server_id))
 
-    # --------------------------------------------------------------------------------------------------------------- machines
+    # ------------------------------------------------------------------------------------- machines
 
     def _know(self, cluster: str) -> None:
         self._cluster = cluster
@@ -243,7 +264,9 @@ class HetznerProvider:
             self._seen.clear()
 
     def _machine(self, server: Server) -> Machine:
-        kept = {key: server.labels[key] for key in (CLUSTER_LABEL, REQUEST_UID_LABEL, POOL_LABEL) if server.labels.get(key)}
+        kept = {
+            key: server.labels[key] for key in (CLUSTER_LABEL, REQUEST_UID_LABEL, POOL_LABEL) if server.labels.get(key)
+        }
         if CLUSTER_LABEL in kept:
             kept[CLUSTER_LABEL] = self._clusters.get(kept[CLUSTER_LABEL], kept[CLUSTER_LABEL])
         return Machine(

@@ -1,7 +1,8 @@
 """May this request go out now? A token bucket below the project's limit, and silence between a 429 and its reset.
 
-Asked before every call. Hetzner gives a project 3,600 requests an hour, one back each second, for all its clients together; our share is smaller, and
-what Hetzner says is left (RateLimit-Remaining) makes it smaller still. When tokens are short, what matters goes first:
+Asked before every call. Hetzner gives a project 3,600 requests an hour, one back each second, for all its clients
+together; our share is smaller, and what Hetzner says is left (RateLimit-Remaining) makes it smaller still. When tokens
+are short, what matters goes first:
 
 | rank | may use |
 | --- | --- |
@@ -45,7 +46,10 @@ class Quota:
 
     def __init__(self, runtime: Runtime, per_hour: int) -> None:
         self.taken = 0
-        self.told: tuple[int | None, int | None] = (None, None)  # the project's limit and what is left of it, as Hetzner last said
+        self.told: tuple[int | None, int | None] = (
+            None,
+            None,
+        )  # the project's limit and what is left of it, as Hetzner last said
         self._runtime = runtime
         self._per_second = per_hour / 3600
         self._share = float(per_hour)

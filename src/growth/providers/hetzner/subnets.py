@@ -1,13 +1,12 @@
 """How does a server come into the subnet that the settings name? Asked by the provider, where they name one.
 
-An order can only name networks, and Hetzner then takes an address from any subnet of the location's zone. So the server is ordered without that
-network and without being started, is attached with the subnet's range, and then started:
+An order can only name networks, and Hetzner then takes an address from any subnet of the location's zone. So the server
+is ordered without that network and without being started, is attached with the subnet's range, and then started:
 
     POST /servers (start_after_create: false) → attach_to_network (ip_range) → poweron
 
-Every step can be asked for again. Where Hetzner refuses one (the subnet is full), the server is to be given back at once, and for a while none is
-ordered for that subnet: each would cost its first hour.
-"""
+Every step can be asked for again. Where Hetzner refuses one (the subnet is full), the server is to be given back at
+once, and for a while none is ordered for that subnet: each would cost its first hour."""
 
 from __future__ import annotations
 
@@ -51,7 +50,12 @@ class Subnets:
 
     async def attachments(self, launch: Launch, location: str) -> tuple[Attachment, ...]:
         """Raises Unusable where a subnet does not exist there, or has just refused a server."""
-        found = tuple([Attachment(await self._directory.subnet(name, ip_range, location), ip_range) for name, ip_range in launch.subnets.items()])
+        found = tuple(
+            [
+                Attachment(await self._directory.subnet(name, ip_range, location), ip_range)
+                for name, ip_range in launch.subnets.items()
+            ]
+        )
         for each in found:
             until, why = self._refused.get(each, (0.0, ""))
             if self._runtime.monotonic() < until:
@@ -59,7 +63,9 @@ class Subnets:
         return found
 
     async def bring_in(self, server_id: int, attachments: Iterable[Attachment]) -> str:
-        """Attach and start the server; why Hetzner refuses, or empty. Raises NoAnswer where the same must be asked for again."""
+        """Attach and start the server; why Hetzner refuses, or empty. Raises NoAnswer where the same must be asked for
+        again.
+        """
         try:
             for each in attachments:
                 await self._attach(server_id, each)
@@ -70,7 +76,9 @@ class Subnets:
 
     async def _attach(self, server_id: int, attachment: Attachment) -> None:
         try:
-            await self._insist(server_id, "attach_to_network", {"network": attachment.network, "ip_range": attachment.ip_range})
+            await self._insist(
+                server_id, "attach_to_network", {"network": attachment.network, "ip_range": attachment.ip_range}
+            )
         except Answered as refused:
             if refused.code == _ALREADY_ATTACHED:
                 return

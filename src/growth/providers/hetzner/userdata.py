@@ -1,4 +1,5 @@
-"""What does a new machine read when it boots? The user's template with the facts of one order filled in. Asked by launch and by `growth hetzner check`.
+"""What does a new machine read when it boots? The user's template with the facts of one order filled in. Asked by
+launch and by `growth hetzner check`.
 
 Only `{{ growth.NAME }}` is replaced; everything else in the template stays as it is.
 
@@ -12,8 +13,8 @@ Only `{{ growth.NAME }}` is replaced; everything else in the template stays as i
 | join_token | the token minted for this machine, or the content of the join token file |
 | values.NAME | of the settings |
 
-A kubelet may not give itself every label; those it may not are left out here, and growth writes them when the node has joined.
-"""
+A kubelet may not give itself every label; those it may not are left out here, and growth writes them when the node has
+joined."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ from growth.providers.hetzner.errors import Unusable
 from growth.providers.hetzner.settings import LARGEST_USER_DATA_BYTES, Launch
 from growth.providers.redaction import SECRETS
 
-PROVIDER_ID: Final = "hcloud://$(curl -fsS --retry 10 --retry-connrefused http://169.254.169.254/hetzner/v1/metadata/instance-id)"
+PROVIDER_ID: Final = (
+    "hcloud://$(curl -fsS --retry 10 --retry-connrefused http://169.254.169.254/hetzner/v1/metadata/instance-id)"
+)
 
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*growth\.([A-Za-z0-9_.-]+)\s*\}\}")
 _OWN_LABELS: Final = frozenset((HOSTNAME, INSTANCE_TYPE, ZONE, REGION, ARCHITECTURE, OPERATING_SYSTEM))
@@ -46,7 +49,9 @@ def user_data_for(order: Order, launch: Launch, architecture: str) -> str:
     SECRETS.add_text(rendered)
     size = len(rendered.encode())
     if size > LARGEST_USER_DATA_BYTES:
-        raise Unusable(f"the user data is {size} bytes when filled in, Hetzner takes at most {LARGEST_USER_DATA_BYTES}: shorten {launch.user_data_file}")
+        raise Unusable(
+            f"the user data is {size} bytes when filled in, Hetzner takes at most {LARGEST_USER_DATA_BYTES}: shorten {launch.user_data_file}"
+        )
     return rendered
 
 
@@ -73,7 +78,9 @@ def facts_of(order: Order, launch: Launch, architecture: str, join_token: str | 
         "labels": ",".join(f"{key}={value}" for key, value in labels.items()),
         "taints": ",".join(taints),
         "labels_json": json.dumps(labels),
-        "taints_json": json.dumps([{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in order.taints]),
+        "taints_json": json.dumps(
+            [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in order.taints]
+        ),
         "label_list_json": json.dumps([f"{key}={value}" for key, value in labels.items()]),
         "taint_list_json": json.dumps(taints),
         "provider_id": PROVIDER_ID,
@@ -86,7 +93,9 @@ def render(template: str, facts: Mapping[str, str]) -> str:
     def fill(found: re.Match[str]) -> str:
         if found[1] not in facts:
             hint = "; set joinTokenFile, or joinTokens.mint" if found[1] == "join_token" else ""
-            raise Unusable(f"the user data asks for growth.{found[1]}, which there is not{hint} (there is: {', '.join(sorted(facts))})")
+            raise Unusable(
+                f"the user data asks for growth.{found[1]}, which there is not{hint} (there is: {', '.join(sorted(facts))})"
+            )
         return facts[found[1]]
 
     return _PLACEHOLDER.sub(fill, template)

@@ -1,4 +1,6 @@
-"""The API's answers, as far as growth reads them. Asked by every file beside this one; what is not listed here is never decoded (a root password, say)."""
+"""The API's answers, as far as growth reads them. Asked by every file beside this one; what is not listed here is never
+decoded (a root password, say).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ class Meta(Struct, frozen=True):
     pagination: Pagination
 
 
-# ----------------------------------------------------------------------------------------------------------------- catalogue
+# ---------------------------------------------------------------------------------------- catalogue
 
 
 class Price(Struct, frozen=True):
@@ -72,7 +74,7 @@ class Prices(Struct, frozen=True):
     pricing: Pricing
 
 
-# ------------------------------------------------------------------------------------------------------------------- servers
+# ------------------------------------------------------------------------------------------ servers
 
 
 class Named(Struct, frozen=True):
@@ -131,7 +133,8 @@ class Actions(Struct, frozen=True):
     actions: tuple[Action, ...]
 
 
-# ------------------------------------------------------------------------------------------------------- what servers are made of
+# ------------------------------------------------------------------------------------- what servers
+# are made of
 
 
 class Image(Struct, frozen=True):

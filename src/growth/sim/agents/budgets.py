@@ -36,21 +36,45 @@ class DisruptionBudgets:
             if status != budget.get("status"):
                 metadata = budget["metadata"]
                 try:
-                    self._verbs.modify(BUDGET, metadata["name"], metadata["namespace"], partial(_set, status), "disruption-controller", "status")
+                    self._verbs.modify(
+                        BUDGET,
+                        metadata["name"],
+                        metadata["namespace"],
+                        partial(_set, status),
+                        "disruption-controller",
+                        "status",
+                    )
                 except Refusal:
                     continue  # changed meanwhile: heard of again
 
     def _status(self, budget: Json) -> Json:
         spec, namespace = budget["spec"], budget["metadata"]["namespace"]
-        pods = [pod for pod in self._verbs.store.read_all(POD, namespace) if matches_selector(spec.get("selector"), pod["metadata"].get("labels") or {})]
+        pods = [
+            pod
+            for pod in self._verbs.store.read_all(POD, namespace)
+            if matches_selector(spec.get("selector"), pod["metadata"].get("labels") or {})
+        ]
         expected = sum(pod["status"].get("phase") not in ("Succeeded", "Failed") for pod in pods)
         going = {
-            name for name in (budget.get("status") or {}).get("disruptedPods") or {} if any(pod["metadata"]["name"] == name and is_active(pod) for pod in pods)
+            name
+            for name in (budget.get("status") or {}).get("disruptedPods") or {}
+            if any(pod["metadata"]["name"] == name and is_active(pod) for pod in pods)
         }
         healthy = sum(is_ready(pod) and pod["metadata"]["name"] not in going for pod in pods)
-        desired = _amount(spec["minAvailable"], expected) if "minAvailable" in spec else max(0, expected - _amount(spec.get("maxUnavailable", 1), expected))
-        disrupted = {name: at for name, at in ((budget.get("status") or {}).get("disruptedPods") or {}).items() if name in going}
-        counts: Json = {"expectedPods": expected, "currentHealthy": healthy, "desiredHealthy": desired, "disruptionsAllowed": max(0, healthy - desired)}
+        desired = (
+            _amount(spec["minAvailable"], expected)
+            if "minAvailable" in spec
+            else max(0, expected - _amount(spec.get("maxUnavailable", 1), expected))
+        )
+        disrupted = {
+            name: at for name, at in ((budget.get("status") or {}).get("disruptedPods") or {}).items() if name in going
+        }
+        counts: Json = {
+            "expectedPods": expected,
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "disruptionsAllowed": max(0, healthy - desired),
+        }
         return {**counts, "disruptedPods": disrupted, "observedGeneration": budget["metadata"].get("generation", 0)}
 
 

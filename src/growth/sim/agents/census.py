@@ -1,8 +1,9 @@
-"""Who is where, as the embedded scheduler sees it? Nodes, the pods on them, and the index that the rules of placement are asked through.
+"""Who is where, as the embedded scheduler sees it? Nodes, the pods on them, and the index that the rules of placement
+are asked through.
 
-Used by the scheduler alone. The index is growth's own `solver.feasible`, so the embedded scheduler filters by the rules that are checked
-against the real kube-scheduler's plugins. It is kept up to date pod by pod and made anew when volumes or namespaces change.
-"""
+Used by the scheduler alone. The index is growth's own `solver.feasible`, so the embedded scheduler filters by the rules
+that are checked against the real kube-scheduler's plugins. It is kept up to date pod by pod and made anew when volumes
+or namespaces change."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class Census:
             self._index = Neighbours([one.node for one in self.nodes.values()], hosted, volumes, namespaces)
         return self._index
 
-    # -------------------------------------------------------------------------------------------------------------- nodes
+    # ---------------------------------------------------------------------------------------- nodes
 
     def learn_node(self, name: str, node: Node | None) -> None:
         if node is None:
@@ -85,7 +86,7 @@ class Census:
                 hosted.put(key, pod)
                 self._count(pod, 1)
 
-    # --------------------------------------------------------------------------------------------------------------- pods
+    # ----------------------------------------------------------------------------------------- pods
 
     def place(self, key: Key, pod: Pod, node_name: str) -> None:
         """The pod is on that node (again): only its latest state counts."""
@@ -107,7 +108,7 @@ class Census:
         if self._index is not None:
             (self._index.add_pod if change > 0 else self._index.remove_pod)(pod)
 
-    # ------------------------------------------------------------------------------------------------------------ questions
+    # ------------------------------------------------------------------------------------ questions
 
     def fitting(self, pod: Pod, held: Iterable[tuple[Pod, str]]) -> list[HostedNode]:
         """The nodes where the pod may go, as if the pods in `held` were on the nodes they are nominated for."""

@@ -1,8 +1,9 @@
-"""Which objects go because their owner went? The garbage collector of the embedded cluster, and what a namespace's end takes with it.
+"""Which objects go because their owner went? The garbage collector of the embedded cluster, and what a namespace's end
+takes with it.
 
-Deletes dependents in the background a moment after their last owner is gone. An owner deleted with Orphan lets its dependents go free;
-one deleted in the Foreground waits for those that block it. Pods of a deleted namespace, and everything else in it, go too.
-"""
+Deletes dependents in the background a moment after their last owner is gone. An owner deleted with Orphan lets its
+dependents go free; one deleted in the Foreground waits for those that block it. Pods of a deleted namespace, and
+everything else in it, go too."""
 
 from __future__ import annotations
 
@@ -71,7 +72,11 @@ class GarbageCollector:
                 self._set_free(BY_NAME[name], key, metadata["uid"])
             finalizers.remove(ORPHAN)
         elif FOREGROUND in finalizers:
-            present = [item for name, key in dependents if (item := self._verbs.store.read(BY_NAME[name], key[1], key[0])) is not None]
+            present = [
+                item
+                for name, key in dependents
+                if (item := self._verbs.store.read(BY_NAME[name], key[1], key[0])) is not None
+            ]
             for (name, _key), item in zip(dependents, present, strict=False):
                 self._delete(BY_NAME[name], item)
             if not present:
@@ -84,7 +89,9 @@ class GarbageCollector:
 
     def _set_free(self, kind: Kind, key: Key, uid: str) -> None:
         def without_owner(item: Json) -> None:
-            item["metadata"]["ownerReferences"] = [owner for owner in item["metadata"].get("ownerReferences") or [] if owner["uid"] != uid]
+            item["metadata"]["ownerReferences"] = [
+                owner for owner in item["metadata"].get("ownerReferences") or [] if owner["uid"] != uid
+            ]
 
         if self._verbs.store.get(kind, key[1], key[0]):
             self._verbs.modify(kind, key[1], key[0], without_owner, "garbage-collector")
@@ -93,7 +100,13 @@ class GarbageCollector:
         metadata = item["metadata"]
         if not metadata.get("deletionTimestamp"):
             try:
-                self._verbs.delete(kind, metadata["name"], metadata.get("namespace", ""), "garbage-collector", {"preconditions": {"uid": metadata["uid"]}})
+                self._verbs.delete(
+                    kind,
+                    metadata["name"],
+                    metadata.get("namespace", ""),
+                    "garbage-collector",
+                    {"preconditions": {"uid": metadata["uid"]}},
+                )
             except Refusal:
                 return  # replaced by another of the same name
 

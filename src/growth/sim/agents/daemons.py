@@ -1,4 +1,5 @@
-"""Which nodes get a DaemonSet's pod? Every node that its pod may go to, room apart, as the DaemonSet controller decides.
+"""Which nodes get a DaemonSet's pod? Every node that its pod may go to, room apart, as the DaemonSet controller
+decides.
 
 Its pods name their node by affinity, carry the automatic tolerations, and are bound by the scheduler like any other.
 """
@@ -71,8 +72,15 @@ class DaemonSets:
                 self._settle(daemon_set, wanted, kept)
 
     def _belongs(self, template: Pod, node: Node, effects: tuple[str, ...]) -> bool:
-        """By taints of these effects and by selectors; neither room nor a cordon matter. Remembered: most nodes look alike from here."""
-        seen = msgspec.structs.replace(_NOWHERE, name=node.name, labels=node.labels, taints=tuple(taint for taint in node.taints if taint.effect in effects))
+        """By taints of these effects and by selectors; neither room nor a cordon matter. Remembered: most nodes look
+        alike from here.
+        """
+        seen = msgspec.structs.replace(
+            _NOWHERE,
+            name=node.name,
+            labels=node.labels,
+            taints=tuple(taint for taint in node.taints if taint.effect in effects),
+        )
         known = self._answers.get((template.shape, seen))
         if known is None:
             index = Neighbours([seen])
@@ -92,17 +100,32 @@ class DaemonSets:
                 self._verbs.create(POD, _pod_for(daemon_set, node), "daemonset-controller")
         found = [(node, self._verbs.store.read(POD, name, namespace)) for node, (namespace, name) in list(pods.items())]
         for node, pod in found:
-            if pod is not None and (node not in kept or pod["status"].get("phase") == "Failed") and not pod["metadata"].get("deletionTimestamp"):
+            if (
+                pod is not None
+                and (node not in kept or pod["status"].get("phase") == "Failed")
+                and not pod["metadata"].get("deletionTimestamp")
+            ):
                 self._verbs.delete(POD, pod["metadata"]["name"], namespace, "daemonset-controller")
         active = [pod for _, pod in found if pod is not None and is_active(pod)]
-        counts = {"desiredNumberScheduled": len(wanted), "currentNumberScheduled": len(active), "numberReady": sum(is_ready(pod) for pod in active)}
+        counts = {
+            "desiredNumberScheduled": len(wanted),
+            "currentNumberScheduled": len(active),
+            "numberReady": sum(is_ready(pod) for pod in active),
+        }
         if any((daemon_set.get("status") or {}).get(name) != count for name, count in counts.items()):
             self._report(daemon_set, counts)
 
     def _report(self, daemon_set: Json, counts: Json) -> None:
         metadata = daemon_set["metadata"]
         try:
-            self._verbs.modify(DAEMON_SET, metadata["name"], metadata["namespace"], partial(_set_counts, counts), "daemonset-controller", "status")
+            self._verbs.modify(
+                DAEMON_SET,
+                metadata["name"],
+                metadata["namespace"],
+                partial(_set_counts, counts),
+                "daemonset-controller",
+                "status",
+            )
         except Refusal:
             return  # changed meanwhile: heard of again
 
@@ -112,7 +135,9 @@ def _set_counts(counts: Json, item: Json) -> None:
 
 
 def _pod_for(daemon_set: Json, node: str) -> Json:
-    pod = pod_from(daemon_set, DAEMON_SET, daemon_set["spec"]["template"], {"generateName": f"{daemon_set['metadata']['name']}-"})
+    pod = pod_from(
+        daemon_set, DAEMON_SET, daemon_set["spec"]["template"], {"generateName": f"{daemon_set['metadata']['name']}-"}
+    )
     spec = pod["spec"]
     spec["tolerations"] = [*(spec.get("tolerations") or []), *copy.deepcopy(list(AUTOMATIC_TOLERATIONS))]
     if node:
@@ -123,7 +148,11 @@ def _pod_for(daemon_set: Json, node: str) -> Json:
 def _require_node(spec: Json, node: str) -> None:
     """Add the node's name to every term of the required affinity, as the controller does."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    required = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {}).setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    required = (
+        spec.setdefault("affinity", {})
+        .setdefault("nodeAffinity", {})
+        .setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    )
     terms = required.setdefault("nodeSelectorTerms", [{}])
     for term in terms:
         term["matchFields"] = [field]
@@ -131,7 +160,9 @@ def _require_node(spec: Json, node: str) -> None:
 
 def wanted_node(pod: Json) -> str:
     """The node a DaemonSet's pod is for."""
-    affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
     for term in affinity.get("nodeSelectorTerms") or []:
         for field in term.get("matchFields") or []:
             return str(field["values"][0])

@@ -1,7 +1,8 @@
-"""What do kubelets do? Register nodes for servers that booted, make them Ready, run the pods bound to them, and let pods go.
+"""What do kubelets do? Register nodes for servers that booted, make them Ready, run the pods bound to them, and let
+pods go.
 
-Hears of servers from the cloud and of pods from the store. One object plays all kubelets of the embedded cluster. Nodes that carry the
-KWOK annotation and have no server are played too, as kwok does.
+Hears of servers from the cloud and of pods from the store. One object plays all kubelets of the embedded cluster. Nodes
+that carry the KWOK annotation and have no server are played too, as kwok does.
 
 | it sees | after a while it writes |
 | --- | --- |
@@ -64,7 +65,7 @@ class Kubelets:
         verbs.store.on_write(self._hear)
         every(HEARTBEAT_SECONDS, self._heartbeat)
 
-    # -------------------------------------------------------------------------------------------------------------- nodes
+    # ---------------------------------------------------------------------------------------- nodes
 
     def booted(self, server: Server, ready: bool) -> None:
         """The cloud calls this when a server runs. One without a template joins another cluster, or none."""
@@ -98,7 +99,13 @@ class Kubelets:
 
     def _set_ready(self, node: Json) -> None:
         now = format_instant(self._verbs.now())
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status", "lastHeartbeatTime": now}
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "message": "kubelet is posting ready status",
+            "lastHeartbeatTime": now,
+        }
         set_condition(node, ready, now)
 
     def _heartbeat(self) -> None:
@@ -123,11 +130,13 @@ class Kubelets:
         node = self._verbs.store.read(NODE, name)
         return node is not None and ready_status(node) == "True"
 
-    # --------------------------------------------------------------------------------------------------------------- pods
+    # ----------------------------------------------------------------------------------------- pods
 
     def _hear(self, write: Write) -> None:
         if write.kind is NODE and write.type != "DELETED":
-            is_new_kwok = write.key[1] not in self.alive and KWOK_ANNOTATION in (write.item["metadata"].get("annotations") or {})
+            is_new_kwok = write.key[1] not in self.alive and KWOK_ANNOTATION in (
+                write.item["metadata"].get("annotations") or {}
+            )
             if is_new_kwok:
                 self.alive[write.key[1]] = None
             if is_new_kwok or write.type == "ADDED":
@@ -160,12 +169,25 @@ class Kubelets:
     def _start(self, key: Key, uid: str) -> None:
         node_name = self._where.get(key, "")
         pod = self._bound.get(node_name, {}).get(key)
-        if pod is None or pod.uid != uid or pod.phase != "Pending" or pod.deleted_at is not None or node_name not in self.alive or not self.is_ready(node_name):
+        if (
+            pod is None
+            or pod.uid != uid
+            or pod.phase != "Pending"
+            or pod.deleted_at is not None
+            or node_name not in self.alive
+            or not self.is_ready(node_name)
+        ):
             return
         shortage = self._why_not_admitted(node_name, pod)
         change = _running if not shortage else lambda item, at: _failed(item, at, shortage)
-        self._attempt(lambda: self._verbs.modify(POD, key[1], key[0], lambda item: change(item, format_instant(self._verbs.now())), "kubelet", "status"))
-        seconds = pod.annotations.get(RUN_SECONDS) or _annotation(self._verbs.store.read(POD, key[1], key[0]), RUN_SECONDS)
+        self._attempt(
+            lambda: self._verbs.modify(
+                POD, key[1], key[0], lambda item: change(item, format_instant(self._verbs.now())), "kubelet", "status"
+            )
+        )
+        seconds = pod.annotations.get(RUN_SECONDS) or _annotation(
+            self._verbs.store.read(POD, key[1], key[0]), RUN_SECONDS
+        )
         if seconds and not shortage:
             after(float(seconds), lambda: self._finish(key, uid))
 
@@ -174,12 +196,18 @@ class Kubelets:
         stored = self._verbs.store.get(NODE, node_name)
         if stored is None:
             return ""
-        others = [other for key, other in self._bound[node_name].items() if other.uid != pod.uid and other.phase == "Running"]
+        others = [
+            other for key, other in self._bound[node_name].items() if other.uid != pod.uid and other.phase == "Running"
+        ]
         used = sum_resources([other.shape.requests for other in others]) + Resources({PODS: len(others)})
         free = self._codec.decode_node(stored.data).allocatable - used
         wanted = pod.shape.requests + Resources({PODS: 1})
         short = [name for name, amount in wanted.items() if amount > free[name]]
-        return f"OutOf{short[0]}: needs {format_amount(short[0], wanted[short[0]])}, has {format_amount(short[0], free[short[0]])}" if short else ""
+        return (
+            f"OutOf{short[0]}: needs {format_amount(short[0], wanted[short[0]])}, has {format_amount(short[0], free[short[0]])}"
+            if short
+            else ""
+        )
 
     def _finish(self, key: Key, uid: str) -> None:
         node_name = self._where.get(key, "")
@@ -221,13 +249,27 @@ def _node_for(server: Server, scheme: str) -> Json:
     template = server.template
     taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in template.taints]
     labels = {**template.labels, "kubernetes.io/hostname": server.name}
-    amounts = {name: format_amount(name, amount) if name == "cpu" else str(amount) for name, amount in server.allocatable.items()}
+    amounts = {
+        name: format_amount(name, amount) if name == "cpu" else str(amount)
+        for name, amount in server.allocatable.items()
+    }
     reason = "container runtime network not ready: NetworkReady=false"
-    not_ready = {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": reason, "lastTransitionTime": format_instant(server.created_at)}
+    not_ready = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "KubeletNotReady",
+        "message": reason,
+        "lastTransitionTime": format_instant(server.created_at),
+    }
     return {
         "metadata": {"name": server.name, "labels": labels, "annotations": dict(template.annotations)},
         "spec": {"providerID": f"{scheme}://{server.server_id}", "taints": taints},
-        "status": {"capacity": amounts, "allocatable": amounts, "conditions": [not_ready], "nodeInfo": {"kubeletVersion": "v1.36.3"}},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [not_ready],
+            "nodeInfo": {"kubeletVersion": "v1.36.3"},
+        },
     }
 
 
@@ -240,7 +282,12 @@ def _running(pod: Json, at: str) -> None:
 
 def _failed(pod: Json, at: str, why: str) -> None:
     reason, _, message = why.partition(": ")
-    pod["status"] |= {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: Node didn't have enough resource: {message}", "startTime": at}
+    pod["status"] |= {
+        "phase": "Failed",
+        "reason": reason,
+        "message": f"Pod was rejected: Node didn't have enough resource: {message}",
+        "startTime": at,
+    }
 
 
 def _succeeded(pod: Json) -> None:

@@ -56,7 +56,7 @@ class NodeLifecycle:
         for name in dirty:
             self._attempt(partial(self._verbs.modify, NODE, name, "", _with_taints_by_condition, "node-lifecycle"))
 
-    # ------------------------------------------------------------------------------------------------------------- looking
+    # -------------------------------------------------------------------------------------- looking
 
     def _look(self) -> None:
         self._find_silent_nodes()
@@ -71,10 +71,17 @@ class NodeLifecycle:
             elif self.has_cloud_controller and now - died_at > LOOK_SECONDS:
                 self._attempt(partial(self._verbs.delete, NODE, name, "", "cloud-controller"))
             elif now - died_at > SILENT_SECONDS:
-                self._attempt(partial(self._verbs.modify, NODE, name, "", self._set_unknown, "node-lifecycle", "status"))
+                self._attempt(
+                    partial(self._verbs.modify, NODE, name, "", self._set_unknown, "node-lifecycle", "status")
+                )
 
     def _set_unknown(self, node: Json) -> None:
-        unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+        unknown = {
+            "type": "Ready",
+            "status": "Unknown",
+            "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.",
+        }
         set_condition(node, unknown, format_instant(self._verbs.now()))
 
     def _evict_by_taint(self) -> None:
@@ -98,7 +105,9 @@ class NodeLifecycle:
     def _delete(self, pod: Json, actor: str, options: Json) -> None:
         metadata = pod["metadata"]
         precondition = {"preconditions": {"uid": metadata["uid"]}}
-        self._attempt(lambda: self._verbs.delete(POD, metadata["name"], metadata["namespace"], actor, {**options, **precondition}))
+        self._attempt(
+            lambda: self._verbs.delete(POD, metadata["name"], metadata["namespace"], actor, {**options, **precondition})
+        )
 
     def _attempt(self, write: Callable[[], Any]) -> None:
         try:
@@ -114,7 +123,8 @@ def _with_taints_by_condition(node: Json) -> None:
     before = {(taint["key"], taint["effect"]): taint for taint in spec.get("taints") or []}
     since = _ready_since(node)
     by_condition = [
-        before.get((key, effect)) or {"key": key, "effect": effect, **({"timeAdded": since} if effect == "NoExecute" else {})}
+        before.get((key, effect))
+        or {"key": key, "effect": effect, **({"timeAdded": since} if effect == "NoExecute" else {})}
         for key in wanted
         for effect in ("NoSchedule", "NoExecute")
     ]

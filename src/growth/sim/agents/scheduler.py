@@ -1,8 +1,8 @@
 """Which node does a pending pod get? The kube-scheduler of the embedded cluster.
 
-Hears of writes with a lag, as the real one does through its caches, and remembers its own binds at once. Pods are tried in the order of
-priority and age; a pod that fits nowhere gets PodScheduled=False with the familiar message, loses its nomination, and is tried again
-after something in the cluster changed, no sooner than its back-off of 1 to 10 s allows.
+Hears of writes with a lag, as the real one does through its caches, and remembers its own binds at once. Pods are tried
+in the order of priority and age; a pod that fits nowhere gets PodScheduled=False with the familiar message, loses its
+nomination, and is tried again after something in the cluster changed, no sooner than its back-off of 1 to 10 s allows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ NAME: Final = "default-scheduler"
 STEP_SECONDS: Final = 0.05
 PODS_PER_STEP: Final = 20
 FLUSH_SECONDS: Final = 300.0  # unschedulable pods are tried again after so long even if nothing changed
-_BACKGROUND: Final = tuple(BY_NAME[name] for name in ("Namespace", "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode"))
+_BACKGROUND: Final = tuple(
+    BY_NAME[name] for name in ("Namespace", "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode")
+)
 
 
 class Waiting(Struct):
@@ -61,7 +63,7 @@ class Scheduler:
         verbs.store.on_write(self._hear)
         every(FLUSH_SECONDS, self._flush)
 
-    # ------------------------------------------------------------------------------------------------------------ hearing
+    # -------------------------------------------------------------------------------------- hearing
 
     def _hear(self, write: Write) -> None:
         if write.kind not in (POD, NODE, *_BACKGROUND):
@@ -93,7 +95,11 @@ class Scheduler:
         elif pod.shape.scheduler_name == NAME and not pod.is_gated and pod.deleted_at is None:
             self.census.displace(key)
             waiting = self.waiting.setdefault(key, Waiting(pod))
-            if (waiting.pod.shape, waiting.pod.nominated_node, waiting.pod.uid) != (pod.shape, pod.nominated_node, pod.uid):
+            if (waiting.pod.shape, waiting.pod.nominated_node, waiting.pod.uid) != (
+                pod.shape,
+                pod.nominated_node,
+                pod.uid,
+            ):
                 waiting.parked_at_version = -1
             waiting.pod = pod
         else:
@@ -101,13 +107,19 @@ class Scheduler:
 
     def _world(self) -> tuple[VolumeWorld, dict[str, Labels]]:
         """Volumes and namespaces as they are in the store."""
-        nouns = {kind.name: [self._codec.decode(kind.name, stored.data) for stored in self._verbs.store.all(kind)] for kind in _BACKGROUND}
-        read = {name: {one.key: one.noun for one in decoded if not isinstance(one.noun, Malformed)} for name, decoded in nouns.items()}
+        nouns = {
+            kind.name: [self._codec.decode(kind.name, stored.data) for stored in self._verbs.store.all(kind)]
+            for kind in _BACKGROUND
+        }
+        read = {
+            name: {one.key: one.noun for one in decoded if not isinstance(one.noun, Malformed)}
+            for name, decoded in nouns.items()
+        }
         volumes: Any = [read[name] for name in ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode")]
         namespaces: Any = read["Namespace"]
         return VolumeWorld(*volumes), namespaces
 
-    # --------------------------------------------------------------------------------------------------------- scheduling
+    # ----------------------------------------------------------------------------------- scheduling
 
     def _flush(self) -> None:
         for waiting in self.waiting.values():
@@ -117,7 +129,11 @@ class Scheduler:
     def _run(self) -> None:
         self._catch_up()
         now = self._verbs.now()
-        due = [(key, waiting) for key, waiting in self.waiting.items() if waiting.parked_at_version != self.census.version and waiting.not_before <= now]
+        due = [
+            (key, waiting)
+            for key, waiting in self.waiting.items()
+            if waiting.parked_at_version != self.census.version and waiting.not_before <= now
+        ]
         due.sort(key=lambda entry: (-entry[1].pod.shape.priority, entry[1].pod.created_at, entry[0]))
         for key, waiting in due[:PODS_PER_STEP]:
             self._try(key, waiting)
@@ -125,7 +141,11 @@ class Scheduler:
 
     def _wake_again(self, has_more: bool) -> None:
         now = self._verbs.now()
-        later = [waiting.not_before - now for waiting in self.waiting.values() if waiting.parked_at_version != self.census.version]
+        later = [
+            waiting.not_before - now
+            for waiting in self.waiting.values()
+            if waiting.parked_at_version != self.census.version
+        ]
         if has_more:
             self._step()
         elif later:
@@ -167,7 +187,11 @@ class Scheduler:
         waiting.parked_at_version, waiting.parked_at = self.census.version, now
 
         def say(pod: Json) -> None:
-            set_condition(pod, {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}, format_instant(now))
+            set_condition(
+                pod,
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message},
+                format_instant(now),
+            )
             pod["status"].pop("nominatedNodeName", None)
 
         try:

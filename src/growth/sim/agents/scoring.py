@@ -1,6 +1,7 @@
 """Which of the nodes that fit is best? Scores like kube-scheduler's defaults: it spreads, and does not pack.
 
-Asked by the embedded scheduler for one pod at a time. Each score is 0 to 100; the sum decides, equal sums are drawn by lot.
+Asked by the embedded scheduler for one pod at a time. Each score is 0 to 100; the sum decides, equal sums are drawn by
+lot.
 
 | score | weight | best is |
 | --- | --- | --- |
@@ -28,12 +29,18 @@ from growth.solver.rules.taints import count_soft_untolerated
 _UNSAID: Final = Resources({CPU: 100, MEMORY: 200 * 2**20})  # what a pod that asks for nothing counts as
 
 
-def best_node(pod: Pod, fitting: Sequence[HostedNode], everywhere: Sequence[HostedNode], chance: random.Random) -> HostedNode:
+def best_node(
+    pod: Pod, fitting: Sequence[HostedNode], everywhere: Sequence[HostedNode], chance: random.Random
+) -> HostedNode:
     """The best of those that fit; `everywhere` is needed to see how the pod's fellows are spread."""
     fellows = _fellows(pod, everywhere)
     soft = [count_soft_untolerated(hosted.node.taints, pod.shape.tolerations) for hosted in fitting]
     totals = [
-        _least_allocated(pod, hosted) + _balanced(pod, hosted) + 2 * _spread(hosted, fellows) + 2 * _preference(pod, hosted) + 3 * _rank(count, soft)
+        _least_allocated(pod, hosted)
+        + _balanced(pod, hosted)
+        + 2 * _spread(hosted, fellows)
+        + 2 * _preference(pod, hosted)
+        + 3 * _rank(count, soft)
         for hosted, count in zip(fitting, soft, strict=True)
     ]
     best = max(totals)
@@ -89,4 +96,6 @@ def _rank(count: int, counts: Sequence[int]) -> int:
 
 def _matches(term: NodeSelectorTerm, node: Node) -> bool:
     """A preferred term; one that asks for a node by its name is rare and counts as matched by none."""
-    return not term.fields and all(holds(requirement, node.labels.get(requirement.key)) for requirement in term.expressions)
+    return not term.fields and all(
+        holds(requirement, node.labels.get(requirement.key)) for requirement in term.expressions
+    )

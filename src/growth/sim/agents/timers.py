@@ -1,7 +1,7 @@
 """When does an agent of the embedded cluster act? On timers of the running event loop, never on threads.
 
-Agents (scheduler, kubelets, controllers) are plain objects that hear of writes and act some time later, in one synchronous step.
-"""
+Agents (scheduler, kubelets, controllers) are plain objects that hear of writes and act some time later, in one
+synchronous step."""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ from growth.sim.apiserver.refusal import Refusal
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.apiserver.verbs import Verbs
 
-DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB = (BY_NAME[name] for name in ("Deployment", "ReplicaSet", "StatefulSet", "Job"))
+DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB = (
+    BY_NAME[name] for name in ("Deployment", "ReplicaSet", "StatefulSet", "Job")
+)
 STEP_SECONDS: Final = 0.05
 PODS_PER_STEP: Final = 100
 _FINISHED: Final = ("Succeeded", "Failed")
@@ -103,7 +105,7 @@ class Workloads:
     def _members(self, owner: Json) -> list[Member]:
         return list(self._pods.get(owner["metadata"]["uid"], {}).values())
 
-    # ------------------------------------------------------------------------------------------------------- the steps
+    # ------------------------------------------------------------------------------------ the steps
     # Each returns True when there is more to do than one step may.
 
     def _deployment(self, deployment: Json) -> bool:
@@ -113,13 +115,30 @@ class Workloads:
         keys = list(self._replica_sets.get(metadata["uid"], {}))
         sets = {key[1]: self.verbs.live(REPLICA_SET, key[1], key[0]) for key in keys}
         if name not in sets:
-            self._attempt(partial(self.verbs.create, REPLICA_SET, _replica_set_for(deployment, name, digest), "deployment-controller"))
+            self._attempt(
+                partial(
+                    self.verbs.create, REPLICA_SET, _replica_set_for(deployment, name, digest), "deployment-controller"
+                )
+            )
         for other, one in sets.items():
             wanted = spec.get("replicas", 1) if other == name else 0
             if one["spec"].get("replicas") != wanted:
-                self._attempt(partial(self.verbs.modify, REPLICA_SET, other, metadata["namespace"], partial(_set_replicas, wanted), "deployment-controller"))
+                self._attempt(
+                    partial(
+                        self.verbs.modify,
+                        REPLICA_SET,
+                        other,
+                        metadata["namespace"],
+                        partial(_set_replicas, wanted),
+                        "deployment-controller",
+                    )
+                )
         current = sets.get(name, {}).get("status") or {}
-        self._report(DEPLOYMENT, deployment, {key: current.get(key, 0) for key in ("replicas", "readyReplicas", "availableReplicas")})
+        self._report(
+            DEPLOYMENT,
+            deployment,
+            {key: current.get(key, 0) for key in ("replicas", "readyReplicas", "availableReplicas")},
+        )
         return False
 
     def _replica_set(self, replica_set: Json) -> bool:
@@ -130,7 +149,9 @@ class Workloads:
         for pod in sorted(pods, key=lambda pod: pod.deletion_rank)[: max(0, len(pods) - wanted)]:
             self._delete_pod(pod)
         ready = sum(pod.is_ready for pod in pods)
-        self._report(REPLICA_SET, replica_set, {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready})
+        self._report(
+            REPLICA_SET, replica_set, {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready}
+        )
         return bool(wanted - len(pods) > PODS_PER_STEP)
 
     def _stateful_set(self, stateful_set: Json) -> bool:
@@ -143,13 +164,17 @@ class Workloads:
             if int(pod_name.rpartition("-")[2]) >= wanted or pod.phase in _FINISHED:
                 self._delete_pod(pod)
         ready = sum(pod.is_ready for pod in pods.values())
-        self._report(STATEFUL_SET, stateful_set, {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready})
+        self._report(
+            STATEFUL_SET, stateful_set, {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready}
+        )
         return len(missing) > PODS_PER_STEP
 
     def _job(self, job: Json) -> bool:
         spec, pods = job["spec"], self._members(job)
         done = self._done.setdefault(job["metadata"]["uid"], {})
-        done |= {pod.key: None for pod in pods if pod.phase == "Succeeded"}  # remembered: a finished pod may go with its node
+        done |= {
+            pod.key: None for pod in pods if pod.phase == "Succeeded"
+        }  # remembered: a finished pod may go with its node
         succeeded = len(done)
         active = sum(pod.is_active for pod in pods)
         wanted = 0 if spec.get("suspend") else min(spec["parallelism"], spec["completions"] - succeeded)
@@ -158,10 +183,17 @@ class Workloads:
         self._report(JOB, job, {"active": active, "succeeded": succeeded})
         return bool(wanted - active > PODS_PER_STEP)
 
-    # -------------------------------------------------------------------------------------------------------------- writes
+    # --------------------------------------------------------------------------------------- writes
 
     def _create_pod(self, owner: Json, kind: Kind, name: Json) -> None:
-        self._attempt(partial(self.verbs.create, POD, pod_from(owner, kind, owner["spec"]["template"], name), f"{kind.name.lower()}-controller"))
+        self._attempt(
+            partial(
+                self.verbs.create,
+                POD,
+                pod_from(owner, kind, owner["spec"]["template"], name),
+                f"{kind.name.lower()}-controller",
+            )
+        )
 
     def _delete_pod(self, pod: Member) -> None:
         if not pod.is_leaving:
@@ -171,7 +203,17 @@ class Workloads:
         status = {**(item.get("status") or {}), **counts, "observedGeneration": item["metadata"].get("generation", 0)}
         if status != item.get("status"):
             change = partial(_set_status, status)
-            self._attempt(partial(self.verbs.modify, kind, item["metadata"]["name"], item["metadata"]["namespace"], change, "workload-controller", "status"))
+            self._attempt(
+                partial(
+                    self.verbs.modify,
+                    kind,
+                    item["metadata"]["name"],
+                    item["metadata"]["namespace"],
+                    change,
+                    "workload-controller",
+                    "status",
+                )
+            )
 
     def _attempt(self, write: Callable[[], Any]) -> None:
         try:
@@ -190,7 +232,9 @@ def is_active(pod: Json) -> bool:
 
 
 def is_ready(pod: Json) -> bool:
-    return is_active(pod) and any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions") or [])
+    return is_active(pod) and any(
+        one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions") or []
+    )
 
 
 def reference_to(owner: Json, kind: Kind) -> Json:
@@ -202,14 +246,23 @@ def reference_to(owner: Json, kind: Kind) -> Json:
 def pod_from(owner: Json, kind: Kind, template: Json, name: Json) -> Json:
     """A pod of a workload's template."""
     labelled = copy.deepcopy(template.get("metadata") or {})
-    metadata = {**labelled, **name, "namespace": owner["metadata"]["namespace"], "ownerReferences": [reference_to(owner, kind)]}
+    metadata = {
+        **labelled,
+        **name,
+        "namespace": owner["metadata"]["namespace"],
+        "ownerReferences": [reference_to(owner, kind)],
+    }
     return {"metadata": metadata, "spec": copy.deepcopy(template["spec"])}
 
 
 def _replica_set_for(deployment: Json, name: str, digest: str) -> Json:
     spec, template = deployment["spec"], copy.deepcopy(deployment["spec"]["template"])
     template.setdefault("metadata", {}).setdefault("labels", {})["pod-template-hash"] = digest
-    metadata = {"name": name, "namespace": deployment["metadata"]["namespace"], "ownerReferences": [reference_to(deployment, DEPLOYMENT)]}
+    metadata = {
+        "name": name,
+        "namespace": deployment["metadata"]["namespace"],
+        "ownerReferences": [reference_to(deployment, DEPLOYMENT)],
+    }
     labels = dict(template["metadata"]["labels"])
     return {
         "metadata": {**metadata, "labels": labels},
@@ -229,5 +282,11 @@ def _member(pod: Json, key: Key) -> Member:
     metadata = pod["metadata"]
     is_leaving = bool(metadata.get("deletionTimestamp"))
     return Member(
-        key, pod["status"].get("phase", ""), metadata["creationTimestamp"], is_active(pod), is_ready(pod), bool(pod["spec"].get("nodeName")), is_leaving
+        key,
+        pod["status"].get("phase", ""),
+        metadata["creationTimestamp"],
+        is_active(pod),
+        is_ready(pod),
+        bool(pod["spec"].get("nodeName")),
+        is_leaving,
     )

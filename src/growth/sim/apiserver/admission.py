@@ -1,8 +1,8 @@
 """What does the API server add to an object, and what does it refuse, before it is stored? Asked by the verbs.
 
-Pods get the defaults that scheduling sees (tolerations for not-ready and unreachable nodes, priority, scheduler, grace). Built-in kinds are
-checked for what growth could trip over: names, labels, quantities, operators. Kinds of ours are checked by the schema of their CRD.
-"""
+Pods get the defaults that scheduling sees (tolerations for not-ready and unreachable nodes, priority, scheduler,
+grace). Built-in kinds are checked for what growth could trip over: names, labels, quantities, operators. Kinds of ours
+are checked by the schema of their CRD."""
 
 from __future__ import annotations
 
@@ -62,7 +62,11 @@ class Admission:
 
     def _complete_pod(self, pod: Json) -> None:
         spec = pod.setdefault("spec", {})
-        for name, value in (("schedulerName", "default-scheduler"), ("restartPolicy", "Always"), ("terminationGracePeriodSeconds", 30)):
+        for name, value in (
+            ("schedulerName", "default-scheduler"),
+            ("restartPolicy", "Always"),
+            ("terminationGracePeriodSeconds", 30),
+        ):
             spec.setdefault(name, value)
         spec.setdefault("priority", self._priority(spec.get("priorityClassName", "")))
         self._run_by(spec, spec.get("runtimeClassName", ""))
@@ -75,20 +79,29 @@ class Admission:
 
     def _priority(self, class_name: str) -> int:
         found = self._store.read(BY_NAME["PriorityClass"], class_name) if class_name else None
-        return int(found.get("value", 0)) if found else {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}.get(class_name, 0)
+        return (
+            int(found.get("value", 0))
+            if found
+            else {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}.get(class_name, 0)
+        )
 
 
 def _missing_tolerations(tolerations: list[Json]) -> Iterator[Json]:
     for key in (NOT_READY_TAINT, UNREACHABLE_TAINT):
         if not any(_tolerates_for_some_time(toleration, key) for toleration in tolerations):
-            yield {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": DEFAULT_TOLERATION_SECONDS}
+            yield {
+                "key": key,
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": DEFAULT_TOLERATION_SECONDS,
+            }
 
 
 def _tolerates_for_some_time(toleration: Json, key: str) -> bool:
     return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
 
 
-# ------------------------------------------------------------------------------------------------------------- validation
+# --------------------------------------------------------------------------------------- validation
 
 
 def _nothing(_item: Json) -> Iterator[Cause]:
@@ -98,10 +111,16 @@ def _nothing(_item: Json) -> Iterator[Cause]:
 def _metadata_causes(metadata: Json) -> Iterator[Cause]:
     name = metadata.get("name", "")
     if not _NAME.fullmatch(name) or len(name) > 253:
-        yield "metadata.name", f'Invalid value: "{name[:64]}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "-" or "."'
+        yield (
+            "metadata.name",
+            f'Invalid value: "{name[:64]}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "-" or "."',
+        )
     for key, value in (metadata.get("labels") or {}).items():
         if not _LABEL_KEY.fullmatch(key) or not isinstance(value, str) or not _LABEL_VALUE.fullmatch(value):
-            yield "metadata.labels", f'Invalid value: "{str(value)[:80]}": must be no more than 63 characters and a valid label'
+            yield (
+                "metadata.labels",
+                f'Invalid value: "{str(value)[:80]}": must be no more than 63 characters and a valid label',
+            )
 
 
 def _pod_causes(pod: Json) -> Iterator[Cause]:
@@ -111,7 +130,9 @@ def _pod_causes(pod: Json) -> Iterator[Cause]:
         yield "spec.containers", "Required value"
     for field, listed in (("containers", containers), ("initContainers", spec.get("initContainers") or [])):
         for place, container in enumerate(listed):
-            yield from _request_causes(f"spec.{field}[{place}].resources.requests", (container.get("resources") or {}).get("requests") or {})
+            yield from _request_causes(
+                f"spec.{field}[{place}].resources.requests", (container.get("resources") or {}).get("requests") or {}
+            )
     for place, toleration in enumerate(spec.get("tolerations") or []):
         if toleration.get("operator") not in _TOLERATION_OPERATORS:
             yield f"spec.tolerations[{place}].operator", f'Unsupported value: "{toleration.get("operator")}"'

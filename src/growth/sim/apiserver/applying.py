@@ -1,9 +1,8 @@
 """What does an object look like after a server-side apply, and who owns which field? Asked by the verbs.
 
-Ownership is kept beside the objects, by UID: for each manager the set of fields it applied last. A field that a manager applied before and
-leaves out now goes away, unless another one owns it too. A field that another manager owns with another value is a conflict, unless forced.
-Only appliers own fields here; plain updates take no ownership away.
-"""
+Ownership is kept beside the objects, by UID: for each manager the set of fields it applied last. A field that a manager
+applied before and leaves out now goes away, unless another one owns it too. A field that another manager owns with
+another value is a conflict, unless forced. Only appliers own fields here; plain updates take no ownership away."""
 
 from __future__ import annotations
 
@@ -17,7 +16,14 @@ from growth.sim.apiserver.refusal import Refusal
 Path = tuple[str, ...]
 Fields = dict[Path, Any]
 
-_IDENTITY: Final = {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"), ("metadata", "uid"), ("metadata", "resourceVersion")}
+_IDENTITY: Final = {
+    ("apiVersion",),
+    ("kind",),
+    ("metadata", "name"),
+    ("metadata", "namespace"),
+    ("metadata", "uid"),
+    ("metadata", "resourceVersion"),
+}
 
 
 class FieldOwners:
@@ -59,9 +65,19 @@ def _refuse_conflicts(kind: Kind, live: Json, wanted: Fields, others: dict[str, 
         taken = [path for path, value in wanted.items() if path in fields and fields[path] != value]
         if taken:
             shown = ", ".join("." + ".".join(path) for path in taken)
-            causes = [{"reason": "FieldManagerConflict", "message": f'conflict with "{name}"', "field": "." + ".".join(path)} for path in taken]
-            details = {"name": live["metadata"]["name"], "group": kind.resource.group, "kind": kind.resource.plural, "causes": causes}
-            raise Refusal(409, "Conflict", f'Apply failed with {len(taken)} conflict: conflict with "{name}": {shown}', details)
+            causes = [
+                {"reason": "FieldManagerConflict", "message": f'conflict with "{name}"', "field": "." + ".".join(path)}
+                for path in taken
+            ]
+            details = {
+                "name": live["metadata"]["name"],
+                "group": kind.resource.group,
+                "kind": kind.resource.plural,
+                "causes": causes,
+            }
+            raise Refusal(
+                409, "Conflict", f'Apply failed with {len(taken)} conflict: conflict with "{name}": {shown}', details
+            )
 
 
 def _fields(intent: Json) -> Fields:
@@ -110,7 +126,9 @@ def _step(target: Any, name: str, is_list: bool) -> Any:
 
 
 def _remove(target: Any, path: Path) -> None:
-    """Take the field out. A list element goes when nothing but its key is left; until then the key stays, to find it by."""
+    """Take the field out. A list element goes when nothing but its key is left; until then the key stays, to find it
+    by.
+    """
     parent, last = _find(target, path[:-1]), path[-1]
     if isinstance(parent, list):
         parent[:] = [value for value in parent if f"[={value}]" != last]

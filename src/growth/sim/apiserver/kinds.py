@@ -45,11 +45,28 @@ def _workload(resource: Resource, **differences: Any) -> Kind:
 
 
 def _custom(resource: Resource, **differences: Any) -> Kind:
-    return Kind(resource, has_status=True, counts_generations=True, needs_version_to_update=True, is_custom=True, **differences)
+    return Kind(
+        resource, has_status=True, counts_generations=True, needs_version_to_update=True, is_custom=True, **differences
+    )
 
 
-POD_FIELDS: Final = ("spec.nodeName", "spec.schedulerName", "spec.restartPolicy", "spec.serviceAccountName", "status.phase", "status.nominatedNodeName")
-EVENT_FIELDS: Final = ("reason", "regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid", "reportingController", "type")
+POD_FIELDS: Final = (
+    "spec.nodeName",
+    "spec.schedulerName",
+    "spec.restartPolicy",
+    "spec.serviceAccountName",
+    "status.phase",
+    "status.nominatedNodeName",
+)
+EVENT_FIELDS: Final = (
+    "reason",
+    "regarding.kind",
+    "regarding.name",
+    "regarding.namespace",
+    "regarding.uid",
+    "reportingController",
+    "type",
+)
 
 KINDS: Final[tuple[Kind, ...]] = (
     _plain(known.PODS, has_status=True, selectable_fields=POD_FIELDS),

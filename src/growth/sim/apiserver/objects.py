@@ -13,16 +13,27 @@ def pod_spec(cpu: str = "500m", memory: str = "512Mi", **more: Any) -> Json:
     return {"containers": [{"name": "main", "image": "example/main:1", "resources": {"requests": requests}}], **more}
 
 
-def pod(name: str, cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", labels: Json | None = None, **more: Any) -> Json:
+def pod(
+    name: str,
+    cpu: str = "500m",
+    memory: str = "512Mi",
+    namespace: str = "default",
+    labels: Json | None = None,
+    **more: Any,
+) -> Json:
     metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(cpu, memory, **more)}
 
 
-def deployment(name: str, replicas: int, cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", **more: Any) -> Json:
+def deployment(
+    name: str, replicas: int, cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", **more: Any
+) -> Json:
     return _workload("apps/v1", "Deployment", name, namespace, pod_spec(cpu, memory, **more), replicas=replicas)
 
 
-def stateful_set(name: str, replicas: int, cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", **more: Any) -> Json:
+def stateful_set(
+    name: str, replicas: int, cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", **more: Any
+) -> Json:
     return _workload("apps/v1", "StatefulSet", name, namespace, pod_spec(cpu, memory, **more), replicas=replicas)
 
 
@@ -32,8 +43,23 @@ def daemon_set(name: str, cpu: str = "50m", memory: str = "64Mi", namespace: str
     return _workload("apps/v1", "DaemonSet", name, namespace, pod_spec(cpu, memory, **more))
 
 
-def job(name: str, completions: int, cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", run_seconds: int = 60) -> Json:
-    made = _workload("batch/v1", "Job", name, namespace, pod_spec(cpu, memory, restartPolicy="Never"), parallelism=completions, completions=completions)
+def job(
+    name: str,
+    completions: int,
+    cpu: str = "500m",
+    memory: str = "512Mi",
+    namespace: str = "default",
+    run_seconds: int = 60,
+) -> Json:
+    made = _workload(
+        "batch/v1",
+        "Job",
+        name,
+        namespace,
+        pod_spec(cpu, memory, restartPolicy="Never"),
+        parallelism=completions,
+        completions=completions,
+    )
     made["spec"]["template"]["metadata"]["annotations"] = {"sim.growth.dev/run-seconds": str(run_seconds)}
     del made["spec"]["selector"]
     return made
@@ -62,26 +88,53 @@ def disruption_budget(name: str, app: str, namespace: str = "default", **spec: A
 def capacity_buffer(name: str, of: str, namespace: str = "default", **spec: Any) -> Json:
     """Spare room in pods of a Deployment."""
     spec = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": of}, **spec}
-    return {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
 
 
 def pool_autoscaler(name: str, of: str, least: int, most: int, namespace: str = "default", **policy: Any) -> Json:
     """As many pods of a Deployment as are in use, and so many available besides."""
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": of}
     spec = {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most, "capacityPolicy": policy}
-    return {"apiVersion": "growth.dev/v1alpha1", "kind": "PoolAutoscaler", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    return {
+        "apiVersion": "growth.dev/v1alpha1",
+        "kind": "PoolAutoscaler",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
 
 
 def node_pool(name: str, *server_types: str | Json, **spec: Any) -> Json:
     """A NodePool of these server types, each a name or a whole choice."""
     choices = [{"name": one} if isinstance(one, str) else one for one in server_types]
-    return {"apiVersion": "growth.dev/v1alpha1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"serverTypes": choices, **spec}}
+    return {
+        "apiVersion": "growth.dev/v1alpha1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"serverTypes": choices, **spec},
+    }
 
 
-def node(name: str, cpu: str = "4", memory: str = "8Gi", labels: Json | None = None, ready: bool = True, **spec: Any) -> Json:
+def node(
+    name: str, cpu: str = "4", memory: str = "8Gi", labels: Json | None = None, ready: bool = True, **spec: Any
+) -> Json:
     """A node that somebody else brought. Nothing plays its kubelet unless it carries KWOK's annotation."""
     amounts = {"cpu": cpu, "memory": memory, "pods": "110", "ephemeral-storage": "100Gi"}
-    condition = {"type": "Ready", "status": "True" if ready else "False", "reason": "KubeletReady", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}, "annotations": {"kwok.x-k8s.io/node": "fake"} if ready else {}}
+    condition = {
+        "type": "Ready",
+        "status": "True" if ready else "False",
+        "reason": "KubeletReady",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    metadata = {
+        "name": name,
+        "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+        "annotations": {"kwok.x-k8s.io/node": "fake"} if ready else {},
+    }
     status = {"capacity": amounts, "allocatable": amounts, "conditions": [condition]}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}

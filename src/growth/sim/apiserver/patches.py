@@ -1,8 +1,8 @@
-"""What does an object look like after a patch? JSON patch, merge patch and strategic merge patch, as the API server applies them.
+"""What does an object look like after a patch? JSON patch, merge patch and strategic merge patch, as the API server
+applies them.
 
-Asked by the verbs. Functions return a new value; a patch that does not fit raises a Refusal. The strategic form knows the lists of pods and
-nodes that merge by key; every other list is replaced.
-"""
+Asked by the verbs. Functions return a new value; a patch that does not fit raises a Refusal. The strategic form knows
+the lists of pods and nodes that merge by key; every other list is replaced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return merged
 
 
-# ------------------------------------------------------------------------------------------------------------- JSON patch
+# --------------------------------------------------------------------------------------------- JSON
+# patch
 
 
 def json_patch(target: Json, operations: list[Json]) -> Any:
@@ -47,7 +48,9 @@ def json_patch(target: Json, operations: list[Json]) -> Any:
         try:
             document = _perform(document, operation)
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise _unprocessable(f"{operation.get('op')} operation does not apply: doc is missing path: {operation.get('path')}: {error}") from None
+            raise _unprocessable(
+                f"{operation.get('op')} operation does not apply: doc is missing path: {operation.get('path')}: {error}"
+            ) from None
     return document
 
 
@@ -61,7 +64,11 @@ def _perform(document: Any, operation: Json) -> Any:
         document = _added(document, path, copy.deepcopy(operation.get("value")))
     elif name == "replace":
         _at(document, path)
-        document = _added(_removed(document, path), path, copy.deepcopy(operation.get("value"))) if path else copy.deepcopy(operation.get("value"))
+        document = (
+            _added(_removed(document, path), path, copy.deepcopy(operation.get("value")))
+            if path
+            else copy.deepcopy(operation.get("value"))
+        )
     elif name in ("move", "copy"):
         source = _pointer(operation["from"])
         value = copy.deepcopy(_at(document, source))
@@ -119,7 +126,8 @@ def _unprocessable(message: str) -> Refusal:
     return Refusal(422, "Invalid", f"the server rejected our request due to an error in our request: {message}")
 
 
-# ---------------------------------------------------------------------------------------------------- strategic merge patch
+# ---------------------------------------------------------------------------------- strategic merge
+# patch
 
 
 def strategic_merge_patch(target: Any, patch: Any, path: tuple[str, ...] = ()) -> Any:

@@ -12,7 +12,9 @@ from growth.sim.apiserver.kinds import Json, Kind
 class Refusal(Exception):  # noqa: N818  (an answer of the server, not a mistake of ours)
     """A Status with its HTTP code. `retry_after_seconds` also becomes a header."""
 
-    def __init__(self, code: int, reason: str, message: str, details: Json | None = None, retry_after_seconds: int | None = None) -> None:
+    def __init__(
+        self, code: int, reason: str, message: str, details: Json | None = None, retry_after_seconds: int | None = None
+    ) -> None:
         super().__init__(f"{reason} ({code}): {message}")
         self.code = code
         self.reason = reason
@@ -24,9 +26,18 @@ class Refusal(Exception):  # noqa: N818  (an answer of the server, not a mistake
         return msgspec.json.encode(self.status())
 
     def status(self) -> Json:
-        details = {**self.details, **({"retryAfterSeconds": self.retry_after_seconds} if self.retry_after_seconds else {})}
+        details = {
+            **self.details,
+            **({"retryAfterSeconds": self.retry_after_seconds} if self.retry_after_seconds else {}),
+        }
         envelope: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-        return {**envelope, "message": self.message, "reason": self.reason, **({"details": details} if details else {}), "code": self.code}
+        return {
+            **envelope,
+            "message": self.message,
+            "reason": self.reason,
+            **({"details": details} if details else {}),
+            "code": self.code,
+        }
 
     def headers(self) -> dict[str, str]:
         return {"retry-after": str(self.retry_after_seconds)} if self.retry_after_seconds else {}
@@ -49,11 +60,15 @@ def already_exists(kind: Kind, name: str) -> Refusal:
 
 
 def conflict(kind: Kind, name: str, why: str) -> Refusal:
-    return Refusal(409, "Conflict", f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}', _details(kind, name))
+    return Refusal(
+        409, "Conflict", f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}', _details(kind, name)
+    )
 
 
 def changed_meanwhile(kind: Kind, name: str) -> Refusal:
-    return conflict(kind, name, "the object has been modified; please apply your changes to the latest version and try again")
+    return conflict(
+        kind, name, "the object has been modified; please apply your changes to the latest version and try again"
+    )
 
 
 def invalid(kind: Kind, name: str, causes: list[tuple[str, str]]) -> Refusal:
@@ -61,7 +76,12 @@ def invalid(kind: Kind, name: str, causes: list[tuple[str, str]]) -> Refusal:
     listed = [{"reason": "FieldValueInvalid", "message": why, "field": field} for field, why in causes]
     together = ", ".join(f"{field}: {why}" for field, why in causes)
     shown = together if len(causes) == 1 else f"[{together}]"
-    return Refusal(422, "Invalid", f'{kind.name}.{kind.resource.group} "{name}" is invalid: {shown}', _details(kind, name, causes=listed))
+    return Refusal(
+        422,
+        "Invalid",
+        f'{kind.name}.{kind.resource.group} "{name}" is invalid: {shown}',
+        _details(kind, name, causes=listed),
+    )
 
 
 def bad_request(message: str) -> Refusal:

@@ -1,8 +1,8 @@
-"""Does an object of ours keep the OpenAPI schema of its CRD? Asked by admission; the schemas come from the generated CRDs.
+"""Does an object of ours keep the OpenAPI schema of its CRD? Asked by admission; the schemas come from the generated
+CRDs.
 
-Types, required fields, bounds, patterns, enumerations and defaults are checked; unknown fields are pruned, as a real API server does.
-CEL rules are not evaluated here: the real control plane's tests see to those.
-"""
+Types, required fields, bounds, patterns, enumerations and defaults are checked; unknown fields are pruned, as a real
+API server does. CEL rules are not evaluated here: the real control plane's tests see to those."""
 
 from __future__ import annotations
 
@@ -111,7 +111,15 @@ def _object_causes(schema: Schema, value: Json, path: str) -> Iterator[Cause]:
 
 def _bound_causes(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     size = len(value) if isinstance(value, str | list | dict) else value
-    kind = "Length" if isinstance(value, str) else "Items" if isinstance(value, list) else "Properties" if isinstance(value, dict) else "imum"
+    kind = (
+        "Length"
+        if isinstance(value, str)
+        else "Items"
+        if isinstance(value, list)
+        else "Properties"
+        if isinstance(value, dict)
+        else "imum"
+    )
     low, high = schema.get(f"min{kind}"), schema.get(f"max{kind}")
     if low is not None and size < low:
         yield path, f"Invalid value: {path} in body should be at least {low}"

@@ -1,7 +1,7 @@
 """Which objects does a label or field selector choose? Asked by lists, watches and budgets of the embedded API server.
 
-Labels: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`. Fields: `a.b=c`, `a.b!=c`, only on fields that the kind offers.
-"""
+Labels: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`. Fields: `a.b=c`, `a.b!=c`, only on fields that
+the kind offers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def matches_selector(selector: Json | None, labels: Mapping[str, str]) -> bool:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    return all(_matcher(rule["key"], rule["operator"], set(rule.get("values") or ()))(labels) for rule in selector.get("matchExpressions") or ())
+    return all(
+        _matcher(rule["key"], rule["operator"], set(rule.get("values") or ()))(labels)
+        for rule in selector.get("matchExpressions") or ()
+    )
 
 
 def _field_tests(kind: Kind, selector: str) -> list[Test]:

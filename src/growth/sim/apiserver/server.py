@@ -1,8 +1,8 @@
 """The API server of the embedded cluster: bytes in, bytes out, behind the same one-method transport as the real one.
 
-Asked by growth's own client, unchanged. Requests are answered at the moment they arrive; whoever wants delay, loss or lies puts a
-faulty transport in front (`sim/faults/faults`). Requests that write are counted and told to `on_request` listeners.
-"""
+Asked by growth's own client, unchanged. Requests are answered at the moment they arrive; whoever wants delay, loss or
+lies puts a faulty transport in front (`sim/faults/faults`). Requests that write are counted and told to `on_request`
+listeners."""
 
 from __future__ import annotations
 
@@ -34,9 +34,16 @@ _READS: Final = ("GET", "HEAD")
 class ApiServer:
     """The store, its rules, and the transport that reaches them."""
 
-    def __init__(self, runtime: Runtime, seed: str = "0", schemas: Schemas | None = None, history_length: int = 20_000) -> None:
+    def __init__(
+        self, runtime: Runtime, seed: str = "0", schemas: Schemas | None = None, history_length: int = 20_000
+    ) -> None:
         self.store = Store(KINDS, history_length)
-        self.verbs = Verbs(self.store, Admission(self.store, schemas or Schemas.from_crds([*definitions(), buffer_definition()])), runtime.now, seed)
+        self.verbs = Verbs(
+            self.store,
+            Admission(self.store, schemas or Schemas.from_crds([*definitions(), buffer_definition()])),
+            runtime.now,
+            seed,
+        )
         self.pages = Pages(self.store)
         self.watches: dict[Watch, None] = {}
         self.writes_asked = 0  # requests that could write, Leases apart
@@ -71,7 +78,7 @@ class ApiServer:
         actor = query.get("fieldManager") or request.headers.get("user-agent", "unknown").partition("/")[0]
         return self._write(request, route, query, actor)
 
-    # ------------------------------------------------------------------------------------------------------------- reading
+    # -------------------------------------------------------------------------------------- reading
 
     def _read(self, route: Route, query: Mapping[str, str]) -> Response:
         if route.name:
@@ -83,7 +90,9 @@ class ApiServer:
 
     def _one(self, route: Route) -> Response:
         if route.subresource == "scale" and route.kind.has_scale:
-            return _encoded(200, subresources.read_scale(route.kind, self.verbs.live(route.kind, route.name, route.namespace)))
+            return _encoded(
+                200, subresources.read_scale(route.kind, self.verbs.live(route.kind, route.name, route.namespace))
+            )
         if route.subresource not in ("", "status"):
             raise unknown_path()
         self.verbs.live(route.kind, route.name, route.namespace)
@@ -102,7 +111,7 @@ class ApiServer:
         self.watches[watch] = None
         return watch
 
-    # ------------------------------------------------------------------------------------------------------------- writing
+    # -------------------------------------------------------------------------------------- writing
 
     def _write(self, request: Request, route: Route, query: Mapping[str, str], actor: str) -> Response:
         if request.method == "POST":
@@ -141,13 +150,17 @@ class ApiServer:
     def _patch(self, request: Request, route: Route, query: Mapping[str, str], actor: str) -> Response:
         media = request.headers.get("content-type", "").partition(";")[0]
         if media == "application/apply-patch+yaml":
-            stored, created = self.verbs.apply(route.kind, _applied(request.body, route), actor, query.get("force") == "true", _writable(route))
+            stored, created = self.verbs.apply(
+                route.kind, _applied(request.body, route), actor, query.get("force") == "true", _writable(route)
+            )
             return _stored_answer(201 if created else 200, route, stored)
         patch = msgspec.json.decode(request.body)
         if route.subresource == "scale":
             scale = subresources.read_scale(route.kind, self.verbs.live(route.kind, route.name, route.namespace))
             return self._scaled(route, _patched(media, scale, patch), actor)
-        stored = self.verbs.modify(route.kind, route.name, route.namespace, lambda item: _patched(media, item, patch), actor, _writable(route))
+        stored = self.verbs.modify(
+            route.kind, route.name, route.namespace, lambda item: _patched(media, item, patch), actor, _writable(route)
+        )
         return _stored_answer(200, route, stored)
 
     def _scaled(self, route: Route, scale: Json, actor: str) -> Response:
@@ -176,13 +189,25 @@ def _about_the_server(parts: list[str]) -> Answer:
         return Answer(200, b"ok", {"content-type": "text/plain"})
     if len(parts) == 2 and parts[0] == "apis":
         return _about_a_group(parts[1])
-    served = [kind for (group, _), kind in BY_PLURAL.items() if [*(["apis", group] if group else ["api"]), kind.resource.version] == parts]
+    served = [
+        kind
+        for (group, _), kind in BY_PLURAL.items()
+        if [*(["apis", group] if group else ["api"]), kind.resource.version] == parts
+    ]
     if not served:
         raise unknown_path()
     verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
-    resources = [{"name": kind.resource.plural, "kind": kind.name, "namespaced": kind.resource.namespaced, "verbs": verbs} for kind in served]
-    resources += [{**one, "name": f"{one['name']}/scale"} for one, kind in zip(resources, served, strict=True) if kind.has_scale]
-    return _encoded(200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "/".join(parts[1:]), "resources": resources})
+    resources = [
+        {"name": kind.resource.plural, "kind": kind.name, "namespaced": kind.resource.namespaced, "verbs": verbs}
+        for kind in served
+    ]
+    resources += [
+        {**one, "name": f"{one['name']}/scale"} for one, kind in zip(resources, served, strict=True) if kind.has_scale
+    ]
+    return _encoded(
+        200,
+        {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "/".join(parts[1:]), "resources": resources},
+    )
 
 
 def _about_a_group(group: str) -> Answer:
@@ -190,7 +215,9 @@ def _about_a_group(group: str) -> Answer:
     if not versions:
         raise unknown_path()
     told = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
-    return _encoded(200, {"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": told, "preferredVersion": told[0]})
+    return _encoded(
+        200, {"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": told, "preferredVersion": told[0]}
+    )
 
 
 def _writable(route: Route) -> str:

@@ -1,11 +1,11 @@
 """What objects are there, at which version, and what changed since? The etcd of the embedded cluster.
 
-Asked by the API server's verbs and streams, by agents (scheduler, kubelets …) and by laws. Each version of an object is encoded once; lists
-and watchers share those bytes, and decoded objects are not kept. Never judges a write: whoever calls `put` has decided already.
+Asked by the API server's verbs and streams, by agents (scheduler, kubelets …) and by laws. Each version of an object is
+encoded once; lists and watchers share those bytes, and decoded objects are not kept. Never judges a write: whoever
+calls `put` has decided already.
 
-After each write the hooks are called, in the order they were added, with the `Write`. A hook may write in turn; such writes queue up
-behind the one being told, so that every hook sees all writes in order.
-"""
+After each write the hooks are called, in the order they were added, with the `Write`. A hook may write in turn; such
+writes queue up behind the one being told, so that every hook sees all writes in order."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Store:
     def on_write(self, hook: Callable[[Write], None]) -> None:
         self._hooks.append(hook)
 
-    # ------------------------------------------------------------------------------------------------------------- reading
+    # -------------------------------------------------------------------------------------- reading
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> Stored | None:
         return self.shelf(kind).items.get((namespace, name))
@@ -121,10 +121,12 @@ class Store:
     def read_all(self, kind: Kind, namespace: str = "") -> Iterator[Json]:
         return (stored.decoded() for stored in self.all(kind, namespace))
 
-    # ------------------------------------------------------------------------------------------------------------- writing
+    # -------------------------------------------------------------------------------------- writing
 
     def put(self, kind: Kind, item: Json, actor: str) -> Stored:
-        """Keep this as the object's next version. The item is handed over: its resourceVersion is set, and it must not change any more."""
+        """Keep this as the object's next version. The item is handed over: its resourceVersion is set, and it must not
+        change any more.
+        """
         shelf, metadata = self.shelf(kind), item["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         before = shelf.items.get(key)

@@ -1,8 +1,8 @@
 """How are many objects told: in pages, and as a stream of changes? Asked by `apiserver` for lists and watches.
 
-A paged list is one moment: its continue token names the rest of that moment's objects until it is forgotten (410). A watch tells every
-change after a version, or first all objects and an initial-events-end bookmark; bookmarks come once a minute to those who asked.
-"""
+A paged list is one moment: its continue token names the rest of that moment's objects until it is forgotten (410). A
+watch tells every change after a version, or first all objects and an initial-events-end bookmark; bookmarks come once a
+minute to those who asked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from growth.sim.apiserver.selecting import Test, object_test
 from growth.sim.apiserver.store import Change, Shelf, Store, Stored
 
 BOOKMARK_SECONDS: Final = 60.0
-_SHORTEST_WAIT_SECONDS: Final = 1e-6  # less than its resolution lets no time pass on a virtual clock, and the wait would never end
+_SHORTEST_WAIT_SECONDS: Final = (
+    1e-6  # less than its resolution lets no time pass on a virtual clock, and the wait would never end
+)
 _LONGEST_WATCH_SECONDS: Final = 3600.0
 _TOKENS_KEPT: Final = 200
 _PIECE: Final = 1 << 20
@@ -57,7 +59,7 @@ class Asked(Struct, frozen=True):
         return object_test(self.kind, self.labels, self.fields)
 
 
-# ------------------------------------------------------------------------------------------------------------------ lists
+# -------------------------------------------------------------------------------------------- lists
 
 
 class _Rest(Struct):
@@ -86,7 +88,14 @@ class Pages:
         else:
             items, version = _chosen(self._store, asked), self._store.version
         page, left = (items[:limit], items[limit:]) if limit else (items, [])
-        return _list_body(asked.kind, self._store.shelf(asked.kind), page, version, self._keep(left, version) if left else "", len(left))
+        return _list_body(
+            asked.kind,
+            self._store.shelf(asked.kind),
+            page,
+            version,
+            self._keep(left, version) if left else "",
+            len(left),
+        )
 
     def _keep(self, left: list[Stored], version: int) -> str:
         self._made += 1
@@ -107,12 +116,14 @@ def _list_body(kind: Kind, shelf: Shelf, page: list[Stored], version: int, token
     if token:
         metadata |= {"continue": token, "remainingItemCount": left}
     head = msgspec.json.encode({"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata})
-    start = 0 if kind.is_custom else shelf.prefix_length + 1  # built-in kinds leave out apiVersion and kind, and the comma after them
+    start = (
+        0 if kind.is_custom else shelf.prefix_length + 1
+    )  # built-in kinds leave out apiVersion and kind, and the comma after them
     items = [stored.data if not start else b"{" + stored.data[start:] for stored in page]
     return head[:-1] + b',"items":[' + b",".join(items) + b"]}"
 
 
-# ---------------------------------------------------------------------------------------------------------------- watches
+# ------------------------------------------------------------------------------------------ watches
 
 
 class WatchQuery(Struct, frozen=True):
@@ -155,7 +166,11 @@ class Watch:
         if self._told < self._shelf.compacted:
             return [_error_line(_too_old(self._told, self._shelf.compacted))]
         if self._told > self._store.version:
-            return [_error_line(Refusal(504, "Timeout", f"Too large resource version: {self._told}, current: {self._store.version}"))]
+            return [
+                _error_line(
+                    Refusal(504, "Timeout", f"Too large resource version: {self._told}, current: {self._store.version}")
+                )
+            ]
         return []
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -212,9 +227,18 @@ class Watch:
 
     def _bookmark(self, annotations: Mapping[str, str]) -> bytes:
         self._told = max(self._told, self._store.version)
-        metadata: Json = {"resourceVersion": str(self._told), "creationTimestamp": None, **({"annotations": annotations} if annotations else {})}
+        metadata: Json = {
+            "resourceVersion": str(self._told),
+            "creationTimestamp": None,
+            **({"annotations": annotations} if annotations else {}),
+        }
         extra: Json = {"spec": {"containers": None}, "status": {}} if self.asked.kind.name == "Pod" else {}
-        return _line("BOOKMARK", msgspec.json.encode({"kind": self.asked.kind.name, "apiVersion": self.asked.kind.api_version, "metadata": metadata, **extra}))
+        return _line(
+            "BOOKMARK",
+            msgspec.json.encode(
+                {"kind": self.asked.kind.name, "apiVersion": self.asked.kind.api_version, "metadata": metadata, **extra}
+            ),
+        )
 
     @property
     def is_over(self) -> bool:

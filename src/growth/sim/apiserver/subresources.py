@@ -1,4 +1,6 @@
-"""What do binding, eviction and scale do? Asked by `apiserver` for requests and by the embedded scheduler for its own binds."""
+"""What do binding, eviction and scale do? Asked by `apiserver` for requests and by the embedded scheduler for its own
+binds.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ def bind(verbs: Verbs, name: str, namespace: str, binding: Json, actor: str) -> 
         raise bad_request("target.name: Required value")
     wanted = (binding.get("metadata") or {}).get("uid")
     if wanted and wanted != pod["metadata"]["uid"]:
-        raise conflict(POD, name, f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {pod['metadata']['uid']}")
+        raise conflict(
+            POD,
+            name,
+            f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {pod['metadata']['uid']}",
+        )
     if pod["metadata"].get("deletionTimestamp"):
         raise conflict(POD, name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):
@@ -48,11 +54,13 @@ def set_condition(item: Json, condition: Json, at: str) -> bool:
         return False
     since = before["lastTransitionTime"] if before is not None and before["status"] == condition["status"] else at
     written = {**condition, "lastTransitionTime": since}
-    item["status"]["conditions"] = [written if one is before else one for one in conditions] if before is not None else [*conditions, written]
+    item["status"]["conditions"] = (
+        [written if one is before else one for one in conditions] if before is not None else [*conditions, written]
+    )
     return True
 
 
-# --------------------------------------------------------------------------------------------------------------- eviction
+# ----------------------------------------------------------------------------------------- eviction
 
 
 def evict(verbs: Verbs, name: str, namespace: str, eviction: Json, actor: str) -> None:
@@ -62,7 +70,9 @@ def evict(verbs: Verbs, name: str, namespace: str, eviction: Json, actor: str) -
     counts = pod.get("status", {}).get("phase") not in _NOT_BLOCKED and not pod["metadata"].get("deletionTimestamp")
     budgets = _budgets_of(verbs, pod) if counts else []
     if len(budgets) > 1:
-        raise internal("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+        raise internal(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
     wanted = (options.get("preconditions") or {}).get("uid")
     if budgets and wanted in (None, pod["metadata"]["uid"]):
         _spend(verbs, budgets[0], name)
@@ -71,7 +81,11 @@ def evict(verbs: Verbs, name: str, namespace: str, eviction: Json, actor: str) -
 
 def _budgets_of(verbs: Verbs, pod: Json) -> list[Json]:
     labels, namespace = pod["metadata"].get("labels") or {}, pod["metadata"]["namespace"]
-    return [budget for budget in verbs.store.read_all(BUDGET, namespace) if matches_selector(budget["spec"].get("selector"), labels)]
+    return [
+        budget
+        for budget in verbs.store.read_all(BUDGET, namespace)
+        if matches_selector(budget["spec"].get("selector"), labels)
+    ]
 
 
 def _spend(verbs: Verbs, budget: Json, pod_name: str) -> None:
@@ -80,19 +94,27 @@ def _spend(verbs: Verbs, budget: Json, pod_name: str) -> None:
     if allowed <= 0:
         healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
         why = f"The disruption budget {budget['metadata']['name']} needs {wanted} healthy pods and has {healthy} currently"
-        raise too_many("Cannot evict pod as it would violate the pod's disruption budget.", 10, [{"reason": "DisruptionBudget", "message": why}])
+        raise too_many(
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            10,
+            [{"reason": "DisruptionBudget", "message": why}],
+        )
     disrupted = {**(status.get("disruptedPods") or {}), pod_name: format_instant(verbs.now())}
     budget["status"] = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
     verbs.store.put(BUDGET, budget, "eviction")
 
 
-# ------------------------------------------------------------------------------------------------------------------ scale
+# -------------------------------------------------------------------------------------------- scale
 
 
 def read_scale(kind: Kind, item: Json) -> Json:
     """The Scale of an object."""
     metadata = item["metadata"]
-    kept = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp") if name in metadata}
+    kept = {
+        name: metadata[name]
+        for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        if name in metadata
+    }
     status: dict[str, Any] = {"replicas": (item.get("status") or {}).get("replicas", 0)}
     selector = (item.get("spec") or {}).get("selector") or {}
     labels = selector.get("matchLabels") if kind.name != "ReplicationController" else selector

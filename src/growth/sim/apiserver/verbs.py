@@ -1,6 +1,7 @@
 """What does each verb do to the objects? The rules of the API server between the wire and the store.
 
-Asked by `apiserver` for requests from outside and by the agents of the embedded cluster directly. Refuses with `Refusal`; never waits.
+Asked by `apiserver` for requests from outside and by the agents of the embedded cluster directly. Refuses with
+`Refusal`; never waits.
 
 | verb | writes |
 | --- | --- |
@@ -23,7 +24,14 @@ from growth.sim.apiserver.kinds import NAMESPACE, NODE, POD, Json, Kind
 from growth.sim.apiserver.refusal import already_exists, bad_request, changed_meanwhile, conflict, invalid, not_found
 from growth.sim.apiserver.store import Store, Stored
 
-_SERVER_FIELDS: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion")
+_SERVER_FIELDS: Final = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+)
 _GENERATED: Final = "bcdfghjklmnpqrstvwxz2456789"
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
@@ -39,7 +47,7 @@ class Verbs:
         self.owners = FieldOwners()
         self._chance = random.Random(f"{seed}/names")
 
-    # ------------------------------------------------------------------------------------------------------------- reading
+    # -------------------------------------------------------------------------------------- reading
 
     def live(self, kind: Kind, name: str, namespace: str = "") -> Json:
         found = self.store.read(kind, name, namespace)
@@ -47,7 +55,7 @@ class Verbs:
             raise not_found(kind, name)
         return found
 
-    # ------------------------------------------------------------------------------------------------------------ creating
+    # ------------------------------------------------------------------------------------- creating
 
     def create(self, kind: Kind, item: Json, actor: str) -> Stored:
         """Takes the item over."""
@@ -97,7 +105,7 @@ class Verbs:
         if kind.has_status and not kind.keeps_status_at_create:
             item.pop("status", None)
 
-    # ------------------------------------------------------------------------------------------------------------ updating
+    # ------------------------------------------------------------------------------------- updating
 
     def update(self, kind: Kind, item: Json, actor: str, subresource: str = "") -> Stored:
         """Replace spec and metadata, or status alone. Takes the item over."""
@@ -105,11 +113,17 @@ class Verbs:
         if not metadata.get("name"):
             raise invalid(kind, "", [("metadata.name", "Required value")])
         if kind.needs_version_to_update and not metadata.get("resourceVersion"):
-            raise invalid(kind, metadata["name"], [("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")])
+            raise invalid(
+                kind,
+                metadata["name"],
+                [("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")],
+            )
         live = self.live(kind, metadata["name"], metadata.get("namespace", ""))
         return self._replace(kind, live, item, actor, subresource)
 
-    def modify(self, kind: Kind, name: str, namespace: str, change: Callable[[Json], Any], actor: str, subresource: str = "") -> Stored:
+    def modify(
+        self, kind: Kind, name: str, namespace: str, change: Callable[[Json], Any], actor: str, subresource: str = ""
+    ) -> Stored:
         """Read, let `change` alter the object (or return another), write."""
         live = self.live(kind, name, namespace)
         altered = self.live(kind, name, namespace)
@@ -124,7 +138,9 @@ class Verbs:
         if live is None and (subresource or metadata.get("uid")):
             raise not_found(kind, name)
         if live is None:
-            stored = self.create(kind, self.owners.applied(kind, {"metadata": {}}, intent, actor, force) | _identity(kind, intent), actor)
+            stored = self.create(
+                kind, self.owners.applied(kind, {"metadata": {}}, intent, actor, force) | _identity(kind, intent), actor
+            )
         else:
             merged = self.owners.applied(kind, live, intent, actor, force)
             if metadata.get("resourceVersion"):
@@ -140,7 +156,11 @@ class Verbs:
         if metadata.get("resourceVersion", before["resourceVersion"]) != before["resourceVersion"]:
             raise changed_meanwhile(kind, before["name"])
         if metadata.get("uid", before["uid"]) != before["uid"]:
-            raise conflict(kind, before["name"], f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {before['uid']}")
+            raise conflict(
+                kind,
+                before["name"],
+                f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {before['uid']}",
+            )
         result = _status_only(live, item) if subresource == "status" else _all_but_status(kind, live, item)
         result["metadata"] |= {name: before[name] for name in _SERVER_FIELDS if name in before}
         if not subresource or kind.is_custom:
@@ -157,11 +177,15 @@ class Verbs:
         if kind.counts_generations and _intent(result) != _intent(live):
             metadata["generation"] = live["metadata"].get("generation", 0) + 1
         stored = self.store.put(kind, result, actor)
-        if metadata.get("deletionTimestamp") and not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds"):
+        if (
+            metadata.get("deletionTimestamp")
+            and not metadata.get("finalizers")
+            and not metadata.get("deletionGracePeriodSeconds")
+        ):
             self._forget(kind, result, actor)
         return stored
 
-    # ------------------------------------------------------------------------------------------------------------ deleting
+    # ------------------------------------------------------------------------------------- deleting
 
     def delete(self, kind: Kind, name: str, namespace: str, actor: str, options: Json | None = None) -> Json:
         """The object as it was last, or a copy that is still there with a deletionTimestamp."""
@@ -171,7 +195,10 @@ class Verbs:
         metadata = item["metadata"]
         grace = self._grace_seconds(kind, item, options)
         added = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(options.get("propagationPolicy", ""), [])
-        finalizers = [*(metadata.get("finalizers") or []), *(one for one in added if one not in (metadata.get("finalizers") or []))]
+        finalizers = [
+            *(metadata.get("finalizers") or []),
+            *(one for one in added if one not in (metadata.get("finalizers") or [])),
+        ]
         if not finalizers and not grace:
             return self._forget(kind, item, actor)
         if metadata.get("deletionTimestamp") and metadata.get("deletionGracePeriodSeconds", 0) <= grace:
@@ -184,7 +211,11 @@ class Verbs:
         return self.store.put(kind, item, actor).decoded()
 
     def _grace_seconds(self, kind: Kind, item: Json, options: Json) -> int:
-        if kind is not POD or not item["spec"].get("nodeName") or item.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        if (
+            kind is not POD
+            or not item["spec"].get("nodeName")
+            or item.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        ):
             return 0
         asked = options.get("gracePeriodSeconds")
         return int(item["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked)
@@ -222,19 +253,38 @@ def _intent(item: Json) -> Json:
     return {name: value for name, value in item.items() if name not in ("metadata", "status")}
 
 
-_CHANGEABLE_IN_POD_SPECS: Final = ("containers", "initContainers", "activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
+_CHANGEABLE_IN_POD_SPECS: Final = (
+    "containers",
+    "initContainers",
+    "activeDeadlineSeconds",
+    "tolerations",
+    "terminationGracePeriodSeconds",
+    "schedulingGates",
+)
 
 
 def _refuse_pod_spec_changes(kind: Kind, live: Json, result: Json) -> None:
     if kind is not POD:
         return
-    fixed = [name for name in {**live["spec"], **result["spec"]} if name not in _CHANGEABLE_IN_POD_SPECS and live["spec"].get(name) != result["spec"].get(name)]
+    fixed = [
+        name
+        for name in {**live["spec"], **result["spec"]}
+        if name not in _CHANGEABLE_IN_POD_SPECS and live["spec"].get(name) != result["spec"].get(name)
+    ]
     if fixed:
-        raise invalid(kind, live["metadata"]["name"], [("spec", f"Forbidden: pod updates may not change fields other than a few: {', '.join(fixed)}")])
+        raise invalid(
+            kind,
+            live["metadata"]["name"],
+            [("spec", f"Forbidden: pod updates may not change fields other than a few: {', '.join(fixed)}")],
+        )
 
 
 def _check_preconditions(kind: Kind, item: Json, wanted: Json) -> None:
     for name, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         found = item["metadata"].get(name)
         if wanted.get(name) is not None and wanted[name] != found:
-            raise conflict(kind, item["metadata"]["name"], f"Precondition failed: {label} in precondition: {wanted[name]}, {label} in object meta: {found}")
+            raise conflict(
+                kind,
+                item["metadata"]["name"],
+                f"Precondition failed: {label} in precondition: {wanted[name]}, {label} in object meta: {found}",
+            )

@@ -1,8 +1,8 @@
 """The cloud of the embedded cluster: servers that cost money, take time to boot, run out, and are sometimes lied about.
 
-Asked by `SimulatedProvider` through `CloudApi`; kubelets hear of servers that booted or went. Faults are switches on `Trouble`: whoever sets
-them (a scenario, `sim/faults/faults`) decides, the cloud only obeys. Billing is by the second here, or by started hours where the catalogue says so.
-"""
+Asked by `SimulatedProvider` through `CloudApi`; kubelets hear of servers that booted or went. Faults are switches on
+`Trouble`: whoever sets them (a scenario, `sim/faults/faults`) decides, the cloud only obeys. Billing is by the second
+here, or by started hours where the catalogue says so."""
 
 from __future__ import annotations
 
@@ -68,7 +68,14 @@ class Bill(Struct, frozen=True):
 class Cloud:
     """Servers by id. `on_boot` and `on_gone` tell the kubelets."""
 
-    def __init__(self, catalogue: Catalogue, runtime: Runtime, seed: str = "0", pace: Pace | None = None, quota: int | None = None) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        runtime: Runtime,
+        seed: str = "0",
+        pace: Pace | None = None,
+        quota: int | None = None,
+    ) -> None:
         self.catalogue = catalogue
         self.trouble = Trouble()
         self.pace = pace or Pace()
@@ -87,14 +94,17 @@ class Cloud:
         self._ids = 1000
         self._earlier: tuple[Server, ...] = ()
 
-    # ----------------------------------------------------------------------------------------------------- the interface
+    # ------------------------------------------------------------------------------------------ the
+    # interface
 
     async def sold(self) -> tuple[Offering, ...]:
         await self._travel()
         self._maybe_fail()
         return tuple(self._offerings.values())
 
-    async def create_server(self, name: str, offering: str, location: str, labels: Labels, template: NodeTemplate) -> Server:
+    async def create_server(
+        self, name: str, offering: str, location: str, labels: Labels, template: NodeTemplate
+    ) -> Server:
         await self._travel()
         self._maybe_fail()
         server = self._create(name, offering, location, labels, template)
@@ -135,7 +145,7 @@ class Cloud:
         self._delete(self.servers[server_id])
         await self._maybe_lose()
 
-    # ------------------------------------------------------------------------------------------------------------ effects
+    # -------------------------------------------------------------------------------------- effects
 
     def _create(self, name: str, offering_name: str, location: str, labels: Labels, template: NodeTemplate) -> Server:
         offering = self._offerings.get((offering_name, location))
@@ -147,9 +157,13 @@ class Cloud:
         self._ids += 1
         allocatable = _smaller(offering.allocatable, self.trouble.smaller_share)
         now = self._runtime.now()
-        server = Server(str(self._ids), name, offering.server_type, location, labels, "initializing", now, allocatable, template)
+        server = Server(
+            str(self._ids), name, offering.server_type, location, labels, "initializing", now, allocatable, template
+        )
         self.servers[server.server_id] = server
-        self.bills[server.server_id] = Bill(server.server_id, name, offering.price_per_hour, now, offering.bills_started_hours)
+        self.bills[server.server_id] = Bill(
+            server.server_id, name, offering.price_per_hour, now, offering.bills_started_hours
+        )
         self.creates.append(server)
         self._tell("create", server)
         self._schedule_boot(server)
@@ -157,7 +171,11 @@ class Cloud:
 
     def _check_stock(self, offering: Offering) -> None:
         stock = self.catalogue.stock(offering.server_type, offering.location)
-        running = [server for server in self.servers.values() if server.server_type == offering.server_type and server.location == offering.location]
+        running = [
+            server
+            for server in self.servers.values()
+            if server.server_type == offering.server_type and server.location == offering.location
+        ]
         if (offering.name, offering.location) in self.sold_out or (stock is not None and len(running) >= stock):
             raise CloudError("resource_unavailable", f"no {offering.server_type} available in {offering.location}")
         if self.quota is not None and len(self.servers) >= self.quota:
@@ -198,10 +216,14 @@ class Cloud:
             self._stop_billing(server)
             self.on_gone(server)
 
-    # -------------------------------------------------------------------------------------------------------------- steps
+    # ---------------------------------------------------------------------------------------- steps
 
     def price_per_hour(self) -> float:
-        return sum(self.bills[server.server_id].price_per_hour for server in self.servers.values() if server.status != "deleting")
+        return sum(
+            self.bills[server.server_id].price_per_hour
+            for server in self.servers.values()
+            if server.status != "deleting"
+        )
 
     def amount_due(self) -> float:
         return sum(bill.amount(self._runtime.now()) for bill in self.bills.values())
@@ -236,4 +258,9 @@ class Cloud:
 def _smaller(allocatable: Resources, share: float) -> Resources:
     if not share:
         return allocatable
-    return Resources({name: int(amount * (1 - share)) if name in ("cpu", "memory", "ephemeral-storage") else amount for name, amount in allocatable.items()})
+    return Resources(
+        {
+            name: int(amount * (1 - share)) if name in ("cpu", "memory", "ephemeral-storage") else amount
+            for name, amount in allocatable.items()
+        }
+    )

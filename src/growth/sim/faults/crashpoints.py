@@ -1,8 +1,8 @@
-"""Does it matter where growth dies? One run records its writes; then growth dies before each, after each, and with each answer lost.
+"""Does it matter where growth dies? One run records its writes; then growth dies before each, after each, and with each
+answer lost.
 
-Asked by `growth sim --crash-points` and tests. However it died, the machines bought and given back and the pods bound must be the same as
-in the run without a death; names and times do not count.
-"""
+Asked by `growth sim --crash-points` and tests. However it died, the machines bought and given back and the pods bound
+must be the same as in the run without a death; names and times do not count."""
 
 from __future__ import annotations
 
@@ -51,5 +51,7 @@ def differences(wanted: Report, found: Report) -> list[str]:
     for name in ("bought", "given_back", "bound"):
         before, after = Counter(getattr(wanted, name)), Counter(getattr(found, name))
         if before != after:
-            told.append(f"{name}: too many {sorted((after - before).elements())}, too few {sorted((before - after).elements())}")
+            told.append(
+                f"{name}: too many {sorted((after - before).elements())}, too few {sorted((before - after).elements())}"
+            )
     return told

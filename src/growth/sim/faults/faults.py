@@ -1,7 +1,7 @@
 """Which faults does a seed turn on? A table with one row for each; a seed draws some of them, and later all stop.
 
-Asked by the simulation. A fault only changes what the world around growth does: the network, the cloud, the machines, the process itself.
-"""
+Asked by the simulation. A fault only changes what the world around growth does: the network, the cloud, the machines,
+the process itself."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def _api(name: str, share: tuple[float, float]) -> Fault:
 
 
 def _cloud(name: str, share: tuple[float, float]) -> Fault:
-    return Fault(f"cloud {name}", lambda adversity: setattr(adversity.cloud.trouble, name, adversity.chance.uniform(*share)))
+    return Fault(
+        f"cloud {name}", lambda adversity: setattr(adversity.cloud.trouble, name, adversity.chance.uniform(*share))
+    )
 
 
 def _api_down(adversity: Adversity) -> None:
@@ -89,7 +91,9 @@ def _compactions(adversity: Adversity) -> None:
 def _crashes(adversity: Adversity) -> None:
     for _ in range(adversity.chance.randint(1, 4)):
         moment = adversity.chance.choice(["before", "after"])
-        adversity.crashes.append(Crash(adversity.chance.randint(1, 60), moment, adversity.chance.choice([0.5, 5.0, 60.0])))
+        adversity.crashes.append(
+            Crash(adversity.chance.randint(1, 60), moment, adversity.chance.choice([0.5, 5.0, 60.0]))
+        )
 
 
 def _clock_steps(adversity: Adversity) -> None:
@@ -168,7 +172,9 @@ FAULTS: Final[tuple[Fault, ...]] = (
 
 def turn_on_some(adversity: Adversity, seed: str, wanted: tuple[str, ...] | None = None) -> list[str]:
     """Turn on the wanted faults, or else some drawn by chance; their names. Each fault has its own source of chance."""
-    chosen = [fault for fault in FAULTS if (fault.name in wanted if wanted is not None else _is_drawn(seed, fault.name))]
+    chosen = [
+        fault for fault in FAULTS if (fault.name in wanted if wanted is not None else _is_drawn(seed, fault.name))
+    ]
     for fault in chosen:
         adversity.chance = random.Random(f"{seed}/fault/{fault.name}")
         fault.turn_on(adversity)

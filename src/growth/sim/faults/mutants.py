@@ -1,8 +1,9 @@
-"""Does the simulation notice when growth is wrong? Planted bugs, each switched on by wrapping functions of growth for one simulation only.
+"""Does the simulation notice when growth is wrong? Planted bugs, each switched on by wrapping functions of growth for
+one simulation only.
 
-Asked by `growth sim --mutants`. Production code knows nothing of this. Each row names a bug, where it shows, and the wrapping; a bug that no
-seed of its hunt catches means that a law or a fault is missing. A seed counts only if growth without the bug passes it.
-"""
+Asked by `growth sim --mutants`. Production code knows nothing of this. Each row names a bug, where it shows, and the
+wrapping; a bug that no seed of its hunt catches means that a law or a fault is missing. A seed counts only if growth
+without the bug passes it."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ def _rows_with(name: str, plan: Callable[[Any, Any, Any, Any], Any]) -> Any:
     return tuple(replace(row, plan=partial(plan, row.plan)) if row.name == name else row for row in _now("rows"))
 
 
-# ------------------------------------------------------------------------------------------------------------------ the bugs
+# ---------------------------------------------------------------------------------------------- the
+# bugs
 
 
 def second_name() -> Any:
@@ -130,7 +132,10 @@ def foreign_machines() -> Any:
 
     async def list_all(self: Any, cluster: str) -> Any:
         servers = self._cloud.servers_of_all()
-        return tuple(replace(self._machine(server), labels=server.labels.with_items({CLUSTER_LABEL: cluster})) for server in servers)
+        return tuple(
+            replace(self._machine(server), labels=server.labels.with_items({CLUSTER_LABEL: cluster}))
+            for server in servers
+        )
 
     return replaced(list=list_all, gate_owner=_open_gate, remembered=_forgetful)
 
@@ -144,7 +149,9 @@ def drops_foreign_taints() -> Any:
     """A node's taints are written without those of others."""
 
     async def write_own(hands: Any, node: Any, metadata: Any, taints: Any) -> Any:
-        return await write(hands, node, metadata, tuple(taint for taint in taints if taint.key.startswith("growth.dev/")))
+        return await write(
+            hands, node, metadata, tuple(taint for taint in taints if taint.key.startswith("growth.dev/"))
+        )
 
     write = _now("write_taints")
     return replaced(write_taints=write_own)
@@ -155,7 +162,10 @@ def restless() -> Any:
 
     def plan_restlessly(plan: Any, snapshot: Any, ledger: Any, settings: Any) -> Any:
         decision = plan(snapshot, ledger, settings)
-        again = [WriteNodePoolStatus(seen(pool), replace(pool.status, observed_generation=int(snapshot.now))) for pool in snapshot.pools.values()]
+        again = [
+            WriteNodePoolStatus(seen(pool), replace(pool.status, observed_generation=int(snapshot.now)))
+            for pool in snapshot.pools.values()
+        ]
         return replace(decision, actions=(*decision.actions, *again), again_at=snapshot.now + 30)
 
     return replaced(rows=_rows_with("pool status", plan_restlessly))
@@ -167,7 +177,9 @@ def keeps_startup_taint() -> Any:
     async def say_so(_hands: Any, _action: Any) -> Any:
         return Accepted()
 
-    return replaced(ways={kind: replace(way, perform=say_so) if kind is ReadyNode else way for kind, way in _now("ways").items()})
+    return replaced(
+        ways={kind: replace(way, perform=say_so) if kind is ReadyNode else way for kind, way in _now("ways").items()}
+    )
 
 
 def spins_on_sold_out() -> Any:
@@ -273,7 +285,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "keeps start-up taint": Mutant(keeps_startup_taint, ("burst",)),
     "spins on sold out": Mutant(spins_on_sold_out, ("burst", "sold out")),
     "ignores pause": Mutant(ignores_pause, ("paused pool",)),
-    "unknown is absent": Mutant(unknown_is_absent, ("scale to zero", "churn"), ("cloud server_error", "cloud lingers_seconds")),
+    "unknown is absent": Mutant(
+        unknown_is_absent, ("scale to zero", "churn"), ("cloud server_error", "cloud lingers_seconds")
+    ),
     "collects what ran": Mutant(collects_what_ran, ("node deleted", "burst")),
     "below minimum": Mutant(below_minimum, ("minimum",)),
     "never learns": Mutant(never_learns, ("haunted pool",)),

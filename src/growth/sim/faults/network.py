@@ -1,7 +1,7 @@
 """The network between growth and the API server on a bad day: slow, lossy, lying and sometimes gone.
 
-Stands in front of the embedded API server as the Transport of one growth process. What goes wrong is decided by the shares in `ApiTrouble`
-and one seeded source of chance; with everything at zero it only takes a little time.
+Stands in front of the embedded API server as the Transport of one growth process. What goes wrong is decided by the
+shares in `ApiTrouble` and one seeded source of chance; with everything at zero it only takes a little time.
 
 | fault of a request | the server acts | growth hears |
 | --- | --- | --- |
@@ -96,7 +96,7 @@ class FaultyTransport:
     def _happens(self, share: float) -> bool:
         return share > 0 and self._chance.random() < share
 
-    # ------------------------------------------------------------------------------------------------------------ requests
+    # ------------------------------------------------------------------------------------- requests
 
     async def _write(self, request: Request) -> Response:
         trouble = self.trouble
@@ -130,18 +130,31 @@ class FaultyTransport:
     def _refusal(self, request: Request) -> Refusal | None:
         trouble = self.trouble
         if self._happens(trouble.throttled):
-            return too_many("the server has received too many requests and has asked us to try again later", self._chance.randint(1, 3))
+            return too_many(
+                "the server has received too many requests and has asked us to try again later",
+                self._chance.randint(1, 3),
+            )
         if self._happens(trouble.unauthorized):
             return _rotated()
         if self._happens(trouble.error_before):
             return self._server_error()
         if request.method in ("PUT", "PATCH") and self._happens(trouble.conflict):
             route = find_route(split(request.path)[0])
-            return conflict(route.kind, route.name, "the object has been modified; please apply your changes to the latest version and try again")
+            return conflict(
+                route.kind,
+                route.name,
+                "the object has been modified; please apply your changes to the latest version and try again",
+            )
         return None
 
     def _server_error(self) -> Refusal:
-        return self._chance.choice([internal("etcdserver: request timed out"), unavailable("apiserver is shutting down"), Refusal(504, "Timeout", "timed out")])
+        return self._chance.choice(
+            [
+                internal("etcdserver: request timed out"),
+                unavailable("apiserver is shutting down"),
+                Refusal(504, "Timeout", "timed out"),
+            ]
+        )
 
     async def _lose(self, lost: float, hung: float) -> None:
         if self._happens(hung):
@@ -152,7 +165,7 @@ class FaultyTransport:
     def _maybe_torn(self, response: Response) -> Response:
         return _Torn(response) if self._happens(self.trouble.torn_answer) else response
 
-    # ------------------------------------------------------------------------------------------------------------- watches
+    # -------------------------------------------------------------------------------------- watches
 
     async def _watch(self, request: Request) -> Response:
         if self._happens(self.trouble.error_before):

@@ -1,6 +1,7 @@
 """What must never happen: the safety laws, checked after every write and every call at the cloud.
 
-Each law is one small function: its docstring is the law, its answer is what broke it, or nothing. A new law is a new row of LAWS.
+Each law is one small function: its docstring is the law, its answer is what broke it, or nothing. A new law is a new
+row of LAWS.
 
 | looks at | functions get |
 | --- | --- |
@@ -25,7 +26,12 @@ from growth.providers.simulated import Server
 from growth.sim.apiserver.kinds import Json
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.clock import START_OF_TIME
-from growth.sim.laws.evictions import only_evictions, protected_pods_stay, removal_before_eviction, within_disruption_budgets
+from growth.sim.laws.evictions import (
+    only_evictions,
+    protected_pods_stay,
+    removal_before_eviction,
+    within_disruption_budgets,
+)
 from growth.sim.laws.warm_pools import only_replicas_within_bounds
 from growth.sim.laws.witness import REMOVAL, REQUEST, Witness
 from growth.sim.laws.writes import good_manners, no_node_is_overcommitted
@@ -41,11 +47,14 @@ UNREACHABLE_SECONDS: Final = 300.0
 Complaint = str | None
 
 
-# ---------------------------------------------------------------------------------------------------- at the cloud: created
+# ------------------------------------------------------------------------------------ at the cloud:
+# created
 
 
 def within_limits(witness: Witness, server: Server) -> Complaint:
-    """S1: machines at the provider with our cluster label ≤ pool max and limits, by provider truth; of nodes one more while one is being renewed."""
+    """S1: machines at the provider with our cluster label ≤ pool max and limits, by provider truth; of nodes one more
+    while one is being renewed.
+    """
     name = server.template.labels.get(POOL_LABEL, "")
     pool = witness.pools.get(name)
     if pool is None:
@@ -61,7 +70,12 @@ def within_limits(witness: Witness, server: Server) -> Complaint:
 def _broken_limits(witness: Witness, name: str, servers: list[Server], limits: Json) -> Iterator[str]:
     prices = [witness.cluster.cloud.bills[server.server_id].price_per_hour for server in servers]
     amounts = sum_resources([server.allocatable for server in servers])
-    found: dict[str, float] = {"nodes": len(servers), "cpu": amounts[CPU], "memory": amounts[MEMORY], "pricePerHour": sum(prices)}
+    found: dict[str, float] = {
+        "nodes": len(servers),
+        "cpu": amounts[CPU],
+        "memory": amounts[MEMORY],
+        "pricePerHour": sum(prices),
+    }
     for key, text in limits.items():
         bound = float(parse_amount(key, text)) if key in ("cpu", "memory") else float(parse_quantity(str(text)))
         bound += _surge(witness, name) if key == "nodes" else 0
@@ -72,7 +86,12 @@ def _broken_limits(witness: Witness, name: str, servers: list[Server], limits: J
 def _surge(witness: Witness, pool: str) -> int:
     """One, while the machine that renews a node and that node stand beside each other."""
     ours = (request["spec"] for request in witness.requests.values() if request["spec"].get("pool") == pool)
-    return int(any(spec.get("reason") == RENEWAL and any(witness.node(name) is not None for name in spec.get("replaces") or ()) for spec in ours))
+    return int(
+        any(
+            spec.get("reason") == RENEWAL and any(witness.node(name) is not None for name in spec.get("replaces") or ())
+            for spec in ours
+        )
+    )
 
 
 def one_machine_for_each_request(witness: Witness, server: Server) -> Complaint:
@@ -85,7 +104,9 @@ def one_machine_for_each_request(witness: Witness, server: Server) -> Complaint:
 
 
 def no_runaway(witness: Witness, server: Server) -> Complaint:
-    """S4: no further launch of an offering for a class after 3 machines became Ready on which none of its pods could be bound."""
+    """S4: no further launch of an offering for a class after 3 machines became Ready on which none of its pods could be
+    bound.
+    """
     request = witness.requests.get(server.name)
     if request is None:
         return None
@@ -111,13 +132,18 @@ def _planned_pods(request: Json) -> list[Key]:
 
 
 def _wasted(witness: Witness, offering: str, owner: str) -> list[str]:
-    """Machines of the offering, Ready for a minute, bought for pods of this owner that still wait, that never got one; their records were left alone."""
+    """Machines of the offering, Ready for a minute, bought for pods of this owner that still wait, that never got one;
+    their records were left alone.
+    """
     return [
         name
         for name, request in witness.requests.items()
         if request["spec"]["targetOffering"] == offering
         and name not in witness.erased
-        and any(witness.owner_of.get(key) == owner and key in witness.pods and not witness.pods[key].node_name for key in _planned_pods(request))
+        and any(
+            witness.owner_of.get(key) == owner and key in witness.pods and not witness.pods[key].node_name
+            for key in _planned_pods(request)
+        )
         and witness.now - witness.served_since.get(name, witness.now) > TRIAL_SECONDS
         and owner not in witness.served.get(name, {})
     ]
@@ -133,19 +159,32 @@ def not_while_paused(witness: Witness, server: Server) -> Complaint:
     """A paused pool neither buys nor gives back; calls that were on their way are excepted."""
     name = server.template.labels.get(POOL_LABEL, "")
     since = witness.paused_since.get(name)
-    return None if since is None or witness.now - since < CALL_SECONDS else f"{server.name}: pool {name} is paused since {witness.now - since:.0f} s"
+    return (
+        None
+        if since is None or witness.now - since < CALL_SECONDS
+        else f"{server.name}: pool {name} is paused since {witness.now - since:.0f} s"
+    )
 
 
-# ---------------------------------------------------------------------------------------------- at the cloud: being deleted
+# ------------------------------------------------------------------------------ at the cloud: being
+# deleted
 
 
 def nobody_is_killed(witness: Witness, server: Server) -> Complaint:
     """S3: no machine is deleted while a working pod that growth did not evict is bound to its node."""
     for key, pod in witness.bound.get(server.name, {}).items():
-        if not pod.counts_as_work or pod.uid in witness.evicted or witness.now - witness.bound_at[pod.uid] < ARRIVAL_SECONDS:
+        if (
+            not pod.counts_as_work
+            or pod.uid in witness.evicted
+            or witness.now - witness.bound_at[pod.uid] < ARRIVAL_SECONDS
+        ):
             continue
         silent_since = witness.cluster.kubelets.died_at.get(server.name)
-        is_lost = pod.deleted_at is not None and silent_since is not None and witness.cluster.runtime.now() - silent_since > UNREACHABLE_SECONDS
+        is_lost = (
+            pod.deleted_at is not None
+            and silent_since is not None
+            and witness.cluster.runtime.now() - silent_since > UNREACHABLE_SECONDS
+        )
         if not is_lost:
             return f"machine {server.name} is deleted under pod {key[0]}/{key[1]}"
     return None
@@ -185,10 +224,15 @@ def removal_is_written_first(witness: Witness, server: Server) -> Complaint:
     if removal is None:
         return f"machine {server.name} is deleted without a NodeRemovalRequest"
     phase = (removal.get("status") or {}).get("phase")
-    return None if phase == "Deprovisioning" else f"machine {server.name} is deleted while its NodeRemovalRequest is {phase}"
+    return (
+        None
+        if phase == "Deprovisioning"
+        else f"machine {server.name} is deleted while its NodeRemovalRequest is {phase}"
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- objects of growth
+# --------------------------------------------------------------------------------------- objects of
+# growth
 
 _FORWARD: Final = {
     "NodeRequest": {
@@ -220,7 +264,9 @@ def phases_move_forward(witness: Witness, write: Write) -> Complaint:
 
 
 def real_demand(witness: Witness, write: Write) -> Complaint:
-    """S5: a NodeRequest is created only for demand that was real within the staleness bound, and not for pods that others were bought for."""
+    """S5: a NodeRequest is created only for demand that was real within the staleness bound, and not for pods that
+    others were bought for.
+    """
     if write.kind is not REQUEST or write.type != "ADDED":
         return None
     spec, name = write.item["spec"], write.key[1]
@@ -229,8 +275,16 @@ def real_demand(witness: Witness, write: Write) -> Complaint:
         return None
     if not any(witness.waited_within(key, STALENESS_SECONDS) for key in planned):
         return f"{name} is for pods that do not wait: {planned[:3]}"
-    twice = [key for key in planned if not witness.is_catalogue_wrong and _is_promised_elsewhere(witness, "/".join(key), name)]
-    return f"{name} is for {len(twice)} pods that other machines on their way are for: {twice[:3]}" if twice and len(twice) == len(planned) else None
+    twice = [
+        key
+        for key in planned
+        if not witness.is_catalogue_wrong and _is_promised_elsewhere(witness, "/".join(key), name)
+    ]
+    return (
+        f"{name} is for {len(twice)} pods that other machines on their way are for: {twice[:3]}"
+        if twice and len(twice) == len(planned)
+        else None
+    )
 
 
 def struck_out(witness: Witness, write: Write) -> Complaint:
@@ -240,7 +294,10 @@ def struck_out(witness: Witness, write: Write) -> Complaint:
     spec = write.item["spec"]
     for other in witness.cluster.store.read_all(REQUEST):
         status = other.get("status") or {}
-        same = (other["spec"]["targetOffering"], other["spec"].get("location")) == (spec["targetOffering"], spec.get("location"))
+        same = (other["spec"]["targetOffering"], other["spec"].get("location")) == (
+            spec["targetOffering"],
+            spec.get("location"),
+        )
         if same and status.get("phase") == "Unmet" and not other["metadata"].get("deletionTimestamp"):
             now = witness.cluster.runtime.now()
             age, left = now - parse_instant(status["lastTransitionTime"]), parse_instant(status["expiresAt"]) - now
@@ -316,9 +373,13 @@ class Judge:
     def __init__(self, witness: Witness) -> None:
         self.violations: list[Violation] = []
         self._witness = witness
-        self._laws = {moment: [law for law in LAWS if law.moment == moment] for moment in ("created", "deleting", "written")}
+        self._laws = {
+            moment: [law for law in LAWS if law.moment == moment] for moment in ("created", "deleting", "written")
+        }
         witness.cluster.store.on_write(lambda write: self._look("written", write))
-        witness.cluster.cloud.on_change.append(lambda what, server: self._look("created" if what == "create" else "deleting", server))
+        witness.cluster.cloud.on_change.append(
+            lambda what, server: self._look("created" if what == "create" else "deleting", server)
+        )
 
     def _look(self, moment: str, subject: Any) -> None:
         if moment == "created" and self._witness.is_foreign(subject):

@@ -1,8 +1,8 @@
-"""What must be true once faults have stopped and time has passed? The liveness laws, asked of the whole embedded cluster at one moment.
+"""What must be true once faults have stopped and time has passed? The liveness laws, asked of the whole embedded
+cluster at one moment.
 
-Each function answers with everything that is not as it should be; all empty means settled. `sim/stories/simulation` asks again and again until
-they are, and complains if they are not within fifteen virtual minutes.
-"""
+Each function answers with everything that is not as it should be; all empty means settled. `sim/stories/simulation`
+asks again and again until they are, and complains if they are not within fifteen virtual minutes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,20 @@ OLDEST_CACHE_SECONDS: Final = 150.0
 
 
 def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Iterator[str]:
-    """Every pod that a pool can host is bound, or its reason is written. `expected`: how many pods of an app can be, if not all.
+    """Every pod that a pool can host is bound, or its reason is written. `expected`: how many pods of an app can be, if
+    not all.
 
-    Where a pool's limits say how many, each node that is none of theirs costs a place; a deleted pool waits for a machine that could not be removed.
-    """
+    Where a pool's limits say how many, each node that is none of theirs costs a place; a deleted pool waits for a
+    machine that could not be removed."""
     stuck = _stuck_pools(witness)
     by_app: dict[str, list[tuple[str, str, bool]]] = {}
     for key, pod in witness.pods.items():
         if not pod.is_finished and pod.deleted_at is None and not pod.is_daemon:
             by_app.setdefault(pod.shape.labels.get("app", pod.name), []).append((*key, bool(pod.node_name)))
-    told = {(event["regarding"].get("namespace", ""), event["regarding"].get("name")) for event in witness.cluster.store.read_all(EVENT)}
+    told = {
+        (event["regarding"].get("namespace", ""), event["regarding"].get("name"))
+        for event in witness.cluster.store.read_all(EVENT)
+    }
     for app, pods in by_app.items():
         bound = sum(is_bound for _, _, is_bound in pods)
         hosted = [key for *key, _ in pods if _pool_of(witness, *key) not in stuck]
@@ -47,15 +51,18 @@ def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Itera
 def _lost_places(witness: Witness, app: str) -> int:
     """Nodes that use up the limits of an app's pool, each for one of its pods, and hold none of them.
 
-    A machine could not be removed; or pods that may run anywhere stand in the way: the scheduler put them there when a user had deleted a pod of the app,
-    and growth moves nobody in a pool that gives back empty nodes only.
-    """
+    A machine could not be removed; or pods that may run anywhere stand in the way: the scheduler put them there when a
+    user had deleted a pod of the app, and growth moves nobody in a pool that gives back empty nodes only."""
     shape = next(pod.shape for pod in witness.pods.values() if pod.shape.labels.get("app") == app)
     pool, needs = shape.node_selector[POOL_LABEL], shape.requests
     failed = [name for name, its_pool in _failed_removals(witness).items() if its_pool == pool]
     names = [node["metadata"]["name"] for node in witness.cluster.store.read_all(NODE)]
-    nodes = [node for name in names if name not in failed and (node := witness.node(name)) is not None and node.pool == pool]
-    return len(failed) + sum(_is_taken(witness, node, app) and not needs.fits_in(free_on(witness, node)) for node in nodes)
+    nodes = [
+        node for name in names if name not in failed and (node := witness.node(name)) is not None and node.pool == pool
+    ]
+    return len(failed) + sum(
+        _is_taken(witness, node, app) and not needs.fits_in(free_on(witness, node)) for node in nodes
+    )
 
 
 def _is_taken(witness: Witness, node: Node, app: str) -> bool:
@@ -67,12 +74,20 @@ def _is_taken(witness: Witness, node: Node, app: str) -> bool:
 def _failed_removals(witness: Witness) -> dict[str, str]:
     """Names of those that a person must look at, and their pools."""
     removals = witness.cluster.store.read_all(REMOVAL)
-    return {one["metadata"]["name"]: one["spec"]["pool"] for one in removals if (one.get("status") or {}).get("phase") == "RemovalFailed"}
+    return {
+        one["metadata"]["name"]: one["spec"]["pool"]
+        for one in removals
+        if (one.get("status") or {}).get("phase") == "RemovalFailed"
+    }
 
 
 def _stuck_pools(witness: Witness) -> set[str]:
     """Pools that are deleted, and held by a machine that could not be removed."""
-    going = {pool["metadata"]["name"] for pool in witness.cluster.store.read_all(POOL) if pool["metadata"].get("deletionTimestamp")}
+    going = {
+        pool["metadata"]["name"]
+        for pool in witness.cluster.store.read_all(POOL)
+        if pool["metadata"].get("deletionTimestamp")
+    }
     return going & set(_failed_removals(witness).values())
 
 
@@ -84,7 +99,9 @@ def machines_without_a_record(witness: Witness) -> Iterator[str]:
     """No machine without a NodeRequest, Node or NodeRemovalRequest."""
     store = witness.cluster.store
     for server in witness.our_servers():
-        if server.name not in witness.abandoned and not any(store.get(kind, server.name) for kind in (REQUEST, REMOVAL, NODE)):
+        if server.name not in witness.abandoned and not any(
+            store.get(kind, server.name) for kind in (REQUEST, REMOVAL, NODE)
+        ):
             yield f"machine {server.name} ({server.server_id}) belongs to nothing"
 
 
@@ -104,7 +121,11 @@ def traces_left_behind(witness: Witness) -> Iterator[str]:
     failed, stuck = _failed_removals(witness), _stuck_pools(witness)
     for node in witness.cluster.store.read_all(NODE):
         name = node["metadata"]["name"]
-        keys = [taint["key"] for taint in node["spec"].get("taints") or [] if taint["key"] in (STARTUP_TAINT.key, SCALE_DOWN_TAINT.key)]
+        keys = [
+            taint["key"]
+            for taint in node["spec"].get("taints") or []
+            if taint["key"] in (STARTUP_TAINT.key, SCALE_DOWN_TAINT.key)
+        ]
         marks = [*keys, *(key for key in node["metadata"].get("annotations") or {} if key == SCALE_DOWN_AT)]
         if marks and name not in failed:
             yield f"node {name} still carries {', '.join(marks)}"
@@ -114,7 +135,11 @@ def traces_left_behind(witness: Witness) -> Iterator[str]:
     for kind in (REQUEST, REMOVAL, POOL):
         for item in witness.cluster.store.read_all(kind):
             is_stuck = kind is POOL and item["metadata"]["name"] in stuck
-            if item["metadata"].get("deletionTimestamp") and FINALIZER in (item["metadata"].get("finalizers") or []) and not is_stuck:
+            if (
+                item["metadata"].get("deletionTimestamp")
+                and FINALIZER in (item["metadata"].get("finalizers") or [])
+                and not is_stuck
+            ):
                 yield f"{kind.name} {item['metadata']['name']} is deleted and still held by our finalizer"
 
 
@@ -129,8 +154,14 @@ def empty_nodes(witness: Witness) -> Iterator[str]:
         if pool is None:
             continue
         minimum = sum(choice.get("min", 0) for choice in pool["spec"]["serverTypes"])
-        idle = [node["metadata"]["name"] for node in nodes if _is_idle(witness, node["metadata"]["name"]) and node["metadata"]["name"] not in failed]
-        idle = [each for each in idle if not has_buffers(witness, name) or missing_chunks(witness, name, without=each) <= 0]
+        idle = [
+            node["metadata"]["name"]
+            for node in nodes
+            if _is_idle(witness, node["metadata"]["name"]) and node["metadata"]["name"] not in failed
+        ]
+        idle = [
+            each for each in idle if not has_buffers(witness, name) or missing_chunks(witness, name, without=each) <= 0
+        ]
         if idle and len(nodes) > minimum:
             yield f"pool {name} has {len(nodes)} nodes, {len(idle)} of them empty ({', '.join(idle[:3])}), its minimum is {minimum}"
 

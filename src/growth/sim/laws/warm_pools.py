@@ -1,7 +1,7 @@
 """Are warm pools scaled as their PoolAutoscalers say? A law for every write, and one for the end.
 
-A row of `sim/laws/machines` and one of `sim/laws/settled`. Scenarios scale Deployments whose pods carry the label `claimed` while somebody uses them.
-"""
+A row of `sim/laws/machines` and one of `sim/laws/settled`. Scenarios scale Deployments whose pods carry the label
+`claimed` while somebody uses them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ def only_replicas_within_bounds(witness: Witness, write: Write) -> Complaint:
     before = {} if write.before is None else write.before.decoded()["spec"]
     if write.type != "MODIFIED" or {**write.item["spec"], "replicas": 0} != {**before, "replicas": 0}:
         return f"growth changed more than the replicas of Deployment {name}"
-    bounds = [_bounds(one) for one in witness.cluster.store.read_all(AUTOSCALER, namespace) if one["spec"]["scaleTargetRef"]["name"] == name]
+    bounds = [
+        _bounds(one)
+        for one in witness.cluster.store.read_all(AUTOSCALER, namespace)
+        if one["spec"]["scaleTargetRef"]["name"] == name
+    ]
     if not any(least <= write.item["spec"]["replicas"] <= most for least, most in bounds):
         return f"growth set Deployment {name} to {write.item['spec']['replicas']} replicas; bounds: {bounds}"
     return None
@@ -40,7 +44,11 @@ def warm_pools(witness: Witness) -> Iterator[str]:
         pool, (least, most) = witness.cluster.store.read(DEPLOYMENT, name, namespace), _bounds(scaler)
         if pool is None:
             continue
-        replicas, free, policy = pool["spec"]["replicas"], _available(witness, namespace, name), scaler["spec"]["capacityPolicy"]
+        replicas, free, policy = (
+            pool["spec"]["replicas"],
+            _available(witness, namespace, name),
+            scaler["spec"]["capacityPolicy"],
+        )
         is_short = free < policy["targetAvailable"] - policy["tolerance"] and replicas < most
         if is_short or (free > policy["targetAvailable"] + policy["tolerance"] and replicas > least):
             yield f"{free} of {replicas} pods of {name} are available, {policy['targetAvailable']} are wanted"

@@ -1,7 +1,7 @@
 """What happened so far that a law needs to know? Watches every write and every call, judges nothing.
 
-Asked by `sim/laws/machines`. Everything here is the world's own truth: objects as stored, servers as they are, calls as they arrived.
-"""
+Asked by `sim/laws/machines`. Everything here is the world's own truth: objects as stored, servers as they are, calls as
+they arrived."""
 
 from __future__ import annotations
 
@@ -54,9 +54,13 @@ class Witness:
         self.served: dict[str, dict[str, None]] = {}  # node → owners of pods that were bound to it
         self.owner_of: dict[Key, str] = {}  # pods, also those that are gone → UID of their controller
         self.meddled_at: dict[str, float] = {}  # nodes: when a user last changed them
-        self.erased: dict[str, None] = {}  # NodeRequests that a user deleted, and with them what growth could know after a restart
+        self.erased: dict[
+            str, None
+        ] = {}  # NodeRequests that a user deleted, and with them what growth could know after a restart
         self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
-        self.is_catalogue_wrong = False  # machines are smaller than the catalogue says: what was planned onto one may not fit
+        self.is_catalogue_wrong = (
+            False  # machines are smaller than the catalogue says: what was planned onto one may not fit
+        )
         self.is_clock_off = False  # growth's own clock has been stepped
         self.live_reads: dict[str, float] = {}  # what growth read live, and when
         self.known_offerings = {(one.name, one.location): one for one in cluster.world.catalogue.offerings()}
@@ -69,7 +73,8 @@ class Witness:
     def now(self) -> float:
         return self.cluster.runtime.monotonic()
 
-    # --------------------------------------------------------------------------------------------------------- what it sees
+    # -------------------------------------------------------------------------------------- what it
+    # sees
 
     def _see(self, write: Write) -> None:
         if write.kind is POD:
@@ -85,7 +90,9 @@ class Witness:
             self._see_node(write)
 
     def _see_server(self, _what: str, server: Server) -> None:
-        offering = self.known_offerings.get((f"{self.cluster.world.catalogue.provider}-{server.server_type.lower()}", server.location))
+        offering = self.known_offerings.get(
+            (f"{self.cluster.world.catalogue.provider}-{server.server_type.lower()}", server.location)
+        )
         self.is_catalogue_wrong |= offering is not None and offering.allocatable != server.allocatable
 
     def _see_node(self, write: Write) -> None:
@@ -147,7 +154,8 @@ class Witness:
         parts, query = split(request.path)
         self.live_reads["/".join(parts) + (f"?{query['fieldSelector']}" if "fieldSelector" in query else "")] = self.now
 
-    # -------------------------------------------------------------------------------------------------------- what it knows
+    # -------------------------------------------------------------------------------------- what it
+    # knows
 
     def waited_within(self, key: Key, seconds: float) -> bool:
         """Was there such a pod without a node lately?"""
@@ -156,7 +164,11 @@ class Witness:
 
     def our_servers(self) -> list[Server]:
         """Servers that carry our cluster id and are not going."""
-        return [server for server in self.cluster.cloud.servers.values() if server.labels.get(CLUSTER_LABEL) == self.cluster_id and server.status != "deleting"]
+        return [
+            server
+            for server in self.cluster.cloud.servers.values()
+            if server.labels.get(CLUSTER_LABEL) == self.cluster_id and server.status != "deleting"
+        ]
 
     def is_foreign(self, server: Server) -> bool:
         """Neither marked as ours nor for a pool."""
@@ -181,4 +193,6 @@ class Witness:
     def removal_of(self, server: Server) -> Json | None:
         """The removal that records this machine, by id or, where the id was not known yet, by name."""
         removal = self.cluster.store.read(REMOVAL, server.name)
-        return removal if removal is not None and removal["spec"].get("machineID", "") in ("", server.server_id) else None
+        return (
+            removal if removal is not None and removal["spec"].get("machineID", "") in ("", server.server_id) else None
+        )

@@ -21,7 +21,9 @@ Complaint = str | None
 
 
 def good_manners(witness: Witness, write: Write) -> Complaint:
-    """S10: users' specs are never written; only status, our finalizers, taints, labels, annotations, bindings and evictions, and `/scale` where asked."""
+    """S10: users' specs are never written; only status, our finalizers, taints, labels, annotations, bindings and
+    evictions, and `/scale` where asked.
+    """
     if write.actor != GROWTH or write.kind.name in OWN:
         return None
     if write.kind.name == "PodTemplate":
@@ -38,7 +40,11 @@ def _changed(before: Json, after: Json) -> set[str]:
 
 def _pod_manners(_witness: Witness, before: Json, write: Write) -> Complaint:
     spec = _changed(before["spec"], write.item["spec"])
-    metadata = _changed(before["metadata"], write.item["metadata"]) - {"resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"}
+    metadata = _changed(before["metadata"], write.item["metadata"]) - {
+        "resourceVersion",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    }
     if spec - {"nodeName"} or metadata:
         return f"growth changed {sorted(spec | metadata)} of pod {write.key}"
     return None
@@ -69,7 +75,9 @@ def _pool_taints(pool: Json) -> list[Any]:
 
 
 def _foreign_taints(node: Json, own: set[str]) -> list[tuple[str, str]]:
-    return sorted((taint["key"], taint["effect"]) for taint in node["spec"].get("taints") or [] if taint["key"] not in own)
+    return sorted(
+        (taint["key"], taint["effect"]) for taint in node["spec"].get("taints") or [] if taint["key"] not in own
+    )
 
 
 def _pool_manners(_witness: Witness, before: Json, write: Write) -> Complaint:
@@ -90,7 +98,9 @@ def _status_manners(_witness: Witness, before: Json, write: Write) -> Complaint:
     """Of these only the status."""
     if write.type != "MODIFIED":
         return f"growth deleted {write.kind.name} {write.key}"
-    changed = _changed(before["metadata"], write.item["metadata"]) - {"resourceVersion"} | ({"spec"} if before["spec"] != write.item["spec"] else set())
+    changed = _changed(before["metadata"], write.item["metadata"]) - {"resourceVersion"} | (
+        {"spec"} if before["spec"] != write.item["spec"] else set()
+    )
     return f"growth changed {sorted(changed)} of {write.kind.name} {write.key}" if changed else None
 
 
@@ -104,18 +114,28 @@ LOOKS: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] = {
 }
 
 
-# ----------------------------------------------------------------------------------------------------------------- room
+# --------------------------------------------------------------------------------------------- room
 
 
 def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
-    """No bind, of growth or beside growth, gives a node of ours more than it has; while a user takes our taints off, nobody can help it."""
+    """No bind, of growth or beside growth, gives a node of ours more than it has; while a user takes our taints off,
+    nobody can help it.
+    """
     node_name = write.item["spec"].get("nodeName", "") if write.kind is POD and write.type == "MODIFIED" else ""
     is_meddled_with = witness.now - witness.meddled_at.get(node_name, -1e9) < MEDDLING_SECONDS
-    if not node_name or is_meddled_with or (write.before is not None and write.before.decoded()["spec"].get("nodeName")):
+    if (
+        not node_name
+        or is_meddled_with
+        or (write.before is not None and write.before.decoded()["spec"].get("nodeName"))
+    ):
         return None
     node = witness.node(node_name)
     if node is None:
         return f"growth bound {write.key} to {node_name}, which does not exist" if write.actor == GROWTH else None
     pods = [pod for pod in witness.bound.get(node_name, {}).values() if not pod.is_finished]
     used = sum_resources([pod.shape.requests for pod in pods]) + Resources({PODS: len(pods)})
-    return None if not node.pool or used.fits_in(node.allocatable) else f"node {node_name} has {node.allocatable}; {used} after {write.actor} bound {write.key}"
+    return (
+        None
+        if not node.pool or used.fits_in(node.allocatable)
+        else f"node {node_name} has {node.allocatable}; {used} after {write.actor} bound {write.key}"
+    )

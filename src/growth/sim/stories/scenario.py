@@ -1,7 +1,8 @@
-"""What do users do while the faults rage? Scenarios: each puts objects into the embedded cluster and schedules steps on them.
+"""What do users do while the faults rage? Scenarios: each puts objects into the embedded cluster and schedules steps on
+them.
 
-Drawn by the simulation, several for one seed. All steps happen before the faults stop; what the cluster should look like in the end
-follows from the objects that are left, and from `expected` where not all pods of an app can be hosted.
+Drawn by the simulation, several for one seed. All steps happen before the faults stop; what the cluster should look
+like in the end follows from the objects that are left, and from `expected` where not all pods of an app can be hosted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ from growth.model.settings import Settings
 from growth.providers.simulated import NodeTemplate
 from growth.sim.agents.timers import after
 from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
-from growth.sim.apiserver.objects import capacity_buffer, deployment, disruption_budget, job, node, node_pool, pod, pool_autoscaler
+from growth.sim.apiserver.objects import (
+    capacity_buffer,
+    deployment,
+    disruption_budget,
+    job,
+    node,
+    node_pool,
+    pod,
+    pool_autoscaler,
+)
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.apiserver.store import Write
 from growth.sim.cluster import Cluster
@@ -121,7 +131,9 @@ def minimum(script: Script) -> None:
 def batch(script: Script) -> None:
     """Jobs that end by themselves."""
     for number in range(script.chance.randint(1, 3)):
-        made = job(f"sums-{number}", script.chance.randint(2, 8), "1", "1Gi", run_seconds=script.chance.randint(20, 200))
+        made = job(
+            f"sums-{number}", script.chance.randint(2, 8), "1", "1Gi", run_seconds=script.chance.randint(20, 200)
+        )
         script.at_some_time(partial(script.cluster.create, made))
 
 
@@ -130,7 +142,9 @@ def strangers(script: Script) -> None:
     script.cluster.create(node("stranger", cpu="1"))
     cloud, template = script.cluster.cloud, NodeTemplate()
     for name, labels in (("foreign", Labels({CLUSTER_LABEL: "another-cluster"})), ("bare", Labels({}))):
-        _ = script.cluster.runtime.spawn(name, _have_server(cloud.create_server(name, "sim-cx32", "fsn1", labels, template)))
+        _ = script.cluster.runtime.spawn(
+            name, _have_server(cloud.create_server(name, "sim-cx32", "fsn1", labels, template))
+        )
 
 
 async def _have_server(call: Any) -> None:
@@ -152,7 +166,10 @@ def _arrive_on_marked(script: Script, guest: Json) -> None:
     if marked:
         guest["spec"]["nodeSelector"] = {"kubernetes.io/hostname": script.chance.choice(marked)["metadata"]["name"]}
     script.cluster.create(guest)
-    after(script.chance.uniform(60, 150), partial(_try, partial(script.cluster.delete, "Pod", guest["metadata"]["name"], "default")))
+    after(
+        script.chance.uniform(60, 150),
+        partial(_try, partial(script.cluster.delete, "Pod", guest["metadata"]["name"], "default")),
+    )
 
 
 def meddling(script: Script) -> None:
@@ -162,7 +179,10 @@ def meddling(script: Script) -> None:
         script.at_some_time(partial(_take_taints_off, script))
     paused_at = script.chance.uniform(0, 0.6) * script.lasts_seconds
     after(paused_at, partial(_try, partial(_annotate_pool, script, "true")))
-    after(paused_at + script.chance.uniform(5, 0.3 * script.lasts_seconds), partial(_try, partial(_annotate_pool, script, None)))
+    after(
+        paused_at + script.chance.uniform(5, 0.3 * script.lasts_seconds),
+        partial(_try, partial(_annotate_pool, script, None)),
+    )
 
 
 def paused_pool(script: Script) -> None:
@@ -184,7 +204,9 @@ def _take_taints_off(script: Script) -> None:
     names = [stored.name for stored in script.cluster.store.all(NODE)]
 
     def untaint(item: Json) -> None:
-        item["spec"]["taints"] = [taint for taint in item["spec"].get("taints") or [] if not taint["key"].startswith("growth.dev/")]
+        item["spec"]["taints"] = [
+            taint for taint in item["spec"].get("taints") or [] if not taint["key"].startswith("growth.dev/")
+        ]
 
     if names:
         script.cluster.verbs.modify(NODE, script.chance.choice(names), "", untaint, "user")
@@ -202,9 +224,13 @@ def _annotate_pool(script: Script, value: str | None) -> None:
 
 def pool_made_anew(script: Script) -> None:
     """A pool is deleted, and made again under the same name when it is gone."""
-    made = node_pool("second", "CX33", "CX32", budgets=[{"nodes": "50%", "windowSeconds": 0}])  # with the default window it would take an hour
+    made = node_pool(
+        "second", "CX33", "CX32", budgets=[{"nodes": "50%", "windowSeconds": 0}]
+    )  # with the default window it would take an hour
     script.cluster.create(made)
-    script.cluster.create(deployment("tenant", script.chance.randint(2, 6), "1", "1Gi", nodeSelector={"growth.dev/pool": "second"}))
+    script.cluster.create(
+        deployment("tenant", script.chance.randint(2, 6), "1", "1Gi", nodeSelector={"growth.dev/pool": "second"})
+    )
     deleted_at = script.chance.uniform(0.2, 0.5) * script.lasts_seconds
     after(deleted_at, partial(_try, partial(script.cluster.delete, "NodePool", "second")))
     after(deleted_at + 1, partial(_make_again, script, made))
@@ -239,15 +265,23 @@ def _delete_some_pod(script: Script) -> None:
 
 
 def node_deleted(script: Script) -> None:
-    """A user deletes the Node of a machine of ours: the machine is reported and left alone, and its pods come again elsewhere."""
+    """A user deletes the Node of a machine of ours: the machine is reported and left alone, and its pods come again
+    elsewhere.
+    """
     script.cluster.create(deployment("homeless", 3, "3", "1Gi"))
     script.at_some_time(partial(_delete_some_node, script), earliest=0.3)
 
 
 def _delete_some_node(script: Script) -> None:
     removed = {stored.name for stored in script.cluster.store.all(BY_NAME["NodeRemovalRequest"])}
-    staying = [one["metadata"]["name"] for one in script.cluster.objects("Node") if one["metadata"]["name"] not in removed and not _is_marked(one)]
-    names = [name for name in staying if name.startswith("default-")]  # elsewhere the machine that stays would use up a limit
+    staying = [
+        one["metadata"]["name"]
+        for one in script.cluster.objects("Node")
+        if one["metadata"]["name"] not in removed and not _is_marked(one)
+    ]
+    names = [
+        name for name in staying if name.startswith("default-")
+    ]  # elsewhere the machine that stays would use up a limit
     if names:
         script.cluster.delete("Node", script.chance.choice(names))
 
@@ -264,18 +298,28 @@ def haunted_pool(script: Script) -> None:
 
     def haunt(write: Write) -> None:
         if write.kind is NODE and write.type == "ADDED" and write.key[1].startswith("haunted-"):
-            after(0.0, partial(_try, partial(script.cluster.verbs.modify, NODE, write.key[1], "", _add_taint, "haunting")))
+            after(
+                0.0, partial(_try, partial(script.cluster.verbs.modify, NODE, write.key[1], "", _add_taint, "haunting"))
+            )
 
     script.cluster.store.on_write(haunt)
 
 
 def _add_taint(item: Json) -> None:
-    item["spec"]["taints"] = [*(item["spec"].get("taints") or []), {"key": "example.com/haunted", "effect": "NoSchedule"}]
+    item["spec"]["taints"] = [
+        *(item["spec"].get("taints") or []),
+        {"key": "example.com/haunted", "effect": "NoSchedule"},
+    ]
 
 
 def thinned_out(script: Script) -> None:
-    """A pool that is consolidated: pods leave its nodes, the others are moved together within their budgets; one of them must stay where it is."""
-    spec: dict[str, Any] = {"consolidation": "Full", "budgets": [{"nodes": script.chance.choice(["1", "50%"]), "windowSeconds": 0}]}
+    """A pool that is consolidated: pods leave its nodes, the others are moved together within their budgets; one of
+    them must stay where it is.
+    """
+    spec: dict[str, Any] = {
+        "consolidation": "Full",
+        "budgets": [{"nodes": script.chance.choice(["1", "50%"]), "windowSeconds": 0}],
+    }
     script.cluster.create(node_pool("dense", "CX33", "CX32", **spec))
     script.cluster.create(deployment("sparse", 16, "900m", "1Gi", nodeSelector={"growth.dev/pool": "dense"}))
     script.cluster.create(disruption_budget("sparse", "sparse", maxUnavailable=2))
@@ -290,7 +334,9 @@ def thinned_out(script: Script) -> None:
 def spare_room(script: Script) -> None:
     """Room that is kept free, taken by pods that come, and bought again; in the end it may be given up."""
     script.cluster.create(node_pool("roomy", "CX32", "CX33"))
-    script.cluster.create(deployment("popular", script.chance.randint(0, 4), "1", "1Gi", nodeSelector={"growth.dev/pool": "roomy"}))
+    script.cluster.create(
+        deployment("popular", script.chance.randint(0, 4), "1", "1Gi", nodeSelector={"growth.dev/pool": "roomy"})
+    )
     script.cluster.create(capacity_buffer("spare", "popular", replicas=script.chance.randint(1, 6)))
     for _ in range(script.chance.randint(1, 4)):
         script.at_some_time(partial(script.replicas, "popular", script.chance.randint(0, 8)))
@@ -301,16 +347,26 @@ def spare_room(script: Script) -> None:
 def warm_pool(script: Script) -> None:
     """Pods that wait for work, some of which are taken and given back; so many shall always be available."""
     script.cluster.create(node_pool("ready", "CX33", "CX32"))
-    script.cluster.create(deployment("agents", script.chance.randint(0, 12), "500m", "512Mi", nodeSelector={"growth.dev/pool": "ready"}))
+    script.cluster.create(
+        deployment("agents", script.chance.randint(0, 12), "500m", "512Mi", nodeSelector={"growth.dev/pool": "ready"})
+    )
     in_use = {"matchExpressions": [{"key": CLAIMED, "operator": "Exists"}]}
-    script.cluster.create(pool_autoscaler("agents", "agents", 2, 10, targetAvailable=script.chance.randint(2, 4), tolerance=1, inUse=in_use))
+    script.cluster.create(
+        pool_autoscaler(
+            "agents", "agents", 2, 10, targetAvailable=script.chance.randint(2, 4), tolerance=1, inUse=in_use
+        )
+    )
     for _ in range(script.chance.randint(2, 5)):
         script.at_some_time(partial(_claim, script, script.chance.randint(1, 4)))
         script.at_some_time(partial(_release, script))
 
 
 def _claim(script: Script, count: int) -> None:
-    names = [one["metadata"]["name"] for one in script.cluster.objects("Pod", "default") if _is_agent(one) and CLAIMED not in one["metadata"]["labels"]]
+    names = [
+        one["metadata"]["name"]
+        for one in script.cluster.objects("Pod", "default")
+        if _is_agent(one) and CLAIMED not in one["metadata"]["labels"]
+    ]
     for name in script.chance.sample(names, min(count, len(names))):
         script.cluster.verbs.modify(POD, name, "default", partial(_set_claimed, "yes"), "user")
 
@@ -328,7 +384,9 @@ def _set_claimed(value: str | None, item: Json) -> None:
 
 
 def _is_agent(item: Json) -> bool:
-    return (item["metadata"].get("labels") or {}).get("app") == "agents" and (item.get("status") or {}).get("phase") == "Running"
+    return (item["metadata"].get("labels") or {}).get("app") == "agents" and (item.get("status") or {}).get(
+        "phase"
+    ) == "Running"
 
 
 HASTY: Final = Settings(settling_seconds=60.0, consolidation_interval_seconds=10.0, scale_down_delay_seconds=20.0)
@@ -364,8 +422,12 @@ def begin_some(script: Script, seed: str, wanted: tuple[str, ...] = ()) -> list[
 
     Each scenario has its own source of chance, so that a new row of the table changes nothing for the others.
     """
-    script.cluster.create(node_pool("default", {"name": "CX33", "max": 15}, {"name": "CX32", "max": 10}, {"name": "CX31", "max": 10}))
-    chosen = [scenario for scenario in SCENARIOS if (scenario.name in wanted if wanted else _is_drawn(seed, scenario.name))]
+    script.cluster.create(
+        node_pool("default", {"name": "CX33", "max": 15}, {"name": "CX32", "max": 10}, {"name": "CX31", "max": 10})
+    )
+    chosen = [
+        scenario for scenario in SCENARIOS if (scenario.name in wanted if wanted else _is_drawn(seed, scenario.name))
+    ]
     for scenario in chosen:
         script.chance = random.Random(f"{seed}/scenario/{scenario.name}")
         scenario.begin(msgspec.structs.replace(script))

@@ -2,8 +2,8 @@
 
     set up → (faults and users, 5 to 10 virtual minutes) → faults stop → settled within 15 minutes → records expire → at rest: no writes
 
-Asked by `growth sim` and tests. The report names every law that was broken; the trace's hash is the same for the same seed, always.
-"""
+Asked by `growth sim` and tests. The report names every law that was broken; the trace's hash is the same for the same
+seed, always."""
 
 from __future__ import annotations
 
@@ -132,10 +132,17 @@ class Simulation:
             self._writes,
             bought=_kinds(self.cluster.cloud.creates),
             given_back=_kinds(self.cluster.cloud.deletes),
-            bound=tuple(sorted(pod.shape.labels.get("app", pod.name) for pod in self.witness.pods.values() if pod.node_name and not pod.is_finished)),
+            bound=tuple(
+                sorted(
+                    pod.shape.labels.get("app", pod.name)
+                    for pod in self.witness.pods.values()
+                    if pod.node_name and not pod.is_finished
+                )
+            ),
         )
 
-    # ----------------------------------------------------------------------------------------------------------- the phases
+    # ------------------------------------------------------------------------------------------ the
+    # phases
 
     async def _live(self) -> float | None:
         """From the first fault to the end; how long it took to settle."""
@@ -167,14 +174,20 @@ class Simulation:
         began = self.cluster.runtime.monotonic()
         while self.cluster.runtime.monotonic() < began + SETTLE_SECONDS:
             await self.cluster.runtime.sleep(LOOK_SECONDS)
-            if self.process is not None and not why_not_settled(self.witness, self.process.growth, self.script.expected):
+            if self.process is not None and not why_not_settled(
+                self.witness, self.process.growth, self.script.expected
+            ):
                 return self.cluster.runtime.monotonic() - began
-        for law, complaint in why_not_settled(self.witness, self.process.growth, self.script.expected) if self.process else ():
+        for law, complaint in (
+            why_not_settled(self.witness, self.process.growth, self.script.expected) if self.process else ()
+        ):
             self.judge.accuse(law, complaint)
         return None
 
     async def _rest(self) -> None:
-        """When the last record has expired, growth has nothing to write any more; now and then it tries once more what failed before, less and less often."""
+        """When the last record has expired, growth has nothing to write any more; now and then it tries once more what
+        failed before, less and less often.
+        """
         began = self.cluster.runtime.monotonic()
         while self._is_anything_pending() and self.cluster.runtime.monotonic() < began + RECORDS_SECONDS:
             await self.cluster.runtime.sleep(LOOK_SECONDS)
@@ -183,8 +196,13 @@ class Simulation:
         while written[-1] and len(written) < RESTS:
             written.append(await self._written_at_rest())
         if written[-1]:
-            self.judge.accuse("zero writes at rest", f"{len(written[-1])} writes in {REST_SECONDS:.0f} s at rest: {'; '.join(written[-1][:3])}")
-        for law, complaint in why_not_settled(self.witness, self.process.growth, self.script.expected) if self.process else ():
+            self.judge.accuse(
+                "zero writes at rest",
+                f"{len(written[-1])} writes in {REST_SECONDS:.0f} s at rest: {'; '.join(written[-1][:3])}",
+            )
+        for law, complaint in (
+            why_not_settled(self.witness, self.process.growth, self.script.expected) if self.process else ()
+        ):
             self.judge.accuse(law, f"at rest: {complaint}")
 
     async def _written_at_rest(self) -> list[str]:
@@ -195,20 +213,27 @@ class Simulation:
     def _is_anything_pending(self) -> bool:
         """A pod without a place, a request, or a node so young that growth has not said yet why it stays."""
         waiting = any(not pod.node_name and not pod.is_finished for pod in self.witness.pods.values())
-        oldest = self.cluster.runtime.now() - self._settings.settling_seconds - self._settings.consolidation_interval_seconds
-        is_young = any(parse_instant(node["metadata"]["creationTimestamp"]) > oldest for node in self.cluster.objects("Node"))
+        oldest = (
+            self.cluster.runtime.now() - self._settings.settling_seconds - self._settings.consolidation_interval_seconds
+        )
+        is_young = any(
+            parse_instant(node["metadata"]["creationTimestamp"]) > oldest for node in self.cluster.objects("Node")
+        )
         return waiting or is_young or bool(self.cluster.store.shelf(REQUEST).items)
 
     def _look_for_failures(self) -> None:
         for name, error in (self.process.failures if self.process else []) + self._failures:
             self.judge.accuse("no task fails", f"task {name}: {error!r}")
 
-    # ---------------------------------------------------------------------------------------------------- growth's own life
+    # --------------------------------------------------------------------------------- growth's own
+    # life
 
     def _start(self) -> None:
         self.lives += 1
         process = self.process = GrowthProcess(self.cluster, Installation(settings=self._settings), self.lives)
-        transport = FaultyTransport(self.cluster.api, process.runtime, self.trouble, f"{self.seed}/network/{self.lives}")
+        transport = FaultyTransport(
+            self.cluster.api, process.runtime, self.trouble, f"{self.seed}/network/{self.lives}"
+        )
         transport.on_write, transport.on_read = partial(self._at_write, process), self.witness.hear_read
         process.cloud_door.on_call = partial(self._at_cloud_call, process)
         process.door.transport = transport
@@ -231,8 +256,8 @@ class Simulation:
     def _at_call(self, process: GrowthProcess, moment: str, call: str) -> None:
         """A write, or a call that changes something at the cloud: here growth may be killed, or its answer lost.
 
-        What a dead process sent off before it died goes its way, and kills nobody a second time: each life is followed by one other.
-        """
+        What a dead process sent off before it died goes its way, and kills nobody a second time: each life is followed
+        by one other."""
         self._writes += moment == "before"
         crash = self.adversity.crashes[0] if self.adversity.crashes else None
         if process.runtime.is_dead or crash is None or moment != ("before" if crash.moment == "before" else "after"):
@@ -260,10 +285,12 @@ class Simulation:
             self.witness.is_clock_off = True
             self._say(f"growth's clock is off by {seconds:+.0f} s")
 
-    # ---------------------------------------------------------------------------------------------------------------- trace
+    # ---------------------------------------------------------------------------------------- trace
 
     def _note_write(self, write: Write) -> None:
-        self._say(f"{write.actor} {write.type.lower()} {write.kind.name} {'/'.join(part for part in write.key if part)} {_gist(write)}")
+        self._say(
+            f"{write.actor} {write.type.lower()} {write.kind.name} {'/'.join(part for part in write.key if part)} {_gist(write)}"
+        )
 
     def _note_server(self, what: str, server: Server) -> None:
         self._say(f"cloud {what} {server.server_type} in {server.location} for {server.name}")
@@ -293,7 +320,9 @@ def _gist(write: Write) -> str:
 Mutant = Callable[[], AbstractContextManager[object]]
 
 
-def simulate(seed: str, trace: Callable[[str], None] = lambda _line: None, wish: Wish | None = None, mutant: Mutant = nullcontext) -> Report:
+def simulate(
+    seed: str, trace: Callable[[str], None] = lambda _line: None, wish: Wish | None = None, mutant: Mutant = nullcontext
+) -> Report:
     """Run one seed to its end, with a planted bug if one is given."""
 
     async def run() -> Report:

@@ -1,7 +1,8 @@
-"""The story that `growth demo` tells: 120 pods come to an empty cluster, machines are bought, the load goes, machines are given back.
+"""The story that `growth demo` tells: 120 pods come to an empty cluster, machines are bought, the load goes, machines
+are given back.
 
-Runs the production controllers in the embedded cluster. The summary says what came of it; the story failed if a pod found no place.
-"""
+Runs the production controllers in the embedded cluster. The summary says what came of it; the story failed if a pod
+found no place."""
 
 from __future__ import annotations
 
@@ -80,7 +81,9 @@ class Summary(Struct, frozen=True):
 class Story:
     """One telling, in one embedded cluster. Must run inside a running event loop."""
 
-    def __init__(self, say: Say, seed: str = "demo", setting: Setting | None = None, stage: Stage | None = None) -> None:
+    def __init__(
+        self, say: Say, seed: str = "demo", setting: Setting | None = None, stage: Stage | None = None
+    ) -> None:
         self.setting = setting or Setting(POOLS, WORKLOADS, OPENING, LOAD)
         self.cluster = Cluster(seed)
         shop, provider_for = stage(self.cluster) if stage else (self.cluster.cloud, None)
@@ -111,7 +114,9 @@ class Story:
             placed=view.bound,
             nodes=nodes,
             price_per_hour=price,
-            lower_bound=max(filter(None, bounds), default=None),  # one question each; pods that were asked about again must not count twice
+            lower_bound=max(
+                filter(None, bounds), default=None
+            ),  # one question each; pods that were asked about again must not count twice
             placed_after_seconds=None if placed_at is None else placed_at - began,
             nodes_left=len(cluster.objects("Node")),
             spent=self.timeline.shop.amount_due(),

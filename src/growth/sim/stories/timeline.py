@@ -1,7 +1,7 @@
 """What happened in the embedded cluster, told to a person: who did what, second by second.
 
-Asked by the demo. Looks at the cluster once a virtual second and says what changed in the counts that matter; it never takes part.
-"""
+Asked by the demo. Looks at the cluster once a virtual second and says what changed in the counts that matter; it never
+takes part."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ class Timeline:
             gap = f", at most {100 * answer.gap:.1f} % above the cheapest possible" if answer.lower_bound else ""
             unplaced = sum(one.count for one in answer.unplaced)
             rest = f"; {unplaced} pods find no place" if unplaced else ""
-            self._tell("growth", f"plans {_count(len(answer.nodes), 'node')} for {answer.price_per_hour:.4f} an hour{gap}{rest}")
+            self._tell(
+                "growth",
+                f"plans {_count(len(answer.nodes), 'node')} for {answer.price_per_hour:.4f} an hour{gap}{rest}",
+            )
 
     def look(self) -> View:
         now, before = self.view(), self._before
@@ -100,7 +103,9 @@ class Timeline:
         if is_news and (at >= self._said_at + _PAUSE_SECONDS or now.running == now.pods > said.running):
             self._said, self._said_at = now, at
             waiting = f", {now.pods - now.bound} wait for a node" if now.pods > now.bound else ""
-            self._tell("cluster", f"{now.running} of {now.pods} pods running{waiting}; {now.ready} of {now.nodes} nodes Ready")
+            self._tell(
+                "cluster", f"{now.running} of {now.pods} pods running{waiting}; {now.ready} of {now.nodes} nodes Ready"
+            )
 
     def view(self) -> View:
         cluster = self._cluster
@@ -114,9 +119,14 @@ class Timeline:
             booting=sum(server.status == "initializing" for server in servers),
             nodes=len(nodes),
             ready=sum(ready_status(node) == "True" for node in nodes),
-            marked=sum(any(taint["key"] == SCALE_DOWN_TAINT.key for taint in node["spec"].get("taints") or []) for node in nodes),
+            marked=sum(
+                any(taint["key"] == SCALE_DOWN_TAINT.key for taint in node["spec"].get("taints") or [])
+                for node in nodes
+            ),
             removals=len(cluster.objects("NodeRemovalRequest")),
-            unmet=sum((request.get("status") or {}).get("phase") == "Unmet" for request in cluster.objects("NodeRequest")),
+            unmet=sum(
+                (request.get("status") or {}).get("phase") == "Unmet" for request in cluster.objects("NodeRequest")
+            ),
         )
 
     def _tell_machines(self, before: View, now: View) -> None:
@@ -124,7 +134,9 @@ class Timeline:
         fresh = ordered - self._ordered
         self._ordered = ordered
         if fresh:
-            self._tell("cloud", "machines ordered: " + ", ".join(f"{count} × {name}" for name, count in sorted(fresh.items())))
+            self._tell(
+                "cloud", "machines ordered: " + ", ".join(f"{count} × {name}" for name, count in sorted(fresh.items()))
+            )
         if now.unmet > before.unmet:
             self._tell("cloud", f"{_count(now.unmet - before.unmet, 'order')} not met: sold out")
         if now.machines < before.machines:
@@ -132,7 +144,9 @@ class Timeline:
 
     def _tell_nodes(self, before: View, now: View) -> None:
         if now.marked > before.marked:
-            self._tell("growth", f"{_count(now.marked, 'empty node')} marked: no pods in, given back unless needed again")
+            self._tell(
+                "growth", f"{_count(now.marked, 'empty node')} marked: no pods in, given back unless needed again"
+            )
         if now.removals > before.removals:
             self._tell("growth", f"{_count(now.removals, 'removal')} under way")
 

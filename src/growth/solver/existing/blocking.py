@@ -1,8 +1,9 @@
-"""Why does a node stay, as data and in one sentence? Asked by the what-if, and by plans that have a reason of their own to leave a node alone.
+"""Why does a node stay, as data and in one sentence? Asked by the what-if, and by plans that have a reason of their own
+to leave a node alone.
 
-The sentence names the pod, the constraint and how many of the nodes that stay refuse for it:
-`pod myapp/web-abc123 cannot be rescheduled: taint gpu=true:NoSchedule on 3 of 4 remaining nodes is not tolerated; 1 node: insufficient
-memory (needs 4Gi, has 1Gi)`. It never decides anything.
+The sentence names the pod, the constraint and how many of the nodes that stay refuse for it: `pod myapp/web-abc123
+cannot be rescheduled: taint gpu=true:NoSchedule on 3 of 4 remaining nodes is not tolerated; 1 node: insufficient memory
+(needs 4Gi, has 1Gi)`. It never decides anything.
 
 | check type | the node stays because |
 | --- | --- |
@@ -71,7 +72,13 @@ def no_capacity(name: str, needed: int, free: int, headroom: float, available: i
     """All pods together need more of a resource than the nodes that stay have left."""
     needs = f"needs {format_amount(name, needed)}" + (f" with {headroom:.0%} headroom" if headroom else "")
     text = f"insufficient {name} on the {available} remaining node{_plural(available)} ({needs}, has {format_amount(name, max(0, free))})"
-    return Block("capacity", f"its pods cannot be rescheduled: {text}", constraint_type="capacity", constraint=name, available_nodes=available)
+    return Block(
+        "capacity",
+        f"its pods cannot be rescheduled: {text}",
+        constraint_type="capacity",
+        constraint=name,
+        available_nodes=available,
+    )
 
 
 def cannot_move(pod: str, question: Question, table: NodeTable, targets: Mask) -> Block:
@@ -94,7 +101,13 @@ def count_refusals(question: Question, table: NodeTable, targets: Mask) -> list[
         for each in _by_phrase(rule, np.flatnonzero(refuses), table):
             key = (each.reason.kind, each.reason.phrases)
             known = found.get(key)
-            found[key] = each if known is None else Refused(known.reason, known.nodes + each.nodes, known.detail if known.detail == each.detail else "")
+            found[key] = (
+                each
+                if known is None
+                else Refused(
+                    known.reason, known.nodes + each.nodes, known.detail if known.detail == each.detail else ""
+                )
+            )
     return sorted(found.values(), key=lambda each: -each.nodes)
 
 
@@ -119,7 +132,9 @@ def _short(rule: NodeResourcesFit, numbers: NDArray[np.int64], table: NodeTable)
         first = rule.explain(int(members[0])).constraint.split(", ")[0]
         roomiest = int(members[table.free[table.rows[first], members].argmax()])
         reason = rule.explain(roomiest)
-        yield Refused(reason, len(members), reason.detail if len(members) == 1 else reason.detail.replace("has ", "has at most "))
+        yield Refused(
+            reason, len(members), reason.detail if len(members) == 1 else reason.detail.replace("has ", "has at most ")
+        )
 
 
 def _told(refused: Refused, available: int) -> str:

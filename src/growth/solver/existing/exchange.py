@@ -1,6 +1,8 @@
-"""Which of these nodes shall be exchanged for which others? Asked by replacement and renewal, answered in the worker process like any placement.
+"""Which of these nodes shall be exchanged for which others? Asked by replacement and renewal, answered in the worker
+process like any placement.
 
-The same solver answers for each neighbourhood (some nodes that would go together): where do their pods go, on the nodes that stay and on new ones?
+The same solver answers for each neighbourhood (some nodes that would go together): where do their pods go, on the nodes
+that stay and on new ones?
 
 | asked to save money | |
 | --- | --- |
@@ -22,7 +24,15 @@ from msgspec.structs import replace
 
 from growth.model.pod import PodShape
 from growth.model.resources import CPU, MEMORY
-from growth.solver.purchase.problem import Choice, DemandClass, Limit, PlacementProblem, PlacementSolution, PlannedNode, Room
+from growth.solver.purchase.problem import (
+    Choice,
+    DemandClass,
+    Limit,
+    PlacementProblem,
+    PlacementSolution,
+    PlannedNode,
+    Room,
+)
 from growth.solver.purchase.solve import solve
 
 _SAME_PRICE: Final = 1e-9
@@ -75,20 +85,34 @@ def exchange(problem: ExchangeProblem) -> tuple[Exchange, ...]:
 
 
 def _narrowed(problem: ExchangeProblem) -> tuple[Room, ...]:
-    """Where no rule looks at other pods, rooms that could not even take the smallest pod are left empty: they cost time and change nothing."""
+    """Where no rule looks at other pods, rooms that could not even take the smallest pod are left empty: they cost time
+    and change nothing.
+    """
     world, going = problem.world, {each.room for each in problem.leaving}
     shapes = {demand.shape for demand in world.demands} | {shape for room in world.rooms for shape, _ in room.contents}
-    if any(shape.affinity or shape.anti_affinity or shape.spread or shape.preferred_affinity or shape.preferred_anti_affinity for shape in shapes):
+    if any(
+        shape.affinity
+        or shape.anti_affinity
+        or shape.spread
+        or shape.preferred_affinity
+        or shape.preferred_anti_affinity
+        for shape in shapes
+    ):
         return world.rooms
     names = {name for demand in world.demands for name in demand.shape.requests}
     least = {name: min(demand.shape.requests[name] for demand in world.demands) for name in names}
-    return tuple(room if index in going or _has_room(room, least) else _emptied(room) for index, room in enumerate(world.rooms))
+    return tuple(
+        room if index in going or _has_room(room, least) else _emptied(room) for index, room in enumerate(world.rooms)
+    )
 
 
 def _has_room(room: Room, least: dict[str, int]) -> bool:
     if not room.is_open:
         return False
-    return all(room.node.allocatable[name] - sum(shape.requests[name] * count for shape, count in room.contents) >= amount for name, amount in least.items())
+    return all(
+        room.node.allocatable[name] - sum(shape.requests[name] * count for shape, count in room.contents) >= amount
+        for name, amount in least.items()
+    )
 
 
 def _emptied(room: Room) -> Room:
@@ -97,7 +121,11 @@ def _emptied(room: Room) -> Room:
 
 def _try(problem: ExchangeProblem, neighbourhood: tuple[int, ...]) -> Exchange | None:
     going = [problem.leaving[index] for index in neighbourhood]
-    offered = [index for index, choice in enumerate(problem.world.choices) if not problem.saves_money or _may_replace(choice, going)]
+    offered = [
+        index
+        for index, choice in enumerate(problem.world.choices)
+        if not problem.saves_money or _may_replace(choice, going)
+    ]
     asked = _without(problem, going, offered)
     solution = solve(asked)
     before = sum(each.price_per_hour for each in going)
@@ -133,15 +161,21 @@ def _without(problem: ExchangeProblem, going: list[Leaving], offered: list[int])
     return replace(
         world,
         demands=demands,
-        rooms=tuple(room for index, room in enumerate(world.rooms) if index not in gone and (room.is_open or room.contents)),
+        rooms=tuple(
+            room for index, room in enumerate(world.rooms) if index not in gone and (room.is_open or room.contents)
+        ),
         choices=tuple(world.choices[index] for index in offered),
         limits=tuple(_renumbered(limit, numbers) for limit in world.limits),
     )
 
 
 def _with_headroom(counts: dict[int, int], demands: tuple[DemandClass, ...], headroom: float) -> dict[int, int]:
-    """A few pods more, of the most common kinds that no rule looks at, until there is about so much more of cpu and memory."""
-    plain = sorted((index for index in counts if _is_plain(demands[index].shape)), key=lambda index: (-counts[index], index))
+    """A few pods more, of the most common kinds that no rule looks at, until there is about so much more of cpu and
+    memory.
+    """
+    plain = sorted(
+        (index for index in counts if _is_plain(demands[index].shape)), key=lambda index: (-counts[index], index)
+    )
     found = dict(counts)
     for name in (CPU, MEMORY):
         needs = {index: demands[index].shape.requests[name] for index in plain}

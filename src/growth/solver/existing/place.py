@@ -1,7 +1,8 @@
-"""How many of these pods find room on what is there? Asked wherever nothing is to be bought and nobody wants to know why not.
+"""How many of these pods find room on what is there? Asked wherever nothing is to be bought and nobody wants to know
+why not.
 
-The greedy stage of `solver/purchase/solve` alone: every rule holds, full rooms are filled up first, and the answer takes a fraction of the time.
-"""
+The greedy stage of `solver/purchase/solve` alone: every rule holds, full rooms are filled up first, and the answer
+takes a fraction of the time."""
 
 from __future__ import annotations
 

@@ -7,9 +7,8 @@
 | 3 | tightest fit, largest first; whoever finds no place is tried first in the next round (or last, if it was first) |
 | 4 | few pods: every way that differs, depth first |
 
-Steps 3 and 4 spend from a purse of steps, so that one hard node cannot hold up the rest. An empty purse means no place was found; that
-errs on the side of keeping a node.
-"""
+Steps 3 and 4 spend from a purse of steps, so that one hard node cannot hold up the rest. An empty purse means no place
+was found; that errs on the side of keeping a node."""
 
 from __future__ import annotations
 
@@ -68,7 +67,9 @@ class _Profile(NamedTuple):
 
 
 class Relocation:
-    """Finds places. All classes that will be asked about are named first: then every rule that looks at others is known."""
+    """Finds places. All classes that will be asked about are named first: then every rule that looks at others is
+    known.
+    """
 
     def __init__(self, neighbours: Neighbours, targets: Mask, classes: Sequence[PodClass]) -> None:
         self._neighbours = neighbours
@@ -92,14 +93,18 @@ class Relocation:
         rows = [(row, amount) for row, amount in Vector(neighbours.table, shape.requests).rows if amount > 0]
         is_plain = not neighbours.question(pod_class).is_entangled and not neighbours.is_watched(pod_class)
         size = sum(amount * self._weights[row] for row, amount in rows if row < len(self._weights))
-        return _Profile(is_plain, not (shape.affinity or shape.spread), rows, (is_plain, -float(size), pod_class.number))
+        return _Profile(
+            is_plain, not (shape.affinity or shape.spread), rows, (is_plain, -float(size), pod_class.number)
+        )
 
     def order(self, movers: Sequence[Mover]) -> list[Mover]:
         """Those with rules between pods first, then the largest."""
-        order_of = {pod_class: self.profile(pod_class).order for pod_class in {mover.pod_class: None for mover in movers}}
+        order_of = {
+            pod_class: self.profile(pod_class).order for pod_class in {mover.pod_class: None for mover in movers}
+        }
         return sorted(movers, key=lambda mover: order_of[mover.pod_class])
 
-    # ------------------------------------------------------------------------------------------------------------- first fit
+    # ------------------------------------------------------------------------------------ first fit
 
     def quickly(self, movers: Sequence[Mover]) -> Found:
         """First fit. Leaves nothing placed."""
@@ -160,7 +165,7 @@ class Relocation:
             left[row] -= amount
         return True
 
-    # ------------------------------------------------------------------------------------------------------------ reordering
+    # ----------------------------------------------------------------------------------- reordering
 
     def is_hopeless(self, movers: Sequence[Mover]) -> Mover | None:
         """One that fits nowhere even alone, and that nobody can help."""

@@ -11,10 +11,10 @@
 | is there room for all pods together, and some headroom, by each resource? | capacity |
 | does each pod find a place, by every rule of scheduling, beside those moved before it? | rescheduling_… |
 
-Pods of DaemonSets, mirrors and finished pods need no place, nor do those that are leaving already. Pods that wait for the scheduler, and
-virtual pods that stand for spare capacity, hold room: they are lodged first, and move like any other. What finds no room even now
-holds none. Nothing is decided here: who may be asked about at all is the plan's business.
-"""
+Pods of DaemonSets, mirrors and finished pods need no place, nor do those that are leaving already. Pods that wait for
+the scheduler, and virtual pods that stand for spare capacity, hold room: they are lodged first, and move like any
+other. What finds no room even now holds none. Nothing is decided here: who may be asked about at all is the plan's
+business."""
 
 from __future__ import annotations
 
@@ -112,7 +112,12 @@ class WhatIf:
         for pod in pods:
             number = index.get(pod.node_name)
             owner = pod.owner
-            if number is None or pod.deleted_at is not None or pod.is_mirror or (owner is not None and owner.kind == "DaemonSet"):
+            if (
+                number is None
+                or pod.deleted_at is not None
+                or pod.is_mirror
+                or (owner is not None and owner.kind == "DaemonSet")
+            ):
                 continue
             pod_class = known.get(pod.shape)
             if pod_class is None:
@@ -136,7 +141,7 @@ class WhatIf:
                 self._movers.setdefault(ways[0], []).append(mover)
         return missing
 
-    # ------------------------------------------------------------------------------------------------------------- questions
+    # ------------------------------------------------------------------------------------ questions
 
     def judge(self, names: Sequence[str]) -> Verdict:
         """Could all these nodes go together? Leaves the index as it was."""
@@ -170,7 +175,8 @@ class WhatIf:
             self._movers.setdefault(table.index[name], []).append(mover)
         self._free = self._free_amounts()
 
-    # ----------------------------------------------------------------------------------------------------------- all together
+    # ------------------------------------------------------------------------------------------ all
+    # together
 
     def _free_amounts(self) -> dict[str, tuple[float, NDArray[np.float64]]]:
         """Of each resource: how much the targets have left in all, and each of them."""
@@ -207,7 +213,8 @@ class WhatIf:
                 total[name] = total.get(name, 0) + amount * count
         return total
 
-    # -------------------------------------------------------------------------------------------------------------- one by one
+    # ------------------------------------------------------------------------------------------ one
+    # by one
 
     def _relocate(self, numbers: Sequence[int], movers: Sequence[Mover]) -> Found | Block:
         neighbours, relocation = self._neighbours, self._relocation
@@ -223,7 +230,9 @@ class WhatIf:
                 hopeless = relocation.is_hopeless(movers)
                 if hopeless is not None:
                     return self._explain(hopeless)
-                return relocation.thoroughly(movers, self._purse) or self._explain_beside(movers, found.targets, found.stuck)
+                return relocation.thoroughly(movers, self._purse) or self._explain_beside(
+                    movers, found.targets, found.stuck
+                )
         finally:
             self._targets[list(numbers)] = were
 
@@ -239,10 +248,16 @@ class WhatIf:
 
 
 def _divided(pod_class: PodClass) -> list[tuple[str, int]]:
-    return [(name, amount) for name, amount in counted_needs(pod_class.shape.requests).items() if name != PODS and amount > 0]
+    return [
+        (name, amount)
+        for name, amount in counted_needs(pod_class.shape.requests).items()
+        if name != PODS and amount > 0
+    ]
 
 
 def with_headroom(name: str, amount: int, headroom: float) -> int:
     """What must be free. Devices are whole: a fifth of one GPU is none."""
     extra = amount * headroom
-    return amount + (int(extra) if name not in _DIVISIBLE and not name.startswith("hugepages-") else int(-(-extra // 1)))
+    return amount + (
+        int(extra) if name not in _DIVISIBLE and not name.startswith("hugepages-") else int(-(-extra // 1))
+    )

@@ -1,10 +1,11 @@
-"""Where do waiting pods go, if all of them are looked at together? Placement by min-cost flow. Asked by `plan/flow/scheduling` and `growth explain pod`.
+"""Where do waiting pods go, if all of them are looked at together? Placement by min-cost flow. Asked by
+`plan/flow/scheduling` and `growth explain pod`.
 
     groups of equal pods ──arcs──▶ classes of machines ──steps of rising cost──▶ sink
             └──────────────────▶ unscheduled ─────────────────────────────────▶ sink
 
-It places onto nodes that exist and buys nothing: that is the business of `solver/purchase/solve`. It stands on the same rules (`solver/rules`).
-"""
+It places onto nodes that exist and buys nothing: that is the business of `solver/purchase/solve`. It stands on the same
+rules (`solver/rules`)."""
 
 from __future__ import annotations
 

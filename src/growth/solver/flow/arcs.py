@@ -41,8 +41,12 @@ class Arcs(Struct, frozen=True):
     unscheduled: int
 
 
-def arcs_of(fleet: Fleet, pod: Pod, settings: SchedulerSettings, is_target: Callable[[Node], bool] = lambda _: True) -> Arcs:
-    """As if the pod and its like were alone in the round. Pods that look at each other are placed before the flow: then these are the ways open now."""
+def arcs_of(
+    fleet: Fleet, pod: Pod, settings: SchedulerSettings, is_target: Callable[[Node], bool] = lambda _: True
+) -> Arcs:
+    """As if the pod and its like were alone in the round. Pods that look at each other are placed before the flow: then
+    these are the ways open now.
+    """
     table = fleet.index.table
     is_open = table.is_here[: len(table)] & np.array([is_target(node) for node in table.nodes], np.bool_)
     work = Work(fleet, settings, is_open, np.zeros(len(table)))
@@ -50,7 +54,9 @@ def arcs_of(fleet: Fleet, pod: Pod, settings: SchedulerSettings, is_target: Call
     stage = set_stage(work, members)
     network = build_network(work, stage, work.ground_for(members))
     found = []
-    for number, room, dislike in zip(network.arc_class.tolist(), network.arc_room.tolist(), network.arc_cost.tolist(), strict=True):
+    for number, room, dislike in zip(
+        network.arc_class.tolist(), network.arc_room.tolist(), network.arc_cost.tolist(), strict=True
+    ):
         costs = network.step_cost[: -network.classes][network.step_class[: -network.classes] == number]
         names = sorted(table.nodes[machine].name for machine in stage.machines[number].tolist())
         found.append(Arc(names[0], len(names), room, dislike, int(costs.min(initial=2**31)), int(costs.max(initial=0))))

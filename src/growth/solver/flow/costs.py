@@ -1,4 +1,5 @@
-"""What does a place on a machine cost? The three cost models. Asked by `flow/rounds` (steps of the network) and by whoever picks machines one by one.
+"""What does a place on a machine cost? The three cost models. Asked by `flow/rounds` (steps of the network) and by
+whoever picks machines one by one.
 
 | part | cost |
 | --- | --- |
@@ -9,8 +10,8 @@
 | preference | `preferenceCost` × its weight where it is not met |
 | unscheduled | more than any way to a machine, and `waitingCost` for each minute of waiting; a higher priority is priced beyond all of this: it goes first |
 
-In `spread` the first pod on an empty machine of mean size costs one `loadCost`, the second two. Machines of other sizes cost by their share.
-"""
+In `spread` the first pod on an empty machine of mean size costs one `loadCost`, the second two. Machines of other sizes
+cost by their share."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ class Ground:
 
     def steps(self, class_of: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """The ways from classes of machines to the sink: class, width, cost. Machines of class -1 are left out."""
-        slots = np.where((class_of >= 0) & (self.unit > 0), np.floor((1.0 - self.load) / np.maximum(self.unit, 1e-12) + 1e-9), 0).astype(np.int64)
+        slots = np.where(
+            (class_of >= 0) & (self.unit > 0), np.floor((1.0 - self.load) / np.maximum(self.unit, 1e-12) + 1e-9), 0
+        ).astype(np.int64)
         used = np.flatnonzero(slots > 0)
         owners, slots, load, unit = class_of[used], slots[used], self.load[used], self.unit[used]
         if self.settings.cost_model != "spread":
@@ -74,7 +77,9 @@ class Ground:
         top = float(costs.max(initial=0.0))
         return costs if len(np.unique(costs)) <= _LEVELS else np.ceil(costs * _LEVELS / top) * top / _LEVELS
 
-    def _graded(self, owners: IntArray, slots: IntArray, load: FloatArray, unit: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+    def _graded(
+        self, owners: IntArray, slots: IntArray, load: FloatArray, unit: FloatArray
+    ) -> tuple[IntArray, IntArray, IntArray]:
         """So many steps that only their grade counts."""
         classes = int(owners.max()) + 1
         widths, before = np.zeros((_LEVELS, classes), np.int64), np.zeros(classes, np.int64)
@@ -95,7 +100,9 @@ def _merged(owners: IntArray, widths: IntArray, costs: FloatArray) -> tuple[IntA
     return pairs[0][kept], width[kept], pairs[1][kept]
 
 
-def ground(settings: SchedulerSettings, load: FloatArray, unit: FloatArray, is_open: FloatArray, upkeep: FloatArray) -> Ground:
+def ground(
+    settings: SchedulerSettings, load: FloatArray, unit: FloatArray, is_open: FloatArray, upkeep: FloatArray
+) -> Ground:
     """`is_open` marks the machines that somebody may use: only they make the mean."""
     usable = unit[(is_open > 0) & (unit > 0) & (unit < 1e6)]
     scale = float((1.0 / usable).mean()) if len(usable) else 1.0

@@ -1,4 +1,5 @@
-"""Where do pods go that look at each other? What a flow cannot express, placed class by class in few steps, each as large as the rules allow.
+"""Where do pods go that look at each other? What a flow cannot express, placed class by class in few steps, each as
+large as the rules allow.
 
 | rule | how many in one step |
 | --- | --- |
@@ -44,7 +45,9 @@ class Limit:
 
 
 class Spread(NamedTuple):
-    """One spread of a class, how many matching pods a domain may hold for one more to go there, and whether the class counts itself."""
+    """One spread of a class, how many matching pods a domain may hold for one more to go there, and whether the class
+    counts itself.
+    """
 
     constraint: Constraint
     counter: DomainCounter
@@ -70,7 +73,10 @@ def _step(work: Work, member: Member) -> int:
     count = max(1, member.left // 8) if looks_for_pods(member.pod_class.shape) else member.left
     rule = question.spreads
     pairs = [] if rule is None else rule.constraints
-    spreads = [Spread(*pair, 0 if rule is None else rule.most_in(position), id(pair[1]) in own) for position, pair in enumerate(pairs)]
+    spreads = [
+        Spread(*pair, 0 if rule is None else rule.most_in(position), id(pair[1]) in own)
+        for position, pair in enumerate(pairs)
+    ]
     leading = _leading(work, closing, spreads)
     if leading is None:
         limits = closing + [_slack(work, each) for each in spreads if each.is_own]
@@ -161,7 +167,7 @@ def _raised(spread: Spread, capacity: IntArray, count: int) -> IntArray:
     return most
 
 
-# --------------------------------------------------------------------------------------------------------------------- which machines
+# ----------------------------------------------------------------------------------- which machines
 
 
 def _choose(work: Work, member: Member, mask: Mask, limits: list[Limit], count: int) -> int:
@@ -180,8 +186,14 @@ def _choose(work: Work, member: Member, mask: Mask, limits: list[Limit], count: 
     np.minimum.at(cheapest, np.asarray(cell_of).reshape(-1), cost)
     placed = 0
     for cell in np.argsort(cheapest, kind="stable").tolist():
-        allowed = min([count - placed, *(int(limit.most[code]) for limit, code in zip(wide, cells[:, cell], strict=True))])
-        taken = _put(work, member, numbers[np.asarray(cell_of).reshape(-1) == cell], room, allowed, ground) if allowed > 0 else 0
+        allowed = min(
+            [count - placed, *(int(limit.most[code]) for limit, code in zip(wide, cells[:, cell], strict=True))]
+        )
+        taken = (
+            _put(work, member, numbers[np.asarray(cell_of).reshape(-1) == cell], room, allowed, ground)
+            if allowed > 0
+            else 0
+        )
         for limit, code in zip(wide, cells[:, cell], strict=True):
             limit.most[code] -= taken
         placed += taken
@@ -197,5 +209,9 @@ def _put(work: Work, member: Member, numbers: IntArray, room: IntArray, count: i
 def _first_cost(work: Work, member: Member, numbers: IntArray, ground: Ground) -> FloatArray:
     load, share = work.fleet.load(numbers), work.fleet.share(member.needs, numbers)
     dislike = work.fleet.dislike(member.pod_class, work.settings)[numbers]
-    cost: FloatArray = ground.first(share, load, numbers) + dislike + preference_cost(work.index, member.pod_class, numbers, work.settings)
+    cost: FloatArray = (
+        ground.first(share, load, numbers)
+        + dislike
+        + preference_cost(work.index, member.pod_class, numbers, work.settings)
+    )
     return cost

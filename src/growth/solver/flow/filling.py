@@ -1,4 +1,6 @@
-"""On which of these machines do so many equal pods go? The cheapest places first, each place dearer by its slope. Asked wherever counts become machines."""
+"""On which of these machines do so many equal pods go? The cheapest places first, each place dearer by its slope. Asked
+wherever counts become machines.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ _HALVINGS = 30
 
 
 def fill(first: FloatArray, slope: FloatArray, room: IntArray, count: int, rank: FloatArray | None = None) -> IntArray:
-    """How many on each, `count` in all or as many as there is room for. `rank` decides between equal costs, then the order of machines."""
+    """How many on each, `count` in all or as many as there is room for. `rank` decides between equal costs, then the
+    order of machines.
+    """
     count = min(count, int(room.sum()))
     if count <= 0:
         return np.zeros(len(room), np.int64)
@@ -35,7 +39,9 @@ def _level(first: FloatArray, slope: FloatArray, room: IntArray, count: int) -> 
             low = middle
     taken = _below(low, first, slope, room)
     extra = _below(high, first, slope, room) - taken
-    return taken + _one_after_the_other(np.argsort(first + slope * taken, kind="stable"), extra, count - int(taken.sum()))
+    return taken + _one_after_the_other(
+        np.argsort(first + slope * taken, kind="stable"), extra, count - int(taken.sum())
+    )
 
 
 def _below(level: float, first: FloatArray, slope: FloatArray, room: IntArray) -> IntArray:

@@ -1,8 +1,9 @@
-"""Which machines are there, how full is each, and what does a pod dislike about one? The ground on which flow placement stands.
+"""Which machines are there, how full is each, and what does a pod dislike about one? The ground on which flow placement
+stands.
 
-Asked by all of `solver/flow`; kept from round to round by `plan/flow/scheduling`. `follow` takes in what has changed and nothing else: an index that
-has followed equals one made anew. Nodes that went are only taken out; when there are many of them, the index is made again.
-"""
+Asked by all of `solver/flow`; kept from round to round by `plan/flow/scheduling`. `follow` takes in what has changed
+and nothing else: an index that has followed equals one made anew. Nodes that went are only taken out; when there are
+many of them, the index is made again."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class Fleet:
         self._vectors: dict[int, Vector] = {}
         self._describe(range(len(self.index.table)))
 
-    # ------------------------------------------------------------------------------------------------------- following a cluster
+    # ------------------------------------------------------------------------------------ following
+    # a cluster
 
     def follow(
         self,
@@ -74,8 +76,15 @@ class Fleet:
 
     def _is_worn_out(self, nodes: Mapping[str, Node], volumes: VolumeWorld, namespaces: Mapping[str, Labels]) -> bool:
         gone = len(self.index.table) - len(self._nodes)
-        is_other_world = any(mine is not other for mine, other in zip(_parts(*self._world), _parts(volumes, namespaces), strict=True))
-        return is_other_world or not self._nodes or 10 * gone > len(nodes) + 100 or len(self.index.classes.all) > _MOST_CLASSES
+        is_other_world = any(
+            mine is not other for mine, other in zip(_parts(*self._world), _parts(volumes, namespaces), strict=True)
+        )
+        return (
+            is_other_world
+            or not self._nodes
+            or 10 * gone > len(nodes) + 100
+            or len(self.index.classes.all) > _MOST_CLASSES
+        )
 
     def _follow_nodes(self, nodes: Mapping[str, Node]) -> None:
         for name in [name for name in self._nodes if name not in nodes]:
@@ -120,7 +129,7 @@ class Fleet:
             self._allocatable[:, number] = [table.nodes[number].allocatable[name] for name in _LOAD]
         self._soft.clear()
 
-    # ------------------------------------------------------------------------------------------------------------------- amounts
+    # -------------------------------------------------------------------------------------- amounts
 
     def load(self, numbers: IntArray | slice = slice(None)) -> FloatArray:
         """How full each machine is: the largest share of anything that is taken; 1 where there is nothing to take."""
@@ -162,15 +171,19 @@ class Fleet:
                 np.minimum(often, free[row, numbers] // amount, out=often)
         return np.maximum(often, 0)
 
-    # ------------------------------------------------------------------------------------------------------------------- dislikes
+    # ------------------------------------------------------------------------------------- dislikes
 
     def dislike(self, pod_class: PodClass, settings: SchedulerSettings) -> IntArray:
-        """What taints that a pod only prefers to avoid, and preferences among nodes that are not met, cost on each machine."""
+        """What taints that a pod only prefers to avoid, and preferences among nodes that are not met, cost on each
+        machine.
+        """
         shape = pod_class.shape
         key = (shape.tolerations, shape.preferred_nodes, settings.soft_taint_cost, settings.preference_cost)
         known = self._soft.get(key)
         if known is None:
-            known = self._soft[key] = self._taints(shape) * settings.soft_taint_cost + self._unmet(shape) * settings.preference_cost
+            known = self._soft[key] = (
+                self._taints(shape) * settings.soft_taint_cost + self._unmet(shape) * settings.preference_cost
+            )
         return known
 
     def _taints(self, shape: PodShape) -> IntArray:

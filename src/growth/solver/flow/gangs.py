@@ -39,7 +39,11 @@ def read_gang(pod: Pod) -> Gang | str | None:
     ours = pod.annotations.get(GANG)
     if ours is not None:
         name, _, amount = ours.partition(":")
-        return _gang(f"{pod.namespace}/{name}", amount or "100%", f"{GANG}: {ours}") if name else f"cannot be read: {GANG}: {ours}"
+        return (
+            _gang(f"{pod.namespace}/{name}", amount or "100%", f"{GANG}: {ours}")
+            if name
+            else f"cannot be read: {GANG}: {ours}"
+        )
     theirs = pod.annotations.get(FIRMAMENT_GANG)
     if theirs is None or theirs == "false":
         return None

@@ -1,4 +1,5 @@
-"""What is the cheapest way through the network? One linear program, whose corners are whole numbers because it is a network. Asked by `flow/rounds`.
+"""What is the cheapest way through the network? One linear program, whose corners are whole numbers because it is a
+network. Asked by `flow/rounds`.
 
 minimise   Σ cost_a sent_a + Σ cost_s used_s + Σ price_g waiting_g
 where      Σ_{a from g} sent_a + waiting_g = pods_g            every pod of a group goes somewhere

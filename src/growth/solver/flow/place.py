@@ -1,4 +1,5 @@
-"""Where do all these pods go, together? One placement: bands of priority, pods that look at each other, the flow for the others, gangs. Pure.
+"""Where do all these pods go, together? One placement: bands of priority, pods that look at each other, the flow for
+the others, gangs. Pure.
 
 | step | |
 | --- | --- |
@@ -59,7 +60,9 @@ class Left(Struct, frozen=True, gc=False):
 
 
 class Round(Struct, frozen=True):
-    """The answer, in the order in which pods were placed: the rules hold for each one when it comes. `cost` is that of the flows alone."""
+    """The answer, in the order in which pods were placed: the rules hold for each one when it comes. `cost` is that of
+    the flows alone.
+    """
 
     placed: tuple[Placed, ...] = ()
     left: tuple[Left, ...] = ()
@@ -74,12 +77,16 @@ def place(
     is_target: Callable[[Node], bool] | None = None,
     price_of: Callable[[Node], float] | None = None,
 ) -> Round:
-    """`gangs` says how many more of each must start at least. Nodes that are no target take nobody, but what is on them counts."""
+    """`gangs` says how many more of each must start at least. Nodes that are no target take nobody, but what is on them
+    counts.
+    """
     index = fleet.index
     for group in groups:  # a later one may split the class of an earlier one
         index.class_of_pod(group.pod)
     classes = [index.class_of_pod(group.pod) for group in groups]
-    for pod_class in classes:  # all questions are asked before anything moves: their counters begin with what stands in the books
+    for (
+        pod_class
+    ) in classes:  # all questions are asked before anything moves: their counters begin with what stands in the books
         index.question(pod_class)
         open_counters(index, pod_class)
     members = [
@@ -87,7 +94,9 @@ def place(
         for number, (group, pod_class) in enumerate(zip(groups, classes, strict=True))
     ]
     nodes = index.table.nodes
-    is_open = _here(fleet) if is_target is None else _here(fleet) & np.array([is_target(node) for node in nodes], np.bool_)
+    is_open = (
+        _here(fleet) if is_target is None else _here(fleet) & np.array([is_target(node) for node in nodes], np.bool_)
+    )
     work = Work(fleet, settings, is_open, _upkeep(fleet, settings, price_of))
     try:
         cost = sum(_place_band(work, list(band), gangs) for band in _bands(groups, members))
@@ -120,7 +129,7 @@ def _bands(groups: Sequence[Group], members: list[Member]) -> list[list[Member]]
     return [list(band) for _, band in groupby(sorted(members, key=priority, reverse=True), key=priority)]
 
 
-# ----------------------------------------------------------------------------------------------------------------------- one band
+# ----------------------------------------------------------------------------------------- one band
 
 
 def _place_band(work: Work, members: list[Member], gangs: Mapping[str, int]) -> int:
@@ -137,7 +146,9 @@ def _place_band(work: Work, members: list[Member], gangs: Mapping[str, int]) -> 
     return cost
 
 
-def _farthest_from_its_number(work: Work, members: list[Member], gangs: Mapping[str, int], barred: list[str]) -> str | None:
+def _farthest_from_its_number(
+    work: Work, members: list[Member], gangs: Mapping[str, int], barred: list[str]
+) -> str | None:
     """Of gangs that are too few, the one with the smallest share of what it needs."""
     shares = []
     for gang in sorted({member.gang for member in members if member.gang and member.gang not in barred}):
@@ -155,23 +166,37 @@ def _place_all(work: Work, members: list[Member]) -> int:
 
 def _entangled(work: Work, members: list[Member]) -> set[int]:
     """Groups whose pods change where pods of this band may go, or would rather go, beyond amounts."""
-    reads = {member.number: {id(counter) for counter in work.index.question(member.pod_class).reads()} for member in members}
-    counts = {member.number: {id(counter) for counter in work.index.counters_with(member.pod_class)} for member in members}
+    reads = {
+        member.number: {id(counter) for counter in work.index.question(member.pod_class).reads()} for member in members
+    }
+    counts = {
+        member.number: {id(counter) for counter in work.index.counters_with(member.pod_class)} for member in members
+    }
     read, counted = set().union(*reads.values()), set().union(*counts.values())
     return {
         member.number
         for member in members
-        if reads[member.number] & counted or counts[member.number] & read or member.pod_class.needs is not NO_VOLUMES or looks_for_pods(member.pod_class.shape)
+        if reads[member.number] & counted
+        or counts[member.number] & read
+        or member.pod_class.needs is not NO_VOLUMES
+        or looks_for_pods(member.pod_class.shape)
     }
 
 
 def _urgency(member: Member) -> tuple[bool, int, float, int]:
-    """Those with the least freedom first; those that are spread after those they are counted with, so that it holds in the end too; then who needs others."""
+    """Those with the least freedom first; those that are spread after those they are counted with, so that it holds in
+    the end too; then who needs others.
+    """
     shape = member.pod_class.shape
-    return bool(shape.affinity), 0 if shape.anti_affinity else 2 if shape.spread else 1, -float(shape.requests["cpu"]), member.number
+    return (
+        bool(shape.affinity),
+        0 if shape.anti_affinity else 2 if shape.spread else 1,
+        -float(shape.requests["cpu"]),
+        member.number,
+    )
 
 
-# --------------------------------------------------------------------------------------------------------------------- the answer
+# --------------------------------------------------------------------------------------- the answer
 
 
 def _placed(work: Work) -> tuple[Placed, ...]:
@@ -191,7 +216,9 @@ def _left(work: Work, members: list[Member], gangs: Mapping[str, int]) -> tuple[
             continue
         missing = gangs.get(member.gang, 0) - work.count_of(member.gang) if member.gang else 0
         if missing > 0:
-            reason = f"gang {member.gang}: {gangs[member.gang]} more must start together, and there is no room for so many"
+            reason = (
+                f"gang {member.gang}: {gangs[member.gang]} more must start together, and there is no room for so many"
+            )
         else:
             reason = told.setdefault(member.pod_class.number, _why(work, member))
         left.append(Left(member.number, member.left, reason))

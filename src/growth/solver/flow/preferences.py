@@ -1,4 +1,5 @@
-"""What does a pod's wish to stand beside others, or away from them, cost on a machine? Asked while pods that look at each other are placed.
+"""What does a pod's wish to stand beside others, or away from them, cost on a machine? Asked while pods that look at
+each other are placed.
 
 | wish | costs `preferenceCost` times |
 | --- | --- |
@@ -31,7 +32,9 @@ def looks_for_pods(shape: PodShape) -> bool:
     return bool(shape.preferred_affinity or shape.preferred_anti_affinity or any(True for _ in _soft_spreads(shape)))
 
 
-def preference_cost(index: Neighbours, pod_class: PodClass, numbers: IntArray, settings: SchedulerSettings) -> FloatArray:
+def preference_cost(
+    index: Neighbours, pod_class: PodClass, numbers: IntArray, settings: SchedulerSettings
+) -> FloatArray:
     cost = np.zeros(len(numbers))
     shape = pod_class.shape
     for preferred in shape.preferred_affinity:
@@ -72,4 +75,6 @@ def _spread_counter(index: Neighbours, pod_class: PodClass, spread: TopologySpre
     selector, namespace = read_constraint(spread, pod_class.shape).selector, pod_class.namespace
     column = index.table.column(spread.topology_key)
     key = ("soft spread", namespace, selector, spread.topology_key)
-    return index.counter(key, lambda: DomainCounter(index.table, column, matching_pods(selector, namespace), frozenset((namespace,))))
+    return index.counter(
+        key, lambda: DomainCounter(index.table, column, matching_pods(selector, namespace), frozenset((namespace,)))
+    )

@@ -1,12 +1,13 @@
-"""Where do pods go that do not look at each other? Round after round through the network, until no pod that is left has room anywhere.
+"""Where do pods go that do not look at each other? Round after round through the network, until no pod that is left has
+room anywhere.
 
     groups ──▶ classes of machines ──▶ sink       each round: build what changed, solve, deal the flow out to machines
 
-A class of machines holds those that all groups of the round see alike: the same rules let them in, at the same cost of taints and preferences. How
-full they are is no part of it: a group's arc is as wide as its pods fit, machine by machine (the k-th place of a machine exists only if k pods
-fit), and fuller machines stand on higher steps to the sink. Several groups may still be sent to the same room. Then those get it that have waited
-longest, then the larger pods, and the others go through the network again, which by then knows that the room is taken: nothing is ever overcommitted.
-"""
+A class of machines holds those that all groups of the round see alike: the same rules let them in, at the same cost of
+taints and preferences. How full they are is no part of it: a group's arc is as wide as its pods fit, machine by machine
+(the k-th place of a machine exists only if k pods fit), and fuller machines stand on higher steps to the sink. Several
+groups may still be sent to the same room. Then those get it that have waited longest, then the larger pods, and the
+others go through the network again, which by then knows that the room is taken: nothing is ever overcommitted."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ class Stage:
 
 
 def place_by_flow(work: Work, members: list[Member]) -> int:
-    """Places what it can; returns the cost of the first flow, which is the cost of the placement where nobody got in another's way."""
+    """Places what it can; returns the cost of the first flow, which is the cost of the placement where nobody got in
+    another's way.
+    """
     waiting = [member for member in members if member.left]
     if not waiting:
         return 0
@@ -63,8 +66,12 @@ def set_stage(work: Work, members: list[Member]) -> Stage:
 def _classes(work: Work, members: list[Member], allowed: list[Mask]) -> IntArray:
     """Machines that everybody sees alike have one number."""
     seen = np.ascontiguousarray(np.packbits(np.array(allowed), axis=0).T)
-    dislikes = {id(dislike): dislike for dislike in (work.fleet.dislike(member.pod_class, work.settings) for member in members)}.values()
-    differing = [dislike.reshape(-1, 1).view(np.uint8) for dislike in dislikes if len(dislike) and dislike.min() != dislike.max()]
+    dislikes = {
+        id(dislike): dislike for dislike in (work.fleet.dislike(member.pod_class, work.settings) for member in members)
+    }.values()
+    differing = [
+        dislike.reshape(-1, 1).view(np.uint8) for dislike in dislikes if len(dislike) and dislike.min() != dislike.max()
+    ]
     looks = np.ascontiguousarray(np.concatenate([seen, *differing], axis=1))
     _, numbers = np.unique(looks.view(np.dtype((np.void, looks.shape[1]))).reshape(-1), return_inverse=True)
     is_of_use = seen.any(axis=1)
@@ -90,7 +97,9 @@ def build_network(work: Work, stage: Stage, ground: Ground) -> Network:
         arc_class=arc_class,
         arc_room=arc_room,
         arc_cost=arc_cost,
-        step_class=np.concatenate((step_class, np.arange(classes))),  # small pods may be more than steps of mean size: for them a last step
+        step_class=np.concatenate(
+            (step_class, np.arange(classes))
+        ),  # small pods may be more than steps of mean size: for them a last step
         step_width=np.concatenate((step_width, np.full(classes, int(pods.sum())))),
         step_cost=np.concatenate((step_cost, np.full(classes, top))),
         classes=classes,
@@ -100,7 +109,11 @@ def build_network(work: Work, stage: Stage, ground: Ground) -> Network:
 def _arcs(work: Work, stage: Stage, number: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     member = stage.members[number]
     inside = np.flatnonzero(stage.allowed[number]) if member.left else np.zeros(0, np.int64)
-    room = np.bincount(stage.class_of[inside], weights=np.minimum(work.fleet.room_on(member.pod_class, inside), member.left), minlength=len(stage.machines))
+    room = np.bincount(
+        stage.class_of[inside],
+        weights=np.minimum(work.fleet.room_on(member.pod_class, inside), member.left),
+        minlength=len(stage.machines),
+    )
     classes = np.flatnonzero(room)
     dislike = work.fleet.dislike(member.pod_class, work.settings)
     cost = dislike[np.array([stage.machines[one][0] for one in classes], np.int64)]
@@ -116,7 +129,9 @@ def _deal(work: Work, stage: Stage, network: Network, flow: Flow, ground: Ground
     placed = 0
     for arc in order.tolist():
         member, numbers = stage.members[network.arc_group[arc]], stage.machines[network.arc_class[arc]]
-        placed += put_cheaply(work, member, numbers, int(flow.sent[arc]), ground, work.fleet.room_on(member.pod_class, numbers))
+        placed += put_cheaply(
+            work, member, numbers, int(flow.sent[arc]), ground, work.fleet.room_on(member.pod_class, numbers)
+        )
     return placed
 
 

@@ -1,4 +1,6 @@
-"""What has been placed so far in this round, and can be taken back? Shared by the steps of one placement; gone when it ends."""
+"""What has been placed so far in this round, and can be taken back? Shared by the steps of one placement; gone when it
+ends.
+"""
 
 from __future__ import annotations
 
@@ -78,4 +80,6 @@ class Work:
         for member in members:
             for name, amount in member.needs.items():
                 mean[name] = mean.get(name, 0.0) + amount * member.left / max(1, pods)
-        return ground(self.settings, self.fleet.load(), self.fleet.share(mean), self.is_open.astype(np.float64), self.upkeep)
+        return ground(
+            self.settings, self.fleet.load(), self.fleet.share(mean), self.is_open.astype(np.float64), self.upkeep
+        )

@@ -1,4 +1,5 @@
-"""Which nodes are bought for these rows of equal pods, as cheaply as can be? Column generation on bare numbers. Asked by `solver/purchase/solve`.
+"""Which nodes are bought for these rows of equal pods, as cheaply as can be? Column generation on bare numbers. Asked
+by `solver/purchase/solve`.
 
     stock       rows of pods, choices of nodes, limits
     fluid       if pods and nodes could be cut: a first bound, first values of pods

@@ -1,10 +1,10 @@
 """What can no placement of these pods undercut? Asked by `solver/purchase/solve` for every answer.
 
-Give each row of pods a value v and each limit a price m. If no node of any choice can hold more value than it costs (its limits' prices
-included), then Σ v·count - Σ m·bound - (most value that the rooms can hold) is a lower bound: Lagrange's. Values that are too high are scaled
-down until they pass (Farley). So the proof is the values; how they were found does not matter. The fluid program's values pass by duality;
-those of the pattern program are higher, but have to be checked against the best pattern of each choice, or an upper bound of it.
-"""
+Give each row of pods a value v and each limit a price m. If no node of any choice can hold more value than it costs
+(its limits' prices included), then Σ v·count - Σ m·bound - (most value that the rooms can hold) is a lower bound:
+Lagrange's. Values that are too high are scaled down until they pass (Farley). So the proof is the values; how they were
+found does not matter. The fluid program's values pass by duality; those of the pattern program are higher, but have to
+be checked against the best pattern of each choice, or an upper bound of it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def prove(stock: Stock, free: FloatArray, uppers: FloatArray, values: FloatArray
     if not np.isfinite(scale):
         return no_proof(stock)
     values, limit_prices = values / scale, limit_prices / scale
-    proven = _SAFETY * (float(values @ stock.count - limit_prices @ stock.limit_bound) - room_value(stock, free, values))
+    proven = _SAFETY * (
+        float(values @ stock.count - limit_prices @ stock.limit_bound) - room_value(stock, free, values)
+    )
     is_more_than_rounding = proven > 1e-6 * float(stock.price.max(initial=0.0))
     return Proof(proven, values, limit_prices) if is_more_than_rounding else no_proof(stock)
 
@@ -79,8 +81,17 @@ class Sharpened:
     work: int  # simplex iterations spent on exact pricing
 
 
-def sharpen(stock: Stock, values: FloatArray, most: FloatArray, limit_prices: FloatArray, uppers: FloatArray, work: int, nodes: int = MIP_NODES) -> Sharpened:
-    """Lower the upper bounds that stand in the way, the worst first: by the fraction, then, until `work` iterations are spent, exactly.
+def sharpen(
+    stock: Stock,
+    values: FloatArray,
+    most: FloatArray,
+    limit_prices: FloatArray,
+    uppers: FloatArray,
+    work: int,
+    nodes: int = MIP_NODES,
+) -> Sharpened:
+    """Lower the upper bounds that stand in the way, the worst first: by the fraction, then, until `work` iterations are
+    spent, exactly.
 
     Resource prices found for one choice are tried on all: types of one family are much alike.
     """
@@ -108,11 +119,17 @@ def sharpen(stock: Stock, values: FloatArray, most: FloatArray, limit_prices: Fl
         if found.pattern @ values > full[worst] * (1 + 1e-6):
             patterns.append(found.pattern)
             choices.append(worst)
-    return Sharpened(uppers, np.array(patterns).reshape(len(patterns), len(values)), np.array(choices, dtype=np.int64), done, spent)
+    return Sharpened(
+        uppers, np.array(patterns).reshape(len(patterns), len(values)), np.array(choices, dtype=np.int64), done, spent
+    )
 
 
-def _tabled(stock: Stock, values: FloatArray, most: FloatArray, own: FloatArray, full: FloatArray, uppers: FloatArray) -> FloatArray:
-    """The bounds of a table, where several choices stand in the way: first by fractions, then by what the table says of those that are left."""
+def _tabled(
+    stock: Stock, values: FloatArray, most: FloatArray, own: FloatArray, full: FloatArray, uppers: FloatArray
+) -> FloatArray:
+    """The bounds of a table, where several choices stand in the way: first by fractions, then by what the table says of
+    those that are left.
+    """
     asked = np.flatnonzero(uppers > full * (1 + 1e-6))
     if len(asked) < _WORTH_A_TABLE:
         return uppers

@@ -1,4 +1,6 @@
-"""Nodes decided so far, and what is left of the pods and of the limits: what rounding works on. Asked by `dive`, `finish`, `mend`, `packing`."""
+"""Nodes decided so far, and what is left of the pods and of the limits: what rounding works on. Asked by `dive`,
+`finish`, `mend`, `packing`.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +61,27 @@ class Carving:
         return float(self.left.sum()), round(self.price, 9), sum(self.times)
 
     def copy(self) -> Carving:
-        return Carving(self.stock, self.left, self.limit_left, list(self.patterns), list(self.choices), list(self.times), self.price)
+        return Carving(
+            self.stock,
+            self.left,
+            self.limit_left,
+            list(self.patterns),
+            list(self.choices),
+            list(self.times),
+            self.price,
+        )
 
     def on(self, stock: Stock, choices: IntArray) -> Carving:
         """The same nodes by the numbers of a larger stock; `choices` says where each choice stands there."""
-        return Carving(stock, self.left, self.limit_left, self.patterns, [int(choices[choice]) for choice in self.choices], self.times, self.price)
+        return Carving(
+            stock,
+            self.left,
+            self.limit_left,
+            self.patterns,
+            [int(choices[choice]) for choice in self.choices],
+            self.times,
+            self.price,
+        )
 
     def arrays(self) -> tuple[FloatArray, IntArray, IntArray]:
         """Patterns, choices and times of the groups that have nodes."""

@@ -1,8 +1,8 @@
 """Which whole nodes are bought? Rounding of the pattern program. Asked by `solver/patterns/packing`.
 
-Take the whole part of every pattern's share, then the largest fractions, each cut to what is left and filled up again; solve the program for the
-rest with a round of new patterns; repeat. Cutting costs little while much is left. When little is left, `solver/patterns/finish` takes over.
-"""
+Take the whole part of every pattern's share, then the largest fractions, each cut to what is left and filled up again;
+solve the program for the rest with a round of new patterns; repeat. Cutting costs little while much is left. When
+little is left, `solver/patterns/finish` takes over."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def _fresh_patterns(generated: Generated, carving: Carving, random: np.random.Ge
     variants = int(np.clip(16_000 // max(1, len(open_choices) * len(stock.count)), 2, 8))
     choices = np.tile(open_choices, variants)
     values = np.tile(generated.worths(), (len(choices), 1))
-    strength = np.repeat([0.0] + [_NOISE[number % len(_NOISE)] for number in range(variants - 1)], len(open_choices))[:, None]
+    strength = np.repeat([0.0] + [_NOISE[number % len(_NOISE)] for number in range(variants - 1)], len(open_choices))[
+        :, None
+    ]
     values *= np.exp(strength * random.standard_normal(values.shape))
     found = fill_nodes(stock, choices, values, np.minimum(generated.most[choices], carving.left))
     pays = found @ master.values > master.full_prices()[choices] * (1 + 1e-6)
@@ -84,7 +86,9 @@ def _round(generated: Generated, carving: Carving, random: np.random.Generator, 
 
 
 def _take_whole(generated: Generated, carving: Carving, number: int, wanted: int) -> bool:
-    """So many nodes of a pattern; where a row runs out on the way, the rest of them do without it and take others instead."""
+    """So many nodes of a pattern; where a row runs out on the way, the rest of them do without it and take others
+    instead.
+    """
     master = generated.master
     choice = int(master.choices[number])
     taken = 0
@@ -93,7 +97,9 @@ def _take_whole(generated: Generated, carving: Carving, number: int, wanted: int
         inside = pattern > 0
         if not inside.any() or pattern @ master.values < (1 - _LOSS) * master.full_prices()[choice]:
             break
-        times = int(min(wanted - taken, carving.how_often(choice), np.floor(carving.left[inside] / pattern[inside]).min()))
+        times = int(
+            min(wanted - taken, carving.how_often(choice), np.floor(carving.left[inside] / pattern[inside]).min())
+        )
         if times < 1:
             break
         carving.take(pattern, choice, times)
@@ -107,7 +113,12 @@ def _anew(generated: Generated, carving: Carving, choice: int, random: np.random
     values = np.zeros((_VARIANTS, len(carving.left)))
     strength = np.array(_NOISE[:_VARIANTS])[:, None]
     values[:, rows] = generated.worths()[rows] * np.exp(strength * random.standard_normal((_VARIANTS, len(rows))))
-    found = fill_nodes(carving.stock, np.full(_VARIANTS, choice), values, np.tile(np.minimum(generated.most[choice], carving.left), (_VARIANTS, 1)))
+    found = fill_nodes(
+        carving.stock,
+        np.full(_VARIANTS, choice),
+        values,
+        np.tile(np.minimum(generated.most[choice], carving.left), (_VARIANTS, 1)),
+    )
     best: FloatArray = found[int((found @ generated.worths()).argmax())]
     return best
 
@@ -118,6 +129,8 @@ def _cut(generated: Generated, carving: Carving, pattern: FloatArray, choice: in
     if (kept == pattern).all():
         return pattern
     most = np.minimum(generated.most[choice], carving.left) - kept
-    added = fill_nodes(carving.stock, np.array([choice]), generated.worths()[None], np.maximum(most, 0)[None], kept[None])
+    added = fill_nodes(
+        carving.stock, np.array([choice]), generated.worths()[None], np.maximum(most, 0)[None], kept[None]
+    )
     filled: FloatArray = kept + added[0]
     return filled

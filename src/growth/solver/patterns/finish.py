@@ -1,8 +1,9 @@
-"""How is the rest packed, when little is left, and is every node the cheapest for what it holds? Asked by `solver/patterns/packing` after rounding.
+"""How is the rest packed, when little is left, and is every node the cheapest for what it holds? Asked by
+`solver/patterns/packing` after rounding.
 
-Node by node, always the one whose content is worth most for its price. Before each node the alternative is looked at: to end here, with nodes
-that take all that is left. The best ending stands. At last every node becomes the cheapest choice that holds its content.
-"""
+Node by node, always the one whose content is worth most for its price. Before each node the alternative is looked at:
+to end here, with nodes that take all that is left. The best ending stands. At last every node becomes the cheapest
+choice that holds its content."""
 
 from __future__ import annotations
 
@@ -66,7 +67,11 @@ class Finisher:
                 return carving
             row = int(np.flatnonzero(carving.left)[0])
             content = np.where(self.stock.fits, carving.left, 0.0)
-            able = np.flatnonzero(self.stock.fits[:, row] & (content @ self.stock.need <= self.stock.offer).all(axis=1) & (carving.openable() >= 1))
+            able = np.flatnonzero(
+                self.stock.fits[:, row]
+                & (content @ self.stock.need <= self.stock.offer).all(axis=1)
+                & (carving.openable() >= 1)
+            )
             able = able[(content[able] <= self.most[able]).all(axis=1)]
             able = able[keep_tallies(self.stock, content[able], able)]
             if not len(able):
@@ -87,7 +92,11 @@ class Finisher:
     def cheapest(self, carving: Carving, pattern: FloatArray, choice: int, times: int) -> int:
         stock = self.stock
         inside = pattern > 0
-        able = (pattern @ stock.need <= stock.offer).all(axis=1) & stock.fits[:, inside].all(axis=1) & (stock.price < stock.price[choice] - 1e-12)
+        able = (
+            (pattern @ stock.need <= stock.offer).all(axis=1)
+            & stock.fits[:, inside].all(axis=1)
+            & (stock.price < stock.price[choice] - 1e-12)
+        )
         cheaper = np.flatnonzero(able & (carving.openable() >= times) & (pattern <= self.most).all(axis=1))
         cheaper = cheaper[keep_tallies(stock, np.tile(pattern, (len(cheaper), 1)), cheaper)]
         return int(cheaper[stock.price[cheaper].argmin()]) if len(cheaper) else choice

@@ -1,4 +1,5 @@
-"""What would it cost if pods and nodes could be cut at will? A bound for every placement, and the first values of pods. Asked by `bound`, `generate`.
+"""What would it cost if pods and nodes could be cut at will? A bound for every placement, and the first values of pods.
+Asked by `bound`, `generate`.
 
 minimise   Σ price_k y_k
 where      Σ_k x_ik >= count_i                      every pod is somewhere
@@ -79,7 +80,13 @@ def no_fluid(stock: Stock) -> Fluid:
 def quiet_solver() -> highspy.Highs:
     """One thread, one seed, no words: the same question gets the same answer."""
     solver = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy says nothing about it
-    for name, value in (("output_flag", False), ("threads", 1), ("random_seed", 0), ("presolve", "off"), ("parallel", "off")):
+    for name, value in (
+        ("output_flag", False),
+        ("threads", 1),
+        ("random_seed", 0),
+        ("presolve", "off"),
+        ("parallel", "off"),
+    ):
         solver.setOptionValue(name, value)
     return solver
 
@@ -97,7 +104,10 @@ class _Model:
     def _bounds(self) -> list[tuple[IntArray, float]]:
         """Sets of rows of which a node takes at most so many together."""
         stock = self.stock
-        bounds = [(np.array([row]), float(stock.cap[row])) for row in np.flatnonzero(stock.cap < np.minimum(stock.count, BOUNDLESS))]
+        bounds = [
+            (np.array([row]), float(stock.cap[row]))
+            for row in np.flatnonzero(stock.cap < np.minimum(stock.count, BOUNDLESS))
+        ]
         for tally in range(stock.adds.shape[1]):
             members = np.flatnonzero(stock.adds[:, tally] & (stock.bound[:, tally] < BOUNDLESS))
             if len(members):
@@ -106,7 +116,12 @@ class _Model:
 
     def linear_program(self) -> highspy.HighsLp:
         stock = self.stock
-        rows, choices, resources, limits = len(stock.count), len(stock.price), stock.need.shape[1], len(stock.limit_bound)
+        rows, choices, resources, limits = (
+            len(stock.count),
+            len(stock.price),
+            stock.need.shape[1],
+            len(stock.limit_bound),
+        )
         first_limit, first_cap = rows + choices * resources, rows + choices * resources + limits
         total_rows = first_cap + len(self.capped) * choices
         program = highspy.HighsLp()
@@ -139,8 +154,16 @@ class _Model:
         for resource in range(resources):
             scaled = stock.need[:, resource] / self.scale[resource]
             asked = scaled[self.row_of] > 0
-            parts.append((pairs[asked], rows + self.choice_of[asked] * resources + resource, scaled[self.row_of[asked]]))
-            parts.append((np.arange(choices), rows + np.arange(choices) * resources + resource, -stock.offer[:, resource] / self.scale[resource]))
+            parts.append(
+                (pairs[asked], rows + self.choice_of[asked] * resources + resource, scaled[self.row_of[asked]])
+            )
+            parts.append(
+                (
+                    np.arange(choices),
+                    rows + np.arange(choices) * resources + resource,
+                    -stock.offer[:, resource] / self.scale[resource],
+                )
+            )
         limit, choice = np.nonzero(stock.limit_use)
         parts.append((choice, first_limit + limit, stock.limit_use[limit, choice] / self.limit_scale[limit]))
         for number, (members, bound) in enumerate(self.capped):

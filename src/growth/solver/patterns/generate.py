@@ -1,7 +1,8 @@
-"""Which patterns are worth buying? Column generation: price patterns at the values of pods, solve the program over them, take its values, repeat.
+"""Which patterns are worth buying? Column generation: price patterns at the values of pods, solve the program over
+them, take its values, repeat.
 
-Asked by `solver/patterns/packing`. Rounds are counted, never timed; it stops early when the program is near the bound or nothing new is found.
-"""
+Asked by `solver/patterns/packing`. Rounds are counted, never timed; it stops early when the program is near the bound
+or nothing new is found."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from growth.solver.purchase.layout import FloatArray, IntArray
 
 _NEAR = 0.004  # of the bound: rounding costs more than what is left to gain
 _BOX = 0.15  # how far above its first value a row may be priced while patterns are few
-_LEAST = 0.1  # of the price of the node's share it takes: what a row costs to leave out even if it would fit into what others leave
+# of the price of the node's share it takes: what a row costs to leave out even if it would fit into what others leave
+_LEAST = 0.1
 _TINY = 1e-3
 _SMOOTHING = 0.3  # share of the first values in those that patterns are priced at
 _NODES_AT_ONCE = 24_000  # nodes × rows that one pricing round works on
@@ -26,7 +28,9 @@ _NOISE = (0.03, 0.06, 0.12, 0.24, 0.5)  # in the logarithm of values: little for
 _BY_SUM = (0.0, 1.0, 0.0, 4.0)  # how much the sum of shares counts beside the largest, in turns
 _PATIENCE = 8  # rounds without progress
 _TRACE = 1e-6
-_HIGHEST = 30.0  # times the price of a node of its own: beyond that, limits leave the row uncovered, and no penalty helps
+_HIGHEST = (
+    30.0  # times the price of a node of its own: beyond that, limits leave the row uncovered, and no penalty helps
+)
 _LAST_ROUNDS = 8
 _EXTRA_ROUNDS = 4
 MOST_LISTED = 300
@@ -47,7 +51,9 @@ class Generated:
         return np.maximum(self.master.values, self.least)
 
 
-def generate(stock: Stock, fluid: Fluid, known: tuple[FloatArray, IntArray], rounds: int, iterations: int, seed: int) -> Generated:
+def generate(
+    stock: Stock, fluid: Fluid, known: tuple[FloatArray, IntArray], rounds: int, iterations: int, seed: int
+) -> Generated:
     """Patterns for `stock`, beginning with those `known` (patterns and their choices) and the values of `fluid`."""
     most, least = np.minimum(stock.most_on_node(), stock.count), _LEAST * _cheapest_share(stock)
     master = Master(stock, np.maximum(fluid.values * (1 + _BOX), least) + 1e-9)
@@ -78,7 +84,9 @@ def generate(stock: Stock, fluid: Fluid, known: tuple[FloatArray, IntArray], rou
 
 
 def listed(stock: Stock, fluid: Fluid) -> tuple[Generated, FloatArray] | None:
-    """The program over all patterns there are, with the most that each choice can hold at its values; None if they are too many to list."""
+    """The program over all patterns there are, with the most that each choice can hold at its values; None if they are
+    too many to list.
+    """
     most = np.minimum(stock.most_on_node(), stock.count)
     patterns = all_full_patterns(stock, most, MOST_LISTED)
     if patterns is None:
@@ -132,9 +140,13 @@ class _Pricing:
 
     def patterns(self, values: FloatArray, at: FloatArray, full_prices: FloatArray) -> tuple[FloatArray, IntArray]:
         """Patterns priced at `values` that pay at the values `at`."""
-        strengths = np.array([0.0] + [_NOISE[(self.round + number) % len(_NOISE)] for number in range(self.variants - 1)])
+        strengths = np.array(
+            [0.0] + [_NOISE[(self.round + number) % len(_NOISE)] for number in range(self.variants - 1)]
+        )
         self.round += self.variants - 1
-        noise = np.repeat(strengths, len(self.choices) // max(1, self.variants))[:, None] * self.random.standard_normal((len(self.choices), len(values)))
+        noise = np.repeat(strengths, len(self.choices) // max(1, self.variants))[:, None] * self.random.standard_normal(
+            (len(self.choices), len(values))
+        )
         by_sum = np.repeat(np.resize(_BY_SUM, self.variants), len(self.choices) // max(1, self.variants))
         found = fill_nodes(self.stock, self.choices, values * np.exp(noise), self.most[self.choices], by_sum=by_sum)
         pays = found @ at > full_prices[self.choices] * (1 + 1e-6)
@@ -142,7 +154,9 @@ class _Pricing:
 
 
 def extend(generated: Generated, seed: int) -> None:
-    """A few more greedy rounds, with every row covered, after patterns were added from elsewhere or penalties kept rows from being covered."""
+    """A few more greedy rounds, with every row covered, after patterns were added from elsewhere or penalties kept rows
+    from being covered.
+    """
     master = generated.master
     pricing = _Pricing(master.stock, generated.most, seed)
     solve_covered(master, generated.highest)

@@ -1,4 +1,5 @@
-"""What is the most that one node can hold, in value? Upper bounds, from quick to exact. Asked by `bound`, and by `generate` for what greedy misses.
+"""What is the most that one node can hold, in value? Upper bounds, from quick to exact. Asked by `bound`, and by
+`generate` for what greedy misses.
 
 | bound | how | cost |
 | --- | --- | --- |
@@ -80,7 +81,9 @@ def fractional(stock: Stock, choice: int, values: FloatArray, most: FloatArray) 
     return Fractional(-float(solver.getInfo().objective_function_value), np.maximum(-duals, 0.0) / scale)
 
 
-def exact(stock: Stock, choice: int, values: FloatArray, most: FloatArray, enough: float, nodes: int = MIP_NODES) -> Exact:
+def exact(
+    stock: Stock, choice: int, values: FloatArray, most: FloatArray, enough: float, nodes: int = MIP_NODES
+) -> Exact:
     """The best pattern of one node, as far as it is worth more than `enough`."""
     relaxed = fractional(stock, choice, values, most)
     nothing = np.zeros(len(values))
@@ -92,7 +95,9 @@ def exact(stock: Stock, choice: int, values: FloatArray, most: FloatArray, enoug
         return Exact(max(enough, float(best @ values)), best)
     slack = np.maximum(relaxed.resource_prices @ stock.need.T - values, 0.0)
     gain = relaxed.value - enough
-    allowed = np.floor(gain / np.maximum(slack, gain * 1e-15) + 1e-9)  # more of the row costs more than there is to gain
+    allowed = np.floor(
+        gain / np.maximum(slack, gain * 1e-15) + 1e-9
+    )  # more of the row costs more than there is to gain
     allowed = np.where(in_shared_bound(stock), BOUNDLESS, allowed)
     usable = np.minimum(most[choice], allowed)
     rows = np.flatnonzero((usable > 0) & (values > 0))

@@ -1,4 +1,5 @@
-"""Which are all the ways to fill one node? Asked for small questions, where listing them is quicker than any cleverness.
+"""Which are all the ways to fill one node? Asked for small questions, where listing them is quicker than any
+cleverness.
 
 Only full nodes are listed: patterns to which nothing can be added. The list is given up as soon as it grows long.
 """
@@ -78,7 +79,9 @@ class _Listing:
         return complete
 
     def _fits(self, row: int) -> bool:
-        if self.counts[row] >= self.most[row] or any(need > left for need, left in zip(self.needs[row], self.left, strict=True)):
+        if self.counts[row] >= self.most[row] or any(
+            need > left for need, left in zip(self.needs[row], self.left, strict=True)
+        ):
             return False
         return all(
             self.tally[tally] + (tally in self.adds[row]) <= min(self.bounds[row][tally], self._present_bound(tally))

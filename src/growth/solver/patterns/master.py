@@ -1,11 +1,12 @@
-"""How many nodes of each pattern, if nodes could be cut? The linear program over the patterns found so far. Asked by `generate` and `dive`.
+"""How many nodes of each pattern, if nodes could be cut? The linear program over the patterns found so far. Asked by
+`generate` and `dive`.
 
     minimise   Σ price_p x_p + Σ penalty_i missing_i
     where      Σ_p pattern_pi x_p + missing_i >= count_i,   Σ_p use_lp x_p <= bound_l
 
-A row may stay uncovered for a penalty a little above its value: that keeps the values within a box while there are few patterns, and is
-raised where it still pays in the end. What this program costs is no bound for the problem: patterns may be missing.
-"""
+A row may stay uncovered for a penalty a little above its value: that keeps the values within a box while there are few
+patterns, and is raised where it still pays in the end. What this program costs is no bound for the problem: patterns
+may be missing."""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ class Master:
         stock, infinite = self.stock, highspy.kHighsInf
         program = highspy.HighsLp()
         program.num_col_, program.num_row_ = self.rows, self.rows + self.limits
-        program.col_cost_, program.col_lower_, program.col_upper_ = self.penalties, np.zeros(self.rows), np.full(self.rows, infinite)
+        program.col_cost_, program.col_lower_, program.col_upper_ = (
+            self.penalties,
+            np.zeros(self.rows),
+            np.full(self.rows, infinite),
+        )
         program.row_lower_ = np.concatenate([stock.count, np.full(self.limits, -infinite)])
         program.row_upper_ = np.concatenate([np.full(self.rows, infinite), stock.limit_bound / self.scale])
         program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
@@ -48,7 +53,7 @@ class Master:
         program.a_matrix_.value_ = np.ones(self.rows)
         return program
 
-    # ------------------------------------------------------------------------------------------------------- changing
+    # ------------------------------------------------------------------------------------- changing
 
     def add(self, patterns: FloatArray, choices: IntArray) -> int:
         """Patterns that are not known yet; returns how many were new."""
@@ -60,7 +65,9 @@ class Master:
         used_by, limit = np.nonzero(self.stock.limit_use[:, choices].T)
         columns = np.concatenate([number, used_by])
         indices = np.concatenate([row, self.rows + limit])
-        values = np.concatenate([patterns[number, row], self.stock.limit_use[limit, choices[used_by]] / self.scale[limit]])
+        values = np.concatenate(
+            [patterns[number, row], self.stock.limit_use[limit, choices[used_by]] / self.scale[limit]]
+        )
         order = np.lexsort((indices, columns))
         size = len(fresh)
         starts = np.searchsorted(columns[order], np.arange(size)).astype(np.int32)
@@ -99,10 +106,12 @@ class Master:
             self.penalties[row] *= factor
             self._solver.changeColCost(int(row), float(self.penalties[row]))
 
-    # --------------------------------------------------------------------------------------------------------- solving
+    # -------------------------------------------------------------------------------------- solving
 
     def solve(self, after_new_patterns: bool) -> float:
-        """The price of the program now. New patterns keep the old basis primal feasible, new counts keep it dual feasible."""
+        """The price of the program now. New patterns keep the old basis primal feasible, new counts keep it dual
+        feasible.
+        """
         self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX if after_new_patterns else _DUAL_SIMPLEX)
         self._solver.run()
         solution, told = self._solver.getSolution(), self._solver.getInfo()

@@ -1,7 +1,8 @@
-"""Can some of the nodes be packed better together? Asked by `solver/patterns/packing` after rounding, a few times: ruin and recreate.
+"""Can some of the nodes be packed better together? Asked by `solver/patterns/packing` after rounding, a few times: ruin
+and recreate.
 
-The nodes that hold least for their price are given back with some others beside them, and their pods are rounded anew; if that is cheaper, it stands.
-"""
+The nodes that hold least for their price are given back with some others beside them, and their pods are rounded anew;
+if that is cheaper, it stands."""
 
 from __future__ import annotations
 
@@ -23,19 +24,27 @@ _PATIENCE = 6  # tries in a row that bring nothing
 _MOST_TRIES = 24
 
 
-def mend(carving: Carving, generated: Generated, finisher: Finisher, values: FloatArray, program_price: float, budget: Budget) -> Carving:
+def mend(
+    carving: Carving, generated: Generated, finisher: Finisher, values: FloatArray, program_price: float, budget: Budget
+) -> Carving:
     """The carving, or a cheaper one."""
     chosen, seed, master = finisher.tried, budget.seed, generated.master
     random = np.random.default_rng(seed + 2)
     spent, in_vain, began = 0.0, 0, master.iterations
     for attempt in range(_MOST_TRIES):
         enough = program_price * (1 + np.interp(spent, (0, budget.mending_iterations), _WORTH_IT))
-        if spent >= budget.mending_iterations or in_vain >= _PATIENCE or (carving.price <= enough and not carving.left.any()):
+        if (
+            spent >= budget.mending_iterations
+            or in_vain >= _PATIENCE
+            or (carving.price <= enough and not carving.left.any())
+        ):
             break
         tried = carving.copy()
         _give_back(tried, values, random)
         small = Carving(master.stock, tried.left, tried.limit_left)
-        anew = finisher.finish(dive(generated, _rounds(attempt), seed + attempt, small).on(carving.stock, chosen), values)
+        anew = finisher.finish(
+            dive(generated, _rounds(attempt), seed + attempt, small).on(carving.stock, chosen), values
+        )
         finisher.shrink(anew)
         spent = master.iterations - began + (attempt + 1) * len(chosen) * len(values) / _FILLING
         for pattern, choice, times in zip(anew.patterns, anew.choices, anew.times, strict=True):

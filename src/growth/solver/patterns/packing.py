@@ -1,8 +1,9 @@
-"""Which nodes are bought for these rows of pods? Asked by `solver/purchase/solve`: column generation, exact pricing where it is cheap, rounding.
+"""Which nodes are bought for these rows of pods? Asked by `solver/purchase/solve`: column generation, exact pricing
+where it is cheap, rounding.
 
-First it learns (patterns, values of pods, a proof), then it carves (whole nodes). What was learnt about pods whose zones are left open can be lifted
-onto rows with zones, see `lifting`. It knows nothing of zones, rooms and names itself.
-"""
+First it learns (patterns, values of pods, a proof), then it carves (whole nodes). What was learnt about pods whose
+zones are left open can be lifted onto rows with zones, see `lifting`. It knows nothing of zones, rooms and names
+itself."""
 
 from __future__ import annotations
 
@@ -83,21 +84,39 @@ def learn(rows: Rows, selected: Selected, known: Patterns, budget: Budget) -> Le
         generated, uppers = all_there_are
         master = generated.master
         detail = f"{len(stock.count)} rows, {len(chosen)} choices, all {len(master.choices)} patterns"
-        return Lesson(rows, selected, generated, master.values, master.limit_prices, uppers, master.price, no_patterns(rows), detail)
+        return Lesson(
+            rows,
+            selected,
+            generated,
+            master.values,
+            master.limit_prices,
+            uppers,
+            master.price,
+            no_patterns(rows),
+            detail,
+        )
     start = known.patterns[usable], position[known.choices[usable]]
     generated = generate(small, selected.fluid, start, budget.pricing_rounds, budget.simplex_iterations, budget.seed)
     return _with_exact_pricing(rows, selected, generated, budget)
 
 
 def _with_exact_pricing(rows: Rows, selected: Selected, generated: Generated, budget: Budget) -> Lesson:
-    """Add patterns that greedy pricing misses, until the program is proven to be near its optimum; keep what proved most."""
+    """Add patterns that greedy pricing misses, until the program is proven to be near its optimum; keep what proved
+    most.
+    """
     master, stock, fluid = generated.master, generated.master.stock, selected.fluid
     nothing = np.zeros(stock.need.shape[1])
     best: tuple[FloatArray, FloatArray, FloatArray | None] = master.values, master.limit_prices, None
     proven, pricings, work = 0.0, 0, 0
-    while len(stock.count) <= _EXACT_ROWS and max(proven, fluid.price) < master.price * (1 - _NEAR) and work < budget.exact_iterations:
+    while (
+        len(stock.count) <= _EXACT_ROWS
+        and max(proven, fluid.price) < master.price * (1 - _NEAR)
+        and work < budget.exact_iterations
+    ):
         quick = quick_uppers(stock, master.values, generated.most, fluid.resource_prices)
-        found = sharpen(stock, master.values, generated.most, master.limit_prices, quick, budget.exact_iterations - work)
+        found = sharpen(
+            stock, master.values, generated.most, master.limit_prices, quick, budget.exact_iterations - work
+        )
         proof = prove(stock, nothing, found.uppers, master.values, master.limit_prices)
         if proof.lower_bound > proven:
             best, proven = (master.values, master.limit_prices, found.uppers), proof.lower_bound
@@ -113,7 +132,10 @@ def _with_exact_pricing(rows: Rows, selected: Selected, generated: Generated, bu
 
 def _pool(generated: Generated, selected: Selected) -> Patterns:
     master = generated.master
-    kept = np.flatnonzero((master.shares > 1e-9) | (master.patterns @ master.values >= _NEARLY_USED * master.full_prices()[master.choices]))
+    kept = np.flatnonzero(
+        (master.shares > 1e-9)
+        | (master.patterns @ master.values >= _NEARLY_USED * master.full_prices()[master.choices])
+    )
     return Patterns(master.patterns[kept], selected.choices[master.choices[kept]])
 
 
@@ -133,7 +155,9 @@ def carve(lesson: Lesson, budget: Budget) -> Packed:
 
 
 def _rounded(lesson: Lesson, finisher: Finisher, values: FloatArray, budget: Budget) -> Carving:
-    """The best of a few dives; of one, where a dive is a lot of work. Where few nodes do, they may also be built one after the other."""
+    """The best of a few dives; of one, where a dive is a lot of work. Where few nodes do, they may also be built one
+    after the other.
+    """
     generated, master, stock = lesson.generated, lesson.generated.master, lesson.rows.stock
     found: list[Carving] = []
     if master.shares.sum() <= _FEW_NODES:

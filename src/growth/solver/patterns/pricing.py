@@ -1,8 +1,9 @@
-"""Which mixes of pods make the most of a node, at given values of pods? Asked by column generation and by rounding, for many nodes at once.
+"""Which mixes of pods make the most of a node, at given values of pods? Asked by column generation and by rounding, for
+many nodes at once.
 
-A greedy knapsack, all nodes side by side: a row is measured by the largest share it takes of what is *left* on the node, so that a node fills
-evenly in all its resources. A little noise in the values gives other good mixes of the same node.
-"""
+A greedy knapsack, all nodes side by side: a row is measured by the largest share it takes of what is *left* on the
+node, so that a node fills evenly in all its resources. A little noise in the values gives other good mixes of the same
+node."""
 
 from __future__ import annotations
 
@@ -15,13 +16,17 @@ _CHUNK = 0.5  # of what would fit is taken at once, so that large counts take fe
 
 
 def fill_nodes(
-    stock: Stock, choices: IntArray, values: FloatArray, most: FloatArray, held: FloatArray | None = None, by_sum: FloatArray | None = None
+    stock: Stock,
+    choices: IntArray,
+    values: FloatArray,
+    most: FloatArray,
+    held: FloatArray | None = None,
+    by_sum: FloatArray | None = None,
 ) -> FloatArray:
     """Nodes × rows: what the nodes of these choices hold in the end, beside what they hold already.
 
-    `values` and `most` (how many of a row may be added) are nodes × rows. `by_sum` (for each node) is how much the sum of all shares counts beside
-    the largest.
-    """
+    `values` and `most` (how many of a row may be added) are nodes × rows. `by_sum` (for each node) is how much the sum
+    of all shares counts beside the largest."""
     filling = _Filling(stock, choices, values, most, held, by_sum)
     while filling.step():
         pass
@@ -31,7 +36,15 @@ def fill_nodes(
 class _Filling:
     """Nodes that still take something stand at the front of all arrays; those that are full are dropped."""
 
-    def __init__(self, stock: Stock, choices: IntArray, values: FloatArray, most: FloatArray, held: FloatArray | None, by_sum: FloatArray | None) -> None:
+    def __init__(
+        self,
+        stock: Stock,
+        choices: IntArray,
+        values: FloatArray,
+        most: FloatArray,
+        held: FloatArray | None,
+        by_sum: FloatArray | None,
+    ) -> None:
         self.stock = stock
         self.by_sum = None if by_sum is None else by_sum[:, None]
         rows = np.flatnonzero((most > 0).any(axis=0) & (values > 0).any(axis=0))
@@ -78,7 +91,12 @@ class _Filling:
         return share, share if self.by_sum is None else share + self.by_sum * total
 
     def _keep(self, takes: FloatArray) -> None:
-        self.alive, self.left, self.values, self.most = self.alive[takes], self.left[takes], self.values[takes], self.most[takes]
+        self.alive, self.left, self.values, self.most = (
+            self.alive[takes],
+            self.left[takes],
+            self.values[takes],
+            self.most[takes],
+        )
         if self.by_sum is not None:
             self.by_sum = self.by_sum[takes]
         if self.tallies is not None:
@@ -112,7 +130,10 @@ class _Tallies:
                 if len(present):
                     self.bound[node] = np.minimum(self.bound[node], stock.bound[present].min(axis=0))
         self.members = [np.flatnonzero(self.adds[:, tally]) for tally in range(self.adds.shape[1])]
-        self.owners = [np.flatnonzero((self.own[:, tally] < BOUNDLESS) & ~self.adds[:, tally]) for tally in range(self.adds.shape[1])]
+        self.owners = [
+            np.flatnonzero((self.own[:, tally] < BOUNDLESS) & ~self.adds[:, tally])
+            for tally in range(self.adds.shape[1])
+        ]
 
     def keep(self, takes: FloatArray) -> None:
         self.tally, self.bound = self.tally[takes], self.bound[takes]

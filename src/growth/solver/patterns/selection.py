@@ -1,7 +1,7 @@
 """Which of many choices are worth thinking about? Asked by `solver/patterns/packing` and `bound` before they begin.
 
-Choices that another one beats are struck out. If hundreds are left, the fluid program over a few of all sizes says which others would pay at its
-values; those join, until none pays. So four hundred types cost little more than forty.
+Choices that another one beats are struck out. If hundreds are left, the fluid program over a few of all sizes says
+which others would pay at its values; those join, until none pays. So four hundred types cost little more than forty.
 """
 
 from __future__ import annotations
@@ -55,7 +55,13 @@ def _one_of_each_kind(stock: Stock, most: FloatArray) -> IntArray:
     """Choices that differ in nothing but their names are one; those that hold nothing are none."""
     kinds: dict[bytes, int] = {}
     for choice in np.flatnonzero(most.any(axis=1)):
-        described = (stock.offer[choice], stock.price[choice : choice + 1], stock.limit_use[:, choice], stock.start_tally[choice], stock.start_bound[choice])
+        described = (
+            stock.offer[choice],
+            stock.price[choice : choice + 1],
+            stock.limit_use[:, choice],
+            stock.start_tally[choice],
+            stock.start_bound[choice],
+        )
         name = b"".join(part.tobytes() for part in described) + np.packbits(stock.fits[choice]).tobytes()
         kinds.setdefault(name, int(choice))
     return np.array(list(kinds.values()), dtype=np.int64)
@@ -70,7 +76,9 @@ def _of_all_sizes(stock: Stock, firsts: IntArray, most: FloatArray) -> IntArray:
     chosen.update(int(by_price[position]) for position in np.minimum(np.searchsorted(prices, steps), len(prices) - 1))
     for row in range(len(stock.count)):
         with np.errstate(divide="ignore"):
-            per_pod = np.where(most[firsts, row] > 0, stock.price[firsts] / np.minimum(most[firsts, row], stock.count[row]), np.inf)
+            per_pod = np.where(
+                most[firsts, row] > 0, stock.price[firsts] / np.minimum(most[firsts, row], stock.count[row]), np.inf
+            )
         cheapest = int(per_pod.argmin())
         if np.isfinite(per_pod[cheapest]):
             chosen.add(cheapest)

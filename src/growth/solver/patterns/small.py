@@ -1,7 +1,8 @@
-"""What is the very best for a handful of pods? Asked by `solver/patterns/packing` when all patterns can be listed: then whole nodes are chosen exactly.
+"""What is the very best for a handful of pods? Asked by `solver/patterns/packing` when all patterns can be listed: then
+whole nodes are chosen exactly.
 
-For such small questions rounding is a matter of luck and limits are hard to meet; an integer program over all patterns is neither.
-"""
+For such small questions rounding is a matter of luck and limits are hard to meet; an integer program over all patterns
+is neither."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ _SEARCH_NODES = 300
 
 
 def carve_exactly(generated: Generated, dear: float) -> Carving:
-    """The cheapest nodes over the patterns of the program. A pod left out counts `dear` times the most its row can be worth."""
+    """The cheapest nodes over the patterns of the program. A pod left out counts `dear` times the most its row can be
+    worth.
+    """
     master, stock = generated.master, generated.master.stock
     times = _choose(stock, master.patterns, master.choices, generated.highest * dear)
     carving = Carving(stock, stock.count.copy(), stock.limit_bound.copy())
@@ -37,11 +40,19 @@ def _choose(stock: Stock, table: FloatArray, owners: IntArray, dear: FloatArray)
     for name, value in (("mip_rel_gap", 1e-6), ("mip_max_nodes", _SEARCH_NODES), ("presolve", "on")):
         solver.setOptionValue(name, value)
     scale = np.maximum(stock.limit_use.max(axis=1, initial=0.0), 1e-9)
-    matrix = np.vstack([np.hstack([table.T, np.eye(rows)]), np.hstack([stock.limit_use[:, owners] / scale[:, None], np.zeros((limits, rows))])])
+    matrix = np.vstack(
+        [
+            np.hstack([table.T, np.eye(rows)]),
+            np.hstack([stock.limit_use[:, owners] / scale[:, None], np.zeros((limits, rows))]),
+        ]
+    )
     program = highspy.HighsLp()
     program.num_col_, program.num_row_ = count + rows, rows + limits
     program.col_cost_ = np.concatenate([stock.price[owners], dear])
-    program.col_lower_, program.col_upper_ = np.zeros(count + rows), np.concatenate([np.full(count, float(stock.count.sum())), stock.count])
+    program.col_lower_, program.col_upper_ = (
+        np.zeros(count + rows),
+        np.concatenate([np.full(count, float(stock.count.sum())), stock.count]),
+    )
     program.row_lower_ = np.concatenate([stock.count, np.full(limits, -highspy.kHighsInf)])
     program.row_upper_ = np.concatenate([np.full(rows, highspy.kHighsInf), stock.limit_bound / scale * (1 + 1e-9)])
     filled = matrix != 0
@@ -53,4 +64,6 @@ def _choose(stock: Stock, table: FloatArray, owners: IntArray, dear: FloatArray)
     solver.passModel(program)
     solver.run()
     columns = np.array(solver.getSolution().col_value)
-    return np.round(columns[:count]).astype(np.int64) if len(columns) == count + rows else np.zeros(count, dtype=np.int64)
+    return (
+        np.round(columns[:count]).astype(np.int64) if len(columns) == count + rows else np.zeros(count, dtype=np.int64)
+    )

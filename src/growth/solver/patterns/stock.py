@@ -1,8 +1,8 @@
-"""What is to be packed and what can be bought, as bare numbers: rows of equal pods, choices of nodes, and nothing about names or zones.
+"""What is to be packed and what can be bought, as bare numbers: rows of equal pods, choices of nodes, and nothing about
+names or zones.
 
-Asked by the stages that look for the cheapest nodes: `fluid`, `pricing`, `master`, `generate`, `dive`, `bound`. A row stands for pods that are
-equal in size, in where they may stand, and in what they tolerate beside them on one node.
-"""
+Asked by the stages that look for the cheapest nodes: `fluid`, `pricing`, `master`, `generate`, `dive`, `bound`. A row
+stands for pods that are equal in size, in where they may stand, and in what they tolerate beside them on one node."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ class Stock:
 
 
 def without_dominated(stock: Stock) -> IntArray:
-    """Choices that no other choice beats: at least as large, no dearer, open to at least the same rows, within no further limit."""
+    """Choices that no other choice beats: at least as large, no dearer, open to at least the same rows, within no
+    further limit.
+    """
     order = np.lexsort((np.arange(len(stock.price)), -stock.offer.sum(axis=1), stock.price))
     kept: list[int] = []
     for choice in order:
@@ -71,12 +73,16 @@ def _is_beaten(stock: Stock, choice: int, others: IntArray) -> bool:
     if not better.any():
         return False
     others = others[better]
-    same_daemons = (stock.start_tally[others] <= stock.start_tally[choice]).all(axis=1) & (stock.start_bound[others] >= stock.start_bound[choice]).all(axis=1)
+    same_daemons = (stock.start_tally[others] <= stock.start_tally[choice]).all(axis=1) & (
+        stock.start_bound[others] >= stock.start_bound[choice]
+    ).all(axis=1)
     return bool((same_daemons & (stock.fits[others] | ~stock.fits[choice]).all(axis=1)).any())
 
 
 def keep_tallies(stock: Stock, contents: FloatArray, choices: IntArray) -> BoolArray:
-    """For nodes of these choices with these contents: do their rows agree with each other and with the daemons of the choice?"""
+    """For nodes of these choices with these contents: do their rows agree with each other and with the daemons of the
+    choice?
+    """
     tallied = stock.start_tally[choices] + contents @ stock.adds
     kept = np.ones(len(choices), dtype=np.bool_)
     for tally in range(stock.adds.shape[1]):

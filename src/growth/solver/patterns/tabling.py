@@ -1,8 +1,9 @@
-"""How much value can nodes of many sizes hold, nearly exactly and all at once? Asked by `bound` when dozens of types stand in the way of a proof.
+"""How much value can nodes of many sizes hold, nearly exactly and all at once? Asked by `bound` when dozens of types
+stand in the way of a proof.
 
-A table over the two resources that are short, in steps fine enough for small nodes: what fits into so much of both. Amounts that pods need are
-rounded down to steps and all other resources are left out, so every entry is an upper bound. One table answers for all types that lie within it.
-"""
+A table over the two resources that are short, in steps fine enough for small nodes: what fits into so much of both.
+Amounts that pods need are rounded down to steps and all other resources are left out, so every entry is an upper bound.
+One table answers for all types that lie within it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ _STEPS = (192, 640)  # of the resource with fewer distinct amounts, and of the o
 
 
 def table_uppers(stock: Stock, values: FloatArray, most: FloatArray, asked: IntArray) -> FloatArray:
-    """For the choices asked about: at most so much value fits. Infinite for nodes that are too large for the steps of the table."""
+    """For the choices asked about: at most so much value fits. Infinite for nodes that are too large for the steps of
+    the table.
+    """
     uppers = np.full(len(asked), np.inf)
     rows = np.flatnonzero((values > 0) & (most[asked] > 0).any(axis=0))
     resources = _short_resources(stock, rows, asked)
@@ -39,7 +42,11 @@ def _short_resources(stock: Stock, rows: IntArray, asked: IntArray) -> IntArray:
     """The two resources of which the valued pods take the largest shares of a node."""
     with np.errstate(divide="ignore", invalid="ignore"):
         share = stock.need[rows] / np.maximum(stock.offer[asked].max(axis=0), 1.0)
-    weight = (share * np.minimum(stock.count[rows], 1e6)[:, None]).sum(axis=0) if len(rows) else np.zeros(stock.need.shape[1])
+    weight = (
+        (share * np.minimum(stock.count[rows], 1e6)[:, None]).sum(axis=0)
+        if len(rows)
+        else np.zeros(stock.need.shape[1])
+    )
     short = np.argsort(-weight, kind="stable")[:2]
     short = short[weight[short] > 0]
     distinct = [len(np.unique(stock.need[rows, resource])) for resource in short]
@@ -52,9 +59,13 @@ def _step(needs: FloatArray) -> float:
     return max(float(np.gcd.reduce(positive)), float(positive.min()) / 4) if len(positive) else 1.0
 
 
-def _filled(table: FloatArray, stock: Stock, rows: IntArray, sizes: IntArray, copies: IntArray, values: FloatArray) -> FloatArray:
+def _filled(
+    table: FloatArray, stock: Stock, rows: IntArray, sizes: IntArray, copies: IntArray, values: FloatArray
+) -> FloatArray:
     """First the rows that may come in any number, then at most so many of each set that shares a bound."""
-    shared = next(((set(members.tolist()), int(bound)) for members, bound in shared_bounds(stock) if bound <= 1), (set[int](), 0))
+    shared = next(
+        ((set(members.tolist()), int(bound)) for members, bound in shared_bounds(stock) if bound <= 1), (set[int](), 0)
+    )
     alone = np.array([row not in shared[0] for row in rows], dtype=np.bool_)
     for number in np.flatnonzero(alone):
         taken, step = 0, 1

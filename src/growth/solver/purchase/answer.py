@@ -1,4 +1,6 @@
-"""How does a packing read as an answer? Asked at the end of `solver/purchase/solve`: counts of classes go back to the demand classes they were made of."""
+"""How does a packing read as an answer? Asked at the end of `solver/purchase/solve`: counts of classes go back to the
+demand classes they were made of.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from growth.solver.purchase.unplaced import why_unplaced
 
 
 def write_answer(
-    bins: Bins, left_over: IntArray, proof: Proof, lower_bound: float, stages: tuple[Stage, ...], patterns: tuple[Pattern, ...]
+    bins: Bins,
+    left_over: IntArray,
+    proof: Proof,
+    lower_bound: float,
+    stages: tuple[Stage, ...],
+    patterns: tuple[Pattern, ...],
 ) -> PlacementSolution:
     """The solution of what stands in the bins; `left_over` pods of each class found no place."""
     layout = bins.layout
@@ -20,11 +27,16 @@ def write_answer(
     for room in range(bins.rooms):
         contents = dealer.deal(bins.contents[room])
         placements += [Placement(demand, int(layout.room_index[room]), count) for demand, count in contents]
-    nodes = [PlannedNode(int(layout.choice_index[bins.choice[number]]), dealer.deal(bins.contents[number])) for number in planned(bins)]
+    nodes = [
+        PlannedNode(int(layout.choice_index[bins.choice[number]]), dealer.deal(bins.contents[number]))
+        for number in planned(bins)
+    ]
     unplaced = []
     for index in np.flatnonzero(left_over):
         reasons = why_unplaced(bins, int(index))
-        unplaced += [Unplaced(demand, count, reasons) for demand, count in dealer.deal({int(index): int(left_over[index])})]
+        unplaced += [
+            Unplaced(demand, count, reasons) for demand, count in dealer.deal({int(index): int(left_over[index])})
+        ]
     return PlacementSolution(
         "IncompletePlacement" if unplaced else "AllPlaced",
         placements=tuple(sorted(placements, key=lambda one: (one.room, one.demand))),
@@ -61,7 +73,9 @@ class _Dealer:
     """Hands out the demand classes of a class, one after the other."""
 
     def __init__(self, layout: Layout) -> None:
-        self._hands = [[[demand, layout.problem.demands[demand].count] for demand in members] for members in layout.members]
+        self._hands = [
+            [[demand, layout.problem.demands[demand].count] for demand in members] for members in layout.members
+        ]
 
     def deal(self, counts: dict[int, int]) -> tuple[tuple[int, int], ...]:
         dealt: dict[int, int] = {}

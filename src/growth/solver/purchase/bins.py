@@ -1,9 +1,10 @@
-"""How many more pods of a class does each node take, now? Asked by every stage that puts pods onto rooms and planned nodes one after the other.
+"""How many more pods of a class does each node take, now? Asked by every stage that puts pods onto rooms and planned
+nodes one after the other.
 
-Bins are rooms (first, in the layout's order) and planned nodes (in the order they were opened). The answer is exact for the rules between
-pods as they stand at that moment, each bin looked at alone; put pods in, ask again. While `is_strict`, a pod is also kept from where it would
-break the spread of pods placed before it, which a scheduler would not mind: so a plan holds in whatever order it is carried out.
-"""
+Bins are rooms (first, in the layout's order) and planned nodes (in the order they were opened). The answer is exact for
+the rules between pods as they stand at that moment, each bin looked at alone; put pods in, ask again. While
+`is_strict`, a pod is also kept from where it would break the spread of pods placed before it, which a scheduler would
+not mind: so a plan holds in whatever order it is carried out."""
 
 from __future__ import annotations
 
@@ -31,8 +32,12 @@ class Bins:
         self.domain: IntArray = np.full((len(layout.domains), capacity), -1, dtype=np.int64)
         self.domain[:, :rooms] = layout.room_domain
         self.tally: IntArray = np.zeros((capacity, tallies), dtype=np.int64)
-        self.bound: IntArray = np.full((capacity, tallies), MANY, dtype=np.int64)  # what anti-affinity on the node still allows
-        self.spread_here: BoolArray = np.zeros((capacity, tallies), dtype=np.bool_)  # a pod of ours that spreads by the tally is here
+        self.bound: IntArray = np.full(
+            (capacity, tallies), MANY, dtype=np.int64
+        )  # what anti-affinity on the node still allows
+        self.spread_here: BoolArray = np.zeros(
+            (capacity, tallies), dtype=np.bool_
+        )  # a pod of ours that spreads by the tally is here
         self.contents: list[dict[int, int]] = [{} for _ in range(rooms)]
         self.limit_left = layout.limit_bound.copy()
         self.is_strict = True
@@ -44,7 +49,7 @@ class Bins:
             for rules, count in content:
                 self._count(room, rules, count)
 
-    # ------------------------------------------------------------------------------------------------------- changing
+    # ------------------------------------------------------------------------------------- changing
 
     def put(self, index: int, bin_number: int, count: int) -> None:
         """So many pods of a class into a bin."""
@@ -84,7 +89,9 @@ class Bins:
         for bound in self.layout.rules[index].anti:
             key = int(self.layout.tally_key[bound.tally])
             if key >= 0 and domain[key] >= 0:
-                limits = self.promised_bound.setdefault(bound.tally, np.full(len(self.layout.domains[key]), MANY, dtype=np.int64))
+                limits = self.promised_bound.setdefault(
+                    bound.tally, np.full(len(self.layout.domains[key]), MANY, dtype=np.int64)
+                )
                 limits[domain[key]] = min(limits[domain[key]], bound.limit)
 
     def forget_promises(self) -> None:
@@ -148,10 +155,12 @@ class Bins:
         counts = np.where(use > 0, np.floor(slack / np.where(use > 0, use, 1.0)), MANY)
         return np.asarray(counts.min(axis=0), dtype=np.int64)
 
-    # --------------------------------------------------------------------------------------------------------- asking
+    # --------------------------------------------------------------------------------------- asking
 
     def space(self, index: int, ignores_areas: bool = False) -> IntArray:
-        """How many more pods of the class each bin takes, the bin looked at alone; `ignores_areas` when their domain is decided already."""
+        """How many more pods of the class each bin takes, the bin looked at alone; `ignores_areas` when their domain is
+        decided already.
+        """
         size = self.size
         need = self.layout.need[index]
         asked = np.flatnonzero(need)
@@ -181,7 +190,9 @@ class Bins:
         return self._near_others(rules, domain, space) if rules.affinity else space
 
     def _near_others(self, rules: ShapeRules, domain: IntArray, space: IntArray) -> IntArray:
-        """Affinity: where those are that it must be near; the first of a group anywhere, and the others where the first went."""
+        """Affinity: where those are that it must be near; the first of a group anywhere, and the others where the first
+        went.
+        """
         begins = self._may_begin(rules)
         for tally in rules.affinity:
             key = int(self.layout.tally_key[tally])
@@ -199,11 +210,15 @@ class Bins:
         where = self.domain[key, :size] >= 0
         if among is not None:
             where &= among
-        found = np.bincount(self.domain[key, :size][where], weights=self.tally[:size, tally][where], minlength=len(self.layout.domains[key]))
+        found = np.bincount(
+            self.domain[key, :size][where],
+            weights=self.tally[:size, tally][where],
+            minlength=len(self.layout.domains[key]),
+        )
         counts = found.astype(np.int64)
         return counts + self.promised[tally] if tally in self.promised else counts
 
-    # -------------------------------------------------------------------------------------------------------- private
+    # -------------------------------------------------------------------------------------- private
 
     def _all_rules(self) -> Iterable[ShapeRules]:
         yield from self.layout.rules
@@ -237,7 +252,9 @@ class Bins:
         for tally, limit in self._bounds_of(rules):
             if self.layout.tally_key[tally] < 0:
                 count, bound = self.tally[:size, tally], np.minimum(self.bound[:size, tally], limit)
-                np.minimum(space, bound - count if tally in rules.adds else np.where(count <= limit, MANY, 0), out=space)
+                np.minimum(
+                    space, bound - count if tally in rules.adds else np.where(count <= limit, MANY, 0), out=space
+                )
         for view in self._spreads_of(index):
             if self.layout.tally_key[view.rule.tally] < 0:
                 np.minimum(space, self._node_spread(view, view not in self.layout.spreads[index]), out=space)
@@ -251,7 +268,9 @@ class Bins:
         return self.layout.spreads[index] + (self.layout.implied[index] if self.is_strict else ())
 
     def _node_spread(self, view: SpreadView, is_implied: bool) -> IntArray:
-        """While strict, every node counts as standing beside an empty one as soon as new ones are planned: more of them may come."""
+        """While strict, every node counts as standing beside an empty one as soon as new ones are planned: more of them
+        may come.
+        """
         counts, counted = self.tally[: self.size, view.rule.tally], self.counted(view)
         emptiest = int(counts[counted].min()) if counted.any() and int(counted.sum()) >= view.rule.min_domains else 0
         space = _skew_space(counts, 0 if self.is_strict and self.size > self.rooms else emptiest, view)

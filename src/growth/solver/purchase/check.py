@@ -1,4 +1,5 @@
-"""Is this solution right? Asked in tests always, and in production where a setting says so. It knows nothing of how the solution was made.
+"""Is this solution right? Asked in tests always, and in production where a setting says so. It knows nothing of how the
+solution was made.
 
 | what | how |
 | --- | --- |
@@ -40,7 +41,7 @@ def check(problem: PlacementProblem, solution: PlacementSolution) -> tuple[str, 
             *_broken_rules(problem, solution), *why_not_bound(problem, solution))  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------------------------- counting
+# ----------------------------------------------------------------------------------------- counting
 
 
 def _wrong_numbers(problem: PlacementProblem, solution: PlacementSolution) -> Iterator[str]:
@@ -86,7 +87,11 @@ def _wrong_owners(problem: PlacementProblem, solution: PlacementSolution) -> Ite
         room = problem.rooms[placement.room]
         if not room.is_open:
             yield f"room {room.node.name} is closed and takes demand {placement.demand}"
-        if room.kind == "in-flight" and room.node.pool and room.node.pool not in problem.demands[placement.demand].pools:
+        if (
+            room.kind == "in-flight"
+            and room.node.pool
+            and room.node.pool not in problem.demands[placement.demand].pools
+        ):
             yield f"room {room.node.name} was bought for pool {room.node.pool}, not for demand {placement.demand}"
 
 
@@ -105,27 +110,41 @@ def _beyond_limits(problem: PlacementProblem, solution: PlacementSolution) -> It
 
 
 def _wrong_price(problem: PlacementProblem, solution: PlacementSolution) -> Iterator[str]:
-    price = sum(problem.choices[node.choice].offering.price_per_hour + problem.node_price_per_hour for node in solution.nodes)
+    price = sum(
+        problem.choices[node.choice].offering.price_per_hour + problem.node_price_per_hour for node in solution.nodes
+    )
     if abs(price - solution.price_per_hour) > _TOLERANCE * max(1.0, price):
         yield f"the planned nodes cost {price}, the solution says {solution.price_per_hour}"
 
 
-# ------------------------------------------------------------------------------------------------------------- carrying it out
+# ----------------------------------------------------------------------------------------- carrying
+# it out
 
 
 def _broken_rules(problem: PlacementProblem, solution: PlacementSolution) -> Iterator[str]:
     shapes = [demand.shape for demand in problem.demands]
-    index = Neighbours([_node_of_room(room) for room in problem.rooms], volumes=problem.volumes, namespaces=problem.namespaces, shapes=shapes)
+    index = Neighbours(
+        [_node_of_room(room) for room in problem.rooms],
+        volumes=problem.volumes,
+        namespaces=problem.namespaces,
+        shapes=shapes,
+    )
     for number, room in enumerate(problem.rooms):
         for shape, count in room.contents:
             index.add(index.class_of(shape), number, count)
     waiting = [[placement.demand, placement.room, placement.count] for placement in solution.placements]
     waiting = _carry_out(problem, index, waiting)
-    numbers = index.add_nodes([_node_of(problem.choices[node.choice], number) for number, node in enumerate(solution.nodes)])
+    numbers = index.add_nodes(
+        [_node_of(problem.choices[node.choice], number) for number, node in enumerate(solution.nodes)]
+    )
     for node, number in zip(solution.nodes, numbers, strict=True):
         for shape in problem.choices[node.choice].daemons:
             index.add(index.class_of(shape), number)
-    waiting += [[demand, number, count] for node, number in zip(solution.nodes, numbers, strict=True) for demand, count in node.contents]
+    waiting += [
+        [demand, number, count]
+        for node, number in zip(solution.nodes, numbers, strict=True)
+        for demand, count in node.contents
+    ]
     yield from _broken_in_the_end(problem, index, _carry_out(problem, index, waiting))
 
 
@@ -139,7 +158,9 @@ def _node_of(choice: Choice, number: int) -> Node:
 
 
 def _carry_out(problem: PlacementProblem, index: Neighbours, waiting: list[list[int]]) -> list[list[int]]:
-    """Put pods where they belong as long as the rules let any in; returns those that are still waiting. Groups begin before others stand around."""
+    """Put pods where they belong as long as the rules let any in; returns those that are still waiting. Groups begin
+    before others stand around.
+    """
     waiting = sorted(waiting, key=lambda item: not problem.demands[item[0]].shape.affinity)
     moved = True
     while moved and waiting:
@@ -169,7 +190,7 @@ def _broken_in_the_end(problem: PlacementProblem, index: Neighbours, waiting: Se
             yield f"demand {demand} may not stand on {index.table.nodes[number].name}: {reason}"
 
 
-# -------------------------------------------------------------------------------------------------------------------- the bound
+# ---------------------------------------------------------------------------------------- the bound
 
 
 def why_not_bound(problem: PlacementProblem, solution: PlacementSolution) -> tuple[str, ...]:
@@ -188,13 +209,23 @@ def why_not_bound(problem: PlacementProblem, solution: PlacementSolution) -> tup
 def _proven(problem: PlacementProblem, solution: PlacementSolution) -> Iterator[float]:
     """What the values prove: at first glance, and after a search for the best pattern of each node."""
     layout = lay_out(problem)
-    if len(solution.proof.values) != len(problem.demands) or len(solution.proof.limit_prices) != len(layout.limit_bound):
+    if len(solution.proof.values) != len(problem.demands) or len(solution.proof.limit_prices) != len(
+        layout.limit_bound
+    ):
         return
     unplaced = {left.demand: left.count for left in solution.unplaced}
-    placed = np.array([sum(problem.demands[demand].count - unplaced.get(demand, 0) for demand in members) for members in layout.members], dtype=np.int64)
+    placed = np.array(
+        [
+            sum(problem.demands[demand].count - unplaced.get(demand, 0) for demand in members)
+            for members in layout.members
+        ],
+        dtype=np.int64,
+    )
     rows = rows_of(layout, everything(layout, placed), layout.limit_bound, with_spreads=False)
     stock = rows.stock
-    values = np.array([min(solution.proof.values[layout.members[part.index][0]] for part in group) for group in rows.parts])
+    values = np.array(
+        [min(solution.proof.values[layout.members[part.index][0]] for part in group) for group in rows.parts]
+    )
     limit_prices = np.maximum(np.array(solution.proof.limit_prices), 0.0)
     most = np.minimum(stock.most_on_node(), stock.count)
     free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)

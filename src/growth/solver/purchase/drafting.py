@@ -1,4 +1,6 @@
-"""How is a problem put into numbers? Asked once for each solve by `solver/purchase/solve`; it decides nothing about where pods go."""
+"""How is a problem put into numbers? Asked once for each solve by `solver/purchase/solve`; it decides nothing about
+where pods go.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class _Drafting:
         self.shape_id, self.demanded = self._collect_shapes()
         self.book = write_rulebook(list(self.shape_id), self.demanded, problem)
         self.keys = tuple(sorted({key for key in self.book.keys if key != HOSTNAME}))
-        self.nodes = [_node_of(choice, number) for number, choice in enumerate(self.choices)] + [_unmarked(room) for room in self.rooms]
+        self.nodes = [_node_of(choice, number) for number, choice in enumerate(self.choices)] + [
+            _unmarked(room) for room in self.rooms
+        ]
         self.standing = Standing(self.nodes, problem)
         self.attaching = Attaching(problem, self.rooms)
         names = {name for demand in problem.demands for name, amount in demand.shape.requests.items() if amount > 0}
@@ -78,14 +82,22 @@ class _Drafting:
             choice_index=np.array(self.choice_order, dtype=np.int64),
             room_index=np.array(self.room_order, dtype=np.int64),
             offer=self._offers(),
-            price=np.array([choice.offering.price_per_hour + problem.node_price_per_hour for choice in self.choices], dtype=np.float64),
+            price=np.array(
+                [choice.offering.price_per_hour + problem.node_price_per_hour for choice in self.choices],
+                dtype=np.float64,
+            ),
             level=_levels(self.choices),
             fits=fits[first] if first else fits,
-            daemons=tuple(tuple(book.rules[self.shape_id[shape]] for shape in choice.daemons) for choice in self.choices),
+            daemons=tuple(
+                tuple(book.rules[self.shape_id[shape]] for shape in choice.daemons) for choice in self.choices
+            ),
             room_left=self._room_left(),
             room_kind=np.array([_KINDS[room.kind] for room in self.rooms], dtype=np.int64),
             room_fits=room_fits[first] if first else room_fits,
-            contents=tuple(tuple((book.rules[self.shape_id[shape]], count) for shape, count in room.contents) for room in self.rooms),
+            contents=tuple(
+                tuple((book.rules[self.shape_id[shape]], count) for shape, count in room.contents)
+                for room in self.rooms
+            ),
             tally_key=np.array([self.keys.index(key) if key != HOSTNAME else -1 for key in book.keys], dtype=np.int64),
             domains=domains,
             room_domain=room_domain,
@@ -95,7 +107,7 @@ class _Drafting:
             limit_name=limit_name,
         )
 
-    # -------------------------------------------------------------------------------------------------------- classes
+    # -------------------------------------------------------------------------------------- classes
 
     def _collect_shapes(self) -> tuple[dict[PodShape, int], int]:
         """Every shape in an order of its own: demanded ones first."""
@@ -103,7 +115,9 @@ class _Drafting:
         for index in self.demand_order:
             found.setdefault(self.problem.demands[index].shape, len(found))
         demanded = len(found)
-        standing_ones = {shape for room in self.rooms for shape, _ in room.contents} | {shape for choice in self.choices for shape in choice.daemons}
+        standing_ones = {shape for room in self.rooms for shape, _ in room.contents} | {
+            shape for choice in self.choices for shape in choice.daemons
+        }
         for shape in _sorted_shapes(standing_ones - set(found)):
             found[shape] = len(found)
         return found, demanded
@@ -147,7 +161,13 @@ class _Drafting:
         """What wishes look at: where any look at pods, all labels."""
         if self.problem.preferences == "Ignore":
             return ()
-        about_pods = (shape.preferred_affinity, shape.preferred_anti_affinity, shape.spread, shape.labels, shape.namespace)
+        about_pods = (
+            shape.preferred_affinity,
+            shape.preferred_anti_affinity,
+            shape.spread,
+            shape.labels,
+            shape.namespace,
+        )
         return (shape.preferred_nodes, *(about_pods if self.has_wishes_about_pods else ()))
 
     def _class_key(self, index: int, position: int) -> tuple[object, ...]:
@@ -155,7 +175,7 @@ class _Drafting:
         demand = self.problem.demands[index]
         return (demand.is_virtual, -demand.shape.priority, position)
 
-    # -------------------------------------------------------------------------------------------------------- amounts
+    # -------------------------------------------------------------------------------------- amounts
 
     def _vectors(self, amounts: Sequence[Resources]) -> IntArray:
         table = [[min(one[name], _LARGEST) for name in self.resources] for one in amounts]
@@ -193,7 +213,8 @@ class _Drafting:
             left[:, column] = self.attaching.left(driver)
         return left
 
-    # ------------------------------------------------------------------------------------------------ domains and limits
+    # ---------------------------------------------------------------------------------- domains and
+    # limits
 
     def _domains(self) -> tuple[tuple[tuple[str, ...], ...], IntArray, IntArray]:
         names = []
@@ -206,7 +227,9 @@ class _Drafting:
             numbers[row] = [-1 if value is None else position[value] for value in of_nodes]
         return tuple(names), numbers[:, len(self.choices) :], numbers[:, : len(self.choices)]
 
-    def _spread_views(self, shapes: Sequence[PodShape], rules: Sequence[ShapeRules]) -> tuple[tuple[SpreadView, ...], ...]:
+    def _spread_views(
+        self, shapes: Sequence[PodShape], rules: Sequence[ShapeRules]
+    ) -> tuple[tuple[SpreadView, ...], ...]:
         known: dict[tuple[object, ...], tuple[BoolArray, BoolArray]] = {}
         views = []
         for shape, rule in zip(shapes, rules, strict=True):
@@ -215,7 +238,9 @@ class _Drafting:
             for spread in rule.spreads:
                 seen = _shape_seen_by(spread, shape)
                 if (seen, keys) not in known:
-                    labelled = np.array([all(key in node.labels for key in keys) for node in self.nodes], dtype=np.bool_)
+                    labelled = np.array(
+                        [all(key in node.labels for key in keys) for node in self.nodes], dtype=np.bool_
+                    )
                     counted = self.standing.of(seen) & labelled
                     known[seen, keys] = counted[len(self.choices) :], counted[: len(self.choices)]
                 found.append(SpreadView(spread, *known[seen, keys]))
@@ -228,7 +253,15 @@ class _Drafting:
         names: list[str] = []
 
         def write(name: str, chosen: BoolArray, bound: float, amount: Callable[[Choice], float]) -> None:
-            uses.append(np.array([amount(choice) if is_chosen else 0.0 for choice, is_chosen in zip(self.choices, chosen, strict=True)], dtype=np.float64))
+            uses.append(
+                np.array(
+                    [
+                        amount(choice) if is_chosen else 0.0
+                        for choice, is_chosen in zip(self.choices, chosen, strict=True)
+                    ],
+                    dtype=np.float64,
+                )
+            )
             bounds.append(bound)
             names.append(name)
 
@@ -238,9 +271,16 @@ class _Drafting:
             if limit.nodes is not None:
                 write(limit.name, chosen, limit.nodes, lambda _: 1.0)
             for name, bound in sorted(limit.resources.items()):
-                write(f"{limit.name} ({name})", chosen, bound, lambda choice, name=name: float(choice.offering.allocatable[name]))  # type: ignore[misc]
+                write(
+                    f"{limit.name} ({name})",
+                    chosen,
+                    bound,
+                    lambda choice, name=name: float(choice.offering.allocatable[name]),  # type: ignore[misc]
+                )
             if limit.price_per_hour is not None:
-                write(f"{limit.name} (price)", chosen, limit.price_per_hour, lambda choice: choice.offering.price_per_hour)
+                write(
+                    f"{limit.name} (price)", chosen, limit.price_per_hour, lambda choice: choice.offering.price_per_hour
+                )
         table = np.array(uses, dtype=np.float64).reshape(len(uses), len(self.choices))
         return table, np.array(bounds, dtype=np.float64), tuple(names)
 
@@ -266,7 +306,13 @@ def _canonical(shapes: Sequence[PodShape]) -> list[int]:
 
 
 def _cheap_key(shape: PodShape) -> tuple[object, ...]:
-    return (tuple((name, -amount) for name, amount in shape.requests.items()), shape.namespace, str(shape.labels), len(shape.spread), len(shape.affinity))
+    return (
+        tuple((name, -amount) for name, amount in shape.requests.items()),
+        shape.namespace,
+        str(shape.labels),
+        len(shape.spread),
+        len(shape.affinity),
+    )
 
 
 def _sorted_shapes(shapes: Iterable[PodShape]) -> list[PodShape]:
@@ -276,7 +322,14 @@ def _sorted_shapes(shapes: Iterable[PodShape]) -> list[PodShape]:
 
 def _choice_key(choice: Choice) -> tuple[object, ...]:
     offering = choice.offering
-    return (offering.price_per_hour, offering.name, offering.location, choice.pool, str(choice.labels), str(offering.allocatable))
+    return (
+        offering.price_per_hour,
+        offering.name,
+        offering.location,
+        choice.pool,
+        str(choice.labels),
+        str(offering.allocatable),
+    )
 
 
 def _levels(choices: Sequence[Choice]) -> IntArray:
@@ -284,14 +337,19 @@ def _levels(choices: Sequence[Choice]) -> IntArray:
     return np.array([ranks.index((-choice.pool_priority, -choice.type_priority)) for choice in choices], dtype=np.int64)
 
 
-def _implied(rules: Sequence[ShapeRules], spreads: Sequence[Sequence[SpreadView]]) -> tuple[tuple[SpreadView, ...], ...]:
+def _implied(
+    rules: Sequence[ShapeRules], spreads: Sequence[Sequence[SpreadView]]
+) -> tuple[tuple[SpreadView, ...], ...]:
     strictest: dict[int, SpreadView] = {}
     for view in (view for views in spreads for view in views):
         known = strictest.get(view.rule.tally)
         if known is None or view.rule.max_skew < known.rule.max_skew:
             strictest[view.rule.tally] = SpreadView(replace(view.rule, counts_itself=True), view.rooms, view.choices)
     own = [{view.rule.tally for view in views} for views in spreads]
-    return tuple(tuple(strictest[tally] for tally in rule.adds if tally in strictest and tally not in mine) for rule, mine in zip(rules, own, strict=True))
+    return tuple(
+        tuple(strictest[tally] for tally in rule.adds if tally in strictest and tally not in mine)
+        for rule, mine in zip(rules, own, strict=True)
+    )
 
 
 def _shape_seen_by(spread: Spread, shape: PodShape) -> PodShape:

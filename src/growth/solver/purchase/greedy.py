@@ -1,8 +1,8 @@
-"""A correct plan at once: class by class, the largest first, into rooms, then onto nodes bought where they hold most for their price.
+"""A correct plan at once: class by class, the largest first, into rooms, then onto nodes bought where they hold most
+for their price.
 
-Asked by `solver/purchase/solve` for the first answer, and again for whatever cleverer stages leave over. It keeps every rule exactly because each
-step asks `Bins`; it never looks back.
-"""
+Asked by `solver/purchase/solve` for the first answer, and again for whatever cleverer stages leave over. It keeps every
+rule exactly because each step asks `Bins`; it never looks back."""
 
 from __future__ import annotations
 
@@ -64,9 +64,14 @@ def largest_share(layout: Layout, index: int) -> FloatArray:
 
 
 def placing_order(layout: Layout, unit: FloatArray) -> list[int]:
-    """Real before virtual, important before unimportant, those with few choices before the others, then the dearest first."""
+    """Real before virtual, important before unimportant, those with few choices before the others, then the dearest
+    first.
+    """
     shapes = layout.shapes
-    return sorted(range(len(unit)), key=lambda index: (bool(layout.is_virtual[index]), -shapes[index].priority, -unit[index], index))
+    return sorted(
+        range(len(unit)),
+        key=lambda index: (bool(layout.is_virtual[index]), -shapes[index].priority, -unit[index], index),
+    )
 
 
 def place_class(bins: Bins, index: int, remaining: IntArray, unit: FloatArray) -> None:
@@ -87,7 +92,9 @@ def _into_bins(bins: Bins, index: int, remaining: IntArray) -> bool:
     order = takers[np.lexsort((takers, slack(bins, index, takers), kind_rank(bins, takers)))]
     if _shares_a_budget(layout, index):
         number = int(order[0])
-        taken = min(int(space[number]), int(remaining[index]), _fair_share(bins, index, len(order), int(remaining[index])))
+        taken = min(
+            int(space[number]), int(remaining[index]), _fair_share(bins, index, len(order), int(remaining[index]))
+        )
         bins.put(index, number, taken)
         remaining[index] -= taken
         return True
@@ -185,8 +192,12 @@ def _daemons_allow(layout: Layout, index: int) -> BoolArray:
     return allowed
 
 
-def _worth(bins: Bins, index: int, candidates: IntArray, first: IntArray, remaining: IntArray, unit: FloatArray) -> FloatArray:
-    """What a node of each candidate would hold, in unit prices: this class, then the dearest others that still fit beside it."""
+def _worth(
+    bins: Bins, index: int, candidates: IntArray, first: IntArray, remaining: IntArray, unit: FloatArray
+) -> FloatArray:
+    """What a node of each candidate would hold, in unit prices: this class, then the dearest others that still fit
+    beside it.
+    """
     layout = bins.layout
     left = layout.offer[candidates] - first[:, None] * layout.need[index]
     worth = first * unit[index]
@@ -195,7 +206,9 @@ def _worth(bins: Bins, index: int, candidates: IntArray, first: IntArray, remain
     for other in others[:_LOOKAHEAD]:
         need = layout.need[other]
         asked = np.flatnonzero(need)
-        count = np.clip((left[:, asked] // need[asked]).min(axis=1), 0, min(int(remaining[other]), _most_on_a_node(layout, other)))
+        count = np.clip(
+            (left[:, asked] // need[asked]).min(axis=1), 0, min(int(remaining[other]), _most_on_a_node(layout, other))
+        )
         count[~layout.fits[other, candidates]] = 0
         left -= count[:, None] * need
         worth = worth + count * unit[other]
@@ -205,5 +218,9 @@ def _worth(bins: Bins, index: int, candidates: IntArray, first: IntArray, remain
 def _most_on_a_node(layout: Layout, index: int) -> int:
     rules = layout.rules[index]
     limits = [bound.limit for bound in rules.anti if bound.tally in rules.adds]
-    limits += [view.rule.max_skew for view in layout.spreads[index] if view.rule.counts_itself and layout.tally_key[view.rule.tally] < 0]
+    limits += [
+        view.rule.max_skew
+        for view in layout.spreads[index]
+        if view.rule.counts_itself and layout.tally_key[view.rule.tally] < 0
+    ]
     return min(limits, default=MANY)

@@ -1,8 +1,8 @@
-"""The question in numbers: classes, choices and rooms as arrays, in an order that does not depend on the order of the input.
+"""The question in numbers: classes, choices and rooms as arrays, in an order that does not depend on the order of the
+input.
 
-Asked by every stage of the solver. Demand classes that no rule can tell apart are one class here, whatever their labels and names are.
-Nothing here changes after it is made.
-"""
+Asked by every stage of the solver. Demand classes that no rule can tell apart are one class here, whatever their labels
+and names are. Nothing here changes after it is made."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class Layout:
     is_virtual: BoolArray
     rules: tuple[ShapeRules, ...]
     spreads: tuple[tuple[SpreadView, ...], ...]
-    implied: tuple[tuple[SpreadView, ...], ...]  # spread rules of other classes that it counts for, the strictest of each tally
+    implied: tuple[
+        tuple[SpreadView, ...], ...
+    ]  # spread rules of other classes that it counts for, the strictest of each tally
     choice_index: IntArray  # K: where it stands in the problem
     room_index: IntArray  # M: where it stands in the problem
     offer: IntArray  # K × R: what daemons leave

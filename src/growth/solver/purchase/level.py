@@ -1,8 +1,9 @@
-"""Does every spread and affinity hold in the end? Asked by `solver/purchase/solve` after all pods that can be placed are placed.
+"""Does every spread and affinity hold in the end? Asked by `solver/purchase/solve` after all pods that can be placed
+are placed.
 
-Zones are promised before nodes are found. Where a zone then took fewer pods than promised (a limit, a rule within its nodes), the others hold more
-than their spread allows. Those pods are taken back, whatever order a scheduler would see them in.
-"""
+Zones are promised before nodes are found. Where a zone then took fewer pods than promised (a limit, a rule within its
+nodes), the others hold more than their spread allows. Those pods are taken back, whatever order a scheduler would see
+them in."""
 
 from __future__ import annotations
 
@@ -82,14 +83,18 @@ def _take_back(bins: Bins, index: int, view: SpreadView, holders: Sequence[int])
 
 
 def _counts(bins: Bins, view: SpreadView) -> tuple[IntArray, IntArray, IntArray]:
-    """The domain of each bin, matching pods in each domain, and for each bin the count of the emptiest domain it is compared with."""
+    """The domain of each bin, matching pods in each domain, and for each bin the count of the emptiest domain it is
+    compared with.
+    """
     layout, tally, size = bins.layout, view.rule.tally, bins.size
     key = int(layout.tally_key[tally])
     counted = bins.counted(view) & _is_bought(bins)
     if key < 0:
         counts = bins.tally[:size, tally].copy()
         emptiest = np.full(size, _fewest(counts[counted], view), dtype=np.int64)
-        emptiest[: bins.rooms] = _fewest(counts[: bins.rooms][counted[: bins.rooms]], view)  # rooms are filled before new nodes come
+        emptiest[: bins.rooms] = _fewest(
+            counts[: bins.rooms][counted[: bins.rooms]], view
+        )  # rooms are filled before new nodes come
         return np.arange(size), counts, emptiest
     counts = bins.area_count(tally, counted)
     exists = np.zeros(len(counts), dtype=np.bool_)
@@ -108,7 +113,9 @@ def _fewest(counts: IntArray, view: SpreadView) -> int:
 
 
 class _Companions:
-    """Pods that a class must be near, for each bin in its domain: those of its own kind count only if there are no others anywhere."""
+    """Pods that a class must be near, for each bin in its domain: those of its own kind count only if there are no
+    others anywhere.
+    """
 
     def __init__(self, bins: Bins) -> None:
         self._bins = bins
@@ -121,7 +128,9 @@ class _Companions:
 
     def _count(self, tally: int) -> IntArray:
         bins, layout, size = self._bins, self._bins.layout, self._bins.size
-        own_kind = {index for index, rules in enumerate(layout.rules) if tally in rules.affinity and tally in rules.adds}
+        own_kind = {
+            index for index, rules in enumerate(layout.rules) if tally in rules.affinity and tally in rules.adds
+        }
         others = bins.tally[:size, tally].copy()
         for number, content in enumerate(bins.contents):
             others[number] -= sum(count for held, count in content.items() if held in own_kind)

@@ -1,8 +1,9 @@
-"""How does what was learnt without zones help with them? Asked by `solver/purchase/solve` when rules about zones split classes into many rows.
+"""How does what was learnt without zones help with them? Asked by `solver/purchase/solve` when rules about zones split
+classes into many rows.
 
-Zones of equal machines are alike, so pods whose zones are left open need few rows: patterns and values are found there, quickly and with proof.
-Then every pattern is repeated in every zone, with the rows of that zone in place of the open ones.
-"""
+Zones of equal machines are alike, so pods whose zones are left open need few rows: patterns and values are found there,
+quickly and with proof. Then every pattern is repeated in every zone, with the rows of that zone in place of the open
+ones."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ def without_areas(layout: Layout, parts: Sequence[Part], allowed: BoolArray) -> 
     counts: dict[int, int] = {}
     for part in parts:
         counts[part.index] = counts.get(part.index, 0) + part.count
-    return [Part(index, count, layout.fits[index] & allowed, layout.room_fits[index]) for index, count in sorted(counts.items())]
+    return [
+        Part(index, count, layout.fits[index] & allowed, layout.room_fits[index])
+        for index, count in sorted(counts.items())
+    ]
 
 
 def lift(lesson: Lesson, rows: Rows, classes: int) -> tuple[Selected, Patterns]:
@@ -37,13 +41,18 @@ def lift(lesson: Lesson, rows: Rows, classes: int) -> tuple[Selected, Patterns]:
     chosen = np.unique(np.concatenate([*twins.values(), np.zeros(0, dtype=np.int64)])).astype(np.int64)
     most = stock.most_on_node()
     chosen = chosen[most[chosen].any(axis=1)]
-    prices = {int(first): lesson.selected.fluid.resource_prices[number] for number, first in enumerate(lesson.selected.choices)}
+    prices = {
+        int(first): lesson.selected.fluid.resource_prices[number]
+        for number, first in enumerate(lesson.selected.choices)
+    }
     first_of = {int(twin): first for first, others in twins.items() for twin in others}
     fluid = Fluid(
         price=master.price,
         values=master.values[open_row],
         limit_prices=master.limit_prices,
-        resource_prices=np.array([prices[first_of[int(choice)]] for choice in chosen]).reshape(len(chosen), stock.need.shape[1]),
+        resource_prices=np.array([prices[first_of[int(choice)]] for choice in chosen]).reshape(
+            len(chosen), stock.need.shape[1]
+        ),
     )
     return Selected(chosen, fluid, most), _lifted(lesson.pool, twins, open_row, stock)
 
@@ -52,7 +61,9 @@ def _twins(small: Stock, stock: Stock, chosen: IntArray) -> dict[int, IntArray]:
     """For each selected choice, all choices with the same room: the same type elsewhere."""
     found = {}
     for choice in chosen:
-        same = (stock.offer == small.offer[choice]).all(axis=1) & (stock.start_tally == stock.start_tally[choice]).all(axis=1)
+        same = (stock.offer == small.offer[choice]).all(axis=1) & (stock.start_tally == stock.start_tally[choice]).all(
+            axis=1
+        )
         found[int(choice)] = np.flatnonzero(same & (stock.start_bound == stock.start_bound[choice]).all(axis=1))
     return found
 

@@ -1,8 +1,8 @@
-"""Which pods of which class go onto which node? Asked by `solver/purchase/solve` when rows have been packed: rows become classes again, and nodes open.
+"""Which pods of which class go onto which node? Asked by `solver/purchase/solve` when rows have been packed: rows
+become classes again, and nodes open.
 
-Rules within a node that rows had left out are kept here: each node takes from a row the classes that agree with what it holds already. Pods that
-find no such node are handed back.
-"""
+Rules within a node that rows had left out are kept here: each node takes from a row the classes that agree with what it
+holds already. Pods that find no such node are handed back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def into_bins(bins: Bins, parts: Sequence[Part]) -> list[Part]:
 
 def _into_bins(bins: Bins, part: Part) -> Part:
     index, missing = part.index, part.count
-    over_nodes = any(bins.layout.tally_key[view.rule.tally] < 0 for view in bins.layout.spreads[index] + bins.layout.implied[index])
+    over_nodes = any(
+        bins.layout.tally_key[view.rule.tally] < 0 for view in bins.layout.spreads[index] + bins.layout.implied[index]
+    )
     while missing:
         space = bins.space(index, ignores_areas=part.is_settled)
         space[: bins.rooms][~part.rooms] = 0
@@ -129,7 +131,9 @@ def _fill(layout: Layout, hands: Sequence[_Hand], choice: int, content: list[tup
 
 
 def _swap_into_holes(nodes: Sequence[_Node], hands: Sequence[_Hand]) -> None:
-    """A pod that agrees with no node that misses one: it, or who stands in its way there, changes places with an equal elsewhere."""
+    """A pod that agrees with no node that misses one: it, or who stands in its way there, changes places with an equal
+    elsewhere.
+    """
     holding: dict[int, list[_Node]] = {}
     wanting = [node for node in nodes if any(hands[row].has_left() for row in node.holes)]
     if not wanting:
@@ -140,7 +144,9 @@ def _swap_into_holes(nodes: Sequence[_Node], hands: Sequence[_Hand]) -> None:
     for node in wanting:
         for row in list(node.holes):
             while node.holes[row] and hands[row].has_left():
-                if not (_swap(node, row, hands[row], holding.get(row, [])) or _make_way(node, row, hands[row], holding)):
+                if not (
+                    _swap(node, row, hands[row], holding.get(row, [])) or _make_way(node, row, hands[row], holding)
+                ):
                     break
                 node.holes[row] -= 1
 
@@ -184,7 +190,9 @@ def _make_way(node: _Node, row: int, hand: _Hand, holding: Mapping[int, Sequence
     return False
 
 
-def _exchange(state: _NodeState, row: int, coming: int, node: _Node, others: Sequence[_Node]) -> tuple[_Node, int] | None:
+def _exchange(
+    state: _NodeState, row: int, coming: int, node: _Node, others: Sequence[_Node]
+) -> tuple[_Node, int] | None:
     """Another node that would take the pod in exchange for one of the row that agrees with this state."""
     for other in others[:_MOST_SWAPS_TRIED]:
         if other is not node:
@@ -202,7 +210,10 @@ class _Hand:
         self._parts = list(parts)
         self._left = [part.count for part in parts]
         self.is_plain = is_exact or all(_no_node_rules(layout, part.index) for part in parts)
-        self._order = sorted(range(len(parts)), key=lambda number: (-len(_limits(layout, parts[number].index)), -parts[number].count, number))
+        self._order = sorted(
+            range(len(parts)),
+            key=lambda number: (-len(_limits(layout, parts[number].index)), -parts[number].count, number),
+        )
 
     def how_often(self, count: int) -> int:
         """How many nodes in a row get so many pods of the class that comes next."""
@@ -240,11 +251,15 @@ class _Hand:
 
     def left(self) -> list[Part]:
         remaining = zip(self._parts, self._left, strict=True)
-        return [Part(part.index, count, part.choices, part.rooms, part.is_settled) for part, count in remaining if count]
+        return [
+            Part(part.index, count, part.choices, part.rooms, part.is_settled) for part, count in remaining if count
+        ]
 
 
 class _NodeState:
-    """Tallies of one node as it is filled. A spread bounds its tally as on a node beside an empty one: that holds whatever comes."""
+    """Tallies of one node as it is filled. A spread bounds its tally as on a node beside an empty one: that holds
+    whatever comes.
+    """
 
     def __init__(self, layout: Layout, choice: int) -> None:
         self._layout, self._choice = layout, choice
@@ -286,8 +301,14 @@ class _NodeState:
 
 def _limits(layout: Layout, index: int) -> list[tuple[int, float]]:
     """What the class asks of tallies of its node."""
-    anti = [(bound.tally, float(bound.limit)) for bound in layout.rules[index].anti if layout.tally_key[bound.tally] < 0]
-    return anti + [(view.rule.tally, float(view.rule.max_skew)) for view in layout.spreads[index] if layout.tally_key[view.rule.tally] < 0]
+    anti = [
+        (bound.tally, float(bound.limit)) for bound in layout.rules[index].anti if layout.tally_key[bound.tally] < 0
+    ]
+    return anti + [
+        (view.rule.tally, float(view.rule.max_skew))
+        for view in layout.spreads[index]
+        if layout.tally_key[view.rule.tally] < 0
+    ]
 
 
 def _no_node_rules(layout: Layout, index: int) -> bool:

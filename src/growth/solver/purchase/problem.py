@@ -1,8 +1,7 @@
 """The question put to the solver and its answer: class counts in, class counts out, small and picklable.
 
-Asked by scale-up, what-if, consolidation and `growth plan`; answered by `solver/purchase/solve`. Pods have no names here: the asker
-keeps for each demand class the list of its pods and deals them out by the counts of the answer.
-"""
+Asked by scale-up, what-if, consolidation and `growth plan`; answered by `solver/purchase/solve`. Pods have no names
+here: the asker keeps for each demand class the list of its pods and deals them out by the counts of the answer."""
 
 from __future__ import annotations
 
@@ -71,11 +70,15 @@ class Pattern(Struct, frozen=True, gc=False):
 
 
 class Budget(Struct, frozen=True):
-    """How much work may be spent, in units that do not depend on the machine. The defaults are about a second of hard questions."""
+    """How much work may be spent, in units that do not depend on the machine. The defaults are about a second of hard
+    questions.
+    """
 
     pricing_rounds: int = 60
     simplex_iterations: int = 7_000  # of the program over patterns, while patterns are looked for
-    exact_iterations: int = 4_000  # of exact pricing, for bounds that are nearer and patterns that greedy pricing misses
+    exact_iterations: int = (
+        4_000  # of exact pricing, for bounds that are nearer and patterns that greedy pricing misses
+    )
     mending_iterations: int = 5_000  # of rounding again what was rounded badly
     seed: int = 0
 
@@ -84,7 +87,15 @@ class Budget(Struct, frozen=True):
         """What takes about so long; easy questions take less."""
         usual = cls()
         return cls(
-            *(max(1, round(units * seconds)) for units in (usual.pricing_rounds, usual.simplex_iterations, usual.exact_iterations, usual.mending_iterations))
+            *(
+                max(1, round(units * seconds))
+                for units in (
+                    usual.pricing_rounds,
+                    usual.simplex_iterations,
+                    usual.exact_iterations,
+                    usual.mending_iterations,
+                )
+            )
         )
 
 
@@ -136,8 +147,8 @@ class Stage(Struct, frozen=True, gc=False):
 class Proof(Struct, frozen=True, gc=False):
     """Why nothing can be cheaper: no node holds more of these values than it costs, so their sum bounds every plan.
 
-    Limit prices stand in the order of the limits, each with its nodes, its resources by name and its price, as far as it has them.
-    """
+    Limit prices stand in the order of the limits, each with its nodes, its resources by name and its price, as far as
+    it has them."""
 
     values: tuple[float, ...] = ()  # of one pod of each demand class
     limit_prices: tuple[float, ...] = ()

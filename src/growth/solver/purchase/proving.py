@@ -1,8 +1,8 @@
-"""How near to the optimum is the answer? Asked by `solver/purchase/solve` at the end, for the pods that were placed, whatever stage placed them.
+"""How near to the optimum is the answer? Asked by `solver/purchase/solve` at the end, for the pods that were placed,
+whatever stage placed them.
 
-The bound forgets zones, and the order in which anything was done: rows are classes with everything they may stand on. Two sets of values are
-tried, those of the fluid program and those of the pattern program; the better proof stands.
-"""
+The bound forgets zones, and the order in which anything was done: rows are classes with everything they may stand on.
+Two sets of values are tried, those of the fluid program and those of the pattern program; the better proof stands."""
 
 from __future__ import annotations
 
@@ -41,18 +41,34 @@ def prove_bound(bins: Bins, placed: IntArray, lessons: Sequence[Lesson], dear: F
     stock = rows.stock
     free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)
     same = next((lesson for lesson in lessons if _is_same(lesson.rows.stock, stock)), None)
-    selected = same.selected if same is not None else select(stock, dear[[group[0].index for group in rows.parts]], free)
+    selected = (
+        same.selected if same is not None else select(stock, dear[[group[0].index for group in rows.parts]], free)
+    )
     if not len(selected.choices):
         return Proven(no_proof(stock), np.zeros(len(layout.count)))
     limit_prices = _moderate(stock, selected.fluid.limit_prices)
     values = _within_reason(stock, selected.fluid.values, limit_prices)
     proof = prove(stock, free, _uppers(stock, selected, values, limit_prices, None, 0), values, limit_prices)
     for lesson in lessons:
-        values = lesson.values if lesson is same else _values_for(rows, lesson.rows, lesson.values, selected.fluid.values, len(layout.count))
+        values = (
+            lesson.values
+            if lesson is same
+            else _values_for(rows, lesson.rows, lesson.values, selected.fluid.values, len(layout.count))
+        )
         limit_prices = _moderate(stock, lesson.limit_prices)
         values = _within_reason(stock, values, limit_prices)
-        work = layout.problem.budget.exact_iterations if (same is None or lesson is same) and len(stock.count) <= _EXACT_ROWS else 0
-        found = prove(stock, free, _uppers(stock, selected, values, limit_prices, lesson.uppers if lesson is same else None, work), values, limit_prices)
+        work = (
+            layout.problem.budget.exact_iterations
+            if (same is None or lesson is same) and len(stock.count) <= _EXACT_ROWS
+            else 0
+        )
+        found = prove(
+            stock,
+            free,
+            _uppers(stock, selected, values, limit_prices, lesson.uppers if lesson is same else None, work),
+            values,
+            limit_prices,
+        )
         proof = found if found.lower_bound > proof.lower_bound else proof
     of_class = np.zeros(len(layout.count))
     for row, group in enumerate(rows.parts):
@@ -63,12 +79,15 @@ def prove_bound(bins: Bins, placed: IntArray, lessons: Sequence[Lesson], dear: F
 
 def _is_same(one: Stock, other: Stock) -> bool:
     return one.need.shape == other.need.shape and all(
-        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("need", "count", "cap", "fits", "limit_bound", "adds", "bound")
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in ("need", "count", "cap", "fits", "limit_bound", "adds", "bound")
     )
 
 
 def _values_for(rows: Rows, packed_rows: Rows, values: FloatArray, otherwise: FloatArray, classes: int) -> FloatArray:
-    """Each row's value as the mean over its pods in the packed rows; pods that were packed nowhere count by the fluid program's value."""
+    """Each row's value as the mean over its pods in the packed rows; pods that were packed nowhere count by the fluid
+    program's value.
+    """
     worth, count = np.zeros(classes), np.zeros(classes)
     for row, group in enumerate(packed_rows.parts):
         for part in group:
@@ -83,7 +102,9 @@ def _values_for(rows: Rows, packed_rows: Rows, values: FloatArray, otherwise: Fl
 
 
 def _moderate(stock: Stock, limit_prices: FloatArray) -> FloatArray:
-    """A limit that cannot be met has a price without bound: beside it, what nodes cost would be lost in rounding. Any price is as valid."""
+    """A limit that cannot be met has a price without bound: beside it, what nodes cost would be lost in rounding. Any
+    price is as valid.
+    """
     if not len(limit_prices):
         return limit_prices
     least = np.where(stock.limit_use > 0, stock.limit_use, np.inf).min(axis=1, initial=np.inf)
@@ -91,25 +112,33 @@ def _moderate(stock: Stock, limit_prices: FloatArray) -> FloatArray:
 
 
 def _within_reason(stock: Stock, values: FloatArray, limit_prices: FloatArray) -> FloatArray:
-    """No pod is worth more than the cheapest node it could have for itself; one that cannot have any is worth nothing here."""
+    """No pod is worth more than the cheapest node it could have for itself; one that cannot have any is worth nothing
+    here.
+    """
     full = stock.price + limit_prices @ stock.limit_use
     alone = np.where(stock.fits, full[:, None], np.inf).min(axis=0, initial=np.inf)
     return np.where(np.isfinite(alone), np.minimum(values, alone), 0.0)
 
 
-def _uppers(stock: Stock, selected: Selected, values: FloatArray, limit_prices: FloatArray, known: FloatArray | None, work: int) -> FloatArray:
+def _uppers(
+    stock: Stock, selected: Selected, values: FloatArray, limit_prices: FloatArray, known: FloatArray | None, work: int
+) -> FloatArray:
     uppers = priced_uppers(stock, values, np.minimum(selected.most, stock.count), selected.fluid.resource_prices)
     if known is not None:
         uppers[selected.choices] = np.minimum(uppers[selected.choices], known)
     return _spread_over_twins(stock, selected, values, uppers, limit_prices, work)
 
 
-def _spread_over_twins(stock: Stock, selected: Selected, values: FloatArray, uppers: FloatArray, limit_prices: FloatArray, work: int) -> FloatArray:
+def _spread_over_twins(
+    stock: Stock, selected: Selected, values: FloatArray, uppers: FloatArray, limit_prices: FloatArray, work: int
+) -> FloatArray:
     """Sharpen one choice of each kind, and hold its equals to the same."""
     kinds: dict[bytes, list[int]] = {}
     for choice in range(len(stock.price)):
         kinds.setdefault(stock.offer[choice].tobytes() + np.packbits(stock.fits[choice]).tobytes(), []).append(choice)
-    firsts = np.array([min(kind, key=lambda choice: (stock.price[choice], choice)) for kind in kinds.values()], dtype=np.int64)
+    firsts = np.array(
+        [min(kind, key=lambda choice: (stock.price[choice], choice)) for kind in kinds.values()], dtype=np.int64
+    )
     small = stock.with_choices(firsts)
     least = np.array([min(float(uppers[choice]) for choice in kind) for kind in kinds.values()])
     sharp = sharpen(small, values, selected.most[firsts], limit_prices, least, work).uppers

@@ -1,8 +1,8 @@
-"""Which patterns of an earlier solution help with this problem, and which of this one are worth keeping? Asked by `solver/purchase/solve` at both ends.
+"""Which patterns of an earlier solution help with this problem, and which of this one are worth keeping? Asked by
+`solver/purchase/solve` at both ends.
 
-A pattern names its offering and the shapes of its pods, so it means the same in the next problem, whatever numbers things have there. It is a head
-start and nothing more: shapes and offerings that are gone are left out.
-"""
+A pattern names its offering and the shapes of its pods, so it means the same in the next problem, whatever numbers
+things have there. It is a head start and nothing more: shapes and offerings that are gone are left out."""
 
 from __future__ import annotations
 

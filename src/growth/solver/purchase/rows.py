@@ -1,6 +1,8 @@
-"""Which pods are alike once their zones are decided? Asked by `solver/purchase/solve`: it turns parts of classes into the rows of a `Stock`.
+"""Which pods are alike once their zones are decided? Asked by `solver/purchase/solve`: it turns parts of classes into
+the rows of a `Stock`.
 
-Rows forget all that only matters elsewhere: names, labels nobody on the node asks about, zones. Rules within a node stay in one of two forms:
+Rows forget all that only matters elsewhere: names, labels nobody on the node asks about, zones. Rules within a node
+stay in one of two forms:
 
 | rule within a node | form |
 | --- | --- |
@@ -44,8 +46,8 @@ class Rows:
 def rows_of(layout: Layout, parts: Sequence[Part], limit_left: FloatArray, with_spreads: bool = True) -> Rows:
     """Rows for these parts, with every choice of the layout.
 
-    A spread over nodes binds the packers as if there were always an empty node. For a bound that is too strict: there, do without.
-    """
+    A spread over nodes binds the packers as if there were always an empty node. For a bound that is too strict: there,
+    do without."""
     tallies = _NodeTallies(layout, parts, with_spreads)
     grouped = _grouped(layout, parts, tallies, with_mild=True)
     kept = tallies.shared
@@ -76,13 +78,21 @@ def rows_of(layout: Layout, parts: Sequence[Part], limit_left: FloatArray, with_
     return Rows(stock, tuple(tuple(group) for group in ordered), kept is tallies.shared)
 
 
-def _grouped(layout: Layout, parts: Sequence[Part], tallies: _NodeTallies, with_mild: bool) -> dict[tuple[object, ...], list[Part]]:
+def _grouped(
+    layout: Layout, parts: Sequence[Part], tallies: _NodeTallies, with_mild: bool
+) -> dict[tuple[object, ...], list[Part]]:
     groups: dict[tuple[object, ...], list[Part]] = {}
     masks: dict[bytes, int] = {}
     for part in sorted(parts, key=lambda part: (part.index, part.choices.tobytes())):
         mask = masks.setdefault(np.packbits(part.choices).tobytes(), len(masks))
         own = part.index if tallies.cap[part.index] < BOUNDLESS else -1
-        key = (layout.need[part.index].tobytes(), mask, own, tallies.signature(part.index, with_mild), bool(layout.is_virtual[part.index]))
+        key = (
+            layout.need[part.index].tobytes(),
+            mask,
+            own,
+            tallies.signature(part.index, with_mild),
+            bool(layout.is_virtual[part.index]),
+        )
         groups.setdefault(key, []).append(part)
     return groups
 
@@ -103,18 +113,29 @@ class _NodeTallies:
             for tally, limit in self._bounds(index):
                 own = self._limits.setdefault(tally, {})
                 own[index] = min(limit, own.get(index, BOUNDLESS))
-        self._of_daemons = {tally for daemons in layout.daemons for rules in daemons for tally in (*rules.adds, *(bound.tally for bound in rules.anti))}
+        self._of_daemons = {
+            tally
+            for daemons in layout.daemons
+            for rules in daemons
+            for tally in (*rules.adds, *(bound.tally for bound in rules.anti))
+        }
         self.cap = np.full(len(layout.count), BOUNDLESS)
         self._anti = {bound.tally for index in present for bound in layout.rules[index].anti}
         relevant = {*self._limits, *(self._of_daemons & set(self._members))}
-        self.shared = [tally for tally in sorted(relevant) if layout.tally_key[tally] < 0 and not self._is_private(tally)]
+        self.shared = [
+            tally for tally in sorted(relevant) if layout.tally_key[tally] < 0 and not self._is_private(tally)
+        ]
         self.strict = [tally for tally in self.shared if tally in self._anti or tally in self._of_daemons]
 
     def _bounds(self, index: int) -> list[tuple[int, float]]:
         layout = self._layout
-        anti = [(bound.tally, float(bound.limit)) for bound in layout.rules[index].anti if layout.tally_key[bound.tally] < 0]
+        anti = [
+            (bound.tally, float(bound.limit)) for bound in layout.rules[index].anti if layout.tally_key[bound.tally] < 0
+        ]
         views = layout.spreads[index] if self._with_spreads else ()
-        return anti + [(view.rule.tally, float(view.rule.max_skew)) for view in views if layout.tally_key[view.rule.tally] < 0]
+        return anti + [
+            (view.rule.tally, float(view.rule.max_skew)) for view in views if layout.tally_key[view.rule.tally] < 0
+        ]
 
     def _is_private(self, tally: int) -> bool:
         """Concerns one class alone: then it is a cap, or nothing at all."""
@@ -140,8 +161,12 @@ class _NodeTallies:
     def tables(self, first: IntArray, kept: Sequence[int]) -> tuple[BoolArray, FloatArray, FloatArray, FloatArray]:
         """For the rows of these classes: adds, bounds, and what daemons have counted and bound already."""
         layout = self._layout
-        adds = np.array([[index in self._members.get(tally, ()) for tally in kept] for index in first], dtype=np.bool_).reshape(len(first), len(kept))
-        bound = np.array([[self._limits.get(tally, {}).get(int(index), BOUNDLESS) for tally in kept] for index in first]).reshape(len(first), len(kept))
+        adds = np.array(
+            [[index in self._members.get(tally, ()) for tally in kept] for index in first], dtype=np.bool_
+        ).reshape(len(first), len(kept))
+        bound = np.array(
+            [[self._limits.get(tally, {}).get(int(index), BOUNDLESS) for tally in kept] for index in first]
+        ).reshape(len(first), len(kept))
         start_tally = np.zeros((len(layout.price), len(kept)))
         start_bound = np.full((len(layout.price), len(kept)), BOUNDLESS)
         position = {tally: number for number, tally in enumerate(kept)}
@@ -152,5 +177,7 @@ class _NodeTallies:
                         start_tally[choice, position[tally]] += 1
                 for limit in rules.anti:
                     if limit.tally in position:
-                        start_bound[choice, position[limit.tally]] = min(start_bound[choice, position[limit.tally]], limit.limit)
+                        start_bound[choice, position[limit.tally]] = min(
+                            start_bound[choice, position[limit.tally]], limit.limit
+                        )
         return adds, bound, start_tally, start_bound

@@ -1,7 +1,8 @@
-"""What do the rules between pods say, in numbers? Asked when a problem is laid out; the packers look only at what stands here.
+"""What do the rules between pods say, in numbers? Asked when a problem is laid out; the packers look only at what
+stands here.
 
-Every rule between pods becomes a tally (a count of matching pods in each domain of a topology key) and what a class demands of it. Who
-matches is decided by the very functions of `solver/rules`.
+Every rule between pods becomes a tally (a count of matching pods in each domain of a topology key) and what a class
+demands of it. Who matches is decided by the very functions of `solver/rules`.
 
 | rule of a class | demand on the tally of the domain where it is put |
 | --- | --- |
@@ -72,7 +73,9 @@ class Rulebook:
 
 
 def write_rulebook(shapes: Sequence[PodShape], demanded: int, problem: PlacementProblem) -> Rulebook:
-    """Rules of every shape; of a shape that only stands there already (from `demanded` on), nothing but its anti-affinity binds newcomers."""
+    """Rules of every shape; of a shape that only stands there already (from `demanded` on), nothing but its
+    anti-affinity binds newcomers.
+    """
     return _Writer(shapes, demanded, problem).write()
 
 
@@ -81,7 +84,10 @@ class _Writer:
         self._demanded = demanded
         self._namespaces = problem.namespaces
         volumes = [volume_needs(shape, problem.volumes) if shape.volumes else NO_VOLUMES for shape in shapes]
-        self._classes = [PodClass(number, Entry(shape), shape.labels, needs) for number, (shape, needs) in enumerate(zip(shapes, volumes, strict=True))]
+        self._classes = [
+            PodClass(number, Entry(shape), shape.labels, needs)
+            for number, (shape, needs) in enumerate(zip(shapes, volumes, strict=True))
+        ]
         self._numbers: dict[tuple[object, ...], int] = {}
         self._keys: list[str] = []
         self._members: list[frozenset[int]] = []
@@ -98,7 +104,11 @@ class _Writer:
 
     def _draft(self, pod_class: PodClass) -> tuple[tuple[Bound, ...], tuple[Spread, ...], tuple[int, ...], bool]:
         shape, number = pod_class.shape, pod_class.number
-        tallies = [self._repelled(term, shape) for term in shape.anti_affinity] if repelling_terms(shape) or number < self._demanded else []
+        tallies = (
+            [self._repelled(term, shape) for term in shape.anti_affinity]
+            if repelling_terms(shape) or number < self._demanded
+            else []
+        )
         tallies += [self._tally(("port", port), HOSTNAME, conflicts_with(port)) for port in shape.host_ports]
         tallies += [self._tally(("disk", disk), HOSTNAME, disk_conflicts(disk)) for disk in pod_class.needs.disks]
         tallies += [self._tally(("claim", claim), EVERYWHERE, users_of(claim)) for claim in pod_class.needs.exclusive]
@@ -114,14 +124,21 @@ class _Writer:
         running = read_terms((stated,), shape.namespace)[0]
 
         def weight(other: PodClass) -> int:
-            return int(waiting.matches(other) or running.repels(other, self._namespaces.get(other.namespace, NO_LABELS)))
+            return int(
+                waiting.matches(other) or running.repels(other, self._namespaces.get(other.namespace, NO_LABELS))
+            )
 
         return self._tally(("anti", waiting, running), stated.topology_key, weight, waiting.selector.requirements)
 
     def _spread(self, spread: TopologySpread, shape: PodShape) -> Spread:
         read = read_constraint(spread, shape)
         weight = matching_pods(read.selector, shape.namespace)
-        tally = self._tally(("spread", spread.topology_key, read.selector, shape.namespace), spread.topology_key, weight, read.selector.requirements)
+        tally = self._tally(
+            ("spread", spread.topology_key, read.selector, shape.namespace),
+            spread.topology_key,
+            weight,
+            read.selector.requirements,
+        )
         honours = spread.node_affinity_policy == "Honor", spread.node_taints_policy == "Honor"
         return Spread(tally, spread.max_skew, read.matches_itself, read.minimum_domains, *honours)
 
@@ -136,11 +153,15 @@ class _Writer:
         tallies = tuple(self._tally(("near", terms, key), key, matching_all(terms), requirements) for key in keys)
         return tallies, all(term.matches(pod_class) for term in terms)
 
-    def _tally(self, name: tuple[object, ...], key: str, weight: Weight, requirements: tuple[Requirement, ...] = ()) -> int:
+    def _tally(
+        self, name: tuple[object, ...], key: str, weight: Weight, requirements: tuple[Requirement, ...] = ()
+    ) -> int:
         number = self._numbers.setdefault(name, len(self._numbers))
         if number == len(self._keys):
             self._keys.append(key)
-            self._members.append(frozenset(index for index in self._index.candidates(requirements) if weight(self._classes[index])))
+            self._members.append(
+                frozenset(index for index in self._index.candidates(requirements) if weight(self._classes[index]))
+            )
         return number
 
 
@@ -157,5 +178,11 @@ class _ShapeIndex:
     def candidates(self, requirements: Sequence[Requirement]) -> Sequence[int]:
         for requirement in requirements:
             if requirement.operator == "In":
-                return sorted({index for value in requirement.values for index in self._by_label.get((requirement.key, value), ())})
+                return sorted(
+                    {
+                        index
+                        for value in requirement.values
+                        for index in self._by_label.get((requirement.key, value), ())
+                    }
+                )
         return self._everything

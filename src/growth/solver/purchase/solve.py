@@ -1,4 +1,5 @@
-"""Where does every pod go, and what is bought for it, as cheaply as can be? Asked by scale-up, what-if, consolidation and `growth plan`.
+"""Where does every pod go, and what is bought for it, as cheaply as can be? Asked by scale-up, what-if, consolidation
+and `growth plan`.
 
 | stage | does |
 | --- | --- |
@@ -43,7 +44,9 @@ from growth.solver.purchase.zones import Part, split_by_areas
 _DEAR = 1_000.0  # how many times its price a pod is worth: nothing but a limit leaves it out
 _FEW_PODS = 500  # for which the greedy is asked whenever a cheaper plan is not ruled out
 _FEW_NODES = 800  # beyond that, the greedy takes longer than all the rest
-_GOOD_ENOUGH = 0.03  # above the bound, or the best expected: nearer than that, the greedy need not be asked for comparison
+_GOOD_ENOUGH = (
+    0.03  # above the bound, or the best expected: nearer than that, the greedy need not be asked for comparison
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,9 @@ class Attempt:
     expected: float = 0.0  # what the programs over patterns cost: about the best there is
 
     def rank(self) -> tuple[object, ...]:
-        """The less important a pod, the sooner it may be left over; then what the least preferred nodes cost, and so on up to the most preferred."""
+        """The less important a pod, the sooner it may be left over; then what the least preferred nodes cost, and so on
+        up to the most preferred.
+        """
         layout = self.bins.layout
         kinds = _kinds(layout)
         missing = [int(self.left_over[kinds == kind].sum()) for kind in range(int(kinds.max(initial=0)) + 1)]
@@ -68,7 +73,9 @@ class Attempt:
 
 
 def solve(problem: PlacementProblem) -> PlacementSolution:
-    """The cheapest placement found within the problem's budget, with its proof; where that is asked for, nothing that the checker objects to."""
+    """The cheapest placement found within the problem's budget, with its proof; where that is asked for, nothing that
+    the checker objects to.
+    """
     if not any(demand.count for demand in problem.demands):
         return PlacementSolution("NoDemands")
     layout = lay_out(problem)
@@ -83,7 +90,9 @@ def solve(problem: PlacementProblem) -> PlacementSolution:
 
 def _nothing(problem: PlacementProblem, complaints: tuple[str, ...]) -> PlacementSolution:
     reasons = (f"the plan that was found is wrong: {complaints[0]}",)
-    unplaced = tuple(Unplaced(number, demand.count, reasons) for number, demand in enumerate(problem.demands) if demand.count)
+    unplaced = tuple(
+        Unplaced(number, demand.count, reasons) for number, demand in enumerate(problem.demands) if demand.count
+    )
     return PlacementSolution("IncompletePlacement", unplaced=unplaced, complaints=complaints)
 
 
@@ -112,11 +121,20 @@ def _answer(attempt: Attempt, proven: Proven) -> PlacementSolution:
     if layout.problem.preferences == "Respect":
         grant_wishes(attempt.bins)
     told = write_proof(layout, proven.values, proven.proof.limit_prices)
-    return write_answer(attempt.bins, attempt.left_over, told, proven.proof.lower_bound, attempt.stages, remember(layout, attempt.lessons[:1]))
+    return write_answer(
+        attempt.bins,
+        attempt.left_over,
+        told,
+        proven.proof.lower_bound,
+        attempt.stages,
+        remember(layout, attempt.lessons[:1]),
+    )
 
 
 def _enough(attempt: Attempt, lower_bound: float) -> float:
-    """A price that the greedy need not be asked to beat. For many pods it never beats the programs over patterns where those are near their best."""
+    """A price that the greedy need not be asked to beat. For many pods it never beats the programs over patterns where
+    those are near their best.
+    """
     if attempt.bins.layout.count.sum() <= _FEW_PODS:
         return lower_bound * (1 + 1e-6)
     return (1 + _GOOD_ENOUGH) * max(lower_bound, attempt.expected)
@@ -130,7 +148,9 @@ def _kinds(layout: Layout) -> IntArray:
 
 
 def _by_patterns(layout: Layout, is_staged: bool) -> Attempt:
-    """All stages of the table above; if staged, for the most important pods first, and then for the others in what is left."""
+    """All stages of the table above; if staged, for the most important pods first, and then for the others in what is
+    left.
+    """
     bins, unit = Bins(layout), unit_prices(layout)
     kinds = _kinds(layout) if is_staged else np.zeros(len(layout.count), dtype=np.int64)
     stages: list[Stage] = []
@@ -142,7 +162,13 @@ def _by_patterns(layout: Layout, is_staged: bool) -> Attempt:
         remaining = place_together(bins, wanted)
         remaining[[index for index in np.flatnonzero(remaining) if sticks_together(layout, int(index))]] = 0
         parts = into_bins(bins, split_by_areas(bins, remaining, unit))
-        stages.append(Stage("rooms", price_of(bins), f"{int((wanted - counts_of(parts, len(wanted))).sum())} of {int(wanted.sum())} pods"))
+        stages.append(
+            Stage(
+                "rooms",
+                price_of(bins),
+                f"{int((wanted - counts_of(parts, len(wanted))).sum())} of {int(wanted.sum())} pods",
+            )
+        )
         learnt, planned_price = _pack_levels(bins, parts, unit, stages)
         lessons += learnt
         expected += planned_price
@@ -153,7 +179,8 @@ def _by_patterns(layout: Layout, is_staged: bool) -> Attempt:
 
 
 def _pack_levels(bins: Bins, parts: list[Part], unit: FloatArray, stages: list[Stage]) -> tuple[list[Lesson], float]:
-    """Nodes for parts, level by level. Who can only use a low level comes first: what its nodes have left is there for the others.
+    """Nodes for parts, level by level. Who can only use a low level comes first: what its nodes have left is there for
+    the others.
 
     Returns what was learnt, and what the programs over patterns cost in sum.
     """
@@ -175,7 +202,11 @@ def _pack_levels(bins: Bins, parts: list[Part], unit: FloatArray, stages: list[S
         return _as_before(open_nodes(bins, learnt[-1].rows, packed), left)
 
     best = [_best_level(layout, part) for part in parts]
-    left = [part for level in reversed(range(levels)) for part in pack_on(level, [part for part, own in zip(parts, best, strict=True) if own == level])]
+    left = [
+        part
+        for level in reversed(range(levels))
+        for part in pack_on(level, [part for part, own in zip(parts, best, strict=True) if own == level])
+    ]
     for level in range(1, levels):  # limits may have used up the better levels
         left = pack_on(level, left)
     return lessons, expected
@@ -189,11 +220,22 @@ def _best_level(layout: Layout, part: Part) -> int:
 def _as_before(left: list[Part], parts: list[Part]) -> list[Part]:
     """Parts that are left, with every choice they may use again."""
     choices = {(part.index, part.rooms.tobytes(), part.is_settled): part.choices for part in parts}
-    return [Part(part.index, part.count, choices[part.index, part.rooms.tobytes(), part.is_settled], part.rooms, part.is_settled) for part in left]
+    return [
+        Part(
+            part.index,
+            part.count,
+            choices[part.index, part.rooms.tobytes(), part.is_settled],
+            part.rooms,
+            part.is_settled,
+        )
+        for part in left
+    ]
 
 
 def _place_rest(bins: Bins, missing: IntArray) -> IntArray:
-    """The greedy for all that is missing; what turns out to break a rule in the end is taken back and gets one more chance."""
+    """The greedy for all that is missing; what turns out to break a rule in the end is taken back and gets one more
+    chance.
+    """
     left_over = place_all(bins, missing)
     taken_back = take_back_excess(bins)
     if taken_back.any():

@@ -1,7 +1,8 @@
-"""Where may a shape stand at all, whatever else stands there? Asked once for each kind of shape when a problem is laid out.
+"""Where may a shape stand at all, whatever else stands there? Asked once for each kind of shape when a problem is laid
+out.
 
-The answer is that of the rules of `solver/rules` which look at nodes only. Shapes that those rules cannot tell apart are asked once.
-"""
+The answer is that of the rules of `solver/rules` which look at nodes only. Shapes that those rules cannot tell apart
+are asked once."""
 
 from __future__ import annotations
 
@@ -68,6 +69,12 @@ def _as_nodes_see_it(shape: PodShape) -> PodShape:
 
 def _has_unreadable_rules(shape: PodShape) -> bool:
     """A pod with a rule between pods that cannot be read goes nowhere, whatever the nodes are."""
-    if not (shape.spread or shape.affinity or shape.anti_affinity or shape.preferred_affinity or shape.preferred_anti_affinity):
+    if not (
+        shape.spread
+        or shape.affinity
+        or shape.anti_affinity
+        or shape.preferred_affinity
+        or shape.preferred_anti_affinity
+    ):
         return False
     return bool(why_not_spreadable(PodClass(0, Entry(shape), shape.labels, NO_VOLUMES)) or why_not_readable(shape))

@@ -1,4 +1,5 @@
-"""Is any planned node larger than it need be? Asked by `solver/purchase/solve` when all pods are placed: each node becomes the cheapest that holds its content.
+"""Is any planned node larger than it need be? Asked by `solver/purchase/solve` when all pods are placed: each node
+becomes the cheapest that holds its content.
 
 A node stays in its zone if any of its pods cares about zones, and among choices of equal priority and equal daemons.
 """
@@ -38,11 +39,15 @@ def _cheapest(bins: Bins, number: int) -> int:
 
 
 def could_become(bins: Bins, number: int) -> BoolArray:
-    """Choices that hold what a planned node holds, as long as their daemons are the same. Its own is among them only if one more may be bought."""
+    """Choices that hold what a planned node holds, as long as their daemons are the same. Its own is among them only if
+    one more may be bought.
+    """
     layout, choice = bins.layout, int(bins.choice[number])
     classes = list(bins.contents[number])
     used = layout.offer[choice] - bins.left[number]
-    able = (layout.offer >= used).all(axis=1) & layout.fits[classes].all(axis=0) & (layout.level == layout.level[choice])
+    able = (
+        (layout.offer >= used).all(axis=1) & layout.fits[classes].all(axis=0) & (layout.level == layout.level[choice])
+    )
     return np.asarray(able & _same_zone(layout, classes, choice) & (bins.openable() >= 1))
 
 
@@ -55,4 +60,9 @@ def _same_zone(layout: Layout, classes: list[int], choice: int) -> BoolArray:
 
 def _tallies(layout: Layout, index: int) -> tuple[int, ...]:
     rules = layout.rules[index]
-    return (*rules.adds, *rules.affinity, *(bound.tally for bound in rules.anti), *(view.rule.tally for view in layout.spreads[index]))
+    return (
+        *rules.adds,
+        *rules.affinity,
+        *(bound.tally for bound in rules.anti),
+        *(view.rule.tally for view in layout.spreads[index]),
+    )

@@ -1,4 +1,6 @@
-"""Why did a class find no place? Asked for every class that is left over; the words add up over all rooms and all choices."""
+"""Why did a class find no place? Asked for every class that is left over; the words add up over all rooms and all
+choices.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ def _room_reason(bins: Bins, index: int, room: int) -> str:
         return "takes no pods"
     if not layout.room_fits[index, room]:
         return "selector, affinity or taints do not agree"
-    short = [name for name, need, left in zip(layout.resources, layout.need[index], bins.left[room], strict=True) if need > left]
+    short = [
+        name
+        for name, need, left in zip(layout.resources, layout.need[index], bins.left[room], strict=True)
+        if need > left
+    ]
     return f"insufficient {', '.join(short)}" if short else "rules between pods"
 
 
@@ -37,7 +43,9 @@ def _choices_refuse(bins: Bins, index: int) -> tuple[str, ...]:
     if not total:
         return ("no offering can be bought",)
     pools = layout.problem.demands[layout.members[index][0]].pools
-    of_pools = np.array([layout.problem.choices[int(choice)].pool in pools for choice in layout.choice_index], dtype=np.bool_)
+    of_pools = np.array(
+        [layout.problem.choices[int(choice)].pool in pools for choice in layout.choice_index], dtype=np.bool_
+    )
     if not of_pools.any():
         return (f"no offering in its pools ({', '.join(pools) or 'none'})",)
     short = (layout.offer < layout.need[index]) & (layout.need[index] > 0)
@@ -63,5 +71,9 @@ def _choices_refuse(bins: Bins, index: int) -> tuple[str, ...]:
 
 def _limit_reason(bins: Bins, choice: int) -> str:
     layout = bins.layout
-    reached = [name for name, use, left in zip(layout.limit_name, layout.limit_use[:, choice], bins.limit_left, strict=True) if use > left + 1e-9]
+    reached = [
+        name
+        for name, use, left in zip(layout.limit_name, layout.limit_use[:, choice], bins.limit_left, strict=True)
+        if use > left + 1e-9
+    ]
     return f"limit reached: {', '.join(reached)}" if reached else "limit reached"

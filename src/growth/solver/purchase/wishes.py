@@ -1,7 +1,9 @@
-"""Can a planned node be somewhere its pods would rather be? Asked by `solver/purchase/solve` at the very end, unless preferences are ignored.
+"""Can a planned node be somewhere its pods would rather be? Asked by `solver/purchase/solve` at the very end, unless
+preferences are ignored.
 
-No node is bought for a wish: a node only becomes another choice that holds the same. All wishes of all its pods together are worth one percent of its
-price, so a plan gets dearer by that at most. Which of the nodes that are there a pod prefers is left to the scheduler, which decides it.
+No node is bought for a wish: a node only becomes another choice that holds the same. All wishes of all its pods
+together are worth one percent of its price, so a plan gets dearer by that at most. Which of the nodes that are there a
+pod prefers is left to the scheduler, which decides it.
 
 | wish | how far a node grants it |
 | --- | --- |
@@ -55,7 +57,9 @@ def has_wishes(shape: PodShape) -> bool:
 
 
 def has_wishes_about_pods(shape: PodShape) -> bool:
-    return bool(shape.preferred_affinity or shape.preferred_anti_affinity) or any(one.when_unsatisfiable == "ScheduleAnyway" for one in shape.spread)
+    return bool(shape.preferred_affinity or shape.preferred_anti_affinity) or any(
+        one.when_unsatisfiable == "ScheduleAnyway" for one in shape.spread
+    )
 
 
 def _preferred(bins: Bins, number: int, wanted: Sequence[tuple[_Wish, int]]) -> int:
@@ -105,7 +109,9 @@ class _Crowd:
 
 
 class _Census:
-    """How many pods of each class are planned, and of each shape stand already, in each domain of a key; the last stands for an absent label."""
+    """How many pods of each class are planned, and of each shape stand already, in each domain of a key; the last
+    stands for an absent label.
+    """
 
     def __init__(self, bins: Bins, key: str) -> None:
         layout, problem = bins.layout, bins.layout.problem
@@ -137,7 +143,9 @@ class _Reader:
     def __init__(self, bins: Bins) -> None:
         self._bins = bins
         self._choices = [bins.layout.problem.choices[int(index)] for index in bins.layout.choice_index]
-        self._table = Neighbours([Node(f"choice {number}", choice.labels) for number, choice in enumerate(self._choices)]).table
+        self._table = Neighbours(
+            [Node(f"choice {number}", choice.labels) for number, choice in enumerate(self._choices)]
+        ).table
         self._classes = [_as_class(shape) for shape in bins.layout.shapes]
         self._censuses: dict[str, _Census] = {}
 
@@ -158,7 +166,11 @@ class _Reader:
                 yield term.topology_key, sign * preferred.weight, matching(term)
         for spread in shape.spread:
             if spread.when_unsatisfiable == "ScheduleAnyway":
-                yield spread.topology_key, -_SPREAD_WEIGHT, matching_pods(read_constraint(spread, shape).selector, shape.namespace)
+                yield (
+                    spread.topology_key,
+                    -_SPREAD_WEIGHT,
+                    matching_pods(read_constraint(spread, shape).selector, shape.namespace),
+                )
 
     def _crowd(self, key: str, weight: int, matches: Weight) -> _Crowd:
         if key not in self._censuses:

@@ -1,7 +1,9 @@
-"""In which zones do the pods of a class go, before anybody knows on which nodes? Asked by `solver/purchase/solve`, once for all classes.
+"""In which zones do the pods of a class go, before anybody knows on which nodes? Asked by `solver/purchase/solve`, once
+for all classes.
 
-Rules beyond the single node (zone anti-affinity, affinity, spread, claims for one pod alone) are settled here by counts: each class with such a
-rule, or counted by one, is split over the domains it may go to, in rounds over classes. What is left for the packers are rules within a node.
+Rules beyond the single node (zone anti-affinity, affinity, spread, claims for one pod alone) are settled here by
+counts: each class with such a rule, or counted by one, is split over the domains it may go to, in rounds over classes.
+What is left for the packers are rules within a node.
 
 | rule | how a class is split |
 | --- | --- |
@@ -36,7 +38,9 @@ class Part:
 def split_by_areas(bins: Bins, remaining: IntArray, unit: FloatArray) -> list[Part]:
     """Every class with pods remaining, as one part or as one for each domain. Pods that no domain may take are in none."""
     layout = bins.layout
-    concerned = frozenset(int(index) for index in np.flatnonzero(remaining) if _looks_beyond_the_node(layout, int(index)))
+    concerned = frozenset(
+        int(index) for index in np.flatnonzero(remaining) if _looks_beyond_the_node(layout, int(index))
+    )
     parts = [part for part in everything(layout, remaining) if part.index not in concerned]
     if not concerned:
         return parts
@@ -56,7 +60,12 @@ def split_by_areas(bins: Bins, remaining: IntArray, unit: FloatArray) -> list[Pa
 
 def _looks_beyond_the_node(layout: Layout, index: int) -> bool:
     rules = layout.rules[index]
-    tallies = (*rules.adds, *rules.affinity, *(bound.tally for bound in rules.anti), *(view.rule.tally for view in layout.spreads[index]))
+    tallies = (
+        *rules.adds,
+        *rules.affinity,
+        *(bound.tally for bound in rules.anti),
+        *(view.rule.tally for view in layout.spreads[index]),
+    )
     return any(layout.tally_key[tally] >= 0 for tally in tallies)
 
 
@@ -117,7 +126,13 @@ def _split(bins: Bins, index: int, left: IntArray, unit: FloatArray, load: _Load
                 sent[site] += amount
                 left[index] -= amount
     return [
-        Part(index, int(sent[site]), layout.fits[index] & (load.of_choice == site), layout.room_fits[index] & (load.of_room == site), is_settled=True)
+        Part(
+            index,
+            int(sent[site]),
+            layout.fits[index] & (load.of_choice == site),
+            layout.room_fits[index] & (load.of_room == site),
+            is_settled=True,
+        )
         for site in np.flatnonzero(sent)
     ]
 
@@ -169,4 +184,7 @@ def _keys_of_spreads(layout: Layout, index: int) -> int:
 
 def everything(layout: Layout, remaining: IntArray) -> list[Part]:
     """All classes with pods remaining, each with every choice and room it may stand on."""
-    return [Part(int(index), int(remaining[index]), layout.fits[index], layout.room_fits[index]) for index in np.flatnonzero(remaining)]
+    return [
+        Part(int(index), int(remaining[index]), layout.fits[index], layout.room_fits[index])
+        for index in np.flatnonzero(remaining)
+    ]

@@ -1,7 +1,8 @@
-"""Who fits where? The rules of kube-scheduler 1.36, exact, with the reason in words. Asked by everything that places or moves a pod.
+"""Who fits where? The rules of kube-scheduler 1.36, exact, with the reason in words. Asked by everything that places or
+moves a pod.
 
-`why_not` answers for one pod and one node. For many, use the same index in bulk: `neighbours.fits(pod_class)` gives all nodes at once.
-"""
+`why_not` answers for one pod and one node. For many, use the same index in bulk: `neighbours.fits(pod_class)` gives all
+nodes at once."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ __all__ = ["Kind", "Neighbours", "Reason", "Rule", "why_not"]
 
 
 def why_not(pod: Pod, node: Node, neighbours: Neighbours) -> Reason | None:
-    """Why the pod may not go to the node, or None if it may. A node that the index does not know is looked at as a new one."""
+    """Why the pod may not go to the node, or None if it may. A node that the index does not know is looked at as a new
+    one.
+    """
     index = neighbours.table.index.get(node.name)
     pod_class = neighbours.class_of_pod(pod)
     if index is not None and neighbours.table.nodes[index] == node:

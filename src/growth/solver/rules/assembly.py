@@ -1,4 +1,6 @@
-"""Which rules apply to a class, and which counters do they read? Asked once for each class, when it is first asked about."""
+"""Which rules apply to a class, and which counters do they read? Asked once for each class, when it is first asked
+about.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,36 @@ from growth.solver.rules.claims import Disk
 from growth.solver.rules.counters import DomainCounter, Eligibility, Weight
 from growth.solver.rules.node_affinity import NodeAffinity, NodeName, eligible, why_terms_conflict
 from growth.solver.rules.node_table import ABSENT, Column, Mask
-from growth.solver.rules.pod_affinity import InterPodAffinity, Term, matching, matching_all, read_terms, view, why_not_readable
+from growth.solver.rules.pod_affinity import (
+    InterPodAffinity,
+    Term,
+    matching,
+    matching_all,
+    read_terms,
+    view,
+    why_not_readable,
+)
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.ports import NodePorts, conflicts_with
 from growth.solver.rules.resources import NodeResourcesFit, Vector
 from growth.solver.rules.rule import NodeRule, all_true
-from growth.solver.rules.spread import Constraint, PodTopologySpread, hard_constraints, matching_pods, read_constraint, why_not_spreadable
+from growth.solver.rules.spread import (
+    Constraint,
+    PodTopologySpread,
+    hard_constraints,
+    matching_pods,
+    read_constraint,
+    why_not_spreadable,
+)
 from growth.solver.rules.taints import NodeUnschedulable, Readable, TaintToleration
-from growth.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone, disk_conflicts, users_of
+from growth.solver.rules.volumes import (
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeRestrictions,
+    VolumeZone,
+    disk_conflicts,
+    users_of,
+)
 
 if TYPE_CHECKING:
     from growth.solver.rules.neighbours import Neighbours
@@ -34,8 +58,18 @@ class Assembled(NamedTuple):
 def refused_before(pod_class: PodClass) -> tuple[Reason, ...]:
     """Refusals that no node can change, in the scheduler's order."""
     shape = pod_class.shape
-    unreadable = refusal(Kind.MALFORMED, Rule.OBJECT, shape.malformed, f"malformed pod: {shape.malformed}") if shape.malformed else None
-    reasons = (unreadable, why_terms_conflict(shape), *pod_class.needs.refusals, why_not_spreadable(pod_class), why_not_readable(shape))
+    unreadable = (
+        refusal(Kind.MALFORMED, Rule.OBJECT, shape.malformed, f"malformed pod: {shape.malformed}")
+        if shape.malformed
+        else None
+    )
+    reasons = (
+        unreadable,
+        why_terms_conflict(shape),
+        *pod_class.needs.refusals,
+        why_not_spreadable(pod_class),
+        why_not_readable(shape),
+    )
     return tuple(filter(None, reasons))
 
 
@@ -79,7 +113,10 @@ class _Assembly:
     def _volumes(self) -> Iterator[NodeRule]:
         needs = self._class.needs
         if needs.exclusive or needs.disks:
-            users = {claim: self._counter(("claim", claim), self._table.everywhere, users_of(claim)) for claim in needs.exclusive}
+            users = {
+                claim: self._counter(("claim", claim), self._table.everywhere, users_of(claim))
+                for claim in needs.exclusive
+            }
             yield VolumeRestrictions(users, {disk.name: self._disk(disk) for disk in needs.disks})
         if needs.attachments or needs.limit_refusal is not None:
             yield NodeVolumeLimits(needs, self._neighbours.book)
@@ -140,7 +177,9 @@ class _Assembly:
         )
 
     def _near(self, terms: tuple[Term, ...], term: Term) -> DomainCounter:
-        return self._counter(("near", terms, term.topology_key), self._table.column(term.topology_key), matching_all(terms), view(terms))
+        return self._counter(
+            ("near", terms, term.topology_key), self._table.column(term.topology_key), matching_all(terms), view(terms)
+        )
 
     def _apart(self, term: Term) -> DomainCounter:
         return self._counter(("apart", term), self._table.column(term.topology_key), matching(term), view([term]))
@@ -153,6 +192,8 @@ class _Assembly:
         namespaces: frozenset[str] | None = None,
         eligibility: Eligibility | None = None,
     ) -> DomainCounter:
-        found = self._neighbours.counter(key, lambda: DomainCounter(self._table, column, weight, namespaces, eligibility))
+        found = self._neighbours.counter(
+            key, lambda: DomainCounter(self._table, column, weight, namespaces, eligibility)
+        )
         self._counters.append(found)
         return found

@@ -1,7 +1,8 @@
-"""How many more volumes may be attached to each room? Asked when a problem is laid out, and only if a demand attaches any.
+"""How many more volumes may be attached to each room? Asked when a problem is laid out, and only if a demand attaches
+any.
 
-Each attached volume of a pod counts, also where two pods of a node would share it: never too little. New nodes have no known limit.
-"""
+Each attached volume of a pod counts, also where two pods of a node would share it: never too little. New nodes have no
+known limit."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ class Attaching:
         self._needs: dict[PodShape, VolumeNeeds] = {}
         wanted = {one.driver for demand in problem.demands for one in self._of(demand.shape).attachments}
         self.drivers = tuple(sorted(wanted))
-        self._neighbours = Neighbours([room.node for room in rooms] if wanted else [], volumes=problem.volumes, namespaces=problem.namespaces)
+        self._neighbours = Neighbours(
+            [room.node for room in rooms] if wanted else [], volumes=problem.volumes, namespaces=problem.namespaces
+        )
         self._rooms = len(rooms)
         for number, room in enumerate(rooms if wanted else ()):
             for shape, count in room.contents:

@@ -58,7 +58,11 @@ class AttachmentBook:
         return np.array(limits[span], np.int64)
 
     def _limit_on(self, driver: str, node: str) -> int:
-        stated = [limit.count for limit in self._stated.get(node, _NO_NODE).limits if limit.driver == driver and limit.count is not None]
+        stated = [
+            limit.count
+            for limit in self._stated.get(node, _NO_NODE).limits
+            if limit.driver == driver and limit.count is not None
+        ]
         return stated[-1] if stated else NO_LIMIT
 
     def attached(self, driver: str, span: slice) -> Amounts:
@@ -73,7 +77,10 @@ class AttachmentBook:
         """A pod there has a claim that is not its own: where limits are stated, the scheduler gives up on the node."""
         if not self._uncountable:
             return all_false(span)
-        limited = [any(limit.count is not None for limit in self._stated.get(node.name, _NO_NODE).limits) for node in self._table.nodes[span]]
+        limited = [
+            any(limit.count is not None for limit in self._stated.get(node.name, _NO_NODE).limits)
+            for node in self._table.nodes[span]
+        ]
         return (_spread_out(self._uncountable, span) > 0) & np.array(limited, np.bool_)
 
 

@@ -37,8 +37,14 @@ _MIGRATED: Final = {
     "kubernetes.io/cinder": "cinder.csi.openstack.org",
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
 }
-_MIGRATED_DISKS: Final = {"ebs": "ebs.csi.aws.com", "gce": "pd.csi.storage.gke.io"}  # by the kind before the colon of a disk's name
-_NEVER_COUNTED: Final = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")  # the scheduler knows no limits for them
+_MIGRATED_DISKS: Final = {
+    "ebs": "ebs.csi.aws.com",
+    "gce": "pd.csi.storage.gke.io",
+}  # by the kind before the colon of a disk's name
+_NEVER_COUNTED: Final = (
+    "kubernetes.io/azure-file",
+    "kubernetes.io/vsphere-volume",
+)  # the scheduler knows no limits for them
 
 
 class BoundVolume(Struct, frozen=True, gc=False):
@@ -94,7 +100,9 @@ def volume_needs(shape: PodShape, world: VolumeWorld, pod_name: str = "", pod_ui
     reader = _Reader(shape, world, pod_name, pod_uid)
     named = [use for use in reader.uses if not use.is_ephemeral]
     return VolumeNeeds(
-        refusals=tuple(filter(None, (reader.why_not_restrictions(named), reader.why_not_binding(), reader.why_not_zones(named)))),
+        refusals=tuple(
+            filter(None, (reader.why_not_restrictions(named), reader.why_not_binding(), reader.why_not_zones(named)))
+        ),
         limit_refusal=reader.why_not_limits(),
         bound=tuple(reader.bound()),
         waiting=tuple(claim for claim in reader.found if not claim.is_bound),
@@ -102,7 +110,9 @@ def volume_needs(shape: PodShape, world: VolumeWorld, pod_name: str = "", pod_ui
         attachments=tuple(dict.fromkeys(reader.attachments())),
         is_uncountable=reader.is_uncountable,
         claims=tuple(f"{shape.namespace}/{use.claim}" for use in named),
-        exclusive=tuple(sorted({claim.key for claim in map(reader.claim, named) if claim and EXCLUSIVE in claim.access_modes})),
+        exclusive=tuple(
+            sorted({claim.key for claim in map(reader.claim, named) if claim and EXCLUSIVE in claim.access_modes})
+        ),
         disks=tuple(Disk(use.disk, use.read_only) for use in shape.volumes if use.disk),
     )
 
@@ -126,7 +136,9 @@ class _Reader:
         return self._world.claims.get(self._key(use))
 
     def _key(self, use: VolumeUse) -> str:
-        return f"{self._namespace}/{self._pod_name}-{use.claim}" if use.is_ephemeral else f"{self._namespace}/{use.claim}"
+        return (
+            f"{self._namespace}/{self._pod_name}-{use.claim}" if use.is_ephemeral else f"{self._namespace}/{use.claim}"
+        )
 
     def _why_foreign(self, use: VolumeUse) -> str:
         """An ephemeral claim must have been made for this very pod."""
@@ -137,7 +149,11 @@ class _Reader:
 
     def why_not_restrictions(self, named: list[VolumeUse]) -> Reason | None:
         missing = next((use for use in named if self.claim(use) is None), None)
-        return None if missing is None else _refuse(Rule.VOLUME_RESTRICTIONS, self._key(missing), f"claim {self._key(missing)} not found")
+        return (
+            None
+            if missing is None
+            else _refuse(Rule.VOLUME_RESTRICTIONS, self._key(missing), f"claim {self._key(missing)} not found")
+        )
 
     def why_not_binding(self) -> Reason | None:
         for use in self.uses:
@@ -145,12 +161,18 @@ class _Reader:
             if problem:
                 return _refuse(Rule.VOLUME_BINDING, self._key(use), problem)
         unbound = [claim.key for claim in self.found if not claim.is_bound and (claim.volume or not self._waits(claim))]
-        return _refuse(Rule.VOLUME_BINDING, ", ".join(unbound), f"unbound immediate claims {', '.join(unbound)}") if unbound else None
+        return (
+            _refuse(Rule.VOLUME_BINDING, ", ".join(unbound), f"unbound immediate claims {', '.join(unbound)}")
+            if unbound
+            else None
+        )
 
     def _why_unusable(self, use: VolumeUse) -> str:
         claim = self.claim(use)
         if claim is None:
-            return f"claim {self._key(use)} not found" + (" (waiting for the ephemeral volume controller)" if use.is_ephemeral else "")
+            return f"claim {self._key(use)} not found" + (
+                " (waiting for the ephemeral volume controller)" if use.is_ephemeral else ""
+            )
         if claim.is_lost:
             return f"claim {claim.key} lost its volume {claim.volume}"
         if claim.deleted_at is not None:
@@ -173,7 +195,9 @@ class _Reader:
         if claim is None:
             return f"claim {self._key(use)} not found"
         if claim.volume:
-            return "" if claim.volume in self._world.volumes else f"volume {claim.volume} of claim {claim.key} not found"
+            return (
+                "" if claim.volume in self._world.volumes else f"volume {claim.volume} of claim {claim.key} not found"
+            )
         if not claim.storage_class:
             return f"claim {claim.key} has neither volume nor storage class"
         if claim.storage_class not in self._world.classes:
@@ -183,7 +207,9 @@ class _Reader:
     def why_not_limits(self) -> Reason | None:
         for use in self.uses:
             problem = "a claim without a name" if _is_nameless(use) else ""
-            problem = problem or (f"claim {self._key(use)} not found" if self.claim(use) is None else self._why_foreign(use))
+            problem = problem or (
+                f"claim {self._key(use)} not found" if self.claim(use) is None else self._why_foreign(use)
+            )
             if problem:
                 return _refuse(Rule.NODE_VOLUME_LIMITS, self._key(use), problem)
         return None

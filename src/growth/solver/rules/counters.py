@@ -1,8 +1,8 @@
-"""How many pods of certain classes stand in each domain? The one kind of number that ports, spread, affinity and volumes look at.
+"""How many pods of certain classes stand in each domain? The one kind of number that ports, spread, affinity and
+volumes look at.
 
-A domain is the set of nodes that share a label's value, or a single node, or the whole cluster. Adding or removing a placement changes
-the numbers it touches and nothing else.
-"""
+A domain is the set of nodes that share a label's value, or a single node, or the whole cluster. Adding or removing a
+placement changes the numbers it touches and nothing else."""
 
 from __future__ import annotations
 
@@ -18,9 +18,23 @@ Eligibility = Callable[[slice], Mask]
 
 
 class DomainCounter:
-    """Pods by domain. With an eligibility, only nodes that have it count, and `present` says how many of them each domain has."""
+    """Pods by domain. With an eligibility, only nodes that have it count, and `present` says how many of them each
+    domain has.
+    """
 
-    __slots__ = ("_eligibility", "_eligible", "_known", "_table", "changes", "column", "namespaces", "present", "sums", "total", "weight")
+    __slots__ = (
+        "_eligibility",
+        "_eligible",
+        "_known",
+        "_table",
+        "changes",
+        "column",
+        "namespaces",
+        "present",
+        "sums",
+        "total",
+        "weight",
+    )
 
     def __init__(
         self,
@@ -105,7 +119,9 @@ class DomainCounter:
         return int(self.sums[self.column.codes[index]])
 
     def looks(self, span: slice) -> Iterator[Amounts]:
-        """The number of each node's domain; and which domain, where several nodes share one: placing on one then changes the other."""
+        """The number of each node's domain; and which domain, where several nodes share one: placing on one then
+        changes the other.
+        """
         codes = self.column.codes[: len(self._table)]
         yield self.on(span)
         shared = np.bincount(codes, minlength=len(self.sums)) > 1

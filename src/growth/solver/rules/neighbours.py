@@ -1,8 +1,9 @@
-"""What is on the nodes, counted so that every rule can be asked quickly? Asked by scale-up, what-if, consolidation, flow and explain.
+"""What is on the nodes, counted so that every rule can be asked quickly? Asked by scale-up, what-if, consolidation,
+flow and explain.
 
-The index holds nodes and the pods bound, planned or tried on them. Adding a placement changes the counts it touches; a trial is undone
-by the same amount of work. Nodes that exist, planned nodes and simulated placements are all the same to it. It decides nothing: which
-nodes may be targets at all is the asker's business.
+The index holds nodes and the pods bound, planned or tried on them. Adding a placement changes the counts it touches; a
+trial is undone by the same amount of work. Nodes that exist, planned nodes and simulated placements are all the same to
+it. It decides nothing: which nodes may be targets at all is the asker's business.
 
 | to change | call |
 | --- | --- |
@@ -57,7 +58,9 @@ class Neighbours(Placements):
         self._questions.clear()
 
     def question(self, pod_class: PodClass) -> Question:
-        """The rules as they stand for a class; valid until the next change of classes, so it is asked for again each time."""
+        """The rules as they stand for a class; valid until the next change of classes, so it is asked for again each
+        time.
+        """
         known = self._questions.get(pod_class.number)
         if known is None:
             known = self._questions[pod_class.number] = Question(pod_class, self)
@@ -76,12 +79,14 @@ class Neighbours(Placements):
     def room_for(self, pod_class: PodClass) -> Amounts:
         """How many pods of the class the amounts of each node allow, 0 where it may not go at all.
 
-        A class that looks at other pods (`Question.is_entangled`) may find less room with every pod placed: ask again after each.
-        """
+        A class that looks at other pods (`Question.is_entangled`) may find less room with every pod placed: ask again
+        after each."""
         return self.question(pod_class).room()
 
     def node_classes(self, pod_classes: Iterable[PodClass]) -> Amounts:
-        """For every node by number, the number of its class: nodes of one class are alike to all these pods, now and after equal placements."""
+        """For every node by number, the number of its class: nodes of one class are alike to all these pods, now and
+        after equal placements.
+        """
         seen = [look for pod_class in pod_classes for look in self.question(pod_class).looks()]
         if not seen:
             return np.zeros(len(self.table), np.int64)

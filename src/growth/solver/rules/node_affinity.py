@@ -30,8 +30,12 @@ def selected(table: NodeTable, selector: Labels, span: slice) -> Mask:
     return mask
 
 
-def any_term_matches(table: NodeTable, terms: Iterable[NodeSelectorTerm], span: slice, with_fields: bool = True) -> Mask:
-    """Nodes that match one of the terms. A volume's terms are matched without fields: the scheduler shows it labels only."""
+def any_term_matches(
+    table: NodeTable, terms: Iterable[NodeSelectorTerm], span: slice, with_fields: bool = True
+) -> Mask:
+    """Nodes that match one of the terms. A volume's terms are matched without fields: the scheduler shows it labels
+    only.
+    """
     mask = all_false(span)
     for term in terms:
         if (term.expressions or term.fields) and not why_term_malformed(term):
@@ -55,7 +59,9 @@ def _labelled(table: NodeTable, requirement: Requirement, span: slice) -> Mask:
 
 
 def _field_matches(table: NodeTable, field: Requirement, span: slice) -> Mask:
-    """Only metadata.name is a field of a node; any other reads as empty. A nameless node has no fields, so none can fail."""
+    """Only metadata.name is a field of a node; any other reads as empty. A nameless node has no fields, so none can
+    fail.
+    """
     wanted = field.values[0]
     is_wanted = all_false(span) if field.key == NODE_NAME_FIELD or wanted else all_true(span)
     named = table.index.get(wanted) if field.key == NODE_NAME_FIELD else None

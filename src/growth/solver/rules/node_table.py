@@ -1,8 +1,9 @@
-"""The nodes side by side, as columns: one code per node for each label, for its taints and its name, one amount for each resource.
+"""The nodes side by side, as columns: one code per node for each label, for its taints and its name, one amount for
+each resource.
 
-Asked by every rule, for all nodes at once or for one. A label is looked at by its distinct values, so what a requirement means is
-decided once for each value and then spread over the nodes. Nodes are appended and taken off the end; numbers never move.
-"""
+Asked by every rule, for all nodes at once or for one. A label is looked at by its distinct values, so what a
+requirement means is decided once for each value and then spread over the nodes. Nodes are appended and taken off the
+end; numbers never move."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ Codes = NDArray[np.int32]
 Amounts = NDArray[np.int64]
 
 ABSENT: Final = 0  # the code of a node without the label
-LARGEST: Final = 2**54  # amounts beyond are cut to this: 16 PiB is more than any machine has, and sums of them stay in range
+LARGEST: Final = (
+    2**54
+)  # amounts beyond are cut to this: 16 PiB is more than any machine has, and sums of them stay in range
 
 
 class Column:
@@ -50,7 +53,9 @@ class Column:
         return known
 
     def _decide(self, requirement: Requirement) -> Mask:
-        if requirement.operator == "In":  # thousands of distinct values are common here (hostname): look up, do not walk
+        if (
+            requirement.operator == "In"
+        ):  # thousands of distinct values are common here (hostname): look up, do not walk
             flags = np.zeros(len(self.values) + 1, np.bool_)
             flags[[self.values[value] for value in requirement.values if value in self.values]] = True
             return flags
@@ -72,8 +77,12 @@ class NodeTable:
         self.is_unschedulable: Mask = np.zeros(16, np.bool_)
         self.is_malformed: Mask = np.zeros(16, np.bool_)
         self.is_here: Mask = np.zeros(16, np.bool_)  # not taken out by a what-if
-        self.free: Amounts = np.zeros((0, 16), np.int64)  # allocatable less what is on the node, one row for each resource
-        self.free_one: list[memoryview[int]] = []  # the same rows, for one node at a time: numpy is slow at single numbers
+        self.free: Amounts = np.zeros(
+            (0, 16), np.int64
+        )  # allocatable less what is on the node, one row for each resource
+        self.free_one: list[
+            memoryview[int]
+        ] = []  # the same rows, for one node at a time: numpy is slow at single numbers
         self.each = Column("", 16)  # every node its own domain
         self.everywhere = Column("", 16)  # one domain for all nodes
         self.add_all(list(nodes))

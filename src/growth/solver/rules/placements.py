@@ -1,8 +1,7 @@
 """What is on the nodes, counted: the part of the index that changes. Asked through `Neighbours`.
 
-Everything is kept by entry (a shape, leaving or not) on each node, and counted by class. A counter is told of what touches it; one that
-is asked for the first time is filled from what is there.
-"""
+Everything is kept by entry (a shape, leaving or not) on each node, and counted by class. A counter is told of what
+touches it; one that is asked for the first time is filled from what is there."""
 
 from __future__ import annotations
 
@@ -33,7 +32,9 @@ class Trial:
 class Placements:
     """Nodes, and the pods on them."""
 
-    def __init__(self, nodes: Iterable[Node], pods: Iterable[Pod], volumes: VolumeWorld, shapes: Iterable[PodShape]) -> None:
+    def __init__(
+        self, nodes: Iterable[Node], pods: Iterable[Pod], volumes: VolumeWorld, shapes: Iterable[PodShape]
+    ) -> None:
         bound = [pod for pod in pods if not pod.is_finished]
         self.table = NodeTable(nodes)
         self.classes = PodClasses(volumes, [*(pod.shape for pod in bound), *shapes])
@@ -68,7 +69,7 @@ class Placements:
             for index, count in held.items():
                 self._tell(pod_class, index, count)
 
-    # ------------------------------------------------------------------------------------------------------- classes
+    # -------------------------------------------------------------------------------------- classes
 
     def class_of(self, shape: PodShape) -> PodClass:
         return self._class_of(Entry(shape))
@@ -122,7 +123,7 @@ class Placements:
         """Does where such a pod stands matter to any question asked so far, beyond amounts?"""
         return pod_class.attaches or bool(self._watchers[pod_class.number])
 
-    # ------------------------------------------------------------------------------------------------------ placements
+    # ----------------------------------------------------------------------------------- placements
 
     def add(self, pod_class: PodClass, index: int, count: int = 1) -> None:
         """So many more pods of the class on the node."""
@@ -139,7 +140,9 @@ class Placements:
         return self._place_pod(pod, -1)
 
     def count_in(self, pod_class: PodClass, index: int, count: int) -> None:
-        """For a moment, in amounts and counters only: quicker than `add`, and the asker takes it back itself before anything else changes."""
+        """For a moment, in amounts and counters only: quicker than `add`, and the asker takes it back itself before
+        anything else changes.
+        """
         self._vectors[pod_class.number].take(self.table, index, count)
         self._tell(pod_class, index, count)
 
@@ -193,7 +196,7 @@ class Placements:
         """What is on a node, by class."""
         return [(self.classes.of(entry), count) for entry, count in self._contents[index].items()]
 
-    # ----------------------------------------------------------------------------------------------------------- nodes
+    # ---------------------------------------------------------------------------------------- nodes
 
     def add_nodes(self, nodes: Iterable[Node]) -> range:
         """More nodes, with nothing on them; returns their numbers."""
@@ -231,7 +234,9 @@ class Placements:
         class_of, watchers = self.classes.of, self._watchers
         for entry, count in self._contents[index].items():
             pod_class = class_of(entry)
-            if watchers[pod_class.number] or pod_class.attaches:  # most classes matter to nobody: pass over them quickly
+            if (
+                watchers[pod_class.number] or pod_class.attaches
+            ):  # most classes matter to nobody: pass over them quickly
                 self._tell(pod_class, index, sign * count)
 
     def change_node(self, node: Node) -> None:
@@ -277,7 +282,7 @@ class Placements:
                         made.add(index, weight * count)
         return made
 
-    # ---------------------------------------------------------------------------------------------------------- trials
+    # --------------------------------------------------------------------------------------- trials
 
     @contextmanager
     def trial(self) -> Iterator[Trial]:

@@ -1,4 +1,5 @@
-"""Do the pods around a node attract or repel this one? Required pod affinity and anti-affinity, and the anti-affinity of running pods.
+"""Do the pods around a node attract or repel this one? Required pod affinity and anti-affinity, and the anti-affinity
+of running pods.
 
 | rule | the node passes when |
 | --- | --- |
@@ -7,9 +8,9 @@
 | anti-affinity | no term's domain holds a pod that matches the term; a node without the key is free |
 | symmetry | no running pod whose anti-affinity matches this pod stands in the term's domain |
 
-A term looks at its namespaces together with those its namespace selector matches; with neither, at the pod's own. As in the scheduler,
-a namespace selector of a waiting pod that holds for no labels at all (`tier NotIn [x]`) holds for every namespace.
-"""
+A term looks at its namespaces together with those its namespace selector matches; with neither, at the pod's own. As in
+the scheduler, a namespace selector of a waiting pod that holds for no labels at all (`tier NotIn [x]`) holds for every
+namespace."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def why_not_readable(shape: PodShape) -> Reason | None:
     return None
 
 
-def read_terms(terms: Iterable[PodAffinityTerm], own_namespace: str, namespaces: Mapping[str, Labels] | None = None) -> tuple[Term, ...]:
+def read_terms(
+    terms: Iterable[PodAffinityTerm], own_namespace: str, namespaces: Mapping[str, Labels] | None = None
+) -> tuple[Term, ...]:
     """Terms after reading; with `namespaces` (for a waiting pod) the namespace selector is resolved."""
     return tuple(_read_term(term, own_namespace, namespaces) for term in terms)
 
@@ -76,7 +79,9 @@ def _read_term(term: PodAffinityTerm, own_namespace: str, namespaces: Mapping[st
     selector = read_selector(term.namespace_selector)
     if namespaces is not None and not selector.is_empty and not selector.matches_nothing:
         names.update(name for name, labels in namespaces.items() if selector.matches(labels))
-    return Term(term.topology_key, read_selector(term.selector), frozenset(names), selector, selector.matches(NO_LABELS))
+    return Term(
+        term.topology_key, read_selector(term.selector), frozenset(names), selector, selector.matches(NO_LABELS)
+    )
 
 
 def repelling_terms(shape: PodShape) -> tuple[Term, ...]:
@@ -150,7 +155,9 @@ class InterPodAffinity(NodeRule):
 
     def _attracts(self, index: int) -> bool:
         is_first = self.is_first()
-        return all(counter.column.codes[index] != ABSENT and (is_first or counter.at(index) > 0) for _, counter in self._near)
+        return all(
+            counter.column.codes[index] != ABSENT and (is_first or counter.at(index) > 0) for _, counter in self._near
+        )
 
     def _present(self) -> Iterator[DomainCounter]:
         """Counters of those to avoid, where there are any."""
@@ -165,7 +172,10 @@ class InterPodAffinity(NodeRule):
             yield repeller.counter
 
     def looks(self, span: slice) -> Iterator[Amounts]:
-        for counter in (*(counter for _, counter in self._near + self._apart), *(repeller.counter for repeller in self.repellers)):
+        for counter in (
+            *(counter for _, counter in self._near + self._apart),
+            *(repeller.counter for repeller in self.repellers),
+        ):
             yield from counter.looks(span)
 
     def explain(self, index: int) -> Reason:

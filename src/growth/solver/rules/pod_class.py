@@ -1,10 +1,10 @@
-"""Which pods can no rule tell apart? They are one class, and every question is asked once for the class. Asked by all of the solver.
+"""Which pods can no rule tell apart? They are one class, and every question is asked once for the class. Asked by all
+of the solver.
 
-Two pods are one class when all that scheduling can see is equal: their shapes, where labels count only if some selector looks at
-their key, and volumes only by what they demand of a node. When a pod arrives whose selectors look at a new key, classes that
-differ in it are split; a class that is already in somebody's hands keeps standing for its first pod. Classes are never forgotten, so
-an index that lives long is made anew now and then.
-"""
+Two pods are one class when all that scheduling can see is equal: their shapes, where labels count only if some selector
+looks at their key, and volumes only by what they demand of a node. When a pod arrives whose selectors look at a new
+key, classes that differ in it are split; a class that is already in somebody's hands keeps standing for its first pod.
+Classes are never forgotten, so an index that lives long is made anew now and then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Are the host ports the pod wants free on the node? The same port of the same protocol conflicts unless both name different host IPs."""
+"""Are the host ports the pod wants free on the node? The same port of the same protocol conflicts unless both name
+different host IPs.
+"""
 
 from __future__ import annotations
 

@@ -8,9 +8,8 @@
 | VolumeBinding, VolumeZone | the node and the volumes |
 | PodTopologySpread, InterPodAffinity | pods in the node's domains |
 
-A pod that is malformed, or whose claims are, is refused before any node is looked at. Rules that look at nodes only are answered once
-and kept; the others are answered from counters each time.
-"""
+A pod that is malformed, or whose claims are, is refused before any node is looked at. Rules that look at nodes only are
+answered once and kept; the others are answered from counters each time."""
 
 from __future__ import annotations
 
@@ -63,7 +62,9 @@ class Question:
 
     @property
     def is_current(self) -> bool:
-        return len(self._allowed) == len(self._neighbours.table.nodes) and self._repellers_seen == len(self._neighbours.repellers)
+        return len(self._allowed) == len(self._neighbours.table.nodes) and self._repellers_seen == len(
+            self._neighbours.repellers
+        )
 
     def catch_up(self) -> None:
         """Take in nodes and running pods' terms that came since."""
@@ -133,7 +134,9 @@ class Question:
             yield repeller.counter
 
     def closes(self, counts: Callable[[DomainCounter], bool]) -> Iterator[Column]:
-        """Each domain of these columns takes one pod of the class; then the question must be asked again. `counts`: does the class count there?"""
+        """Each domain of these columns takes one pod of the class; then the question must be asked again. `counts`:
+        does the class count there?
+        """
         for rule in self._moving:
             yield from (counter.column for counter in rule.avoided() if counts(counter))
         if self._around.is_first():
@@ -157,7 +160,9 @@ class Question:
             yield from rule.looks(span)
 
     def all_first_reasons(self) -> Iterator[Reason]:
-        """For every node that is here and does not fit: the first reason. Rules are asked for all nodes at once, words made only where needed."""
+        """For every node that is here and does not fit: the first reason. Rules are asked for all nodes at once, words
+        made only where needed.
+        """
         span = slice(0, len(self._allowed))
         left = self._neighbours.table.is_here[span].copy()
         if self.before:
@@ -170,7 +175,9 @@ class Question:
             left &= passes
 
     def refusals(self, among: Mask) -> Iterator[tuple[NodeRule, Mask]]:
-        """Rule by rule: the nodes of `among` that this rule is the first to refuse. Nothing where the pod itself is refused (`before`)."""
+        """Rule by rule: the nodes of `among` that this rule is the first to refuse. Nothing where the pod itself is
+        refused (`before`).
+        """
         span = slice(0, len(self._allowed))
         left = among[span].copy()
         for rule in self._rules if not self.before else ():

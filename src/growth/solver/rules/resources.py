@@ -1,8 +1,7 @@
 """Is there enough of everything the pod asks for, and a place in the pod count?
 
-kube-scheduler counts cpu, memory, ephemeral storage, huge pages, attachable volumes, and names with a prefix (extended resources);
-any other name is ignored. What a pod does not ask for may be overcommitted without keeping it away.
-"""
+kube-scheduler counts cpu, memory, ephemeral storage, huge pages, attachable volumes, and names with a prefix (extended
+resources); any other name is ignored. What a pod does not ask for may be overcommitted without keeping it away."""
 
 from __future__ import annotations
 
@@ -22,7 +21,9 @@ from growth.solver.rules.selectors import is_label_key
 _ALWAYS: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _QUOTA_PREFIX: Final = "requests."
 _OWN_DOMAIN: Final = "kubernetes.io/"
-_LIMIT: Final = 2**62  # hundreds of pods that ask for more than any machine has: the node is full, and no number overflows
+_LIMIT: Final = (
+    2**62
+)  # hundreds of pods that ask for more than any machine has: the node is full, and no number overflows
 _ORDINARY: Final = 2**40
 
 
@@ -111,9 +112,19 @@ class NodeResourcesFit(NodeRule):
         return lacks
 
     def explain(self, index: int) -> Reason:
-        short = [(name, amount, int(self._table.free[row, index])) for name, row, amount in self._asked if self._table.free[row, index] < amount]
+        short = [
+            (name, amount, int(self._table.free[row, index]))
+            for name, row, amount in self._asked
+            if self._table.free[row, index] < amount
+        ]
         names = ", ".join(name for name, _, _ in short)
-        return Reason(Kind.RESOURCES, self.rule, names, tuple(_phrase(name) for name, _, _ in short), "; ".join(_told(*one, len(short)) for one in short))
+        return Reason(
+            Kind.RESOURCES,
+            self.rule,
+            names,
+            tuple(_phrase(name) for name, _, _ in short),
+            "; ".join(_told(*one, len(short)) for one in short),
+        )
 
 
 def _phrase(name: str) -> str:

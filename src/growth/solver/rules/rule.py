@@ -1,9 +1,8 @@
 """The form of every rule: which nodes of a span pass, and why one of them does not.
 
-A rule says what it means over a span of nodes; a single node is a span of one. So the quick answer for all nodes and the exact reason
-for one come from the same code. Where a search asks pod by pod, a rule also answers for one node from plain numbers; tests hold the two
-forms together.
-"""
+A rule says what it means over a span of nodes; a single node is a span of one. So the quick answer for all nodes and
+the exact reason for one come from the same code. Where a search asks pod by pod, a rule also answers for one node from
+plain numbers; tests hold the two forms together."""
 
 from __future__ import annotations
 
@@ -18,7 +17,9 @@ from growth.solver.rules.node_table import Amounts, Mask
 
 
 class NodeRule:
-    """One of kube-scheduler's filters, put to one class of pods. A rule defines `passes`, or `narrow` where that saves a mask."""
+    """One of kube-scheduler's filters, put to one class of pods. A rule defines `passes`, or `narrow` where that saves
+    a mask.
+    """
 
     rule: ClassVar[Rule]
     looks_at_pods: ClassVar[bool] = False  # its answer changes with what is on the nodes
@@ -38,14 +39,17 @@ class NodeRule:
         return bool(self.passes(slice(index, index + 1))[0])
 
     def looks(self, span: slice) -> Iterator[Amounts]:
-        """What this rule sees of each node, as numbers: nodes with equal numbers are alike to it, now and after equal placements.
+        """What this rule sees of each node, as numbers: nodes with equal numbers are alike to it, now and after equal
+        placements.
 
         Rules that look at nodes only are seen by their answer.
         """
         yield self.passes(span).astype(np.int64)
 
     def avoided(self) -> Iterator[DomainCounter]:
-        """Counters of which a domain must show 0: a pod that counts in one of them closes its domain for the next of its kind."""
+        """Counters of which a domain must show 0: a pod that counts in one of them closes its domain for the next of
+        its kind.
+        """
         return iter(())
 
     def alike(self, numbers: Amounts) -> Amounts:

@@ -1,6 +1,8 @@
-"""Does this requirement hold, and is it well-formed? The leaf of every rule that selects: nodes, pods, namespaces, volumes.
+"""Does this requirement hold, and is it well-formed? The leaf of every rule that selects: nodes, pods, namespaces,
+volumes.
 
-Kubernetes reads a selector before it uses it. One that cannot be read matches nothing, and the reason says what is malformed:
+Kubernetes reads a selector before it uses it. One that cannot be read matches nothing, and the reason says what is
+malformed:
 
 | operator | malformed when |
 | --- | --- |

@@ -1,10 +1,10 @@
 """Would the pod stand too close to its like? Topology spread with DoNotSchedule; ScheduleAnyway never keeps a pod away.
 
-A domain is a value of the topology key among eligible nodes: those that have the keys of all constraints and, as the policies say,
-match the pod's node affinity (Honor unless stated) and carry no taint it does not tolerate (Ignore unless stated). The pod may go
-where `matching pods in the domain + itself if it matches - the fewest in any domain <= maxSkew`. With fewer domains than `minDomains`
-the fewest counts as 0. Pods being deleted are not counted; a selector that matches everything counts no pods, only the pod itself.
-"""
+A domain is a value of the topology key among eligible nodes: those that have the keys of all constraints and, as the
+policies say, match the pod's node affinity (Honor unless stated) and carry no taint it does not tolerate (Ignore unless
+stated). The pod may go where `matching pods in the domain + itself if it matches - the fewest in any domain <=
+maxSkew`. With fewer domains than `minDomains` the fewest counts as 0. Pods being deleted are not counted; a selector
+that matches everything counts no pods, only the pod itself."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def hard_constraints(pod_class: PodClass) -> list[TopologySpread]:
 
 def why_not_spreadable(pod_class: PodClass) -> Reason | None:
     """A selector that cannot be read stops the pod everywhere."""
-    problem = next(filter(None, (read_selector(spread.selector).malformed for spread in hard_constraints(pod_class))), "")
+    problem = next(
+        filter(None, (read_selector(spread.selector).malformed for spread in hard_constraints(pod_class))), ""
+    )
     return malformed(Rule.POD_TOPOLOGY_SPREAD, f"topology spread: {problem}") if problem else None
 
 
@@ -53,7 +55,9 @@ def read_constraint(spread: TopologySpread, shape: PodShape) -> Constraint:
     selector = read_selector(spread.selector)
     pinned = {key: shape.labels[key] for key in spread.match_label_keys if key in shape.labels}
     if pinned and not selector.matches_nothing:
-        selector = Selector(tuple(Requirement(key, "In", (value,)) for key, value in pinned.items()) + selector.requirements)
+        selector = Selector(
+            tuple(Requirement(key, "In", (value,)) for key, value in pinned.items()) + selector.requirements
+        )
     return Constraint(spread, selector, selector.matches(shape.labels))
 
 
@@ -81,7 +85,8 @@ class PodTopologySpread(NodeRule):
 
     def passes_on(self, index: int) -> bool:
         return all(
-            counter.column.codes[index] != ABSENT and counter.at(index) <= self.most_in(position) for position, (_, counter) in enumerate(self.constraints)
+            counter.column.codes[index] != ABSENT and counter.at(index) <= self.most_in(position)
+            for position, (_, counter) in enumerate(self.constraints)
         )
 
     def most_in(self, position: int) -> int:
@@ -104,10 +109,14 @@ class PodTopologySpread(NodeRule):
     def explain(self, index: int) -> Reason:
         for position, (constraint, counter) in enumerate(self.constraints):
             if counter.column.codes[index] == ABSENT:
-                return refusal(Kind.SPREAD, self.rule, str(constraint), f"no label {constraint.stated.topology_key} to spread over")
+                return refusal(
+                    Kind.SPREAD, self.rule, str(constraint), f"no label {constraint.stated.topology_key} to spread over"
+                )
             if counter.at(index) > self.most_in(position):
                 detail = f"{counter.at(index)} there, {self._fewest_in(position)} in the emptiest"
-                return refusal(Kind.SPREAD, self.rule, str(constraint), f"didn't satisfy topology spread over {constraint}", detail)
+                return refusal(
+                    Kind.SPREAD, self.rule, str(constraint), f"didn't satisfy topology spread over {constraint}", detail
+                )
         raise AssertionError("asked to explain a node that passes")
 
 

@@ -1,8 +1,8 @@
-"""Which free volume would a waiting claim take on a node? Asked by VolumeBinding, for claims whose class waits for a consumer.
+"""Which free volume would a waiting claim take on a node? Asked by VolumeBinding, for claims whose class waits for a
+consumer.
 
-A volume reserved for the claim is taken or nothing is; otherwise the smallest free one that suits. Claims choose in order of size,
-and no two take the same volume.
-"""
+A volume reserved for the claim is taken or nothing is; otherwise the smallest free one that suits. Claims choose in
+order of size, and no two take the same volume."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ class StaticVolumes:
         free = [
             volume
             for volume in self._free.get(claim.storage_class or "", ())
-            if _suits(volume, claim) and (selector is None or selector.matches(volume.labels)) and set(claim.access_modes) <= set(volume.access_modes)
+            if _suits(volume, claim)
+            and (selector is None or selector.matches(volume.labels))
+            and set(claim.access_modes) <= set(volume.access_modes)
         ]
         return Offers(
             [self._reach(volume, span) for volume in reserved if _is_for(volume, claim) and _suits(volume, claim)],

@@ -39,7 +39,9 @@ def disk_conflicts(disk: Disk) -> Weight:
     """Uses of the same disk that stand in the way: all, unless both only read."""
 
     def weight(pod_class: PodClass) -> int:
-        return sum(1 for used in pod_class.needs.disks if used.name == disk.name and not (used.read_only and disk.read_only))
+        return sum(
+            1 for used in pod_class.needs.disks if used.name == disk.name and not (used.read_only and disk.read_only)
+        )
 
     return weight
 
@@ -114,7 +116,12 @@ class NodeVolumeLimits(NodeRule):
             if not self._has_room(driver, one)[0]:
                 detail = f"{self._book.attached(driver, one)[0]} of {self._book.limit(driver, one)[0]} attached"
                 return refusal(Kind.VOLUME, self.rule, driver, f"attach limit of {driver} reached", detail)
-        return refusal(Kind.VOLUME, self.rule, "", "attached volumes cannot be counted: a pod there uses a claim that is not its own")
+        return refusal(
+            Kind.VOLUME,
+            self.rule,
+            "",
+            "attached volumes cannot be counted: a pod there uses a claim that is not its own",
+        )
 
 
 class VolumeBinding(NodeRule):
@@ -157,7 +164,11 @@ class VolumeBinding(NodeRule):
         known = self._static.world.classes.get(claim.storage_class or "")
         if known is None or known.provisioner in ("", _NO_PROVISIONER):
             return all_false(span)
-        return all_true(span) if known.allowed_topologies is None else any_term_matches(self._table, known.allowed_topologies, span)
+        return (
+            all_true(span)
+            if known.allowed_topologies is None
+            else any_term_matches(self._table, known.allowed_topologies, span)
+        )
 
     def alike(self, numbers: Amounts) -> Amounts:
         return np.arange(len(numbers))  # each node may lack another volume
@@ -167,8 +178,16 @@ class VolumeBinding(NodeRule):
         for volume in self._needs.bound:
             if not volume.exists:
                 return refusal(Kind.VOLUME, self.rule, volume.name, f"volume {volume.name} does not exist")
-            if volume.node_affinity is not None and not any_term_matches(self._table, volume.node_affinity, one, with_fields=False)[0]:
-                return refusal(Kind.VOLUME, self.rule, volume.name, f"volume {volume.name} needs {describe_terms(volume.node_affinity)}")
+            if (
+                volume.node_affinity is not None
+                and not any_term_matches(self._table, volume.node_affinity, one, with_fields=False)[0]
+            ):
+                return refusal(
+                    Kind.VOLUME,
+                    self.rule,
+                    volume.name,
+                    f"volume {volume.name} needs {describe_terms(volume.node_affinity)}",
+                )
         claims = ", ".join(claim.key for claim in self._needs.waiting)
         return refusal(Kind.VOLUME, self.rule, claims, f"no volume for {claims} and none can be made there")
 
@@ -197,7 +216,9 @@ class VolumeZone(NodeRule):
         modern = _MODERN.get(demand.key)
         if modern is not None:
             other = self._table.column(modern)
-            mask |= (column.codes[span] == ABSENT) & other.flags(Requirement(modern, "In", demand.values))[other.codes[span]]
+            mask |= (column.codes[span] == ABSENT) & other.flags(Requirement(modern, "In", demand.values))[
+                other.codes[span]
+            ]
         return mask
 
     def alike(self, numbers: Amounts) -> Amounts:

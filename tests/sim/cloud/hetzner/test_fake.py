@@ -37,7 +37,11 @@ class Shop:
         return self.api.handle(Request(method, path, {name: [value] for name, value in query.items()}, TOKEN, sent))
 
     def buy(self, name: str, **changes: Any) -> Answer:
-        return self.ask("POST", "/servers", {"name": name, "server_type": "cx33", "image": "ubuntu-24.04", "location": "fsn1", **changes})
+        return self.ask(
+            "POST",
+            "/servers",
+            {"name": name, "server_type": "cx33", "image": "ubuntu-24.04", "location": "fsn1", **changes},
+        )
 
     def wait(self, seconds: float) -> None:
         self.clock.at += seconds
@@ -60,7 +64,12 @@ def test_nonsense_is_no_selector() -> None:
 
 def test_started_hours_are_billed_whole_and_a_month_at_most_once() -> None:
     bill = Bill(1, "n", "uid", 0.01, began_at=0.0)
-    assert [round(bill.amount(seconds), 6) for seconds in (1.0, 3600.0, 3601.0, 700 * 3600.0)] == [0.01, 0.01, 0.02, 6.24]
+    assert [round(bill.amount(seconds), 6) for seconds in (1.0, 3600.0, 3601.0, 700 * 3600.0)] == [
+        0.01,
+        0.01,
+        0.02,
+        6.24,
+    ]
     assert bill.amount(731 * 3600.0) == pytest.approx(6.25)
 
 
@@ -80,7 +89,11 @@ def test_a_server_is_made_starts_runs_and_goes_in_its_time_and_costs_until_it_is
     shop.project.on_boot = lambda server: booted.append(server.name)
     made = shop.buy("one")
     server_id, action_id = made.body["server"]["id"], made.body["action"]["id"]
-    assert (made.status, made.body["server"]["status"], made.body["action"]["status"]) == (201, "initializing", "running")
+    assert (made.status, made.body["server"]["status"], made.body["action"]["status"]) == (
+        201,
+        "initializing",
+        "running",
+    )
     shop.wait(5)
     assert shop.ask("GET", "/actions", id=str(action_id)).body["actions"][0]["status"] == "success"
     assert (shop.ask("GET", f"/servers/{server_id}").body["server"]["status"], booted) == ("starting", [])
@@ -126,9 +139,16 @@ def test_lists_come_in_pages_of_at_most_fifty() -> None:
     for number in range(60):
         shop.buy(f"s{number}", labels={"odd": str(number % 2)})
     first = shop.ask("GET", "/servers", per_page="100", label_selector="odd in (0,1)")
-    assert (len(first.body["servers"]), first.body["meta"]["pagination"]["next_page"], first.body["meta"]["pagination"]["total_entries"]) == (50, 2, 60)
+    assert (
+        len(first.body["servers"]),
+        first.body["meta"]["pagination"]["next_page"],
+        first.body["meta"]["pagination"]["total_entries"],
+    ) == (50, 2, 60)
     assert len(shop.ask("GET", "/servers", per_page="50", page="2").body["servers"]) == 10
-    assert shop.ask("GET", "/servers", label_selector="odd=1", per_page="1").body["meta"]["pagination"]["total_entries"] == 30
+    assert (
+        shop.ask("GET", "/servers", label_selector="odd=1", per_page="1").body["meta"]["pagination"]["total_entries"]
+        == 30
+    )
 
 
 def test_requests_run_out_come_back_one_a_second_and_every_answer_says_how_many_are_left() -> None:

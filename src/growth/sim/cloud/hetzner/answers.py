@@ -23,13 +23,18 @@ def server_json(server: FakeServer, project: Project) -> Json:
         "status": server.status,
         "created": instant(server.created_at),
         "public_net": {
-            "ipv4": {"id": server.id, "ip": f"203.0.{octets}", "blocked": False, "dns_ptr": "static.example"} if server.ipv4 else None,
-            "ipv6": {"id": server.id + 1, "ip": "2001:db8::/64", "blocked": False, "dns_ptr": []} if server.ipv6 else None,
+            "ipv4": {"id": server.id, "ip": f"203.0.{octets}", "blocked": False, "dns_ptr": "static.example"}
+            if server.ipv4
+            else None,
+            "ipv6": {"id": server.id + 1, "ip": "2001:db8::/64", "blocked": False, "dns_ptr": []}
+            if server.ipv6
+            else None,
             "floating_ips": [],
             "firewalls": [{"id": each, "status": "applied"} for each in server.firewalls],
         },
         "private_net": [
-            {"network": network, "ip": address, "alias_ips": [], "mac_address": "86:00:ff:2a:7d:e1"} for network, address in server.addresses.items()
+            {"network": network, "ip": address, "alias_ips": [], "mac_address": "86:00:ff:2a:7d:e1"}
+            for network, address in server.addresses.items()
         ],
         "server_type": kind_json(server.kind, project.in_stock(server.kind)),
         "location": location,
@@ -83,7 +88,14 @@ def group_json(group: Group, project: Project) -> Json:
 
 
 def firewall_json(firewall_id: int, name: str) -> Json:
-    return {"id": firewall_id, "name": name, "labels": {}, "created": "2026-01-01T00:00:00+00:00", "rules": [], "applied_to": []}
+    return {
+        "id": firewall_id,
+        "name": name,
+        "labels": {},
+        "created": "2026-01-01T00:00:00+00:00",
+        "rules": [],
+        "applied_to": [],
+    }
 
 
 def ssh_key_json(key_id: int, name: str) -> Json:

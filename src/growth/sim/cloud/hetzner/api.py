@@ -1,8 +1,8 @@
 """The fake Hetzner API: a request in, an answer out. The part that growth uses, as the real one's description says it.
 
-Asked over HTTP (`server.py`) or in-process (`inprocess.py`). Every request counts against the limit, 3,600 at once and one a second after, and
-every answer says how much is left. Answers can be lost, and the API can be in a bad mood: see `Trouble` in `project.py`.
-"""
+Asked over HTTP (`server.py`) or in-process (`inprocess.py`). Every request counts against the limit, 3,600 at once and
+one a second after, and every answer says how much is left. Answers can be lost, and the API can be in a bad mood: see
+`Trouble` in `project.py`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ class FakeApi:
         try:
             body, status = self._answered(request)
         except Refusal as refusal:
-            body, status = {"error": {"code": refusal.code, "message": refusal.message, "details": refusal.details}}, refusal.status
+            body, status = (
+                {"error": {"code": refusal.code, "message": refusal.message, "details": refusal.details}},
+                refusal.status,
+            )
         answer = Answer(status, body, self._headers())
         self.log.append(Seen(project.now(), request.method, request.path, status))
         self.look_on(request, answer)
@@ -91,7 +94,11 @@ class FakeApi:
         if project.happens(trouble.server_error):
             raise Refusal(500, "server_error", "internal server error")
         if request.method != "GET" and project.happens(trouble.locked):
-            raise Refusal(409, "conflict", "resource changed during the request") if request.method == "POST" else Refusal(423, "locked", "server is locked")
+            raise (
+                Refusal(409, "conflict", "resource changed during the request")
+                if request.method == "POST"
+                else Refusal(423, "locked", "server is locked")
+            )
         return self._route(request)
 
     def _route(self, request: Request) -> tuple[Json, int]:
@@ -113,17 +120,23 @@ class FakeApi:
             ("POST", "servers"): self._create_server,
             ("GET", "actions"): self._actions,
             ("GET", "pricing"): lambda _request: ({"pricing": pricing_json()}, 200),
-            ("GET", "server_types"): lambda request: _page("server_types", (kind_json(kind, project.in_stock(kind)) for kind in KINDS), request.query),
+            ("GET", "server_types"): lambda request: _page(
+                "server_types", (kind_json(kind, project.in_stock(kind)) for kind in KINDS), request.query
+            ),
             ("GET", "locations"): lambda request: _page("locations", map(location_json, PLACES), request.query),
             ("GET", "images"): lambda request: _page("images", map(image_json, project.images), request.query),
             ("GET", "networks"): self._networks,
-            ("GET", "firewalls"): lambda request: _page("firewalls", (firewall_json(*each) for each in project.firewalls.items()), request.query),
-            ("GET", "ssh_keys"): lambda request: _page("ssh_keys", (ssh_key_json(*each) for each in project.ssh_keys.items()), request.query),
+            ("GET", "firewalls"): lambda request: _page(
+                "firewalls", (firewall_json(*each) for each in project.firewalls.items()), request.query
+            ),
+            ("GET", "ssh_keys"): lambda request: _page(
+                "ssh_keys", (ssh_key_json(*each) for each in project.ssh_keys.items()), request.query
+            ),
             ("GET", "placement_groups"): self._groups,
             ("POST", "placement_groups"): self._create_group,
         }
 
-    # --------------------------------------------------------------------------------------------------------------- servers
+    # -------------------------------------------------------------------------------------- servers
 
     def _servers(self, request: Request) -> tuple[Json, int]:
         project = self.project
@@ -133,7 +146,10 @@ class FakeApi:
                 servers = []
             elif project.happens(project.trouble.stale_lists):
                 servers = [server for server in servers if project.now() - server.created_at > 20]
-        brief = [{"id": each.id, "name": each.name, "labels": each.labels, "status": each.status, "created": each.created_at} for each in servers]
+        brief = [
+            {"id": each.id, "name": each.name, "labels": each.labels, "status": each.status, "created": each.created_at}
+            for each in servers
+        ]
         return _page("servers", brief, request.query, lambda item: server_json(project.servers[item["id"]], project))
 
     def _create_server(self, request: Request) -> tuple[Json, int]:
@@ -164,31 +180,44 @@ class FakeApi:
             return {"action": action_json(self.project.power_on(server))}, 201
         if what == "attach_to_network":
             wanted = _decoded(body)
-            return {"action": action_json(self.project.attach(server, int(wanted["network"]), str(wanted.get("ip_range", ""))))}, 201
+            return {
+                "action": action_json(
+                    self.project.attach(server, int(wanted["network"]), str(wanted.get("ip_range", "")))
+                )
+            }, 201
         raise Refusal(404, "not_found", f"{what} is not part of this fake")
 
     def _networks(self, request: Request) -> tuple[Json, int]:
         servers = self.project.servers.values()
-        shown = (network_json(each, (server.id for server in servers if each.id in server.addresses)) for each in self.project.networks.values())
+        shown = (
+            network_json(each, (server.id for server in servers if each.id in server.addresses))
+            for each in self.project.networks.values()
+        )
         return _page("networks", shown, request.query)
 
     def _actions(self, request: Request) -> tuple[Json, int]:
         if not request.query.get("id"):
             raise Refusal(422, "invalid_input", "id is required")
         wanted = [int(each) for each in request.query["id"]]
-        return {"actions": [action_json(self.project.actions[each]) for each in wanted if each in self.project.actions]}, 200
+        return {
+            "actions": [action_json(self.project.actions[each]) for each in wanted if each in self.project.actions]
+        }, 200
 
-    # ---------------------------------------------------------------------------------------------------------------- groups
+    # --------------------------------------------------------------------------------------- groups
 
     def _groups(self, request: Request) -> tuple[Json, int]:
-        return _page("placement_groups", (group_json(group, self.project) for group in self.project.groups.values()), request.query)
+        return _page(
+            "placement_groups",
+            (group_json(group, self.project) for group in self.project.groups.values()),
+            request.query,
+        )
 
     def _create_group(self, request: Request) -> tuple[Json, int]:
         body = _decoded(request.body)
         group = self.project.create_group(str(body["name"]), dict(body.get("labels") or {}))
         return {"placement_group": group_json(group, self.project), "action": None}, 201
 
-    # ---------------------------------------------------------------------------------------------------------------- limits
+    # --------------------------------------------------------------------------------------- limits
 
     def _take(self) -> bool:
         now = self.project.now()
@@ -222,7 +251,9 @@ def _decoded(body: bytes) -> Json:
     return decoded
 
 
-def _page(name: str, items: Iterable[Json], query: Query, shown: Callable[[Json], Json] = lambda item: item) -> tuple[Json, int]:
+def _page(
+    name: str, items: Iterable[Json], query: Query, shown: Callable[[Json], Json] = lambda item: item
+) -> tuple[Json, int]:
     """The items that the query asks for, in pages; only what is on the page is shown in full."""
     wanted = _ordered([item for item in items if _is_wanted(item, query)], query)
     size = min(LARGEST_PAGE, int(_first(query, "per_page", "25")))
@@ -236,7 +267,10 @@ def _page(name: str, items: Iterable[Json], query: Query, shown: Callable[[Json]
         "last_page": last,
         "total_entries": len(wanted),
     }
-    return {name: [shown(item) for item in wanted[(page - 1) * size : page * size]], "meta": {"pagination": pagination}}, 200
+    return {
+        name: [shown(item) for item in wanted[(page - 1) * size : page * size]],
+        "meta": {"pagination": pagination},
+    }, 200
 
 
 def _is_wanted(item: Json, query: Query) -> bool:

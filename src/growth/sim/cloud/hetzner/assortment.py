@@ -1,7 +1,8 @@
-"""What does the fake Hetzner sell? Types, locations, images and example prices, in the shapes of the real catalogue. Asked by the fake project.
+"""What does the fake Hetzner sell? Types, locations, images and example prices, in the shapes of the real catalogue.
+Asked by the fake project.
 
-Sizes are as sold; prices are examples without tax. CX31 is not there any more, CX32 has ended, GEX44 was never sold by this API.
-"""
+Sizes are as sold; prices are examples without tax. CX31 is not there any more, CX32 has ended, GEX44 was never sold by
+this API."""
 
 from __future__ import annotations
 
@@ -77,8 +78,22 @@ class Image(Struct, frozen=True):
 IMAGES: Final = (
     Image(161, "x86", "ubuntu-24.04", description="Ubuntu 24.04"),
     Image(162, "arm", "ubuntu-24.04", description="Ubuntu 24.04"),
-    Image(901, "x86", type="snapshot", description="worker 1", labels={"role": "worker"}, created="2025-11-01T00:00:00+00:00"),
-    Image(902, "x86", type="snapshot", description="worker 2", labels={"role": "worker"}, created="2026-02-01T00:00:00+00:00"),
+    Image(
+        901,
+        "x86",
+        type="snapshot",
+        description="worker 1",
+        labels={"role": "worker"},
+        created="2025-11-01T00:00:00+00:00",
+    ),
+    Image(
+        902,
+        "x86",
+        type="snapshot",
+        description="worker 2",
+        labels={"role": "worker"},
+        created="2026-02-01T00:00:00+00:00",
+    ),
 )
 
 
@@ -113,7 +128,11 @@ def location_json(place: Place) -> Json:
 
 
 def kind_json(kind: Kind, in_stock: dict[str, bool]) -> Json:
-    ends = {"announced": "2025-10-01T00:00:00+00:00", "unavailable_after": kind.unavailable_after} if kind.unavailable_after else None
+    ends = (
+        {"announced": "2025-10-01T00:00:00+00:00", "unavailable_after": kind.unavailable_after}
+        if kind.unavailable_after
+        else None
+    )
     return {
         "id": kind.id,
         "name": kind.name,
@@ -129,7 +148,13 @@ def kind_json(kind: Kind, in_stock: dict[str, bool]) -> Json:
         "deprecation": ends,
         "prices": prices_of(kind),
         "locations": [
-            {"id": place.id, "name": place.name, "deprecation": ends, "available": in_stock.get(place.name, True), "recommended": ends is None}
+            {
+                "id": place.id,
+                "name": place.name,
+                "deprecation": ends,
+                "available": in_stock.get(place.name, True),
+                "recommended": ends is None,
+            }
             for place in PLACES
         ],
     }
@@ -162,7 +187,10 @@ def pricing_json() -> Json:
     addresses = [
         {
             "type": kind,
-            "prices": [{"location": place.name, "price_hourly": price(cost), "price_monthly": price(cost * HOURS_OF_A_MONTH)} for place in PLACES],
+            "prices": [
+                {"location": place.name, "price_hourly": price(cost), "price_monthly": price(cost * HOURS_OF_A_MONTH)}
+                for place in PLACES
+            ],
         }
         for kind, cost in (("ipv4", IPV4_PER_HOUR), ("ipv6", 0.0))
     ]

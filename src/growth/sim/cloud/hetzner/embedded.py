@@ -1,7 +1,8 @@
-"""The embedded cluster with the fake Hetzner as its cloud: the real provider, the real hcloud client, virtual time. Asked by tests and `growth demo`.
+"""The embedded cluster with the fake Hetzner as its cloud: the real provider, the real hcloud client, virtual time.
+Asked by tests and `growth demo`.
 
-What a real machine reads from its user data, the embedded kubelets do too: the template is JSON with the node's labels and taints.
-"""
+What a real machine reads from its user data, the embedded kubelets do too: the template is JSON with the node's labels
+and taints."""
 
 from __future__ import annotations
 
@@ -36,7 +37,15 @@ TEMPLATE: Final = '{"labels": {{ growth.labels_json }}, "taints": {{ growth.tain
 class HetznerCloud:
     """A fake project whose servers join the embedded cluster. `folder` takes the files that a pod would have mounted."""
 
-    def __init__(self, cluster: Cluster, folder: Path, pace: Pace | None = None, token: str = TOKEN, template: str = TEMPLATE, **launch: Any) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        folder: Path,
+        pace: Pace | None = None,
+        token: str = TOKEN,
+        template: str = TEMPLATE,
+        **launch: Any,
+    ) -> None:
         self.cluster = cluster
         self.project = Project(cluster.runtime.now, cluster.seed, pace)
         self.project.wake_at = self._wake_at
@@ -44,7 +53,9 @@ class HetznerCloud:
         self.api = FakeApi(self.project, token)
         (folder / "token").write_text(f"{token}\n")
         (folder / "user-data").write_text(template)
-        self.settings = HetznerSettings(token_file=str(folder / "token"), launch=Launch(user_data_file=str(folder / "user-data"), **launch))
+        self.settings = HetznerSettings(
+            token_file=str(folder / "token"), launch=Launch(user_data_file=str(folder / "user-data"), **launch)
+        )
         cluster.kubelets.scheme = "hcloud"
 
     def provider_for(self) -> Callable[[Client, Runtime], Provider]:
@@ -52,7 +63,14 @@ class HetznerCloud:
 
         def open_provider(_client: Client, runtime: Runtime) -> Provider:
             owner = cast(SimRuntime, runtime)
-            return provider_on(self.api, self.settings, runtime, self.cluster.seed, lambda call: send_off(call, owner), self.cluster.runtime)
+            return provider_on(
+                self.api,
+                self.settings,
+                runtime,
+                self.cluster.seed,
+                lambda call: send_off(call, owner),
+                self.cluster.runtime,
+            )
 
         return open_provider
 
@@ -70,6 +88,20 @@ def as_seen_by_kubelet(server: FakeServer) -> Server:
     """The node that a server's user data makes of it."""
     read = json.loads(server.user_data)
     kind = server.kind
-    allocatable = estimated(ServerType(kind.name, kind.cores, kind.memory, float(kind.disk), kind.architecture, ()), Reserved())
-    template = NodeTemplate(Labels(read["labels"]), taints=tuple(msgspec.convert(taint, Taint) for taint in read["taints"]))
-    return Server(str(server.id), server.name, kind.name, server.location, Labels(server.labels), "running", server.created_at, allocatable, template)
+    allocatable = estimated(
+        ServerType(kind.name, kind.cores, kind.memory, float(kind.disk), kind.architecture, ()), Reserved()
+    )
+    template = NodeTemplate(
+        Labels(read["labels"]), taints=tuple(msgspec.convert(taint, Taint) for taint in read["taints"])
+    )
+    return Server(
+        str(server.id),
+        server.name,
+        kind.name,
+        server.location,
+        Labels(server.labels),
+        "running",
+        server.created_at,
+        allocatable,
+        template,
+    )

@@ -1,8 +1,9 @@
-"""The fake Hetzner without sockets: the real hcloud client, its requests answered in place. For virtual time. Asked by the embedded cluster and tests.
+"""The fake Hetzner without sockets: the real hcloud client, its requests answered in place. For virtual time. Asked by
+the embedded cluster and tests.
 
-The client is synchronous and time must not stand still inside it, so a call's time passes around it: half before it arrives, half on the way back.
-A lost answer takes the client's whole patience. A process that dies in between leaves a request that takes effect all the same.
-"""
+The client is synchronous and time must not stand still inside it, so a call's time passes around it: half before it
+arrives, half on the way back. A lost answer takes the client's whole patience. A process that dies in between leaves a
+request that takes effect all the same."""
 
 from __future__ import annotations
 
@@ -39,9 +40,19 @@ class InProcess(BaseAdapter):
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
         address = urlsplit(request.url or "")
         token = str(request.headers.get("Authorization", "")).removeprefix("Bearer ")
-        body = request.body if isinstance(request.body, bytes) else (request.body or "").encode() if isinstance(request.body, str) else b""
+        body = (
+            request.body
+            if isinstance(request.body, bytes)
+            else (request.body or "").encode()
+            if isinstance(request.body, str)
+            else b""
+        )
         try:
-            answer = self._api.handle(Request(request.method or "GET", address.path.removeprefix(PREFIX), parse_qs(address.query), token, body))
+            answer = self._api.handle(
+                Request(
+                    request.method or "GET", address.path.removeprefix(PREFIX), parse_qs(address.query), token, body
+                )
+            )
         except Lost:
             raise requests.exceptions.ReadTimeout("no answer", request=request) from None
         response = requests.Response()
@@ -97,8 +108,15 @@ class Travelling:
 
 
 def provider_on(
-    api: FakeApi, settings: HetznerSettings, runtime: Runtime, seed: str = "0", send_off: SendOff = _stay, world: Runtime | None = None
+    api: FakeApi,
+    settings: HetznerSettings,
+    runtime: Runtime,
+    seed: str = "0",
+    send_off: SendOff = _stay,
+    world: Runtime | None = None,
 ) -> HetznerProvider:
-    """The Hetzner provider, whole, on a fake in the same process; `world` is the clock that goes on when the caller's stops."""
+    """The Hetzner provider, whole, on a fake in the same process; `world` is the clock that goes on when the caller's
+    stops.
+    """
     travelling = Travelling(world or runtime, seed, settings.call_seconds, send_off)
     return HetznerProvider(settings, runtime, Line(settings, runtime, travelling, connect_in_process(api)))

@@ -1,7 +1,8 @@
-"""What would Hetzner's invoice say? Asked by tests and demos: every server from its creation to its deletion, running or not.
+"""What would Hetzner's invoice say? Asked by tests and demos: every server from its creation to its deletion, running
+or not.
 
-Started hours are billed whole, up to the price of a month; the IPv4 address comes on top for as long as the server lives.
-"""
+Started hours are billed whole, up to the price of a month; the IPv4 address comes on top for as long as the server
+lives."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ class Meter:
         by_request: dict[str, list[Bill]] = {}
         for bill in self.bills.values():
             by_request.setdefault(bill.request, []).append(bill)
-        return [request for request, bills in by_request.items() if _overlap(sorted(bills, key=lambda bill: bill.began_at))]
+        return [
+            request for request, bills in by_request.items() if _overlap(sorted(bills, key=lambda bill: bill.began_at))
+        ]
 
 
 def _overlap(bills: list[Bill]) -> bool:

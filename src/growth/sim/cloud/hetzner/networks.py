@@ -1,4 +1,6 @@
-"""Private networks of the fake project: their subnets, and the address that a server gets in one. Asked by `project.py` and `api.py`."""
+"""Private networks of the fake project: their subnets, and the address that a server gets in one. Asked by `project.py`
+and `api.py`.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Network(Struct):
     def free_address(self, network_zone: str, ip_range: str, taken: Iterable[str]) -> str | None:
         """In the subnet of that range, or in the first of the zone."""
         used = list(taken)
-        chosen = (each for each in self.subnets if each.network_zone == network_zone and ip_range in ("", each.ip_range))
+        chosen = (
+            each for each in self.subnets if each.network_zone == network_zone and ip_range in ("", each.ip_range)
+        )
         return next(filter(None, (each.free_address(used) for each in chosen)), None)
 
 
@@ -52,4 +56,10 @@ def network_json(network: Network, servers: Iterable[int]) -> Json:
 
 def _subnet_json(subnet: Subnet) -> Json:
     gateway = str(IPv4Network(subnet.ip_range)[1])
-    return {"type": "cloud", "ip_range": subnet.ip_range, "network_zone": subnet.network_zone, "gateway": gateway, "vswitch_id": None}
+    return {
+        "type": "cloud",
+        "ip_range": subnet.ip_range,
+        "network_zone": subnet.network_zone,
+        "gateway": gateway,
+        "vswitch_id": None,
+    }

@@ -1,4 +1,6 @@
-"""Is this a server that Hetzner would make? Checks the body of a create request and finds what its names mean. Asked by `api.py`."""
+"""Is this a server that Hetzner would make? Checks the body of a create request and finds what its names mean. Asked by
+`api.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from growth.sim.cloud.hetzner.project import FakeServer, Project, Refusal
 
 LARGEST_USER_DATA: Final = 32 * 1024
 
-_HOSTNAME: Final = re.compile(r"^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$")
+_HOSTNAME: Final = re.compile(
+    r"^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$"
+)
 _LABEL_VALUE: Final = re.compile(r"^(()|[a-z0-9A-Z]|([a-z0-9A-Z][a-z0-9A-Z\._-]{0,61}[a-z0-9A-Z]))$")
 
 
@@ -28,7 +32,10 @@ def ordered_server(body: Json, project: Project) -> FakeServer:
         created_at=project.now(),
         image=_image(body["image"], kind, project),
         user_data=body.get("user_data") or "",
-        addresses={each: project.free_address(each, body["location"]) for each in _known("networks", body.get("networks") or (), project.networks)},
+        addresses={
+            each: project.free_address(each, body["location"])
+            for each in _known("networks", body.get("networks") or (), project.networks)
+        },
         firewalls=_known("firewalls", (each["firewall"] for each in body.get("firewalls") or ()), project.firewalls),
         group=body.get("placement_group"),
         ipv4=public["enable_ipv4"],
@@ -46,7 +53,12 @@ def ordered_server(body: Json, project: Project) -> FakeServer:
 def check_reachable(server: FakeServer) -> None:
     """A server without any address cannot be started."""
     if not (server.ipv4 or server.ipv6 or server.addresses):
-        raise Refusal(422, "invalid_input", "a server needs a public address or a network to be started", {"fields": [{"name": "public_net", "messages": []}]})
+        raise Refusal(
+            422,
+            "invalid_input",
+            "a server needs a public address or a network to be started",
+            {"fields": [{"name": "public_net", "messages": []}]},
+        )
 
 
 def _check_fields(body: Json) -> None:
@@ -61,13 +73,23 @@ def _check_fields(body: Json) -> None:
     wrong = [name for name, is_wrong in problems.items() if is_wrong]
     if wrong:
         fields = [{"name": name, "messages": [f"invalid value {str(body.get(name))[:40]!r}"]} for name in wrong]
-        raise Refusal(422, "invalid_input", f"invalid input in field{'s' if len(wrong) > 1 else ''} '{', '.join(wrong)}'", {"fields": fields})
+        raise Refusal(
+            422,
+            "invalid_input",
+            f"invalid input in field{'s' if len(wrong) > 1 else ''} '{', '.join(wrong)}'",
+            {"fields": fields},
+        )
 
 
 def _kind(name: Any, project: Project) -> Kind:
     kind = project.kind(name)
     if kind is None:
-        raise Refusal(422, "invalid_input", f"server type {name} not found", {"fields": [{"name": "server_type", "messages": ["unknown"]}]})
+        raise Refusal(
+            422,
+            "invalid_input",
+            f"server type {name} not found",
+            {"fields": [{"name": "server_type", "messages": ["unknown"]}]},
+        )
     return kind
 
 
@@ -77,7 +99,10 @@ def _image(wanted: str, kind: Kind, project: Project) -> Image:
         if wanted == str(image.id) or (wanted == image.name and image.architecture == kind.architecture):
             if image.architecture != kind.architecture:
                 raise Refusal(
-                    422, "invalid_input", "image architecture does not match the server type", {"fields": [{"name": "image", "messages": ["mismatch"]}]}
+                    422,
+                    "invalid_input",
+                    "image architecture does not match the server type",
+                    {"fields": [{"name": "image", "messages": ["mismatch"]}]},
                 )
             return image
     raise Refusal(404, "not_found", f"image {wanted} not found")

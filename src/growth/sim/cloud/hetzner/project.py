@@ -1,7 +1,8 @@
-"""One project at the fake Hetzner: servers that take time, cost money, run out and sometimes fail. Asked by `api.py`; knows nothing of HTTP.
+"""One project at the fake Hetzner: servers that take time, cost money, run out and sometimes fail. Asked by `api.py`;
+knows nothing of HTTP.
 
-Time comes from outside. What happens later (a server is made, starts, goes) waits in a queue until `advance` is called; whoever drives the fake
-does that with every request, and when `wake_at` says so.
+Time comes from outside. What happens later (a server is made, starts, goes) waits in a queue until `advance` is called;
+whoever drives the fake does that with every request, and when `wake_at` says so.
 
 | after | a server is | unless |
 | --- | --- | --- |
@@ -111,13 +112,19 @@ class Project:
         self.pace = pace or Pace()
         self.trouble = Trouble()
         self.meter = Meter()
-        self.stock: dict[tuple[str, str], int] = {}  # (type, location) → how many can be had at once; absent: no end of them
+        self.stock: dict[
+            tuple[str, str], int
+        ] = {}  # (type, location) → how many can be had at once; absent: no end of them
         self.server_limit: int | None = None
         self.servers: dict[int, FakeServer] = {}
         self.actions: dict[int, FakeAction] = {}
         self.groups: dict[int, Group] = {}
         self.images: list[Image] = list(IMAGES)
-        self.networks = {7001: Network(7001, "kube", (Subnet("10.0.0.0/22"), Subnet("10.1.0.0/22"), Subnet("10.2.0.0/24", "us-east")))}
+        self.networks = {
+            7001: Network(
+                7001, "kube", (Subnet("10.0.0.0/22"), Subnet("10.1.0.0/22"), Subnet("10.2.0.0/24", "us-east"))
+            )
+        }
         self.firewalls: dict[int, str] = {38: "workers"}
         self.ssh_keys: dict[int, str] = {2323: "ops"}
         self.on_boot: Callable[[FakeServer], None] = lambda _server: None
@@ -127,7 +134,7 @@ class Project:
         self._ids = count(1001)
         self._later: list[tuple[float, int, Callable[[], None]]] = []
 
-    # ------------------------------------------------------------------------------------------------------------------ time
+    # ----------------------------------------------------------------------------------------- time
 
     def advance(self) -> None:
         """Let everything happen that is due."""
@@ -142,16 +149,21 @@ class Project:
     def happens(self, share: float) -> bool:
         return share > 0 and self.chance.random() < share
 
-    # --------------------------------------------------------------------------------------------------------------- servers
+    # -------------------------------------------------------------------------------------- servers
 
     def create(self, server: FakeServer) -> list[FakeAction]:
-        """Server and group are checked, the order stands; returns the actions of making it, and of starting it where it starts by itself."""
+        """Server and group are checked, the order stands; returns the actions of making it, and of starting it where it
+        starts by itself.
+        """
         self._check_room(server)
         server.id = next(self._ids)
         self.servers[server.id] = server
         price = server.kind.price_in(server.location) + (IPV4_PER_HOUR if server.ipv4 else 0.0)
         self.meter.begin(Bill(server.id, server.name, server.labels.get(REQUEST_UID_LABEL, ""), price, self.now()))
-        actions = [self._action(command, server) for command in ("create_server", "start_server")[: 1 + server.starts_by_itself]]
+        actions = [
+            self._action(command, server)
+            for command in ("create_server", "start_server")[: 1 + server.starts_by_itself]
+        ]
         self._after(self.pace.create_seconds, lambda: self._made(server, *actions))
         return actions
 
@@ -159,12 +171,27 @@ class Project:
         if any(other.name == server.name for other in self.servers.values()):
             raise Refusal(409, "uniqueness_error", "server name is already used", {"fields": [{"name": "name"}]})
         if self.server_limit is not None and len(self.servers) >= self.server_limit:
-            raise Refusal(403, "resource_limit_exceeded", "server limit exceeded", {"limits": [{"name": "server_limit"}]})
+            raise Refusal(
+                403, "resource_limit_exceeded", "server limit exceeded", {"limits": [{"name": "server_limit"}]}
+            )
         if server.kind.unavailable_after and server.kind.unavailable_after < "2026-01-02":
-            raise Refusal(422, "invalid_input", f"unsupported server type {server.kind.name}", {"fields": [{"name": "server_type", "messages": ["ended"]}]})
-        same = [other for other in self.servers.values() if (other.kind.name, other.location) == (server.kind.name, server.location)]
+            raise Refusal(
+                422,
+                "invalid_input",
+                f"unsupported server type {server.kind.name}",
+                {"fields": [{"name": "server_type", "messages": ["ended"]}]},
+            )
+        same = [
+            other
+            for other in self.servers.values()
+            if (other.kind.name, other.location) == (server.kind.name, server.location)
+        ]
         if len(same) >= self.stock.get((server.kind.name, server.location), len(same) + 1):
-            raise Refusal(412, "resource_unavailable", f"requested server type {server.kind.name} is not available in {server.location}")
+            raise Refusal(
+                412,
+                "resource_unavailable",
+                f"requested server type {server.kind.name} is not available in {server.location}",
+            )
         if server.group is not None and len(self.members(server.group)) >= GROUP_PLACES:
             raise Refusal(503, "placement_error", "the placement group is full")
 
@@ -268,7 +295,7 @@ class Project:
         self.actions[action.id] = action
         return action
 
-    # ----------------------------------------------------------------------------------------------------------------- others
+    # --------------------------------------------------------------------------------------- others
 
     def create_group(self, name: str, labels: dict[str, str]) -> Group:
         if any(group.name == name for group in self.groups.values()):

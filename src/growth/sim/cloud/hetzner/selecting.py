@@ -1,4 +1,6 @@
-"""Does a label selector of the API match? Asked by the fake for every list: `a=b`, `a!=b`, `a`, `!a`, `a in (b,c)`, `a notin (b,c)`, joined by commas."""
+"""Does a label selector of the API match? Asked by the fake for every list: `a=b`, `a!=b`, `a`, `!a`, `a in (b,c)`, `a
+notin (b,c)`, joined by commas.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-_TERM: Final = re.compile(r"\s*(?:(?P<key>[^\s!=(),]+)\s+(?P<word>in|notin)\s+\((?P<values>[^)]*)\)|(?P<rest>[^,]+))\s*(?:,|$)")
+_TERM: Final = re.compile(
+    r"\s*(?:(?P<key>[^\s!=(),]+)\s+(?P<word>in|notin)\s+\((?P<values>[^)]*)\)|(?P<rest>[^,]+))\s*(?:,|$)"
+)
 _EQUATION: Final = re.compile(r"([^\s!=]+)\s*(==|=|!=)\s*(\S*)")
 
 

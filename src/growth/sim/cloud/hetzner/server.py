@@ -1,4 +1,6 @@
-"""The fake Hetzner over HTTP on loopback, in real time, for the real client: tests against a real control plane, and trying things by hand."""
+"""The fake Hetzner over HTTP on loopback, in real time, for the real client: tests against a real control plane, and
+trying things by hand.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ class FakeServing:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self._stopping = threading.Event()
-        self._threads = [threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True), threading.Thread(target=self._tick, daemon=True)]
+        self._threads = [
+            threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True),
+            threading.Thread(target=self._tick, daemon=True),
+        ]
 
     @property
     def endpoint(self) -> str:
@@ -69,7 +74,9 @@ def _handler(owner: FakeServing) -> type[BaseHTTPRequestHandler]:
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
             try:
                 with owner.lock:
-                    answer = owner.api.handle(Request(self.command, address.path.removeprefix("/v1"), parse_qs(address.query), token, body))
+                    answer = owner.api.handle(
+                        Request(self.command, address.path.removeprefix("/v1"), parse_qs(address.query), token, body)
+                    )
             except Lost:
                 self.close_connection = True
                 return
@@ -77,7 +84,11 @@ def _handler(owner: FakeServing) -> type[BaseHTTPRequestHandler]:
                 time.sleep(owner.delay_seconds)
             content = json.dumps(answer.body).encode()
             self.send_response_only(answer.status)
-            for name, value in {**answer.headers, "Content-Type": "application/json", "Content-Length": str(len(content))}.items():
+            for name, value in {
+                **answer.headers,
+                "Content-Type": "application/json",
+                "Content-Length": str(len(content)),
+            }.items():
                 self.send_header(name, value)
             self.end_headers()
             try:

@@ -1,4 +1,6 @@
-"""The demo's story with the fake Hetzner as the cloud: the Hetzner provider and the official client at work, in virtual time. Asked by `growth demo`."""
+"""The demo's story with the fake Hetzner as the cloud: the Hetzner provider and the official client at work, in virtual
+time. Asked by `growth demo`.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ class HetznerShop:
 
     @property
     def servers(self) -> Mapping[str, Ordered]:
-        return {str(each.id): Ordered(each.kind.name.upper(), each.location, each.status) for each in self._project.servers.values()}
+        return {
+            str(each.id): Ordered(each.kind.name.upper(), each.location, each.status)
+            for each in self._project.servers.values()
+        }
 
     @property
     def creates(self) -> Sequence[Ordered]:
