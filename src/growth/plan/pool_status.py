@@ -30,8 +30,8 @@ from growth.model.offering import Offering
 from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.catalogue import struck_out
 from growth.plan.world.limits import Allowance, Member, allowances, headroom, members, pool_of_machine
+from growth.plan.world.market import struck_out
 from growth.plan.world.pools import offerings_of, why_not_buying
 from growth.plan.world.records import cut, seen, sooner
 

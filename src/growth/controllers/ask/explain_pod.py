@@ -15,7 +15,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.flow import scheduling
 from growth.plan.nodes_up import scale_up
 from growth.plan.nodes_up.survey import Survey, identity, survey
-from growth.plan.world.assignments import is_plannable
+from growth.plan.world.capacity import is_plannable
 from growth.solver.flow import Fleet, arcs_of
 from growth.solver.purchase.solve import solve
 from growth.solver.rules import Neighbours

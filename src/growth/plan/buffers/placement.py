@@ -23,8 +23,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.plan.buffers.size import Sizing
 from growth.plan.buffers.virtual_pods import Spare, planned_entries, planned_on, spares
-from growth.plan.world.assignments import Expected, expected_nodes
-from growth.plan.world.capacity import nominated, rooms
+from growth.plan.world.capacity import Expected, expected_nodes, nominated, rooms
 from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.solver.existing.place import lodge
 from growth.solver.purchase.problem import DemandClass, PlacementProblem, Room

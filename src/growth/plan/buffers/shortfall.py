@@ -19,8 +19,7 @@ from growth.plan.buffers.virtual_pods import Spare
 from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.limits import allowances, members
 from growth.plan.world.market import Market, open_market, orders_possible
-from growth.plan.world.pools import offerings_of, why_not_buying
-from growth.plan.world.templates import choice_labels, daemon_shapes, serving_taints
+from growth.plan.world.pools import choice_labels, daemon_shapes, offerings_of, serving_taints, why_not_buying
 from growth.solver.purchase.problem import Choice
 
 

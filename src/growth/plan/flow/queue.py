@@ -19,7 +19,7 @@ from msgspec import Struct
 from growth.model.pod import Pod
 from growth.model.settings import SchedulerSettings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.binding import why_not_bindable
+from growth.plan.world.capacity import why_not_bindable
 from growth.solver.flow.costs import minutes_waited
 from growth.solver.flow.gangs import Gang, read_gang
 from growth.solver.flow.place import Group

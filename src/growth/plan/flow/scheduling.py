@@ -32,8 +32,7 @@ from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.flow.queue import Queue, Wait, after_failure, gang_needs, groups_of, is_ours, line_up
-from growth.plan.world.assignments import expected_nodes
-from growth.plan.world.capacity import nominated
+from growth.plan.world.capacity import expected_nodes, nominated
 from growth.plan.world.records import about_pod, seen_pod, sooner
 from growth.solver.flow import Fleet, Round, place
 

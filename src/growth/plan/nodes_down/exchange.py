@@ -21,14 +21,19 @@ from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
 from growth.plan.buffers.placement import Kept, keep, occupied_rooms
 from growth.plan.world.arrival import working_pods
-from growth.plan.world.assignments import expected_nodes, promised_node
-from growth.plan.world.capacity import nominated, rooms
-from growth.plan.world.catalogue import Place, by_place, corrected, learn
+from growth.plan.world.capacity import expected_nodes, nominated, promised_node, rooms
 from growth.plan.world.limits import RENEWAL, Allowance, allowances, members, why_not_one_more, with_member, with_surge
-from growth.plan.world.market import Market, limits_for, member_of, open_market, order
-from growth.plan.world.pools import architectures_of, choice_of_type, pools_for, with_pool_rules
+from growth.plan.world.market import Market, corrected, learn, limits_for, member_of, open_market, order
+from growth.plan.world.pools import (
+    OfferingKey,
+    architectures_of,
+    by_key,
+    choice_of_type,
+    landing_daemons,
+    pools_for,
+    with_pool_rules,
+)
 from growth.plan.world.records import seen
-from growth.plan.world.templates import landing_daemons
 from growth.solver.existing.exchange import Exchange, ExchangeProblem, Leaving
 from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem, Room
 
@@ -45,7 +50,7 @@ class Asked(Struct, frozen=True):
     problem: ExchangeProblem
     nodes: tuple[str, ...]
     allowances: tuple[Allowance, ...]
-    promised: Mapping[Place, Offering]
+    promised: Mapping[OfferingKey, Offering]
     reason: str = REPLACEMENT
 
     def names(self, answer: Exchange) -> tuple[str, ...]:
@@ -70,7 +75,7 @@ def ask(
     chosen = neighbourhoods(leaving, asking.demands, market.choices)
     if not chosen:
         return None
-    allowed, promised = allowances(snapshot.pools, settings.limits, members(snapshot)), by_place(snapshot.offerings)
+    allowed, promised = allowances(snapshot.pools, settings.limits, members(snapshot)), by_key(snapshot.offerings)
     allowed = with_surge(allowed) if reason == RENEWAL else allowed
     world = asking.world(market, allowed, promised)
     return Asked(
@@ -136,7 +141,7 @@ class _Asking:
         return open_market(snapshot, pools, offerings, {}, self._settings)
 
     def world(
-        self, market: Market, allowed: tuple[Allowance, ...], promised: Mapping[Place, Offering]
+        self, market: Market, allowed: tuple[Allowance, ...], promised: Mapping[OfferingKey, Offering]
     ) -> PlacementProblem:
         return PlacementProblem(
             demands=self.demands,
@@ -193,7 +198,7 @@ def after_buying(snapshot: Snapshot, made: Iterable[CreateNodeRequest]) -> Snaps
     """As it will look when these machines serve: so that nothing is bought unless the old nodes can go then, by the
     check that is made then.
     """
-    sold, nodes, pods = by_place(snapshot.offerings), dict(snapshot.nodes), dict(snapshot.pods_by_node)
+    sold, nodes, pods = by_key(snapshot.offerings), dict(snapshot.nodes), dict(snapshot.pods_by_node)
     for number, action in enumerate(made):
         pool = snapshot.pools[action.spec.pool]
         node = promised_node(NodeRequest(f"bought {number}", action.spec), pool, sold)

@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from growth.model.offering import Offering
 from growth.plan.nodes_up.demand import Demand
-from growth.plan.world.catalogue import Place
 from growth.plan.world.limits import Allowance, why_not_one_more, with_member
 from growth.plan.world.market import member_of
+from growth.plan.world.pools import OfferingKey
 from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, Room
 
 MOST_PLANNED_PODS: Final = 1000  # on one request: the bound of its API
@@ -37,7 +37,7 @@ def deal(
     classes: tuple[Hand, ...],
     solution: PlacementSolution,
     allowances: tuple[Allowance, ...],
-    promised: Mapping[Place, Offering],
+    promised: Mapping[OfferingKey, Offering],
 ) -> Dealt:
     return _Dealer(problem, classes, allowances, promised).deal(solution)
 
@@ -48,7 +48,7 @@ class _Dealer:
         problem: PlacementProblem,
         classes: tuple[Hand, ...],
         allowances: tuple[Allowance, ...],
-        promised: Mapping[Place, Offering],
+        promised: Mapping[OfferingKey, Offering],
     ) -> None:
         self._problem = problem
         self._stock = [list(reversed(hand)) for hand in classes]  # the oldest is taken first

@@ -34,10 +34,10 @@ from growth.plan.nodes_up.outlook import Outlook
 from growth.plan.nodes_up.runaway import MOST_IN_VAIN
 from growth.plan.nodes_up.waiting import Wait, after_miss, is_over, with_prospects
 from growth.plan.world.arrival import working_pods
-from growth.plan.world.catalogue import Place, by_place
 from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.limits import Allowance, allowances, members, why_not_one_more, with_member
 from growth.plan.world.market import Market, limits_for, member_of, order
+from growth.plan.world.pools import OfferingKey, by_key
 from growth.plan.world.records import cut, seen, sooner
 from growth.solver.purchase.problem import Budget, Choice, PlacementProblem, PlacementSolution
 
@@ -150,13 +150,13 @@ class SpareQuestion(Struct, frozen=True):
 
     problem: PlacementProblem
     wanting: Wanting
-    promised: Mapping[Place, Offering]
+    promised: Mapping[OfferingKey, Offering]
 
 
 def spare_question(found: Wanting, snapshot: Snapshot, settings: Settings) -> SpareQuestion | None:
     if not found.spares or snapshot.now < found.closes_at:
         return None
-    promised = by_place(snapshot.offerings)
+    promised = by_key(snapshot.offerings)
     problem = PlacementProblem(
         demands=virtual_demands(found.spares, found.kept.missing),
         rooms=occupied_rooms(found.kept),

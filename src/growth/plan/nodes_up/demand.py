@@ -21,7 +21,7 @@ from growth.model.nodepool import NodePool
 from growth.model.note import Note
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
-from growth.plan.world.assignments import is_plannable
+from growth.plan.world.capacity import is_plannable
 from growth.plan.world.pools import PoolMatch, architectures_of, pools_for, with_pool_rules
 from growth.plan.world.records import about_pod
 

@@ -23,7 +23,8 @@ from msgspec.structs import replace
 
 from growth.model.noderequest import DEPROVISIONING, PROVISIONING, READY, UNMET, NodeRequest
 from growth.model.settings import Settings
-from growth.plan.world.catalogue import Place, unmet_until
+from growth.plan.world.market import unmet_until
+from growth.plan.world.pools import OfferingKey
 
 FAILURES_THAT_STRIKE: Final = 3
 NOT_READY_EVENT: Final = "nodeNotReady"
@@ -42,7 +43,7 @@ class History(Struct, frozen=True):
         return request is self.strike or any(request is each for each in self.failures[-FAILURES_THAT_STRIKE:])
 
 
-def place_of(request: NodeRequest) -> Place:
+def place_of(request: NodeRequest) -> OfferingKey:
     return (request.spec.target_offering, request.spec.location)
 
 
@@ -51,9 +52,9 @@ def has_failed(request: NodeRequest) -> bool:
     return request.phase in (DEPROVISIONING, UNMET) and bool(events) and events[-1].name == NOT_READY_EVENT
 
 
-def histories(requests: Iterable[NodeRequest]) -> Mapping[Place, History]:
+def histories(requests: Iterable[NodeRequest]) -> Mapping[OfferingKey, History]:
     """By offering and location, in the order in which things happened."""
-    found: dict[Place, History] = {}
+    found: dict[OfferingKey, History] = {}
     for request in sorted(requests, key=lambda each: (each.changed_at, each.name)):
         place = place_of(request)
         known = found.get(place, History())

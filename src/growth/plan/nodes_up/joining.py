@@ -42,13 +42,10 @@ from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.nodes_up.rulecheck import PlacementRules
 from growth.plan.world.aging import template_digest
 from growth.plan.world.arrival import is_initialised, is_registered, working_pods
-from growth.plan.world.assignments import Expected, expected_nodes
-from growth.plan.world.binding import why_not_bindable
-from growth.plan.world.capacity import nominated
-from growth.plan.world.catalogue import Place, by_place
+from growth.plan.world.capacity import Expected, expected_nodes, nominated, why_not_bindable
 from growth.plan.world.fitting import charge, free_amounts, stands
+from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
 from growth.plan.world.records import about_pod, seen, seen_pod, sooner
-from growth.plan.world.templates import boot_taints, node_labels
 
 _RETRY_SECONDS: Final = 2.0
 _OTHERS_FIRST_SECONDS: Final = (
@@ -105,7 +102,7 @@ class _Turn:
         self.again: list[float] = []
         self.last_at = dict(ledger.last_at)
         self.unbound: Mapping[PodShape, None] = {}  # of pods that are still to be sent to their new nodes
-        self._sold = by_place(snapshot.offerings)
+        self._sold = by_key(snapshot.offerings)
 
     def look_at(self, expected: Expected) -> None:
         request = expected.request
@@ -197,7 +194,7 @@ def may_bind(pod: Pod, pool: NodePool, snapshot: Snapshot, scheduler: SchedulerS
     )
 
 
-def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[Place, Offering]) -> RegisterNode:
+def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[OfferingKey, Offering]) -> RegisterNode:
     """What the node says of itself stays; only growth's own labels are written over. Taints it began with are not put
     back.
     """

@@ -12,11 +12,10 @@ from growth.model.node import OFFERING_LABEL
 from growth.model.nodepool import NodePool, ServerTypeChoice
 from growth.model.offering import Offering
 from growth.model.snapshot import Snapshot
-from growth.plan.world.catalogue import Place
 from growth.plan.world.limits import Allowance, Member, why_not_one_more, with_member
 from growth.plan.world.machines import is_surely_absent
 from growth.plan.world.market import Market, member_of
-from growth.plan.world.pools import server_type_of
+from growth.plan.world.pools import OfferingKey, server_type_of
 from growth.solver.purchase.problem import Choice
 
 
@@ -46,7 +45,7 @@ def missing_minimum(
     market: Market,
     present: tuple[Member, ...],
     allowances: tuple[Allowance, ...],
-    promised: Mapping[Place, Offering],
+    promised: Mapping[OfferingKey, Offering],
 ) -> tuple[Choice, ...]:
     """What to order now so that every minimum is kept."""
     wanted: list[Choice] = []
@@ -92,8 +91,8 @@ def _cheapest(
     server_type: ServerTypeChoice,
     market: Market,
     allowances: tuple[Allowance, ...],
-    probations: Mapping[Place, int],
-    promised: Mapping[Place, Offering],
+    probations: Mapping[OfferingKey, int],
+    promised: Mapping[OfferingKey, Offering],
 ) -> Choice | None:
     """For sale, on no probation that is used up, and under every limit."""
     fitting = [

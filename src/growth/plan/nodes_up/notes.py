@@ -13,7 +13,7 @@ from growth.plan.nodes_up.assign import Dealt
 from growth.plan.nodes_up.demand import Demand
 from growth.plan.nodes_up.runaway import MOST_IN_VAIN
 from growth.plan.nodes_up.survey import Ledger, Survey, identity
-from growth.plan.world.catalogue import struck_out
+from growth.plan.world.market import struck_out
 from growth.plan.world.pools import offerings_of, why_not_buying
 from growth.plan.world.records import about_pod, cut
 

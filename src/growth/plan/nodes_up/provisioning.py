@@ -55,7 +55,6 @@ from growth.plan.nodes_up.failures import (
 from growth.plan.nodes_up.runaway import records_in_vain
 from growth.plan.world import removal_reasons
 from growth.plan.world.arrival import is_initialised, is_serving, phase_since, working_pods
-from growth.plan.world.catalogue import Place, by_place, unmet_until
 from growth.plan.world.idleness import blocking_pods, lost_at
 from growth.plan.world.limits import (
     RENEWAL,
@@ -68,10 +67,10 @@ from growth.plan.world.limits import (
     with_surge,
 )
 from growth.plan.world.machines import LOOK_AGAIN_SECONDS, is_surely_absent
-from growth.plan.world.pools import why_not_buying
+from growth.plan.world.market import unmet_until
+from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels, why_not_buying
 from growth.plan.world.records import about_request, instant_of, life_event, seen, sooner, with_request_phase
 from growth.plan.world.swaps import settles_at
-from growth.plan.world.templates import boot_taints, node_labels
 
 _RETRY_FIRST_SECONDS: Final = 2.0
 _RETRY_LONGEST_SECONDS: Final = 60.0
@@ -115,8 +114,8 @@ class _Turn:
         self.again: list[float] = []
         self.asked = dict(ledger.asked)
         self._histories = histories(snapshot.requests.values())
-        self._failed: Counter[Place] = Counter()  # in this look
-        self._sold = by_place(snapshot.offerings)
+        self._failed: Counter[OfferingKey] = Counter()  # in this look
+        self._sold = by_key(snapshot.offerings)
         self._over = _over_limit(snapshot, settings)
 
     def look_at(self, request: NodeRequest) -> None:
@@ -353,7 +352,7 @@ def _accepted(request: NodeRequest, machine_id: str, now: float, reason: str = "
     return replace(status, node_id=request.name, machine_id=machine_id or request.status.machine_id)
 
 
-def _launch(request: NodeRequest, pool: NodePool, sold: Mapping[Place, Offering]) -> LaunchMachine:
+def _launch(request: NodeRequest, pool: NodePool, sold: Mapping[OfferingKey, Offering]) -> LaunchMachine:
     """The node boots with everything but the label that says growth has registered it."""
     spec = request.spec
     offering = sold.get(place_of(request)) or Offering(spec.target_offering, "", spec.location, 0.0)

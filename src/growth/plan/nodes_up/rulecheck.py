@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from growth.model.pod import Pod, PodShape
 from growth.model.snapshot import Snapshot
-from growth.plan.world.assignments import Expected
+from growth.plan.world.capacity import Expected
 from growth.solver.rules import Neighbours
 
 

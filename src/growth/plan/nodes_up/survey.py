@@ -22,12 +22,11 @@ from growth.plan.nodes_up.minimum import lacks_minimum, missing_minimum
 from growth.plan.nodes_up.outlook import Outlook
 from growth.plan.nodes_up.runaway import InVain, Verdict, judge, observe
 from growth.plan.nodes_up.waiting import Wait, is_over, with_prospects
-from growth.plan.world.assignments import Expected, expected_nodes
-from growth.plan.world.capacity import holders, may_hold, rooms
-from growth.plan.world.catalogue import Learned, Place, by_place, corrected, learn
+from growth.plan.world.capacity import Expected, expected_nodes, holders, may_hold, rooms
 from growth.plan.world.limits import Allowance, allowances, members
-from growth.plan.world.market import Market, open_market, struck_since
+from growth.plan.world.market import Learned, Market, corrected, learn, open_market, struck_since
 from growth.plan.world.orders import Awaited
+from growth.plan.world.pools import OfferingKey, by_key
 from growth.plan.world.records import sooner
 from growth.solver.purchase.problem import Choice, Pattern, Room
 
@@ -47,7 +46,7 @@ class Ledger(Struct, frozen=True):
     ahead."""
 
     learned: Learned = {}
-    struck_at: Mapping[Place, float] = {}
+    struck_at: Mapping[OfferingKey, float] = {}
     in_vain: InVain = {}
     waits: Mapping[str, Wait] = {}
     known: frozenset[str] = frozenset()  # pods that were asked about before
@@ -65,7 +64,7 @@ class Survey(Struct, frozen=True):
     """Everything gathered."""
 
     ledger: Ledger  # with what this look has taught; patience and batch included
-    promised: Mapping[Place, Offering]
+    promised: Mapping[OfferingKey, Offering]
     expected: tuple[Expected, ...]
     lodged: Mapping[str, tuple[Pod, ...]]  # who waits for the scheduler on which node
     allowances: tuple[Allowance, ...]
@@ -137,7 +136,7 @@ def _whole_survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Sur
     expected = expected_nodes(snapshot, offerings, holding)
     placed = holding | {pod.key for each in expected for pod in each.planned}
     found = demands(snapshot.waiting_pods, placed, snapshot.pools, offerings, settings.priority_cutoff, verdict.barred)
-    present, promised = members(snapshot), by_place(snapshot.offerings)
+    present, promised = members(snapshot), by_key(snapshot.offerings)
     allowed = allowances(snapshot.pools, settings.limits, present)
     market = open_market(
         snapshot, _pools_in_question(found.wanted, snapshot.pools, ledger, now), offerings, ledger.struck_at, settings

@@ -12,8 +12,8 @@ from growth.model.noderequest import READY, NodeRequest
 from growth.model.pod import Pod
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import ordered_amounts
+from growth.plan.world.pools import is_transient
 from growth.plan.world.records import CLOCKS_DIFFER_SECONDS
-from growth.plan.world.templates import is_transient
 
 
 def is_registered(node: Node) -> bool:

@@ -29,8 +29,7 @@ from growth.model.offering import Machine, Offering
 from growth.model.quantity import QuantityError
 from growth.model.resources import CPU, MEMORY, NOTHING, Resources, format_amount, parse_amount
 from growth.model.snapshot import Snapshot
-from growth.plan.world.catalogue import Place, by_place
-from growth.plan.world.pools import choice_of_type, server_type_of
+from growth.plan.world.pools import OfferingKey, by_key, choice_of_type, server_type_of
 
 _SMALLEST_PRICE: Final = 1e-9  # below this two prices are the same
 _POOL_MARK: Final = "-pool-"
@@ -126,10 +125,10 @@ class _PriceList:
 
     def __init__(self, offerings: Iterable[Offering]) -> None:
         listed = sorted(offerings, key=lambda offering: offering.price_per_hour)
-        by_name: dict[Place, Offering] = {
+        by_name: dict[OfferingKey, Offering] = {
             (offering.name, ""): offering for offering in listed
         }  # the dearest, where only the name is known
-        self._sold = {**by_name, **by_place(listed)}
+        self._sold = {**by_name, **by_key(listed)}
         self._larger: dict[tuple[Resources, Resources], Resources] = {}
 
     def member(self, name: str, pool: str, offering: str, location: str, known: Resources = NOTHING) -> Member:

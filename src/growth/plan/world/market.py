@@ -2,24 +2,41 @@
 keeps warm.
 
 Struck out: what is Unmet anywhere, for every pool; what the provider says is out of stock; pools that are paused or
-going. An offering whose Unmet has just expired is on probation: one order at a time, until one of them is accepted."""
+going. An offering whose Unmet has just expired is on probation: one order at a time, until one of them is accepted.
+
+What can be bought, as far as experience has shown? Asked by scale-up, provisioning, limits and pool status.
+
+A machine may turn out smaller than its catalogue says: what its real nodes lack is remembered by offering and taken off
+for later plans. A device that has not shown up yet (its plug-in starts after the node) is believed missing only once
+the node has been Ready for a while.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from growth.model.node import OFFERING_LABEL, Node
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import PENDING, PROVISIONING, READY, UNMET, NodeRequestSpec
+from growth.model.noderequest import PENDING, PROVISIONING, READY, UNMET, NodeRequest, NodeRequestSpec
 from growth.model.offering import Offering
 from growth.model.resources import CPU, Resources, format_amount
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot
-from growth.plan.world.catalogue import Place, struck_out, unmet_until
 from growth.plan.world.limits import Allowance, Member, headroom
-from growth.plan.world.pools import choice_of_type, offerings_of, why_not_buying
-from growth.plan.world.templates import choice_labels, daemon_shapes, serving_taints
+from growth.plan.world.pools import (
+    OfferingKey,
+    choice_labels,
+    choice_of_type,
+    daemon_shapes,
+    offerings_of,
+    serving_taints,
+    why_not_buying,
+)
+from growth.plan.world.records import CLOCKS_DIFFER_SECONDS, instant_of
 from growth.solver.purchase.problem import Choice, Limit
 
 
@@ -27,7 +44,7 @@ class Market(Struct, frozen=True):
     """What is for sale, and what is not for the moment."""
 
     choices: tuple[Choice, ...]
-    probations: Mapping[Place, int]  # how many more orders of an offering that is being tried again
+    probations: Mapping[OfferingKey, int]  # how many more orders of an offering that is being tried again
     reopens_at: float | None  # when the first Unmet expires
 
 
@@ -35,7 +52,7 @@ def open_market(
     snapshot: Snapshot,
     pools: Collection[str],
     offerings: tuple[Offering, ...],
-    struck_at: Mapping[Place, float],
+    struck_at: Mapping[OfferingKey, float],
     settings: Settings,
 ) -> Market:
     """Everything the named pools may buy."""
@@ -53,7 +70,7 @@ def open_market(
     return Market(tuple(choices), probations, min(struck.values(), default=None))
 
 
-def is_for_sale(offering: Offering, struck: Collection[Place]) -> bool:
+def is_for_sale(offering: Offering, struck: Collection[OfferingKey]) -> bool:
     return offering.is_available and (offering.name, offering.location) not in struck
 
 
@@ -71,7 +88,7 @@ def _choice(pool: NodePool, offering: Offering, daemon_sets: Iterable[DaemonSet]
     )
 
 
-def _orders_left(place: Place, snapshot: Snapshot) -> int:
+def _orders_left(place: OfferingKey, snapshot: Snapshot) -> int:
     pending = [
         each
         for each in snapshot.requests.values()
@@ -80,9 +97,11 @@ def _orders_left(place: Place, snapshot: Snapshot) -> int:
     return max(0, 1 - len(pending))
 
 
-def struck_since(snapshot: Snapshot, known: Mapping[Place, float], settings: Settings) -> Mapping[Place, float]:
+def struck_since(
+    snapshot: Snapshot, known: Mapping[OfferingKey, float], settings: Settings
+) -> Mapping[OfferingKey, float]:
     """When each offering was last struck out, as seen or as records say, until a later order of it was accepted."""
-    struck, accepted = dict(known), dict[Place, float]()
+    struck, accepted = dict(known), dict[OfferingKey, float]()
     for request in snapshot.requests.values():
         place = (request.spec.target_offering, request.spec.location)
         if request.phase in (PROVISIONING, READY):
@@ -98,7 +117,7 @@ def struck_since(snapshot: Snapshot, known: Mapping[Place, float], settings: Set
 
 
 def limits_for(
-    market: Market, allowances: Iterable[Allowance], promised: Mapping[Place, Offering]
+    market: Market, allowances: Iterable[Allowance], promised: Mapping[OfferingKey, Offering]
 ) -> tuple[Limit, ...]:
     """The limits in the solver's words. Where nodes turned out smaller, a limit shrinks with them: what is promised
     must fit under it.
@@ -114,7 +133,7 @@ def limits_for(
     return tuple(limit for limit in limits if limit.choices)
 
 
-def _limit(allowance: Allowance, choices: tuple[Choice, ...], promised: Mapping[Place, Offering]) -> Limit:
+def _limit(allowance: Allowance, choices: tuple[Choice, ...], promised: Mapping[OfferingKey, Offering]) -> Limit:
     covered = tuple(
         index for index, choice in enumerate(choices) if allowance.covers(choice.pool, choice.offering.name)
     )
@@ -126,7 +145,7 @@ def _limit(allowance: Allowance, choices: tuple[Choice, ...], promised: Mapping[
     return Limit(allowance.name, covered, None if allowance.nodes is None else max(0, allowance.nodes), bounds, price)
 
 
-def _shrunk(left: int, name: str, offerings: Iterable[Offering], promised: Mapping[Place, Offering]) -> int:
+def _shrunk(left: int, name: str, offerings: Iterable[Offering], promised: Mapping[OfferingKey, Offering]) -> int:
     for offering in offerings:
         whole = promised.get((offering.name, offering.location), offering).allocatable[name]
         if whole > offering.allocatable[name]:
@@ -165,10 +184,73 @@ def quantities(amounts: Resources) -> dict[str, str]:
     return {name: format_amount(name, amount) if name == CPU else str(amount) for name, amount in amounts.items()}
 
 
-def member_of(choice: Choice, promised: Mapping[Place, Offering]) -> Member:
+def member_of(choice: Choice, promised: Mapping[OfferingKey, Offering]) -> Member:
     """The node an order becomes, as limits count it: by the larger of what is promised and what experience says."""
     offering = choice.offering
     whole = promised.get((offering.name, offering.location), offering)
     return Member(
         "", choice.pool, offering.name, whole.allocatable.at_least(offering.allocatable), offering.price_per_hour
     )
+
+
+Learned = Mapping[str, Resources]  # by offering: what its real nodes lack
+
+BELIEF_SECONDS: Final = 300.0
+
+
+def learn(snapshot: Snapshot, known: Learned, nodes: Iterable[Node]) -> Learned:
+    """What these live nodes show now; of an offering without any, what was known before."""
+    promised = {offering.name: offering.allocatable for offering in snapshot.offerings}
+    lacking: dict[str, Resources] = {}
+    for node in nodes:
+        name = node.labels.get(OFFERING_LABEL, "")
+        if name in promised and _speaks_for_its_kind(node):
+            lack = _lack(promised[name], node, snapshot.now)
+            lacking[name] = lacking[name].at_least(lack) if name in lacking else lack
+    return {name: lack for name, lack in sorted({**known, **lacking}.items()) if lack}
+
+
+def _speaks_for_its_kind(node: Node) -> bool:
+    return bool(node.pool) and node.is_ready and not node.malformed and bool(node.allocatable)
+
+
+def _lack(promised: Resources, node: Node, now: float) -> Resources:
+    is_settled = now - node.ready_changed_at >= BELIEF_SECONDS
+    missing = {
+        name: amount - node.allocatable[name]
+        for name, amount in promised.items()
+        if name in node.allocatable or is_settled
+    }
+    return Resources({name: amount for name, amount in missing.items() if amount > 0})
+
+
+def corrected(offerings: Iterable[Offering], learned: Learned) -> tuple[Offering, ...]:
+    """The catalogue without what real nodes turned out to lack."""
+    return tuple(_without(offering, learned.get(offering.name)) for offering in offerings)
+
+
+def _without(offering: Offering, lack: Resources | None) -> Offering:
+    if not lack:
+        return offering
+    rest = {name: max(0, amount - lack[name]) for name, amount in offering.allocatable.items()}
+    return replace(offering, allocatable=Resources(rest))
+
+
+def struck_out(requests: Iterable[NodeRequest], now: float, otherwise_seconds: float) -> dict[OfferingKey, float]:
+    """Offerings that are Unmet, for every pool, and until when."""
+    struck: dict[OfferingKey, float] = {}
+    for request in requests:
+        ends_at = unmet_until(request, now, otherwise_seconds)
+        if request.phase == UNMET and ends_at > now:
+            place = (request.spec.target_offering, request.spec.location)
+            struck[place] = max(struck.get(place, 0.0), ends_at)
+    return struck
+
+
+def unmet_until(request: NodeRequest, now: float, otherwise_seconds: float) -> float:
+    """As its status says; a record without a readable time counts from its last change. One changed in the future is
+    over: a clock went back.
+    """
+    if request.changed_at > now + CLOCKS_DIFFER_SECONDS:
+        return 0.0
+    return instant_of(request.status.expires_at) or request.changed_at + otherwise_seconds

@@ -7,24 +7,42 @@
 | nothing of the kind | the pool named default, where there is one |
 
 A pod without an architecture goes to those its pool lists; to the only one the pool has; of a mixed pool to amd64.
+
+What will a node of this pool and offering look like: labels, taints, annotations, the DaemonSet pods that land on
+it?
+
+Asked by scale-up (for the solver), provisioning (what the machine boots with) and realising (what is written on the
+node). Names of growth win over the provider's, the provider's over the pool's own labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.labels import ARCHITECTURE, INSTANCE_TYPE, NodeSelectorTerm, Requirement
-from growth.model.node import OFFERING_LABEL, POOL_LABEL
-from growth.model.nodepool import DEFAULT_POOL, NodePool, ServerTypeChoice
+from growth.model.labels import (
+    ARCHITECTURE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    OPERATING_SYSTEM,
+    ZONE,
+    Labels,
+    NodeSelectorTerm,
+    Requirement,
+)
+from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Taint
+from growth.model.nodepool import DEFAULT_POOL, NodePool, PoolTaint, ServerTypeChoice
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
-from growth.plan.world.fitting import term_matches
+from growth.model.snapshot import DaemonSet
+from growth.plan.world.fitting import stands, term_matches
 
 _NAMES_A_MACHINE = (ARCHITECTURE, INSTANCE_TYPE, OFFERING_LABEL)
 Alternative = tuple[Requirement, ...]
+OfferingKey = tuple[str, str]  # an offering's name and its location
 
 NO_POOL, MISSING_POOL, NAMESPACE_NOT_ALLOWED = REASONS = ("NoPool", "MissingPool", "NamespaceNotAllowed")
 
@@ -84,6 +102,10 @@ def _pool_wishes(terms: Iterable[NodeSelectorTerm]) -> str:
 
 
 # -------------------------------------------------------------------------------- what a pool sells
+
+
+def by_key(offerings: Iterable[Offering]) -> dict[OfferingKey, Offering]:
+    return {(offering.name, offering.location): offering for offering in offerings}
 
 
 def server_type_of(offering: str) -> str:
@@ -172,3 +194,56 @@ def _combined(
     if is_empty or any(one.key in _NAMES_A_MACHINE for one in term.expressions):
         return (term if is_empty else replace(term, expressions=term.expressions + avoided),)
     return tuple(replace(term, expressions=term.expressions + alternative + avoided) for alternative in alternatives)
+
+
+_TRANSIENT_PREFIXES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+
+
+def choice_labels(pool: NodePool, offering: Offering) -> Labels:
+    """Of any such node, without what names one of them."""
+    well_known = {
+        INSTANCE_TYPE: offering.server_type.lower(),
+        ZONE: offering.zone,
+        ARCHITECTURE: offering.architecture,
+        OPERATING_SYSTEM: "linux",
+    }
+    ours = {POOL_LABEL: pool.name, OFFERING_LABEL: offering.name}
+    return Labels({**pool.spec.labels, **well_known, **offering.labels, **ours})
+
+
+def node_labels(pool: NodePool, offering: Offering, name: str) -> Labels:
+    return choice_labels(pool, offering).with_items({HOSTNAME: name, REQUEST_LABEL: name})
+
+
+def serving_taints(pool: NodePool) -> tuple[Taint, ...]:
+    """Those that stay while the node serves."""
+    return _taints(pool.spec.taints)
+
+
+def boot_taints(pool: NodePool) -> tuple[Taint, ...]:
+    """Those a node begins with: ours keeps the scheduler off, start-up taints wait for their own remover."""
+    return (STARTUP_TAINT, *_taints(pool.spec.taints), *_taints(pool.spec.startup_taints))
+
+
+def _taints(given: Iterable[PoolTaint]) -> tuple[Taint, ...]:
+    return tuple(Taint(taint.key, taint.value, taint.effect) for taint in given)
+
+
+def is_transient(taint: Taint, pool: NodePool | None) -> bool:
+    """Does this taint go by itself while a node starts? Ours, the kubelet's, the cloud's, and the pool's start-up
+    taints.
+    """
+    if taint.key == STARTUP_TAINT.key or taint.key.startswith(_TRANSIENT_PREFIXES):
+        return True
+    return pool is not None and any(taint.key == startup.key for startup in pool.spec.startup_taints)
+
+
+def landing_daemons(
+    daemon_sets: Iterable[DaemonSet], labels: Labels, taints: tuple[Taint, ...]
+) -> tuple[DaemonSet, ...]:
+    """DaemonSets whose pods will come to such a node."""
+    return tuple(each for each in daemon_sets if stands(each.shape, labels, taints))
+
+
+def daemon_shapes(daemon_sets: Iterable[DaemonSet], labels: Labels, taints: tuple[Taint, ...]) -> tuple[PodShape, ...]:
+    return tuple(each.shape for each in landing_daemons(daemon_sets, labels, taints))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from growth.model.instant import format_instant
 from growth.model.resources import Resources
 from growth.model.snapshot import Snapshot
-from growth.plan.world import catalogue
-from growth.plan.world.catalogue import BELIEF_SECONDS, Learned, corrected, struck_out
+from growth.plan.world import market
+from growth.plan.world.market import BELIEF_SECONDS, Learned, corrected, struck_out
 from tests.plan.builders import MIB, NOW, amounts, node, offering, request, world
 
 
 def learn(snapshot: Snapshot, known: Learned) -> Learned:
-    return catalogue.learn(snapshot, known, snapshot.nodes.values())
+    return market.learn(snapshot, known, snapshot.nodes.values())
 
 
 GPU = offering("gpu", 8, 16384, 0.5, devices={"example.com/gpu": 1})
