@@ -86,7 +86,7 @@ def measure(chosen: argparse.Namespace) -> Report:
     before = resident_mib()
     figures = fill(cache, *sizes)
     gc.collect()
-    report.add(case, mib=resident_mib() - before, **figures, shapes=len({*cache.bound_shapes, *cache.waiting_shapes}))
+    report.add(case, mib=resident_mib() - before, **figures, shapes=len({pod.shape for pod in cache.view().values()}))
     report.add(case, microseconds_per_event=change(cache, *sizes) / EVENTS * 1e6, look_seconds=rest(cache))
     report.limit(case, "mib", MOST_MIB * max(1.0, chosen.pods / 100_000))
     return report

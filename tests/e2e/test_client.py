@@ -14,7 +14,6 @@ from growth.kube.api.errors import (
     Conflict,
     EffectUnknown,
     Forbidden,
-    Invalid,
     NotFound,
     Unauthorized,
     Unreachable,
@@ -61,24 +60,6 @@ def test_a_list_comes_in_pages_and_is_one_moment(cluster: ControlPlane) -> None:
     asyncio.run(scene())
 
 
-def test_apply_owns_its_fields_and_meets_other_owners(cluster: ControlPlane) -> None:
-    async def scene() -> None:
-        async with (
-            speaking(cluster.kubeconfig) as ours,
-            speaking(cluster.kubeconfig, ClientSettings(field_manager="another")) as theirs,
-        ):
-            await ours.apply(CONFIG_MAPS, configuration("shared", colour="red"))
-            await theirs.apply(CONFIG_MAPS, configuration("shared", size="10"))
-            with pytest.raises(Conflict) as caught:
-                await theirs.apply(CONFIG_MAPS, configuration("shared", colour="blue"), force=False)
-            assert caught.value.causes[0].field == ".data.colour"
-            await theirs.apply(CONFIG_MAPS, configuration("shared", size="10", colour="blue"))
-            await ours.apply(CONFIG_MAPS, configuration("shared"))
-            assert read(await ours.get(CONFIG_MAPS, "shared", "default"))["data"] == {"size": "10", "colour": "blue"}
-
-    asyncio.run(scene())
-
-
 def test_patches_and_replacements_hold_to_their_preconditions(cluster: ControlPlane) -> None:
     async def scene() -> None:
         async with speaking(cluster.kubeconfig) as client:
@@ -95,13 +76,7 @@ def test_patches_and_replacements_hold_to_their_preconditions(cluster: ControlPl
                     {"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}, "data": {"c": "3"}},
                     "default",
                 )
-            with pytest.raises(Invalid):
-                await client.json_patch(CONFIG_MAPS, "x", [{"op": "test", "path": "/data/b", "value": "9"}], "default")
-            third = read(
-                await client.json_patch(
-                    CONFIG_MAPS, "x", [{"op": "replace", "path": "/data/b", "value": "3"}], "default"
-                )
-            )
+            third = read(await client.merge_patch(CONFIG_MAPS, "x", {"data": {"b": "3"}}, "default"))
             assert third["data"] == {"b": "3"}
             with pytest.raises(Conflict):
                 await client.delete(CONFIG_MAPS, "x", "default", uid="00000000-0000-0000-0000-000000000000")
@@ -121,13 +96,8 @@ def test_status_and_scale_are_written_beside_the_object(cluster: ControlPlane) -
         async with speaking(cluster.kubeconfig) as client:
             await client.create(NODES, kwok_node("one"))
             condition = {"type": "growth.dev/Tested", "status": "True", "reason": "Test", "message": "tested"}
-            status = {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {"name": "one"},
-                "status": {"conditions": [condition]},
-            }
-            node = read(await client.apply(NODES, status, "status"))
+            patch = {"status": {"conditions": [condition]}}
+            node = read(await client.strategic_patch(NODES, "one", patch, subresource="status"))
             assert "growth.dev/Tested" in {each["type"] for each in node["status"]["conditions"]}
             await client.create(DEPLOYMENTS, deployment("web", 1))
             scale = read(await client.scale(DEPLOYMENTS, "web", "default"))
@@ -186,7 +156,7 @@ def test_an_eviction_waits_for_the_budget(cluster: ControlPlane) -> None:
             await client.delete(POD_DISRUPTION_BUDGETS, "web", "default")
             with pytest.raises(Conflict):
                 await client.evict("web", "default", uid="00000000-0000-0000-0000-000000000000")
-            await client.evict("web", "default", uid=pod["metadata"]["uid"], grace_period_seconds=0)
+            await client.evict("web", "default", uid=pod["metadata"]["uid"])
             await wait_for(lambda: _is_gone(client, "web"), "the pod to go")
             with pytest.raises(NotFound):
                 await client.evict("web", "default")

@@ -146,5 +146,5 @@ def test_real_pods_share_one_shape_and_are_found_on_their_node(cluster: ControlP
         cache.relisting()
         cache.listed([Raw(json.dumps(item).encode()) for item in listed["items"]])
         cache.relisted(listed["metadata"]["resourceVersion"])
-    assert (len(cache.on_node("one")), list(cache.bound_shapes.values()), cache.waiting()) == (10, [10], ())
+    assert (len(cache.by_node()["one"]), cache.waiting()) == (10, ())
     assert cache.version == 10, "the second listing changed nothing"

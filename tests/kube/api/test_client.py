@@ -139,7 +139,7 @@ def test_a_refusal_is_typed_and_tells_that_nothing_was_done(answer: Answer, kind
 def test_the_fields_of_an_invalid_object_are_named() -> None:
     cause = {"reason": "FieldValueInvalid", "message": "must be positive", "field": "spec.max"}
     error, _ = failure(
-        lambda client: client.apply(NODES, {"metadata": {"name": "a"}}),
+        lambda client: client.replace(NODES, {"metadata": {"name": "a"}}),
         status_answer(422, "Invalid", "bad node", [cause]),
     )
     assert isinstance(error, Invalid)
@@ -260,20 +260,6 @@ VERBS: list[tuple[Callable[[Client], Coroutine[Any, Any, Any]], str, str, str, J
         "/api/v1/namespaces/shop/pods",
         "application/json",
         {"metadata": {"namespace": "shop"}},
-    ),
-    (
-        lambda client: client.apply(NODES, {"metadata": {"name": "a"}}, "status"),
-        "PATCH",
-        "/api/v1/nodes/a/status?fieldManager=growth&force=true",
-        "application/apply-patch+yaml",
-        {"metadata": {"name": "a"}},
-    ),
-    (
-        lambda client: client.json_patch(NODES, "a", [{"op": "remove", "path": "/x"}]),
-        "PATCH",
-        "/api/v1/nodes/a",
-        "application/json-patch+json",
-        [{"op": "remove", "path": "/x"}],
     ),
     (
         lambda client: client.set_scale(DEPLOYMENTS, "web", "shop", 3, version="9"),

@@ -1,8 +1,6 @@
-"""Pods by node, waiting and by shape: always what a walk over all pods would give, at the price of what changed."""
+"""Pods by node and waiting: always what a walk over all pods would give, at the price of what changed."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -30,6 +28,10 @@ def filled(*objects: Json) -> PodCache:
     return cache
 
 
+def on_node(cache: PodCache, node: str) -> tuple[Pod, ...]:
+    return cache.by_node().get(node, ())
+
+
 def names(pods: tuple[Pod, ...]) -> list[str]:
     return [one.name for one in pods]
 
@@ -37,13 +39,13 @@ def names(pods: tuple[Pod, ...]) -> list[str]:
 def test_pods_are_found_on_their_node_in_the_order_of_their_keys() -> None:
     cache = filled(pod("c", "node-1"), pod("a", "node-1"), pod("b", "node-2"), pod("waits"))
     assert {node: names(pods) for node, pods in cache.by_node().items()} == {"node-1": ["a", "c"], "node-2": ["b"]}
-    assert (names(cache.on_node("node-1")), cache.on_node("unknown")) == (["a", "c"], ())
+    assert (names(on_node(cache, "node-1")), on_node(cache, "unknown")) == (["a", "c"], ())
 
 
-def test_finished_pods_stay_on_their_node_but_do_not_wait_or_count() -> None:
+def test_finished_pods_stay_on_their_node_but_do_not_wait() -> None:
     cache = filled(pod("done", "node-1", phase="Succeeded"), pod("failed", phase="Failed"), pod("runs", "node-1"))
-    assert names(cache.on_node("node-1")) == ["done", "runs"]
-    assert (cache.waiting(), sum(cache.bound_shapes.values()), sum(cache.waiting_shapes.values())) == ((), 1, 0)
+    assert names(on_node(cache, "node-1")) == ["done", "runs"]
+    assert cache.waiting() == ()
 
 
 def test_waiting_pods_come_oldest_first() -> None:
@@ -61,12 +63,12 @@ def test_only_those_the_scheduler_gave_up_are_unschedulable() -> None:
 def test_a_pod_we_bound_stays_bound_whatever_older_news_comes() -> None:
     cache = filled(pod("a", version="3"))
     cache.bound("web/a", "uid-a", "node-1")
-    assert names(cache.on_node("node-1")) == ["a"]
+    assert names(on_node(cache, "node-1")) == ["a"]
     cache.changed(MODIFIED, item(pod("a", version="4")))  # the scheduler's condition, written before our bind
     cache.relisting()  # a list that was made before our bind
     cache.listed([item(pod("a", version="4"))])
     cache.relisted("11")
-    assert (names(cache.on_node("node-1")), cache.waiting()) == (["a"], ())
+    assert (names(on_node(cache, "node-1")), cache.waiting()) == (["a"], ())
     cache.changed(MODIFIED, item(pod("a", "node-1", version="12")))
     cache.changed(DELETED, item(pod("a", "node-1", version="13")))
     cache.changed(ADDED, item(pod("a", version="14")))
@@ -79,21 +81,19 @@ def test_a_restored_etcd_may_have_lost_our_binding() -> None:
     cache.relisting()
     cache.listed([item(pod("a", version="3"))])
     cache.relisted("5")
-    assert (names(cache.waiting()), cache.on_node("node-1")) == (["a"], ())
+    assert (names(cache.waiting()), on_node(cache, "node-1")) == (["a"], ())
 
 
 def test_a_pod_that_is_bound_no_longer_waits() -> None:
     cache = filled(pod("a"))
-    shape = cache.waiting()[0].shape
     cache.changed(MODIFIED, item(pod("a", "node-1", version=11)))
-    assert (cache.waiting(), names(cache.on_node("node-1"))) == ((), ["a"])
-    assert (dict(cache.waiting_shapes), dict(cache.bound_shapes)) == ({}, {shape: 1})
+    assert (cache.waiting(), names(on_node(cache, "node-1"))) == ((), ["a"])
 
 
 def test_our_own_binding_is_seen_at_once() -> None:
     cache = filled(pod("a"))
     cache.learned(raw(pod("a", "node-1", version=7)))
-    assert (cache.waiting(), names(cache.on_node("node-1"))) == ((), ["a"])
+    assert (cache.waiting(), names(on_node(cache, "node-1"))) == ((), ["a"])
 
 
 def test_only_the_nodes_that_were_touched_are_made_again() -> None:
@@ -129,8 +129,6 @@ def test_what_was_handed_out_cannot_be_changed() -> None:
     cache = filled(pod("a", "node-1"))
     with pytest.raises(TypeError):
         cache.by_node()["node-2"] = ()  # type: ignore[index]
-    with pytest.raises(TypeError):
-        cache.bound_shapes[cache.on_node("node-1")[0].shape] = 5  # type: ignore[index]
 
 
 changes = st.lists(
@@ -163,5 +161,3 @@ def test_after_any_changes_the_orders_are_those_of_a_walk_over_all_pods(
         node: tuple(one for one in bound if one.node_name == node) for node in {one.node_name for one in bound}
     }
     assert cache.waiting() == waiting
-    assert cache.bound_shapes == Counter(one.shape for one in bound if not one.is_finished)
-    assert cache.waiting_shapes == Counter(one.shape for one in waiting)

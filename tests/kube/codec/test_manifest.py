@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from growth.kube.codec.manifest import ManifestError, decode_manifest, decode_manifest_text
+from growth.kube.codec.manifest import ManifestError, decode_manifest_text
 from growth.model.labels import Labels
 from growth.model.pod import Owner
 from growth.model.resources import Resources
@@ -171,14 +170,3 @@ def test_odd_documents_are_told_and_never_raise_anything_else(text: str) -> None
 def test_nothing_is_an_empty_manifest() -> None:
     assert decode_manifest_text("").pods == ()
     assert decode_manifest_text("---\n---\n").skipped == {}
-
-
-def test_a_file_is_named_in_its_errors(tmp_path: Path) -> None:
-    path = tmp_path / "pods.yaml"
-    with pytest.raises(ManifestError, match=r"pods\.yaml: .*No such file"):
-        decode_manifest(path)
-    path.write_text("kind: Pod\n")
-    with pytest.raises(ManifestError, match=r"pods\.yaml: document 1: "):
-        decode_manifest(path)
-    path.write_text(DEPLOYMENT)
-    assert len(decode_manifest(path).pods) == 3

@@ -20,10 +20,8 @@ from growth.kube.api.transport import Request, Response, Transport
 from growth.runtime import Runtime
 
 JSON = "application/json"
-JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 
 _LARGE_PAGE_BYTES = 4_000_000  # one decode holds the event loop: ask for fewer objects when a page grows beyond this
 _SMALLEST_PAGE = 20
@@ -195,11 +193,6 @@ class Client:
         """
         return await self._write("PUT", _path_of(resource, item, subresource), item)
 
-    async def apply(self, resource: Resource, item: Object, subresource: str = "", *, force: bool = True) -> bytes:
-        """Server-side apply: make these fields ours and leave the others alone."""
-        query = {"fieldManager": self.settings.field_manager, "force": "true" if force else "false"}
-        return await self._write("PATCH", _with_query(_path_of(resource, item, subresource), query), item, APPLY_PATCH)
-
     async def merge_patch(
         self,
         resource: Resource,
@@ -216,17 +209,6 @@ class Client:
     ) -> bytes:
         """Lists of built-in kinds merge by their key: one condition is written and the others stay."""
         return await self._write("PATCH", resource.path(name, namespace, subresource), patch, STRATEGIC_PATCH)
-
-    async def json_patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Sequence[Object],
-        namespace: str = "",
-        subresource: str = "",
-        lane: Lane = Lane.NORMAL,
-    ) -> bytes:
-        return await self._write("PATCH", resource.path(name, namespace, subresource), patch, JSON_PATCH, lane)
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", version: str = ""
@@ -246,16 +228,13 @@ class Client:
         metadata = {"metadata": {"resourceVersion": version}} if version else {}
         return await self.merge_patch(resource, name, {**metadata, "spec": {"replicas": replicas}}, namespace, "scale")
 
-    async def evict(self, name: str, namespace: str, *, uid: str = "", grace_period_seconds: int | None = None) -> None:
+    async def evict(self, name: str, namespace: str, *, uid: str = "") -> None:
         """Ask for a pod to leave. BlockedByBudget: a disruption budget says not now. NotFound: it is gone already."""
-        options = _delete_options(uid, "")
-        if grace_period_seconds is not None:
-            options["gracePeriodSeconds"] = grace_period_seconds
         eviction = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": name, "namespace": namespace},
-            "deleteOptions": options,
+            "deleteOptions": _delete_options(uid, ""),
         }
         await self._write("POST", PODS.path(name, namespace, "eviction"), eviction, lane=Lane.URGENT)
 

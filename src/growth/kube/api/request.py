@@ -40,7 +40,6 @@ class ClientSettings(Struct, frozen=True):
     attempts: int = 4  # of a request that may be repeated
     retry_after_limit_seconds: float = 30.0  # a server that asks for more gets its refusal passed on
     page_size: int = 500
-    field_manager: str = "growth"
 
 
 class Exchange:

@@ -1,4 +1,4 @@
-"""All pods: by node, waiting, and counted by shape. Filled by a reflector, asked by `controllers/observe/observer`.
+"""All pods: by node, by owner, and waiting. Filled by a reflector, asked by `controllers/observe/observer`.
 
 Kept up to date with every change, so that a question costs what has changed since the last one: a node's tuple is made
 again only if one of its pods was touched, and 100,000 pods are never walked."""
@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from growth.kube.api.resources import PODS
 from growth.kube.cache import Cache
 from growth.kube.codec import Codec, Decoded
-from growth.model.pod import Pod, PodShape
+from growth.model.pod import Pod
 
 
 class PodCache(Cache[Pod]):
-    """Pods in their three orders. Finished pods count on their node, but neither wait nor count by shape."""
+    """Pods in their three orders. Finished pods stay on their node, but do not wait."""
 
     def __init__(self, codec: Codec, clock: Callable[[], float] = lambda: 0.0) -> None:
         super().__init__(PODS, codec, clock)
@@ -27,8 +27,6 @@ class PodCache(Cache[Pod]):
         self._by_node: Mapping[str, tuple[Pod, ...]] = MappingProxyType({})
         self._waiting: dict[str, Pod] = {}
         self._in_order: tuple[Pod, ...] | None = ()
-        self._bound_shapes: dict[PodShape, int] = {}
-        self._waiting_shapes: dict[PodShape, int] = {}
         self._owned: dict[str, dict[str, Pod]] | None = None  # by the UID of their controller; None until somebody asks
         self._owners_touched: dict[str, None] = {}
         self._by_owner: dict[str, tuple[Pod, ...]] = {}
@@ -45,9 +43,6 @@ class PodCache(Cache[Pod]):
             self._touched = {}
             self._by_node = MappingProxyType(dict(self._tuples))
         return self._by_node
-
-    def on_node(self, node: str) -> tuple[Pod, ...]:
-        return self.by_node().get(node, ())
 
     def waiting(self) -> tuple[Pod, ...]:
         """Neither bound nor finished, oldest first."""
@@ -71,16 +66,6 @@ class PodCache(Cache[Pod]):
     def unschedulable(self) -> tuple[Pod, ...]:
         """Those waiting of which the scheduler has said that no node takes them."""
         return tuple(pod for pod in self.waiting() if pod.unschedulable_at is not None)
-
-    @property
-    def waiting_shapes(self) -> Mapping[PodShape, int]:
-        """How many waiting pods have each shape, now."""
-        return MappingProxyType(self._waiting_shapes)
-
-    @property
-    def bound_shapes(self) -> Mapping[PodShape, int]:
-        """How many bound, unfinished pods have each shape, now."""
-        return MappingProxyType(self._bound_shapes)
 
     def bound(self, key: str, uid: str, node: str) -> None:
         """We bound this pod: the answer carries no object, so what we know is used until an event shows it.
@@ -140,23 +125,17 @@ class PodCache(Cache[Pod]):
         if pod.node_name:
             self._on_node.setdefault(pod.node_name, {})[key] = pod
             self._touched[pod.node_name] = None
-            if not pod.is_finished:
-                _count(self._bound_shapes, pod.shape, 1)
         elif not pod.is_finished:
             self._waiting[key] = pod
             self._in_order = None
-            _count(self._waiting_shapes, pod.shape, 1)
 
     def _take_out(self, key: str, pod: Pod) -> None:
         if pod.node_name:
             del self._on_node[pod.node_name][key]
             self._touched[pod.node_name] = None
-            if not pod.is_finished:
-                _count(self._bound_shapes, pod.shape, -1)
         elif not pod.is_finished:
             del self._waiting[key]
             self._in_order = None
-            _count(self._waiting_shapes, pod.shape, -1)
 
     def _rebuild(self, node: str) -> None:
         pods = self._on_node[node]
@@ -165,14 +144,6 @@ class PodCache(Cache[Pod]):
         else:
             del self._on_node[node]
             self._tuples.pop(node, None)
-
-
-def _count(counts: dict[PodShape, int], shape: PodShape, step: int) -> None:
-    count = counts.get(shape, 0) + step
-    if count:
-        counts[shape] = count
-    else:
-        del counts[shape]
 
 
 def _age_order(pod: Pod) -> tuple[float, str]:

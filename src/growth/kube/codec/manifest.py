@@ -9,7 +9,6 @@ Everything that is wrong is told at once, each with the number of its document."
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -91,14 +90,6 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-
-
-def decode_manifest(path: Path, codec: Codec | None = None) -> Manifest:
-    """Read one file; ManifestError names it."""
-    try:
-        return decode_manifest_text(path.read_text(encoding="utf-8"), codec)
-    except (ManifestError, OSError, UnicodeDecodeError) as error:
-        raise ManifestError(f"{path}: {error}") from None
 
 
 def decode_manifest_text(text: str, codec: Codec | None = None, is_strict: bool = True) -> Manifest:

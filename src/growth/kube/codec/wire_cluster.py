@@ -163,7 +163,6 @@ class WireBudgetSpec(Struct, frozen=True, gc=False, rename="camel"):
 class WireBudgetStatus(Struct, frozen=True, gc=False, rename="camel"):
     disruptions_allowed: int | None = None
     observed_generation: int | None = None
-    disrupted_pods: dict[str, str | None] | None = None
 
 
 class WireBudget(Struct, frozen=True, gc=False):
@@ -176,4 +175,3 @@ class WirePriorityClass(Struct, frozen=True, gc=False, rename="camel"):
     metadata: WireMeta | None = None
     value: int | None = None
     global_default: bool | None = None
-    preemption_policy: str | None = None

@@ -84,7 +84,6 @@ class Reflector:
         self.synced = False  # the sink has held a whole listing
         self.trouble: Trouble | None = None
         self.listings = 0
-        self.streams = 0
         self._client = client
         self._runtime = runtime
         self._sink = sink
@@ -147,7 +146,6 @@ class Reflector:
         asked_at = self._runtime.monotonic()
         response = await self._client.watch(self.resource, self._selection.namespace, **self._query())
         try:
-            self.streams += 1
             self.trouble = None
             await self._read(response, WatchStream(self._sink, self._version), asked_at)
         finally:
