@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from growth.model.resources import PODS
+from growth.solver.arrays import FloatArray
 from growth.solver.existing.exchange import Leaving
 from growth.solver.purchase.problem import Choice, DemandClass
 
@@ -75,9 +75,7 @@ def _within(
     return tuple(found)
 
 
-def _waste(
-    leaving: Sequence[Leaving], demands: Sequence[DemandClass], choices: Sequence[Choice]
-) -> NDArray[np.float64]:
+def _waste(leaving: Sequence[Leaving], demands: Sequence[DemandClass], choices: Sequence[Choice]) -> FloatArray:
     prices = np.array([each.price_per_hour for each in leaving])
     names = sorted(
         {name for demand in demands for name, amount in demand.shape.requests.items() if amount > 0 and name != PODS}
@@ -92,8 +90,8 @@ def _waste(
         [[max(choice.offering.allocatable[name], 1e-3) for name in names] for choice in choices], dtype=np.float64
     )
     costs = np.array([choice.offering.price_per_hour for choice in choices])
-    fair: NDArray[np.float64] = np.min(
+    fair: FloatArray = np.min(
         [cost * (content / offer).max(axis=1) for cost, offer in zip(costs, offers, strict=True)], axis=0
     )
-    wasted: NDArray[np.float64] = np.maximum(prices - fair, 0.0)
+    wasted: FloatArray = np.maximum(prices - fair, 0.0)
     return wasted

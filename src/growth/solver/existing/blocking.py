@@ -19,11 +19,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from growth.model.resources import format_amount
+from growth.solver.arrays import IntArray, Mask
 from growth.solver.reasons import Kind, Reason
-from growth.solver.rules.node_table import Mask, NodeTable
+from growth.solver.rules.node_table import NodeTable
 from growth.solver.rules.question import Question
 from growth.solver.rules.resources import NodeResourcesFit
 from growth.solver.rules.rule import NodeRule
@@ -111,7 +111,7 @@ def count_refusals(question: Question, table: NodeTable, targets: Mask) -> list[
     return sorted(found.values(), key=lambda each: -each.nodes)
 
 
-def _by_phrase(rule: NodeRule, numbers: NDArray[np.int64], table: NodeTable) -> Iterable[Refused]:
+def _by_phrase(rule: NodeRule, numbers: IntArray, table: NodeTable) -> Iterable[Refused]:
     if isinstance(rule, NodeResourcesFit):
         yield from _short(rule, numbers, table)
     elif isinstance(rule, TaintToleration):  # nodes with the same taints refuse alike
@@ -124,7 +124,7 @@ def _by_phrase(rule: NodeRule, numbers: NDArray[np.int64], table: NodeTable) -> 
             yield Refused(reason, 1, reason.detail)
 
 
-def _short(rule: NodeResourcesFit, numbers: NDArray[np.int64], table: NodeTable) -> Iterable[Refused]:
+def _short(rule: NodeResourcesFit, numbers: IntArray, table: NodeTable) -> Iterable[Refused]:
     """Nodes that lack the same resources count together; told of the roomiest of them."""
     lacks = rule.shortages(numbers)
     for code in np.unique(lacks).tolist():

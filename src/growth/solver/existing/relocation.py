@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from growth.model.pod import Pod
+from growth.solver.arrays import Mask
 from growth.solver.rules import Neighbours
-from growth.solver.rules.node_table import Mask
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.resources import Vector
 

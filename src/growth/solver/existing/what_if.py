@@ -23,13 +23,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from growth.model.snapshot import EMPTY, VolumeWorld
+from growth.solver.arrays import FloatArray
 from growth.solver.existing.blocking import Block, cannot_move, no_capacity, no_nodes
 from growth.solver.existing.relocation import Found, Mover, Purse, Relocation
 from growth.solver.rules import Neighbours
@@ -178,7 +178,7 @@ class WhatIf:
     # ------------------------------------------------------------------------------------------ all
     # together
 
-    def _free_amounts(self) -> dict[str, tuple[float, NDArray[np.float64]]]:
+    def _free_amounts(self) -> dict[str, tuple[float, FloatArray]]:
         """Of each resource: how much the targets have left in all, and each of them."""
         table, size = self._neighbours.table, len(self._neighbours.table)
         found = {}

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from growth.model.settings import SchedulerSettings
-from growth.solver.flow.network import FloatArray, IntArray
+from growth.solver.arrays import FloatArray, IntArray
 
 LONGEST_WAIT_MINUTES: Final = 60
 _LEVELS: Final = 64  # steps of a class of machines; more would not change where pods go

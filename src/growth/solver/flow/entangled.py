@@ -19,13 +19,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray, Mask
 from growth.solver.flow.costs import Ground
 from growth.solver.flow.filling import fill
-from growth.solver.flow.network import FloatArray, IntArray
 from growth.solver.flow.preferences import looks_for_pods, preference_cost
 from growth.solver.flow.work import Member, Work
 from growth.solver.rules.counters import DomainCounter
-from growth.solver.rules.node_table import ABSENT, Column, Mask
+from growth.solver.rules.node_table import ABSENT, Column
 from growth.solver.rules.spread import Constraint
 
 _WITHOUT_END: Final = 2**40

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from growth.solver.flow.network import FloatArray, IntArray
+from growth.solver.arrays import FloatArray, IntArray
 
 _HALVINGS = 30
 

@@ -18,7 +18,7 @@ from growth.model.pod import Pod, PodShape
 from growth.model.resources import CPU, MEMORY, PODS
 from growth.model.settings import SchedulerSettings
 from growth.model.snapshot import EMPTY, VolumeWorld
-from growth.solver.flow.network import FloatArray, IntArray
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.rules import Neighbours
 from growth.solver.rules.node_affinity import any_term_matches
 from growth.solver.rules.pod_class import PodClass

@@ -13,12 +13,9 @@ from dataclasses import dataclass
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
+from growth.solver.arrays import IntArray
 from growth.solver.patterns.fluid import quiet_solver
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,16 +24,15 @@ from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.settings import SchedulerSettings
 from growth.model.snapshot import EMPTY
+from growth.solver.arrays import FloatArray, Mask
 from growth.solver.flow.costs import minutes_waited
 from growth.solver.flow.entangled import place_entangled
 from growth.solver.flow.fleet import Fleet
-from growth.solver.flow.network import FloatArray
 from growth.solver.flow.preferences import looks_for_pods, open_counters
 from growth.solver.flow.rounds import place_by_flow
 from growth.solver.flow.work import Member, Work
 from growth.solver.reasons import sentence
 from growth.solver.rules.claims import NO_VOLUMES
-from growth.solver.rules.node_table import Mask
 
 NO_TARGET = "going away"
 

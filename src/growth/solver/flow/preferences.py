@@ -18,7 +18,7 @@ import numpy as np
 
 from growth.model.pod import PodAffinityTerm, PodShape, TopologySpread
 from growth.model.settings import SchedulerSettings
-from growth.solver.flow.network import FloatArray, IntArray
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.rules import Neighbours
 from growth.solver.rules.counters import DomainCounter
 from growth.solver.rules.node_table import ABSENT

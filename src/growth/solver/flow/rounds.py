@@ -16,11 +16,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from growth.solver.arrays import IntArray, Mask
 from growth.solver.flow.costs import Ground
 from growth.solver.flow.filling import fill
-from growth.solver.flow.network import Flow, IntArray, Network, cheapest_flow
+from growth.solver.flow.network import Flow, Network, cheapest_flow
 from growth.solver.flow.work import Member, Work
-from growth.solver.rules.node_table import Mask
 
 
 @dataclass(frozen=True, slots=True)

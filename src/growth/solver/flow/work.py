@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from growth.model.settings import SchedulerSettings
+from growth.solver.arrays import FloatArray, IntArray, Mask
 from growth.solver.flow.costs import Ground, ground
 from growth.solver.flow.fleet import Fleet
-from growth.solver.flow.network import FloatArray, IntArray
-from growth.solver.rules.node_table import Mask
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.resources import counted_needs
 

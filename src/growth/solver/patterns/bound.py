@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.knapsack import MIP_NODES, exact, fractional, priced_uppers
 from growth.solver.patterns.stock import Stock
 from growth.solver.patterns.tabling import table_uppers
-from growth.solver.purchase.layout import FloatArray, IntArray
 
 _WORTH_A_TABLE = 6
 _LEAST_WORK = 60  # iterations that setting up an exact pricing is worth

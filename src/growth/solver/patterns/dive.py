@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray
 from growth.solver.patterns.carving import Carving
 from growth.solver.patterns.generate import Generated
 from growth.solver.patterns.pricing import fill_nodes
-from growth.solver.purchase.layout import FloatArray
 
 BOLDNESS = 0.3  # share of what is left that is fixed in one step beside the whole parts
 _LOSS = 0.05  # of a node's price that may be wasted on a cut pattern while better ones wait

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.carving import Carving
 from growth.solver.patterns.pricing import fill_nodes
 from growth.solver.patterns.stock import Stock, keep_tallies
-from growth.solver.purchase.layout import FloatArray, IntArray
 
 _SHARPNESS = (1.0, 1.1, 1.25)  # how much more a dear row counts than a cheap one of the same size
 

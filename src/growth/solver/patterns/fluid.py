@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from growth.solver.patterns.stock import BOUNDLESS, Stock
-from growth.solver.purchase.layout import FloatArray, IntArray
+from growth.solver.arrays import BOUNDLESS, FloatArray, IntArray
+from growth.solver.patterns.stock import Stock
 
 
 @dataclass(frozen=True, slots=True)

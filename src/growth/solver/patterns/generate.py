@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.fluid import Fluid
 from growth.solver.patterns.listing import all_full_patterns
 from growth.solver.patterns.master import Master
 from growth.solver.patterns.pricing import fill_nodes
 from growth.solver.patterns.stock import Stock
-from growth.solver.purchase.layout import FloatArray, IntArray
 
 _NEAR = 0.004  # of the bound: rounding costs more than what is left to gain
 _BOX = 0.15  # how far above its first value a row may be priced while patterns are few

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from growth.solver.arrays import BOUNDLESS, BoolArray, FloatArray, IntArray
 from growth.solver.patterns.fluid import quiet_solver
 from growth.solver.patterns.listing import full_patterns
-from growth.solver.patterns.stock import BOUNDLESS, Stock
-from growth.solver.purchase.layout import FloatArray, IntArray
-from growth.solver.purchase.standing import BoolArray
+from growth.solver.patterns.stock import Stock
 
 _MIP_GAP = 5e-4
 _MOST_LISTED = 200

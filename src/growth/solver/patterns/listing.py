@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.stock import Stock
-from growth.solver.purchase.layout import FloatArray, IntArray
 
 _MOST_VISITED = 1_500
 _MOST_ROWS = 10

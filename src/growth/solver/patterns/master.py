@@ -13,9 +13,9 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.fluid import quiet_solver
 from growth.solver.patterns.stock import Stock
-from growth.solver.purchase.layout import FloatArray, IntArray
 
 _DUAL_SIMPLEX, _PRIMAL_SIMPLEX, _DEVEX = 1, 4, 1
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray
 from growth.solver.patterns.carving import Carving
 from growth.solver.patterns.dive import dive
 from growth.solver.patterns.finish import Finisher
 from growth.solver.patterns.generate import Generated
-from growth.solver.purchase.layout import FloatArray
 from growth.solver.purchase.problem import Budget
 
 _WORTH_IT = (0.001, 0.004)  # above the program's price: what is worth the first try, and the last

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.bound import prove, quick_uppers, sharpen
 from growth.solver.patterns.carving import Carving
 from growth.solver.patterns.dive import BOLDNESS, dive
@@ -19,7 +20,6 @@ from growth.solver.patterns.generate import Generated, extend, generate, listed
 from growth.solver.patterns.mend import mend
 from growth.solver.patterns.selection import Selected
 from growth.solver.patterns.small import carve_exactly
-from growth.solver.purchase.layout import FloatArray, IntArray
 from growth.solver.purchase.problem import Budget
 from growth.solver.purchase.rows import Rows
 

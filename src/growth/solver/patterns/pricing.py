@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from growth.solver.patterns.stock import BOUNDLESS, Stock
-from growth.solver.purchase.layout import FloatArray, IntArray
+from growth.solver.arrays import BOUNDLESS, FloatArray, IntArray
+from growth.solver.patterns.stock import Stock
 
 _CHUNK = 0.5  # of what would fit is taken at once, so that large counts take few steps
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.fluid import Fluid, no_fluid, solve_fluid
 from growth.solver.patterns.knapsack import priced_uppers
 from growth.solver.patterns.stock import Stock, without_dominated
-from growth.solver.purchase.layout import FloatArray, IntArray
 
 _FEW = 48  # kinds that are looked at together without selecting
 _SIZES = 20  # price ranges that are represented at first

@@ -9,11 +9,11 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.carving import Carving
 from growth.solver.patterns.fluid import quiet_solver
 from growth.solver.patterns.generate import Generated
 from growth.solver.patterns.stock import Stock
-from growth.solver.purchase.layout import FloatArray, IntArray
 
 _SEARCH_NODES = 300
 

@@ -10,10 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from growth.solver.purchase.layout import FloatArray, IntArray
-from growth.solver.purchase.standing import BoolArray
-
-BOUNDLESS = 1e15  # stands for "no bound" in what is counted as floats
+from growth.solver.arrays import BOUNDLESS, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.knapsack import shared_bounds
 from growth.solver.patterns.stock import Stock
-from growth.solver.purchase.layout import FloatArray, IntArray
 
 _STEPS = (192, 640)  # of the resource with fewer distinct amounts, and of the other
 

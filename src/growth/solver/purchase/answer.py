@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.purchase.bins import Bins
-from growth.solver.purchase.layout import FloatArray, IntArray, Layout
+from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.problem import Pattern, Placement, PlacementSolution, PlannedNode, Proof, Stage, Unplaced
 from growth.solver.purchase.unplaced import why_unplaced
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from growth.solver.purchase.layout import MANY, IntArray, Layout, SpreadView
+from growth.solver.arrays import MANY, BoolArray, IntArray
+from growth.solver.purchase.layout import Layout, SpreadView
 from growth.solver.purchase.rulebook import ShapeRules
-from growth.solver.purchase.standing import BoolArray
 
 
 class Bins:

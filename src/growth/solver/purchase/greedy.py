@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from growth.solver.arrays import MANY, BoolArray, FloatArray, IntArray
 from growth.solver.purchase.bins import Bins
-from growth.solver.purchase.layout import MANY, FloatArray, IntArray, Layout
-from growth.solver.purchase.standing import BoolArray
+from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.together import place_together, sticks_together
 
 _LOOKAHEAD = 60  # classes that are thought of when a node is chosen

@@ -7,20 +7,11 @@ and names are. Nothing here changes after it is made."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 from growth.model.pod import PodShape
+from growth.solver.arrays import BoolArray, FloatArray, IntArray
 from growth.solver.purchase.problem import PlacementProblem
 from growth.solver.purchase.rulebook import ShapeRules, Spread
-from growth.solver.purchase.standing import BoolArray
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-
-MANY: Final = 1 << 40  # stands for "no bound" in counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from growth.solver.arrays import BoolArray, IntArray
 from growth.solver.purchase.bins import Bins
-from growth.solver.purchase.layout import IntArray, SpreadView
-from growth.solver.purchase.standing import BoolArray
+from growth.solver.purchase.layout import SpreadView
 
 
 def take_back_excess(bins: Bins) -> IntArray:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from growth.solver.arrays import BoolArray, IntArray
 from growth.solver.patterns.fluid import Fluid
 from growth.solver.patterns.packing import Lesson, Patterns
 from growth.solver.patterns.selection import Selected
 from growth.solver.patterns.stock import Stock
-from growth.solver.purchase.layout import IntArray, Layout
+from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.rows import Rows
-from growth.solver.purchase.standing import BoolArray
 from growth.solver.purchase.zones import Part
 
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from growth.solver.arrays import BOUNDLESS, IntArray
 from growth.solver.patterns.packing import Packed
-from growth.solver.patterns.stock import BOUNDLESS
 from growth.solver.purchase.bins import Bins, is_alone
 from growth.solver.purchase.greedy import kind_rank, slack
-from growth.solver.purchase.layout import IntArray, Layout
+from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.rows import Rows
 from growth.solver.purchase.rulebook import ShapeRules
 from growth.solver.purchase.zones import Part

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.bound import Proof, no_proof, prove, sharpen
 from growth.solver.patterns.knapsack import priced_uppers
 from growth.solver.patterns.packing import Lesson
 from growth.solver.patterns.selection import Selected, select
 from growth.solver.patterns.stock import Stock
 from growth.solver.purchase.bins import Bins
-from growth.solver.purchase.layout import FloatArray, IntArray
 from growth.solver.purchase.rows import Rows, rows_of
 from growth.solver.purchase.zones import everything
 

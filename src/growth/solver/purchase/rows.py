@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from growth.solver.patterns.stock import BOUNDLESS, Stock
-from growth.solver.purchase.layout import FloatArray, IntArray, Layout
-from growth.solver.purchase.standing import BoolArray
+from growth.solver.arrays import BOUNDLESS, BoolArray, FloatArray, IntArray
+from growth.solver.patterns.stock import Stock
+from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.zones import Part
 
 _MANY_ROWS = 160  # beyond that, mild rules are left out if that makes fewer rows

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
+from growth.solver.arrays import BoolArray, FloatArray, IntArray
 from growth.solver.patterns.packing import Lesson, carve, learn
 from growth.solver.patterns.selection import select
 from growth.solver.purchase.answer import planned, price_of, write_answer, write_proof
@@ -27,7 +28,7 @@ from growth.solver.purchase.bins import Bins
 from growth.solver.purchase.check import check
 from growth.solver.purchase.drafting import lay_out
 from growth.solver.purchase.greedy import place_all, unit_prices
-from growth.solver.purchase.layout import FloatArray, IntArray, Layout
+from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.level import take_back_excess
 from growth.solver.purchase.lifting import lift, without_areas
 from growth.solver.purchase.open_nodes import counts_of, into_bins, open_nodes
@@ -35,7 +36,6 @@ from growth.solver.purchase.problem import PlacementProblem, PlacementSolution, 
 from growth.solver.purchase.proving import Proven, prove_bound
 from growth.solver.purchase.remembering import recall, remember
 from growth.solver.purchase.rows import rows_of
-from growth.solver.purchase.standing import BoolArray
 from growth.solver.purchase.thrift import make_cheaper
 from growth.solver.purchase.together import place_together, sticks_together
 from growth.solver.purchase.wishes import grant_wishes

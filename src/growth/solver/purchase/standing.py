@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from growth.model.node import Node
 from growth.model.pod import PodShape
+from growth.solver.arrays import BoolArray
 from growth.solver.purchase.problem import PlacementProblem
 from growth.solver.rules import Neighbours
 from growth.solver.rules.assembly import assemble, refused_before
@@ -20,8 +20,6 @@ from growth.solver.rules.claims import NO_VOLUMES
 from growth.solver.rules.pod_affinity import why_not_readable
 from growth.solver.rules.pod_class import Entry, PodClass
 from growth.solver.rules.spread import why_not_spreadable
-
-BoolArray = NDArray[np.bool_]
 
 
 class Standing:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from growth.solver.arrays import BoolArray
 from growth.solver.purchase.bins import Bins
 from growth.solver.purchase.layout import Layout
-from growth.solver.purchase.standing import BoolArray
 
 
 def make_cheaper(bins: Bins) -> None:

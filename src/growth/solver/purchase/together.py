@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from growth.solver.arrays import IntArray
 from growth.solver.purchase.bins import Bins
-from growth.solver.purchase.layout import IntArray, Layout
+from growth.solver.purchase.layout import Layout
 
 
 def sticks_together(layout: Layout, index: int) -> bool:

@@ -22,8 +22,8 @@ import numpy as np
 from growth.model.labels import HOSTNAME
 from growth.model.node import Node
 from growth.model.pod import PodShape
+from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.purchase.bins import Bins
-from growth.solver.purchase.layout import FloatArray, IntArray
 from growth.solver.purchase.thrift import could_become
 from growth.solver.rules import Neighbours
 from growth.solver.rules.claims import NO_VOLUMES

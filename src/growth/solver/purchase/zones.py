@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from growth.solver.arrays import BoolArray, FloatArray, IntArray
 from growth.solver.purchase.bins import Bins
 from growth.solver.purchase.greedy import largest_share
-from growth.solver.purchase.layout import FloatArray, IntArray, Layout
-from growth.solver.purchase.standing import BoolArray
+from growth.solver.purchase.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from growth.model.pod import HostPort, TopologySpread
+from growth.solver.arrays import Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.claims import Disk
 from growth.solver.rules.counters import DomainCounter, Eligibility, Weight
 from growth.solver.rules.node_affinity import NodeAffinity, NodeName, eligible, why_terms_conflict
-from growth.solver.rules.node_table import ABSENT, Column, Mask
+from growth.solver.rules.node_table import ABSENT, Column
 from growth.solver.rules.pod_affinity import (
     InterPodAffinity,
     Term,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from growth.model.pod import PodShape
-from growth.solver.purchase.layout import MANY, IntArray
+from growth.solver.arrays import MANY, IntArray
 from growth.solver.purchase.problem import PlacementProblem, Room
 from growth.solver.rules import Neighbours
 from growth.solver.rules.claims import NO_VOLUMES, VolumeNeeds, volume_needs

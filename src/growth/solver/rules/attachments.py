@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 
 from growth.model.volumes import VolumeNode
+from growth.solver.arrays import Amounts, Mask
 from growth.solver.rules.claims import Attachment, VolumeNeeds
-from growth.solver.rules.node_table import Amounts, Mask, NodeTable
+from growth.solver.rules.node_table import NodeTable
 from growth.solver.rules.rule import all_false
 
 NO_LIMIT: Final = 2**40

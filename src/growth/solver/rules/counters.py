@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from growth.solver.rules.node_table import ABSENT, Amounts, Column, Mask, NodeTable
+from growth.solver.arrays import Amounts, Mask
+from growth.solver.rules.node_table import ABSENT, Column, NodeTable
 from growth.solver.rules.pod_class import PodClass
 
 Weight = Callable[[PodClass], int]

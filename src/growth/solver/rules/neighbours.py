@@ -23,8 +23,8 @@ from growth.model.labels import NO_LABELS, Labels
 from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
 from growth.model.snapshot import EMPTY, VolumeWorld
+from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Reason, count_phrases, sentence
-from growth.solver.rules.node_table import Amounts, Mask
 from growth.solver.rules.placements import Placements
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.question import Question

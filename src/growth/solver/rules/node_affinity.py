@@ -16,8 +16,9 @@ import numpy as np
 
 from growth.model.labels import Labels, NodeSelectorTerm, Requirement
 from growth.model.pod import PodShape
+from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
-from growth.solver.rules.node_table import Amounts, Mask, NodeTable
+from growth.solver.rules.node_table import NodeTable
 from growth.solver.rules.rule import NodeRule, all_false, all_true
 from growth.solver.rules.selectors import NODE_NAME_FIELD, why_term_malformed
 

@@ -11,15 +11,11 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from growth.model.labels import Requirement
 from growth.model.node import Node, Taint
+from growth.solver.arrays import Amounts, Codes, Mask
 from growth.solver.rules.selectors import holds
-
-Mask = NDArray[np.bool_]
-Codes = NDArray[np.int32]
-Amounts = NDArray[np.int64]
 
 ABSENT: Final = 0  # the code of a node without the label
 LARGEST: Final = (

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
 from growth.model.snapshot import VolumeWorld
+from growth.solver.arrays import Amounts
 from growth.solver.rules.attachments import AttachmentBook
 from growth.solver.rules.counters import DomainCounter
-from growth.solver.rules.node_table import Amounts, NodeTable
+from growth.solver.rules.node_table import NodeTable
 from growth.solver.rules.pod_affinity import Repeller, Term, repelling_terms
 from growth.solver.rules.pod_class import Entry, PodClass, PodClasses, entry_of
 from growth.solver.rules.resources import Vector

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from growth.model.pod import HostPort
+from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.counters import DomainCounter, Weight
-from growth.solver.rules.node_table import Amounts, Mask
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.rule import NodeRule
 

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.assembly import assemble, refused_before
 from growth.solver.rules.counters import DomainCounter
-from growth.solver.rules.node_table import Amounts, Column, Mask
+from growth.solver.rules.node_table import Column
 from growth.solver.rules.pod_affinity import InterPodAffinity
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.resources import NodeResourcesFit

@@ -10,11 +10,11 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, format_amount
+from growth.solver.arrays import Amounts, IntArray, Mask
 from growth.solver.reasons import Kind, Reason, Rule
-from growth.solver.rules.node_table import Amounts, Mask, NodeTable, clipped
+from growth.solver.rules.node_table import NodeTable, clipped
 from growth.solver.rules.rule import NodeRule
 from growth.solver.rules.selectors import is_label_key
 
@@ -104,7 +104,7 @@ class NodeResourcesFit(NodeRule):
     def alike(self, numbers: Amounts) -> Amounts:
         return self.shortages(numbers)
 
-    def shortages(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def shortages(self, numbers: IntArray) -> IntArray:
         """For each of these nodes, which of the resources asked for it lacks, as bits: equal numbers lack the same."""
         lacks = np.zeros(len(numbers), np.int64)
         for position, (_, row, amount) in enumerate(self._asked[:60]):

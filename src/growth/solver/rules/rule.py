@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Reason, Rule
 from growth.solver.rules.counters import DomainCounter
-from growth.solver.rules.node_table import Amounts, Mask
 
 
 class NodeRule:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from growth.model.snapshot import VolumeWorld
 from growth.model.volumes import Claim, Volume
+from growth.solver.arrays import Mask
 from growth.solver.rules.node_affinity import any_term_matches
-from growth.solver.rules.node_table import Mask, NodeTable
+from growth.solver.rules.node_table import NodeTable
 from growth.solver.rules.rule import all_false, all_true
 from growth.solver.rules.selectors import read_selector
 

@@ -20,8 +20,9 @@ import numpy as np
 
 from growth.model.node import Node, Taint
 from growth.model.pod import Toleration
+from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
-from growth.solver.rules.node_table import Amounts, Mask, NodeTable
+from growth.solver.rules.node_table import NodeTable
 from growth.solver.rules.rule import NodeRule
 from growth.solver.rules.selectors import integer
 

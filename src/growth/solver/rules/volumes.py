@@ -16,12 +16,13 @@ import numpy as np
 
 from growth.model.labels import Requirement
 from growth.model.volumes import Claim
+from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.attachments import AttachmentBook
 from growth.solver.rules.claims import ZONE_LABELS, Disk, VolumeNeeds, ZoneDemand
 from growth.solver.rules.counters import DomainCounter, Weight
 from growth.solver.rules.node_affinity import any_term_matches, describe_terms
-from growth.solver.rules.node_table import ABSENT, Amounts, Mask, NodeTable
+from growth.solver.rules.node_table import ABSENT, NodeTable
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.rule import NodeRule, all_false, all_true
 from growth.solver.rules.selectors import read_selector
