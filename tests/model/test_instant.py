@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth.model.instant import InstantError, format_instant, format_precise_instant, parse_instant
+from growth.model.instant import (
+    InstantError,
+    format_instant,
+    format_precise_instant,
+    is_due,
+    is_from_future,
+    parse_instant,
+    since,
+)
 
 INSTANTS = {
     "1970-01-01T00:00:00Z": 0.0,
@@ -65,3 +73,27 @@ def test_no_text_does_anything_but_parse_or_be_refused(text: str) -> None:
         assert repr(text)[:10] in str(refused)  # noqa: PT017  (either end is right)
         return
     assert format_instant(at)[4] == "-"
+
+
+@pytest.mark.parametrize(
+    ("stamps", "expected"),
+    [((90.0, 80.0), 90.0), ((100.0,), 100.0), ((101.0, 80.0), 80.0), ((101.0, 102.0), 0.0), ((), 0.0)],
+)
+def test_a_stamp_from_the_future_is_passed_over(stamps: tuple[float, ...], expected: float) -> None:
+    assert since(100.0, *stamps) == expected
+
+
+def test_where_all_stamps_are_from_the_future_the_caller_says_what_counts() -> None:
+    assert since(100.0, 101.0, otherwise=100.0) == 100.0
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"), [(100.0, False), (90.5, False), (90.0, True), (0.0, True), (101.0, True)]
+)
+def test_work_is_due_when_its_time_has_passed_or_the_clock_went_back(last: float, expected: bool) -> None:
+    assert is_due(100.0, last, 10.0) is expected
+
+
+def test_clocks_may_differ_by_a_minute_before_a_stamp_counts_as_from_the_future() -> None:
+    assert not is_from_future(100.0, 160.0)
+    assert is_from_future(100.0, 160.5)

@@ -15,25 +15,22 @@ left (`growth.dev/orphan-nodes: "true"` leaves the nodes alone)."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
-from msgspec.structs import replace
 
 from growth.model.action import Action, HoldNodePool, WriteNodePoolStatus
 from growth.model.api import FINALIZER, Condition
-from growth.model.decision import Decision, Settled
+from growth.model.decision import Decision
 from growth.model.instant import format_instant
 from growth.model.node import OFFERING_LABEL
 from growth.model.nodepool import ORPHAN_NODES, NodePool, NodePoolStatus, OfferingStatus
 from growth.model.offering import Offering
-from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import Allowance, Member, allowances, headroom, members, pool_of_machine
 from growth.plan.world.market import struck_out
 from growth.plan.world.pools import offerings_of, why_not_buying
-from growth.plan.world.records import cut, seen, sooner
+from growth.plan.world.records import Conditions, seen, without_times
+from growth.plan.world.turn import Turn, retry_after
 
 _MOST_OFFERINGS = 1000
 _RETRY_SECONDS = 5.0
@@ -47,25 +44,15 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     present = members(snapshot)
     left = allowances(snapshot.pools, settings.limits, present)
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
-    actions: list[Action] = []
+    turn = Turn()
+    turn.wake(*struck.values())
     for name in sorted(snapshot.pools):
         pool = snapshot.pools[name]
-        actions += _finalizer(pool, snapshot)
-        view = _View(pool, snapshot, settings, present, left, frozenset(struck))
-        status = view.status()
-        if _as_told(status) != _as_told(pool.status):
-            actions.append(WriteNodePoolStatus(seen(pool), status))
-    return Decision(ledger, tuple(actions), again_at=sooner(*struck.values()))
-
-
-def _as_told(status: NodePoolStatus) -> NodePoolStatus:
-    """Without the times of its conditions: they follow from the rest."""
-    return replace(
-        status,
-        conditions=tuple(
-            replace(condition, last_transition_time="", observed_generation=0) for condition in status.conditions
-        ),
-    )
+        turn.do(*_finalizer(pool, snapshot))
+        status = _View(pool, snapshot, settings, present, left, frozenset(struck)).status()
+        if without_times(status) != without_times(pool.status):
+            turn.do(WriteNodePoolStatus(seen(pool), status))
+    return turn.decision(ledger)
 
 
 def _finalizer(pool: NodePool, snapshot: Snapshot) -> list[Action]:
@@ -105,6 +92,7 @@ class _View:
         self.left = [allowance for allowance in left if allowance.pool in ("", pool.name)]
         self.struck = struck
         self.offerings = offerings_of(pool, snapshot.offerings)
+        self.write = Conditions(pool.status.conditions, pool.generation, snapshot.now).write
 
     def status(self) -> NodePoolStatus:
         nodes = [node for node in self.snapshot.nodes.values() if node.pool == self.pool.name]
@@ -184,21 +172,21 @@ class _View:
             ("MalformedLimits", "; ".join(malformed)), ("NothingForSale", nothing),
         ) if text), None)  # fmt: skip
         return (
-            self._condition(
+            self.write(
                 "Ready",
                 problem is None,
                 problem[0] if problem else "Ready",
                 problem[1] if problem else "the pool can buy",
             ),
-            self._condition(
+            self.write(
                 "UnknownServerType",
                 bool(unknown),
                 "NotSold" if unknown else "AllKnown",
                 f"not sold here: {', '.join(unknown)}" if unknown else "",
             ),
-            self._condition("LimitReached", bool(limited), "LimitReached" if limited else "WithinLimits", limited),
-            self._condition("AllUnmet", bool(unmet), "AllUnmet" if unmet else "ForSale", unmet),
-            self._condition("Paused", bool(paused), "Paused" if paused else "Active", paused),
+            self.write("LimitReached", bool(limited), "LimitReached" if limited else "WithinLimits", limited),
+            self.write("AllUnmet", bool(unmet), "AllUnmet" if unmet else "ForSale", unmet),
+            self.write("Paused", bool(paused), "Paused" if paused else "Active", paused),
             *self._deprecated(),
         )
 
@@ -218,18 +206,7 @@ class _View:
         if not ends:
             return ()
         words = ", ".join(f"{name} until {format_instant(ends[name])}" for name in sorted(ends))
-        return (self._condition("Deprecated", True, "SoldUntil", f"sold no longer than: {words}"),)
-
-    def _condition(self, kind: str, holds: bool, reason: str, message: str) -> Condition:
-        """Its time changes only when its status does."""
-        status: Literal["True", "False"] = "True" if holds else "False"
-        before = next((each for each in self.pool.status.conditions if each.type == kind), None)
-        since = (
-            before.last_transition_time
-            if before is not None and before.status == status
-            else format_instant(self.snapshot.now)
-        )
-        return Condition(kind, status, reason, cut(message), since, self.pool.generation)
+        return (self.write("Deprecated", True, "SoldUntil", f"sold no longer than: {words}"),)
 
 
 def price_text(price: float) -> str:
@@ -237,11 +214,4 @@ def price_text(price: float) -> str:
     return f"{max(0.0, price):.6f}".rstrip("0").rstrip(".")
 
 
-def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
-    outcome = settled.outcome
-    if isinstance(outcome, Accepted):
-        return Decision(ledger)
-    return Decision(
-        ledger,
-        again_at=snapshot.now + (outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS),
-    )
+settle = retry_after(_RETRY_SECONDS)

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from growth.controllers.loop.loop import Loop, Turn
+from growth.controllers.loop.loop import Loop, RowMemory
 from growth.controllers.loop.metrics import Metrics
 from growth.controllers.loop.table import Row
 from growth.model.action import Action, ReleaseNodeRequest, Seen, WriteNodeRequestStatus
@@ -46,15 +46,15 @@ class Quiet:
     def record(self, _notes: object) -> None: ...
 
 
-def taken(row: Row, world: World, *inbox: Settled) -> Turn:
-    async def play() -> Turn:
+def taken(row: Row, world: World, *inbox: Settled) -> RowMemory:
+    async def play() -> RowMemory:
         runtime, doubles = SimRuntime("loop"), [world, world, Quiet()]
         observer, applier, journal = (thing for thing in doubles)
         loop = Loop(observer, applier, journal, Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]  # doubles
-        turn = Turn(row)
-        turn.inbox += inbox
-        await loop._take(turn)
-        return turn
+        memory = RowMemory(row)
+        memory.inbox += inbox
+        await loop._take(memory)
+        return memory
 
     return run_virtual(play())
 
@@ -66,12 +66,14 @@ def test_when_the_clock_goes_back_a_ledger_begins_anew_but_for_what_its_row_keep
     async def play() -> list[dict[str, float]]:
         runtime = SimRuntime("loop")
         loop = Loop(World(), World(), Quiet(), Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]  # doubles
-        loop.turns = tuple(Turn(Row("row", Decision, Decision, dict, without_timers=keep)) for keep in (None, kept))
-        for turn in loop.turns:
-            turn.ledger = {"learned": 1.0, "until": 2.0}
+        loop.memories = tuple(
+            RowMemory(Row("row", Decision, Decision, dict, without_timers=keep)) for keep in (None, kept)
+        )
+        for memory in loop.memories:
+            memory.ledger = {"learned": 1.0, "until": 2.0}
         loop._latest = runtime.now() + 3600
         loop._notice_a_clock_that_went_back()
-        return [turn.ledger for turn in loop.turns]
+        return [memory.ledger for memory in loop.memories]
 
     assert run_virtual(play()) == [{}, {"learned": 1.0}]
 
@@ -87,9 +89,9 @@ def test_a_decision_sees_what_settling_the_last_outcomes_has_written() -> None:
         return Decision(ledger, (WRITE,) if settled == LAUNCHED else ())
 
     world = World(performed=[])
-    turn = taken(Row("row", plan, settle, dict), world, LAUNCHED)
+    memory = taken(Row("row", plan, settle, dict), world, LAUNCHED)
     assert (world.performed, seen) == ([WRITE], [1])
-    assert not turn.is_due(world.version, 0.0)  # nothing happened since: no second look
+    assert not memory.is_due(world.version, 0.0)  # nothing happened since: no second look
 
 
 def test_the_wish_of_a_settled_outcome_to_be_looked_at_again_outlives_the_decision() -> None:
@@ -99,8 +101,8 @@ def test_the_wish_of_a_settled_outcome_to_be_looked_at_again_outlives_the_decisi
     def settle(settled: Settled, _snapshot: Any, ledger: Any, _settings: Settings) -> Decision[Any]:
         return Decision(ledger, (WRITE,)) if settled == LAUNCHED else Decision(ledger, again_at=7.0)
 
-    turn = taken(Row("row", plan, settle, dict), World(performed=[], outcome=TryLater("busy")), LAUNCHED)
-    assert turn.again_at == 7.0
+    memory = taken(Row("row", plan, settle, dict), World(performed=[], outcome=TryLater("busy")), LAUNCHED)
+    assert memory.again_at == 7.0
     assert taken(Row("row", plan, settle, dict), World(performed=[])).again_at == 500.0
 
 

@@ -31,7 +31,7 @@ from growth.model.snapshot import Snapshot
 from growth.runtime import Runtime
 
 _PARALLEL_WRITES: Final = 32
-_FOLLOW_UPS: Final = 4  # a decision, its outcome, the next step …: no walk in one turn is longer
+_FOLLOW_UPS: Final = 4  # a decision, its outcome, the next step …: no walk in one look is longer
 _COALESCE_SECONDS: Final = 0.05  # events come in bursts
 _LONGEST_SLEEP_SECONDS: Final = 30.0
 _CLOCK_STEP_SECONDS: Final = 5.0  # less is a correction, more is a step
@@ -40,7 +40,7 @@ _FAILED_SECONDS: Final = 10.0  # before a decision that failed by our own mistak
 log = structlog.get_logger(__name__)
 
 
-class Turn:
+class RowMemory:
     """What the loop remembers of one row."""
 
     def __init__(self, row: Row) -> None:
@@ -77,7 +77,7 @@ class Loop:
         self.runtime = runtime
         self.settings = settings
         self.wake = Signal(runtime)
-        self.turns = tuple(Turn(row) for row in ROWS)
+        self.memories = tuple(RowMemory(row) for row in ROWS)
         self._under_way: set[tuple[str, str]] = set()
         self._latest = 0.0
 
@@ -94,10 +94,10 @@ class Loop:
         """Let every row that has a reason look once."""
         self.journal.record(self.observer.complaints())
         self._notice_a_clock_that_went_back()
-        for turn in self.turns:
-            if turn.is_due(self.observer.version, self.runtime.now()):
-                with self.metrics.time_row(turn.row.name):
-                    await self._take_safely(turn)
+        for memory in self.memories:
+            if memory.is_due(self.observer.version, self.runtime.now()):
+                with self.metrics.time_row(memory.row.name):
+                    await self._take_safely(memory)
 
     def _notice_a_clock_that_went_back(self) -> None:
         """Timers in memory then lie in a future that may not come for an hour. Ledgers may be lost, so they begin anew,
@@ -106,50 +106,50 @@ class Loop:
         now = self.runtime.now()
         if now < self._latest - _CLOCK_STEP_SECONDS:
             log.warning("the clock went back", seconds=round(self._latest - now, 1))
-            for turn in self.turns:
-                turn.ledger, turn.seen_version, turn.again_at = turn.row.renewed(turn.ledger), None, None
+            for memory in self.memories:
+                memory.ledger, memory.seen_version, memory.again_at = memory.row.renewed(memory.ledger), None, None
         self._latest = now
 
     def _sleep_seconds(self) -> float:
         now = self.runtime.now()
-        due = [turn.again_at - now for turn in self.turns if turn.again_at is not None]
+        due = [memory.again_at - now for memory in self.memories if memory.again_at is not None]
         return max(0.0, min([_LONGEST_SLEEP_SECONDS, *due]))
 
-    async def _take_safely(self, turn: Turn) -> None:
+    async def _take_safely(self, memory: RowMemory) -> None:
         """A mistake in one decision must not stop the others: it is told, counted and tried again later."""
         try:
-            await self._take(turn)
+            await self._take(memory)
         except Exception:
-            log.exception("a decision failed", row=turn.row.name)
-            self.metrics.failures.labels(turn.row.name).inc()
-            turn.again_at = self.runtime.now() + _FAILED_SECONDS
+            log.exception("a decision failed", row=memory.row.name)
+            self.metrics.failures.labels(memory.row.name).inc()
+            memory.again_at = self.runtime.now() + _FAILED_SECONDS
 
-    async def _take(self, turn: Turn) -> None:
+    async def _take(self, memory: RowMemory) -> None:
         """What came back is settled first; the decision then sees what settling wrote."""
-        outcomes, turn.inbox, turn.again_at = turn.inbox, [], None
+        outcomes, memory.inbox, memory.again_at = memory.inbox, [], None
         if outcomes:
-            await self._settle(turn, self.observer.snapshot(), outcomes)
-        turn.seen_version = self.observer.version
+            await self._settle(memory, self.observer.snapshot(), outcomes)
+        memory.seen_version = self.observer.version
         snapshot = self.observer.snapshot()
         began_at = self.runtime.monotonic()
-        decision = await self._decide(turn, snapshot)
-        if turn.row.measure is not None:
-            turn.row.measure(self.metrics, decision.ledger, self.runtime.monotonic() - began_at)
-        turn.look_again(decision.again_at)
-        await self._settle(turn, snapshot, await self._perform(turn, self._absorb(turn, decision)))
+        decision = await self._decide(memory, snapshot)
+        if memory.row.measure is not None:
+            memory.row.measure(self.metrics, decision.ledger, self.runtime.monotonic() - began_at)
+        memory.look_again(decision.again_at)
+        await self._settle(memory, snapshot, await self._perform(memory, self._absorb(memory, decision)))
 
-    async def _decide(self, turn: Turn, snapshot: Snapshot) -> Decision[Any]:
-        row = turn.row
+    async def _decide(self, memory: RowMemory, snapshot: Snapshot) -> Decision[Any]:
+        row = memory.row
         if row.question is None:
-            decision: Decision[Any] = row.plan(snapshot, turn.ledger, self.settings)
+            decision: Decision[Any] = row.plan(snapshot, memory.ledger, self.settings)
             return decision
-        question = row.question(snapshot, turn.ledger, self.settings)
+        question = row.question(snapshot, memory.ledger, self.settings)
         with self.metrics.time_solve():
             solution = None if question is None else await self.runtime.offload(row.answer, question.problem)
-        answer: Decision[Any] = row.plan(snapshot, turn.ledger, self.settings, question, solution)
+        answer: Decision[Any] = row.plan(snapshot, memory.ledger, self.settings, question, solution)
         return answer
 
-    async def _settle(self, turn: Turn, snapshot: Snapshot, settled: list[Settled]) -> None:
+    async def _settle(self, memory: RowMemory, snapshot: Snapshot, settled: list[Settled]) -> None:
         """Turn outcomes into the next steps, and theirs into the next. They are seen as the decision saw, at the time
         they came: actions take a while.
         """
@@ -159,25 +159,25 @@ class Loop:
             snapshot = replace(snapshot, now=self.runtime.now())
             following: list[Action] = []
             for one in settled:
-                decision = turn.row.settle(one, snapshot, turn.ledger, self.settings)
-                turn.look_again(decision.again_at)
-                following += self._absorb(turn, decision)
-            settled = await self._perform(turn, following)
+                decision = memory.row.settle(one, snapshot, memory.ledger, self.settings)
+                memory.look_again(decision.again_at)
+                following += self._absorb(memory, decision)
+            settled = await self._perform(memory, following)
 
-    def _absorb(self, turn: Turn, decision: Decision[Any]) -> Sequence[Action]:
+    def _absorb(self, memory: RowMemory, decision: Decision[Any]) -> Sequence[Action]:
         """Keep the ledger and tell the notes; the actions are left to perform."""
-        turn.ledger = decision.ledger
+        memory.ledger = decision.ledger
         self.journal.record(decision.notes)
         return decision.actions
 
-    async def _perform(self, turn: Turn, actions: Sequence[Action]) -> list[Settled]:
+    async def _perform(self, memory: RowMemory, actions: Sequence[Action]) -> list[Settled]:
         """Quick actions in parallel, but in order for each object; slow ones are started, and their outcomes come by
         the inbox.
         """
         queues: dict[str, list[Action]] = {}
         for action in actions:
             if is_slow(action):
-                self._start(turn, action)
+                self._start(memory, action)
             else:
                 queues.setdefault(object_of(action), []).append(action)
         lanes, settled = deque(queues.values()), list[Settled]()
@@ -190,17 +190,17 @@ class Loop:
             await worker
         return settled
 
-    def _start(self, turn: Turn, action: Action) -> None:
+    def _start(self, memory: RowMemory, action: Action) -> None:
         key = (type(action).__name__, object_of(action))
         if key not in self._under_way:
             self._under_way.add(key)
-            self.runtime.spawn(f"{key[0]} {key[1]}", self._perform_slowly(turn, action, key))
+            self.runtime.spawn(f"{key[0]} {key[1]}", self._perform_slowly(memory, action, key))
 
-    async def _perform_slowly(self, turn: Turn, action: Action, key: tuple[str, str]) -> None:
+    async def _perform_slowly(self, memory: RowMemory, action: Action, key: tuple[str, str]) -> None:
         outcome: Any = Unknown("the call was abandoned")
         try:
             outcome = await self.applier.perform(action)
         finally:
             self._under_way.discard(key)
-            turn.inbox.append(Settled(action, outcome))
+            memory.inbox.append(Settled(action, outcome))
             self.wake.set()

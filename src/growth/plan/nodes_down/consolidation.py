@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from growth.model.action import Action, UnmarkScaleDown
 from growth.model.decision import Decision, Settled
-from growth.model.instant import format_instant
+from growth.model.instant import CLOCKS_DIFFER_SECONDS, format_instant
 from growth.model.node import SCALE_DOWN_AT, Node
 from growth.model.nodepool import NodePool
 from growth.model.note import Note
@@ -40,7 +40,7 @@ from growth.plan.nodes_down.setbacks import Setback, with_attempts
 from growth.plan.nodes_down.what_if import Emptying, empty_from, is_being_emptied, without_mark
 from growth.plan.world import removal_reasons
 from growth.plan.world.arrival import working_pods
-from growth.plan.world.records import CLOCKS_DIFFER_SECONDS, about_node, instant_of, seen, sooner
+from growth.plan.world.records import about_node, instant_of, seen, sooner
 from growth.plan.world.swaps import swaps
 from growth.solver.existing.blocking import Block
 

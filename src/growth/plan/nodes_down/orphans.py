@@ -19,17 +19,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.action import Action
-from growth.model.decision import Decision, Settled
+from growth.model.decision import Decision
 from growth.model.noderequest import PENDING, READY
 from growth.model.note import About, Note
 from growth.model.offering import Machine
-from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import pool_of_machine
-from growth.plan.world.records import sooner
 from growth.plan.world.removal_reasons import removal_of_machine
+from growth.plan.world.turn import Turn, retry_after
 
 _RETRY_SECONDS: Final = 30.0
 
@@ -55,32 +53,22 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         for name in sorted(snapshot.machines)
         if is_alone(snapshot.machines[name], snapshot)
     }
-    actions: list[Action] = []
-    notes: list[Note] = []
-    again: list[float] = []
+    turn = Turn()
     told = [name for name in alone if name in ledger.told]
     for name, since in alone.items():
         machine = snapshot.machines[name]
         due_at = since + settings.machine_collection_grace_seconds
         if now < due_at:
-            again.append(due_at)
+            turn.wake(due_at)
         elif name in ledger.unborn and name not in ledger.joined:
             if not _is_paused(machine, snapshot, settings):
-                actions.append(removal_of_machine(machine))
-                notes.append(_note(machine, snapshot, "OrphanCollected", "never had a node and is given back"))
+                turn.do(removal_of_machine(machine))
+                turn.tell(_note(machine, snapshot, "OrphanCollected", "never had a node and is given back"))
         elif name not in ledger.told:
             told.append(name)
-            notes.append(
-                _note(
-                    machine,
-                    snapshot,
-                    "OrphanedMachine",
-                    "has no NodeRequest, Node or NodeRemovalRequest; a person must decide",
-                )
-            )
-    return Decision(
-        replace(ledger, alone_since=alone, told=frozenset(told)), tuple(actions), tuple(notes), sooner(*again)
-    )
+            text = "has no NodeRequest, Node or NodeRemovalRequest; a person must decide"
+            turn.tell(_note(machine, snapshot, "OrphanedMachine", text))
+    return turn.decision(replace(ledger, alone_since=alone, told=frozenset(told)))
 
 
 def _remembered(snapshot: Snapshot, ledger: Ledger) -> Ledger:
@@ -124,11 +112,4 @@ def _note(machine: Machine, snapshot: Snapshot, reason: str, text: str) -> Note:
     return Note(about, reason, f"machine {machine.name} ({machine.machine_id}) {text}", "Warning", fields)
 
 
-def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
-    outcome = settled.outcome
-    if isinstance(outcome, Accepted):
-        return Decision(ledger)
-    return Decision(
-        ledger,
-        again_at=snapshot.now + (outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS),
-    )
+settle = retry_after(_RETRY_SECONDS)

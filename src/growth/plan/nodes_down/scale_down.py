@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from growth.model.action import Action, MarkScaleDown, UnmarkScaleDown
 from growth.model.decision import Decision, Settled
+from growth.model.instant import CLOCKS_DIFFER_SECONDS
 from growth.model.node import OFFERING_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, Node, Taint
 from growth.model.nodepool import ORPHAN_NODES, NodePool
 from growth.model.note import Note
@@ -48,7 +49,7 @@ from growth.plan.world.idleness import (
 )
 from growth.plan.world.machines import LOOK_AGAIN_SECONDS
 from growth.plan.world.pools import choice_of_type
-from growth.plan.world.records import CLOCKS_DIFFER_SECONDS, about_node, instant_of, seen, sooner
+from growth.plan.world.records import about_node, instant_of, seen, sooner
 from growth.plan.world.swaps import is_settling, settles_at
 
 NEEDED_BY_BUFFER: Final = "NeededByBuffer"

@@ -6,6 +6,7 @@ the devices it was bought for reported serving      initialised, and growth's ow
 
 from __future__ import annotations
 
+from growth.model.instant import CLOCKS_DIFFER_SECONDS
 from growth.model.node import POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import READY, NodeRequest
@@ -13,7 +14,6 @@ from growth.model.pod import Pod
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import ordered_amounts
 from growth.plan.world.pools import is_transient
-from growth.plan.world.records import CLOCKS_DIFFER_SECONDS
 
 
 def is_registered(node: Node) -> bool:

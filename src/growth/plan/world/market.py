@@ -19,6 +19,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.model.instant import CLOCKS_DIFFER_SECONDS
 from growth.model.node import OFFERING_LABEL, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import PENDING, PROVISIONING, READY, UNMET, NodeRequest, NodeRequestSpec
@@ -36,7 +37,7 @@ from growth.plan.world.pools import (
     serving_taints,
     why_not_buying,
 )
-from growth.plan.world.records import CLOCKS_DIFFER_SECONDS, instant_of
+from growth.plan.world.records import instant_of
 from growth.solver.purchase.problem import Choice, Limit
 
 

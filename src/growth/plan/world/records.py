@@ -6,14 +6,17 @@ status invalid."""
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import Seen
-from growth.model.api import LifeEvent
+from growth.model.api import Condition, LifeEvent
+from growth.model.capacitybuffer import CapacityBufferStatus
 from growth.model.instant import InstantError, format_instant, parse_instant
 from growth.model.node import Node
+from growth.model.nodepool import NodePoolStatus
 from growth.model.noderequest import (
     EVENTS_KEPT,
     NodeRemovalRequest,
@@ -25,9 +28,11 @@ from growth.model.noderequest import (
 )
 from growth.model.note import About
 from growth.model.pod import Pod
+from growth.model.poolautoscaler import PoolAutoscalerStatus
 
 LONGEST_REASON: Final = 512
-CLOCKS_DIFFER_SECONDS: Final = 60.0  # a stamp further in the future than this was written before a clock went back
+
+Status = TypeVar("Status", CapacityBufferStatus, NodePoolStatus, PoolAutoscalerStatus)
 
 
 class Versioned(Protocol):
@@ -99,6 +104,27 @@ def with_removal_phase(
     status: NodeRemovalRequestStatus, phase: RemovalPhase, *events: LifeEvent
 ) -> NodeRemovalRequestStatus:
     return replace(status, phase=phase, events=_with_events(status.events, events))
+
+
+class Conditions(Struct, frozen=True):
+    """Writes the conditions of one object. A condition's time changes only when its status does."""
+
+    before: tuple[Condition, ...]
+    generation: int
+    now: float
+
+    def write(self, kind: str, holds: bool | None, reason: str, message: str = "") -> Condition:
+        """One condition; `holds` None is Unknown."""
+        status: Literal["True", "False", "Unknown"] = "Unknown" if holds is None else "True" if holds else "False"
+        before = next((each for each in self.before if each.type == kind and each.status == status), None)
+        since = format_instant(self.now) if before is None else before.last_transition_time
+        return Condition(kind, status, reason, cut(message), since, self.generation)
+
+
+def without_times(status: Status) -> Status:
+    """A status without the times of its conditions: two that are then equal say the same."""
+    timeless = (replace(each, last_transition_time="", observed_generation=0) for each in status.conditions)
+    return replace(status, conditions=tuple(timeless))
 
 
 def sooner(*instants: float | None) -> float | None:
