@@ -41,7 +41,9 @@ class GrowthProcess:
         self._settings.write_text(yaml.safe_dump({"listenPort": 0, **(settings or {})}))
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> GrowthProcess:
+    def start(self, source: Path | None = None) -> GrowthProcess:
+        """`source`: the folder of another version's packages."""
+        environment = {**os.environ, "PYTHONPATH": str(source)} if source else None
         kubeconfig = self.cluster.kubeconfig_for(USER)
         command = [
             sys.executable,
@@ -54,7 +56,7 @@ class GrowthProcess:
             str(kubeconfig),
         ]
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=environment)
         return self
 
     def kill(self) -> None:
