@@ -78,10 +78,12 @@ def _sentence(pod: Pod, snapshot: Snapshot) -> str:
 
 def _held(pod: Pod, found: Survey) -> str:
     """A place that it has already."""
-    for each in found.expected:
+    for each in found.assigned.expected:
         if any(planned.key == pod.key for planned in each.planned):
             return f"planned onto {each.node.name}, which is on its way ({each.request.phase})"
-    node = next((name for name, pods in found.lodged.items() if any(each.key == pod.key for each in pods)), "")
+    node = next(
+        (name for name, pods in found.assigned.holders.items() if any(each.key == pod.key for each in pods)), ""
+    )
     return f"nothing: it is nominated to node {node}, which has room" if node else ""
 
 

@@ -20,13 +20,14 @@ from msgspec.structs import replace
 
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
-from growth.model.snapshot import Snapshot, VolumeWorld
+from growth.model.snapshot import Snapshot
 from growth.plan.buffers.size import Sizing
 from growth.plan.buffers.virtual_pods import Spare, planned_entries, planned_on, spares
-from growth.plan.world.capacity import Expected, expected_nodes, nominated, rooms
+from growth.plan.world.capacity import assignments, rooms
 from growth.plan.world.fitting import charge, free_amounts, stands
+from growth.plan.world.problem import placement_problem
 from growth.solver.existing.place import lodge
-from growth.solver.purchase.problem import DemandClass, PlacementProblem, Room
+from growth.solver.purchase.problem import DemandClass, Room
 
 Counts = Mapping[str, int]  # by buffer
 
@@ -91,8 +92,9 @@ def _kept(moment: _Moment) -> Kept:
     found = spares(snapshot.buffers, snapshot.pools, snapshot.offerings, moment.sizing)
     if not any(spare.count for spare in found):
         return Kept(found)
-    all_rooms, expected = _rooms(snapshot)
-    bought = {each.request.name: planned_entries(each.request.planned_pods) for each in expected}
+    assigned = assignments(snapshot)
+    all_rooms = rooms(snapshot, assigned)
+    bought = {each.request.name: planned_entries(each.request.planned_pods) for each in assigned.expected}
     best = _packed(snapshot, found, all_rooms, bought)
     if not best.missing:
         return best
@@ -101,12 +103,6 @@ def _kept(moment: _Moment) -> Kept:
         as_bought = _packed(snapshot, found, all_rooms, {**bought, **served})
         best = as_bought if sum(as_bought.missing.values()) < sum(best.missing.values()) else best
     return best
-
-
-def _rooms(snapshot: Snapshot) -> tuple[tuple[Room, ...], tuple[Expected, ...]]:
-    lodged = nominated(snapshot)
-    expected = expected_nodes(snapshot, snapshot.offerings, {pod.key for pods in lodged.values() for pod in pods})
-    return rooms(snapshot, expected, lodged), expected
 
 
 def occupied_rooms(kept: Kept) -> tuple[Room, ...]:
@@ -185,14 +181,7 @@ def _ask(
     places: dict[str, dict[str, int]],
 ) -> dict[str, int]:
     """Put the rest where the solver finds room, note it in `places`, and say how many are left over."""
-    lodged = lodge(
-        PlacementProblem(
-            demands=virtual_demands(asked, counts),
-            rooms=open_rooms,
-            namespaces=snapshot.namespaces,
-            volumes=snapshot.volumes if any(spare.shape.volumes for spare in asked) else VolumeWorld(),
-        )
-    )
+    lodged = lodge(placement_problem(snapshot, virtual_demands(asked, counts), open_rooms))
     for placement in lodged.placements:
         here = places.setdefault(open_rooms[placement.room].node.name, {})
         key = asked[placement.demand].key

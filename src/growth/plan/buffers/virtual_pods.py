@@ -29,7 +29,7 @@ from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
 from growth.plan.buffers.quotas import Granted, Quotas
 from growth.plan.buffers.size import Sized, Sizing, sized
-from growth.plan.world.pools import architectures_of, pools_for, with_pool_rules
+from growth.plan.world.problem import PoolReader
 
 PLANNED_BUFFERS: Final = "growth.dev/planned-buffers"
 
@@ -63,7 +63,7 @@ def spares(
     """
     ours = [each for each in world.buffers.values() if each.strategy == ACTIVE_CAPACITY and each.deleted_at is None]
     quotas = Quotas(world.quotas)
-    architectures: dict[str, tuple[str, ...]] = {}
+    reader = PoolReader(pools, offerings)
     found = []
     for buffer in sorted(ours, key=lambda each: (each.created_at, each.key)):
         size = sized(buffer, world, sizing)
@@ -71,14 +71,8 @@ def spares(
             found.append(Spare(buffer, size, Granted(0)))
             continue
         granted = quotas.grant(buffer.namespace, size.template, size.count)
-        shape = virtual_shape(buffer, size.template.shape)
-        match = pools_for(shape, pools)
-        for name in match.names:
-            if name not in architectures:
-                architectures[name] = architectures_of(pools[name], offerings)
-        found.append(
-            Spare(buffer, size, granted, with_pool_rules(shape, match, architectures), match.names, match.message)
-        )
+        match, shape = reader.read(virtual_shape(buffer, size.template.shape))
+        found.append(Spare(buffer, size, granted, shape, match.names, match.message))
     return tuple(found)
 
 

@@ -32,7 +32,7 @@ from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.flow.queue import Queue, Wait, after_failure, gang_needs, groups_of, is_ours, line_up
-from growth.plan.world.capacity import expected_nodes, nominated
+from growth.plan.world.capacity import assignments
 from growth.plan.world.records import about_pod, seen_pod, sooner
 from growth.solver.flow import Fleet, Round, place
 
@@ -109,19 +109,18 @@ def _follow(fleet: Fleet, snapshot: Snapshot, settings: Settings) -> set[str]:
     """The fleet as it is now, room for others held; returns the keys of pods that are planned onto a machine on its
     way.
     """
-    holders = nominated(snapshot)
-    on_their_way = expected_nodes(snapshot, snapshot.offerings, {pod.key for pods in holders.values() for pod in pods})
+    assigned = assignments(snapshot)
     held: dict[str, list[Pod]] = {
-        name: [pod for pod in pods if not is_ours(pod, settings.scheduler)] for name, pods in holders.items()
+        name: [pod for pod in pods if not is_ours(pod, settings.scheduler)] for name, pods in assigned.holders.items()
     }
-    for each in on_their_way:
+    for each in assigned.expected:
         held.setdefault(each.node.name, []).extend(each.planned)
     pods_by_node = dict(snapshot.pods_by_node)
     for name, pods in held.items():
         if pods and name in snapshot.nodes:
             pods_by_node[name] = (*pods_by_node.get(name, ()), *(replace(pod, node_name=name) for pod in pods))
     fleet.follow(snapshot.nodes, pods_by_node, snapshot.volumes, snapshot.namespaces)
-    return {pod.key for each in on_their_way for pod in each.planned}
+    return {pod.key for each in assigned.expected for pod in each.planned}
 
 
 # ---------------------------------------------------------------------------------------- one round

@@ -18,21 +18,19 @@ from growth.model.noderequest import NodeRequest
 from growth.model.offering import Offering
 from growth.model.pod import Owner, Pod, PodShape
 from growth.model.settings import Settings
-from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
+from growth.model.snapshot import DaemonSet, Snapshot
 from growth.plan.buffers.placement import Kept, keep, occupied_rooms
 from growth.plan.world.arrival import working_pods
-from growth.plan.world.capacity import expected_nodes, nominated, promised_node, rooms
+from growth.plan.world.capacity import assignments, promised_node, rooms
 from growth.plan.world.limits import RENEWAL, Allowance, allowances, members, why_not_one_more, with_member, with_surge
-from growth.plan.world.market import Market, corrected, learn, limits_for, member_of, open_market, order
+from growth.plan.world.market import Market, corrected, learn, member_of, open_market, order
 from growth.plan.world.pools import (
     OfferingKey,
-    architectures_of,
     by_key,
     choice_of_type,
     landing_daemons,
-    pools_for,
-    with_pool_rules,
 )
+from growth.plan.world.problem import PoolReader, placement_problem
 from growth.plan.world.records import seen
 from growth.solver.existing.exchange import Exchange, ExchangeProblem, Leaving
 from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem, Room
@@ -77,7 +75,7 @@ def ask(
         return None
     allowed, promised = allowances(snapshot.pools, settings.limits, members(snapshot)), by_key(snapshot.offerings)
     allowed = with_surge(allowed) if reason == RENEWAL else allowed
-    world = asking.world(market, allowed, promised)
+    world = asking.world(market, allowed)
     return Asked(
         ExchangeProblem(world, leaving, chosen, reason == REPLACEMENT, settings.consolidation_headroom),
         tuple(node.name for node, _ in found),
@@ -96,8 +94,7 @@ class _Asking:
         self._rooms = tuple(_closed(room) for room in _all_rooms(snapshot, self._kept))
         self._index = {room.node.name: index for index, room in enumerate(self._rooms)}
         self._classes: dict[DemandClass, int] = {}
-        self._read: dict[PodShape, int] = {}
-        self._architectures: dict[str, tuple[str, ...]] = {}
+        self._reader = PoolReader(snapshot.pools, snapshot.offerings)
 
     def leaving(self, node: Node, price: float, disruption: float) -> Leaving:
         counts: dict[int, int] = {}
@@ -117,15 +114,8 @@ class _Asking:
         )
 
     def _class_of(self, shape: PodShape) -> int:
-        known = self._read.get(shape)
-        if known is None:
-            match = pools_for(shape, self._snapshot.pools)
-            for name in match.names:
-                if name not in self._architectures:
-                    self._architectures[name] = architectures_of(self._snapshot.pools[name], self._snapshot.offerings)
-            wished = with_pool_rules(shape, match, self._architectures)
-            known = self._read[shape] = self._number(DemandClass(wished, 1, match.names))
-        return known
+        match, wished = self._reader.read(shape)
+        return self._number(DemandClass(wished, 1, match.names))
 
     def _number(self, demand: DemandClass) -> int:
         return self._classes.setdefault(demand, len(self._classes))
@@ -140,36 +130,13 @@ class _Asking:
         pools = sorted({name for demand in self._classes for name in demand.pools})
         return open_market(snapshot, pools, offerings, {}, self._settings)
 
-    def world(
-        self, market: Market, allowed: tuple[Allowance, ...], promised: Mapping[OfferingKey, Offering]
-    ) -> PlacementProblem:
-        return PlacementProblem(
-            demands=self.demands,
-            rooms=self._rooms,
-            choices=market.choices,
-            limits=limits_for(market, allowed, promised),
-            namespaces=dict(self._snapshot.namespaces),
-            volumes=self._volumes(),
-            node_price_per_hour=self._settings.node_price_per_hour,
-        )
-
-    def _volumes(self) -> VolumeWorld:
-        """Sent along only where somebody looks at it: the question travels to another process."""
-        if not any(demand.shape.volumes for demand in self._classes):
-            return VolumeWorld({}, {}, {}, {})
-        world = self._snapshot.volumes
-        return VolumeWorld(dict(world.claims), dict(world.volumes), dict(world.classes), dict(world.nodes))
+    def world(self, market: Market, allowed: tuple[Allowance, ...]) -> PlacementProblem:
+        price = self._settings.node_price_per_hour
+        return placement_problem(self._snapshot, self.demands, self._rooms, market, allowed, node_price_per_hour=price)
 
 
 def _all_rooms(snapshot: Snapshot, kept: Kept) -> tuple[Room, ...]:
-    if kept.rooms:
-        return occupied_rooms(kept)
-    lodged = nominated(snapshot)
-    return rooms(
-        snapshot,
-        expected_nodes(snapshot, snapshot.offerings, {pod.key for pods in lodged.values() for pod in pods}),
-        lodged,
-    )
+    return occupied_rooms(kept) if kept.rooms else rooms(snapshot, assignments(snapshot))
 
 
 def _closed(room: Room) -> Room:

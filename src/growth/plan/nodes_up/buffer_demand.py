@@ -36,10 +36,11 @@ from growth.plan.nodes_up.waiting import Wait, after_miss, is_over, with_prospec
 from growth.plan.world.arrival import working_pods
 from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.limits import Allowance, allowances, members, why_not_one_more, with_member
-from growth.plan.world.market import Market, limits_for, member_of, order
+from growth.plan.world.market import Market, member_of, order
 from growth.plan.world.pools import OfferingKey, by_key
+from growth.plan.world.problem import placement_problem, with_settings
 from growth.plan.world.records import cut, seen, sooner
-from growth.solver.purchase.problem import Budget, Choice, PlacementProblem, PlacementSolution
+from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution
 
 _LONGEST_ENTRY: Final = 317  # of a planned pod in the API
 _LONGEST_MESSAGE: Final = 1000
@@ -157,18 +158,9 @@ def spare_question(found: Wanting, snapshot: Snapshot, settings: Settings) -> Sp
     if not found.spares or snapshot.now < found.closes_at:
         return None
     promised = by_key(snapshot.offerings)
-    problem = PlacementProblem(
-        demands=virtual_demands(found.spares, found.kept.missing),
-        rooms=occupied_rooms(found.kept),
-        choices=found.market.choices,
-        limits=limits_for(found.market, found.allowances, promised),
-        namespaces=dict(snapshot.namespaces),
-        preferences=settings.preferences,
-        node_price_per_hour=settings.node_price_per_hour,
-        budget=Budget.for_seconds(settings.solve_budget_seconds),
-        is_checked=settings.checks_plans,
-    )
-    return SpareQuestion(problem, found, promised)
+    demands = virtual_demands(found.spares, found.kept.missing)
+    problem = placement_problem(snapshot, demands, occupied_rooms(found.kept), found.market, found.allowances)
+    return SpareQuestion(with_settings(problem, settings), found, promised)
 
 
 # --------------------------------------------------------------------------------------- the answer

@@ -22,12 +22,10 @@ from growth.model.note import Note
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
 from growth.plan.world.capacity import is_plannable
-from growth.plan.world.pools import PoolMatch, architectures_of, pools_for, with_pool_rules
+from growth.plan.world.problem import Barred, PoolReader
 from growth.plan.world.records import about_pod
 
 MALFORMED: Final = "Malformed"
-
-Barred = Mapping[PodShape, tuple[str, ...]]  # offerings that have failed pods of this shape
 
 
 class Demand(Struct, frozen=True):
@@ -63,7 +61,7 @@ def demands(
     barred: Barred,
 ) -> Demands:
     """Of waiting pods, those that need a place. `placed` holds the keys of pods that have one."""
-    reader = _Reader(pools, offerings, barred)
+    reader = PoolReader(pools, offerings, barred)
     wanted, problems = [], []
     for pod in pods:
         if not _is_asked_for(pod, priority_cutoff) or pod.key in placed:
@@ -87,27 +85,3 @@ def _is_asked_for(pod: Pod, priority_cutoff: int) -> bool:
 def is_demand(pod: Pod, priority_cutoff: int) -> bool:
     """Does it need a place that growth may find?"""
     return _is_asked_for(pod, priority_cutoff) and is_plannable(pod)
-
-
-class _Reader:
-    """Reads each distinct shape once: thousands of pods share one."""
-
-    def __init__(self, pools: Mapping[str, NodePool], offerings: tuple[Offering, ...], barred: Barred) -> None:
-        self._pools = pools
-        self._offerings = offerings
-        self._barred = barred
-        self._architectures: dict[str, tuple[str, ...]] = {}
-        self._known: dict[PodShape, tuple[PoolMatch, PodShape]] = {}
-
-    def read(self, shape: PodShape) -> tuple[PoolMatch, PodShape]:
-        known = self._known.get(shape)
-        if known is None:
-            match = pools_for(shape, self._pools)
-            for name in match.names:
-                if name not in self._architectures:
-                    self._architectures[name] = architectures_of(self._pools[name], self._offerings)
-            known = self._known[shape] = (
-                match,
-                with_pool_rules(shape, match, self._architectures, self._barred.get(shape, ())),
-            )
-        return known

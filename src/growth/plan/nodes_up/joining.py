@@ -42,7 +42,7 @@ from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.nodes_up.rulecheck import PlacementRules
 from growth.plan.world.aging import template_digest
 from growth.plan.world.arrival import is_initialised, is_registered, working_pods
-from growth.plan.world.capacity import Expected, expected_nodes, nominated, why_not_bindable
+from growth.plan.world.capacity import Expected, assignments, why_not_bindable
 from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
 from growth.plan.world.records import about_pod, seen, seen_pod, sooner
@@ -67,8 +67,7 @@ class Ledger(Struct, frozen=True):
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    elsewhere = {pod.key for pods in nominated(snapshot).values() for pod in pods}
-    on_their_way = expected_nodes(snapshot, snapshot.offerings, elsewhere)
+    on_their_way = assignments(snapshot).expected
     turn = _Turn(snapshot, ledger, settings, PlacementRules(snapshot, on_their_way))
     turn.unbound = {
         pod.shape: None for each in on_their_way for pod in each.planned if (pod.uid, each.node.name) not in ledger.done

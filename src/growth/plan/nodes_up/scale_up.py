@@ -17,7 +17,6 @@ Machines that `min` keeps warm are ordered first, and the solver is asked once t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -29,17 +28,18 @@ from growth.model.note import About, Note
 from growth.model.outcome import Accepted, Refused, TryLater
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
-from growth.model.snapshot import Snapshot, VolumeWorld
+from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up.assign import MOST_PLANNED_PODS, Dealt, Hand, deal
 from growth.plan.nodes_up.buffer_demand import SpareQuestion, after_buying, buy, spare_question
 from growth.plan.nodes_up.demand import Demand
 from growth.plan.nodes_up.notes import notes_of
 from growth.plan.nodes_up.survey import Ledger, Survey, identity, survey
 from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
-from growth.plan.world.market import limits_for, order
+from growth.plan.world.market import order
 from growth.plan.world.orders import must_show, still_awaited, with_order
+from growth.plan.world.problem import placement_problem, with_settings
 from growth.plan.world.records import seen, sooner
-from growth.solver.purchase.problem import Budget, Choice, DemandClass, PlacementProblem, PlacementSolution
+from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem, PlacementSolution
 
 __all__ = ["Ledger", "Question", "plan", "question", "settle", "without_timers"]
 
@@ -76,19 +76,9 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
     classes: dict[tuple[PodShape, tuple[str, ...]], list[Demand]] = {}
     for demand in sorted(found.eligible, key=lambda each: (each.pod.created_at, each.pod.key)):
         classes.setdefault((demand.shape, demand.pools), []).append(demand)
-    problem = PlacementProblem(
-        demands=tuple(DemandClass(shape, len(hand), pools) for (shape, pools), hand in classes.items()),
-        rooms=found.all_rooms(snapshot),
-        choices=found.market.choices,
-        limits=limits_for(found.market, found.allowances, found.promised),
-        namespaces=dict(snapshot.namespaces),
-        volumes=_volumes(snapshot, classes),
-        preferences=settings.preferences,
-        node_price_per_hour=settings.node_price_per_hour,
-        budget=Budget.for_seconds(settings.solve_budget_seconds),
-        patterns=found.ledger.patterns,
-        is_checked=settings.checks_plans,
-    )
+    wanted = (DemandClass(shape, len(hand), pools) for (shape, pools), hand in classes.items())
+    problem = placement_problem(snapshot, wanted, found.all_rooms(snapshot), found.market, found.allowances)
+    problem = with_settings(problem, settings, found.ledger.patterns)
     return Question(problem, tuple(tuple(hand) for hand in classes.values()), found)
 
 
@@ -97,14 +87,6 @@ def _holds_until(snapshot: Snapshot, ledger: Ledger) -> float | None:
     if snapshot.now < ledger.hold_until:
         return ledger.hold_until
     return snapshot.now + _RETRY_SECONDS if still_awaited(ledger.awaited, snapshot) else None
-
-
-def _volumes(snapshot: Snapshot, shapes: Iterable[tuple[PodShape, tuple[str, ...]]]) -> VolumeWorld:
-    """Sent along only where somebody looks at it: the question travels to another process."""
-    if not any(shape.volumes for shape, _ in shapes):
-        return VolumeWorld({}, {}, {}, {})
-    world = snapshot.volumes
-    return VolumeWorld(dict(world.claims), dict(world.volumes), dict(world.classes), dict(world.nodes))
 
 
 def plan(

@@ -22,7 +22,7 @@ from growth.plan.nodes_up.minimum import lacks_minimum, missing_minimum
 from growth.plan.nodes_up.outlook import Outlook
 from growth.plan.nodes_up.runaway import InVain, Verdict, judge, observe
 from growth.plan.nodes_up.waiting import Wait, is_over, with_prospects
-from growth.plan.world.capacity import Expected, expected_nodes, holders, may_hold, rooms
+from growth.plan.world.capacity import Assignments, assignments, holders, may_hold, rooms
 from growth.plan.world.limits import Allowance, allowances, members
 from growth.plan.world.market import Learned, Market, corrected, learn, open_market, struck_since
 from growth.plan.world.orders import Awaited
@@ -65,8 +65,7 @@ class Survey(Struct, frozen=True):
 
     ledger: Ledger  # with what this look has taught; patience and batch included
     promised: Mapping[OfferingKey, Offering]
-    expected: tuple[Expected, ...]
-    lodged: Mapping[str, tuple[Pod, ...]]  # who waits for the scheduler on which node
+    assigned: Assignments
     allowances: tuple[Allowance, ...]
     market: Market
     minimum: tuple[Choice, ...]  # what to order so that every `min` is kept
@@ -77,7 +76,7 @@ class Survey(Struct, frozen=True):
     wanting: Wanting = Wanting()  # buffers, looked at only when no pod is tried
 
     def all_rooms(self, snapshot: Snapshot) -> tuple[Room, ...]:
-        return rooms(snapshot, self.expected, self.lodged)
+        return rooms(snapshot, self.assigned)
 
     def outlook(self, snapshot: Snapshot, open_rooms: Iterable[Room] | None) -> Outlook:
         return Outlook(snapshot.pools, self.market, self.allowances, open_rooms)
@@ -97,7 +96,7 @@ def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
         found = _whole_survey(snapshot, ledger, settings)
     else:
         found = Survey(
-            replace(ledger, in_vain={}, batch=None), {}, (), {}, (), Market((), {}, None), (), (), (), None, None
+            replace(ledger, in_vain={}, batch=None), {}, Assignments(), (), Market((), {}, None), (), (), (), None, None
         )
     return (
         found
@@ -131,18 +130,17 @@ def _whole_survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Sur
     offerings = corrected(snapshot.offerings, ledger.learned)
     in_vain = observe(snapshot, ledger.in_vain)
     verdict = judge(in_vain, now)
-    lodged = _lodged(snapshot, ledger)
-    holding = {pod.key for pods in lodged.values() for pod in pods}
-    expected = expected_nodes(snapshot, offerings, holding)
-    placed = holding | {pod.key for each in expected for pod in each.planned}
-    found = demands(snapshot.waiting_pods, placed, snapshot.pools, offerings, settings.priority_cutoff, verdict.barred)
+    assigned = assignments(snapshot, offerings, _lodged(snapshot, ledger))
+    found = demands(
+        snapshot.waiting_pods, assigned.keys, snapshot.pools, offerings, settings.priority_cutoff, verdict.barred
+    )
     present, promised = members(snapshot), by_key(snapshot.offerings)
     allowed = allowances(snapshot.pools, settings.limits, present)
     market = open_market(
         snapshot, _pools_in_question(found.wanted, snapshot.pools, ledger, now), offerings, ledger.struck_at, settings
     )
     gathered = Survey(
-        replace(ledger, in_vain=in_vain), promised, expected, lodged, allowed, market,
+        replace(ledger, in_vain=in_vain), promised, assigned, allowed, market,
         missing_minimum(snapshot, market, present, allowed, promised),
         found.wanted, found.problems, None, sooner(market.reopens_at, *(at for at in ledger.closed.values() if at > now)),
     )  # fmt: skip
@@ -190,7 +188,7 @@ def _with_patience(found: Survey, snapshot: Snapshot, verdict: Verdict, settings
             again += [] if wait.is_backed_off else [wait.until]
     again += [
         wait.until
-        for pods in found.lodged.values()
+        for pods in found.assigned.holders.values()
         for pod in pods
         if (wait := waits.get(identity(pod))) is not None and wait.until > now
     ]

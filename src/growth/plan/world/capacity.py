@@ -54,13 +54,13 @@ from growth.solver.purchase.problem import Room
 _SOON_SECONDS: Final = 45.0
 
 
-def rooms(snapshot: Snapshot, expected: Iterable[Expected], lodged: Mapping[str, tuple[Pod, ...]]) -> tuple[Room, ...]:
-    """All rooms by name. `lodged` are pods that wait for the scheduler to put them where there is room: they hold it."""
-    on_their_way = {each.node.name: each for each in expected}
+def rooms(snapshot: Snapshot, assigned: Assignments) -> tuple[Room, ...]:
+    """All rooms by name, with the pods that hold room in them."""
+    on_their_way = {each.node.name: each for each in assigned.expected}
     found = {name: _of_expected(each) for name, each in on_their_way.items()}
     for name, node in snapshot.nodes.items():
         if name not in on_their_way:
-            found[name] = _of_node(node, snapshot, lodged.get(name, ()))
+            found[name] = _of_node(node, snapshot, assigned.holders.get(name, ()))
     return tuple(found[name] for name in sorted(found))
 
 
@@ -69,14 +69,14 @@ def _of_expected(expected: Expected) -> Room:
     return Room(expected.node, _counted(shapes), "in-flight", is_open=not expected.node.is_unschedulable)
 
 
-def _of_node(node: Node, snapshot: Snapshot, lodged: tuple[Pod, ...]) -> Room:
+def _of_node(node: Node, snapshot: Snapshot, holding: tuple[Pod, ...]) -> Room:
     is_emptied = node.name in snapshot.removals
     staying = [
         pod
         for pod in snapshot.pods_by_node.get(node.name, ())
         if not pod.is_finished and not (is_emptied and _leaves_soon(pod, snapshot.now))
     ]
-    shapes = [pod.shape for pod in (*staying, *lodged)]
+    shapes = [pod.shape for pod in (*staying, *holding)]
     future = replace(node, taints=tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key))
     return Room(future, _counted(shapes), "marked" if node.is_marked else "node", is_open=takes_pods(node, snapshot))
 
@@ -172,7 +172,31 @@ class Expected(Struct, frozen=True):
     planned: tuple[Pod, ...] = ()  # kept assignments, not yet bound
 
 
-def expected_nodes(
+class Assignments(Struct, frozen=True):
+    """Which waiting pods have a place already."""
+
+    holders: Mapping[str, tuple[Pod, ...]] = {}  # by node: pods that the scheduler shall put there, and hold its room
+    expected: tuple[Expected, ...] = ()  # nodes on their way, with their planned pods
+
+    @property
+    def keys(self) -> set[str]:
+        """Of all these pods."""
+        planned = {pod.key for each in self.expected for pod in each.planned}
+        return planned | {pod.key for pods in self.holders.values() for pod in pods}
+
+
+def assignments(
+    snapshot: Snapshot,
+    offerings: tuple[Offering, ...] | None = None,
+    holding: Mapping[str, tuple[Pod, ...]] | None = None,
+) -> Assignments:
+    """Without more said: by the catalogue as it is, and with the pods that are nominated somewhere."""
+    here = nominated(snapshot) if holding is None else holding
+    elsewhere = {pod.key for pods in here.values() for pod in pods}
+    return Assignments(here, _expected_nodes(snapshot, offerings or snapshot.offerings, elsewhere))
+
+
+def _expected_nodes(
     snapshot: Snapshot, offerings: tuple[Offering, ...], elsewhere: Collection[str]
 ) -> tuple[Expected, ...]:
     """Every live request with the pods that stay planned onto it; the oldest request keeps first. `elsewhere`: keys of

@@ -49,6 +49,9 @@ class Market(Struct, frozen=True):
     reopens_at: float | None  # when the first Unmet expires
 
 
+NOTHING_FOR_SALE = Market((), {}, None)
+
+
 def open_market(
     snapshot: Snapshot,
     pools: Collection[str],
