@@ -21,8 +21,8 @@ from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import renewal
 from growth.plan.nodes_down.budgets import Recent
 from growth.plan.nodes_up import provisioning
-from growth.plan.world.aging import has_drifted, template_digest
 from growth.plan.world.limits import why_over_limit
+from growth.plan.world.swaps import has_drifted, template_digest
 from growth.solver.existing.exchange import exchange
 from tests.plan.builders import (
     NOW,

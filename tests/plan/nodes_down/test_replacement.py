@@ -21,7 +21,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import consolidation, replacement, scale_down
 from growth.plan.nodes_down.budgets import Recent
-from growth.plan.nodes_down.setbacks import Setback
+from growth.plan.nodes_down.candidates import Setback
 from growth.plan.nodes_down.what_if import EMPTYING_TAINT
 from growth.plan.nodes_up import provisioning
 from growth.solver.existing.exchange import exchange

@@ -40,9 +40,9 @@ from growth.model.noderequest import DEPROVISIONING, PENDING
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
-from growth.plan.nodes_down.brake import why_braked
-from growth.plan.world.idleness import is_lost
+from growth.plan.nodes_down.budgets import why_braked
 from growth.plan.world.limits import counts, why_over_limit
+from growth.plan.world.nodes import is_lost
 from growth.providers.contract import Gone, Provider, ProviderError
 
 OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute

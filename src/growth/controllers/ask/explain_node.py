@@ -19,8 +19,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import keep
 from growth.plan.nodes_down.what_if import Emptying
-from growth.plan.world.arrival import is_ours, working_pods
-from growth.plan.world.idleness import is_protected_node, why_not_idle
+from growth.plan.world.nodes import is_ours, is_protected_node, why_not_idle, working_pods
 
 
 class NodeAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):

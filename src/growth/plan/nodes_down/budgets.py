@@ -1,8 +1,8 @@
-"""How many more nodes of a pool may be disrupted now? Asked by scale-down, consolidation, replacement and renewal
-before a node with pods goes.
+"""How many more nodes of a pool may be disrupted now, and is the cluster so ill that none may? Asked by scale-down,
+consolidation, replacement and renewal before a node with pods goes; the brake also by the gate before every delete.
 
-A budget is a count or a share of the pool's nodes (a share lets at least one go, unless it is 0 %); of several that
-hold now the smallest counts.
+A budget is a count or a share of the pool's nodes (a share lets at least one go, unless it is 0 %). Of several budgets
+that hold now the smallest counts.
 
 | uses a budget up | |
 | --- | --- |
@@ -11,12 +11,16 @@ hold now the smallest counts.
 | a node with pods that went within the budget's window (law S8) | until the window has passed |
 
 A budget with a schedule holds from each time it names, in its time zone, for its duration; one that cannot be read
-holds always. What went before growth started nobody knows, so the first window after a restart counts as used up. A
-lost memory errs on the safe side."""
+holds always. What went before growth started is not known, so the first window after a restart counts as used up: a
+lost memory errs on the safe side.
+
+The brake: if many nodes are not Ready, the fault may be growth's own or the network's, and no node is given up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from msgspec import Struct
 
@@ -24,8 +28,8 @@ from growth.model.node import Node
 from growth.model.nodepool import DisruptionBudget, NodePool
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.arrival import working_pods
-from growth.plan.world.removal_reasons import DRAINING
+from growth.plan.world.machines import DRAINING
+from growth.plan.world.nodes import working_pods
 from growth.plan.world.schedule import ScheduleError, UnknownTimeZoneError, read_schedule
 
 
@@ -156,3 +160,19 @@ def _allowed(text: str, count: int) -> int:
         return int(digits)
     share = count * int(digits) // 100
     return max(1, share) if int(digits) > 0 else 0
+
+
+BRAKE_SHARE: Final = 0.2
+BRAKE_NODES: Final = 3
+
+
+def why_braked(ever_ready: int, not_ready: int) -> str:
+    """Empty: it is not. Only nodes count that have ever been Ready."""
+    if not_ready >= BRAKE_NODES and not_ready > BRAKE_SHARE * ever_ready:
+        return f"{not_ready} of {ever_ready} nodes are NotReady: nothing is deleted until that is understood"
+    return ""
+
+
+def why_braked_now(snapshot: Snapshot) -> str:
+    known = [node for node in snapshot.nodes.values() if node.is_ready or node.ready_changed_at > node.created_at]
+    return why_braked(len(known), sum(not node.is_ready for node in known))

@@ -1,13 +1,21 @@
 """Which nodes with pods may go to save money, what do they cost, and how many more now? Asked by consolidation and
 replacement, which share the answer.
 
-Only nodes of pools with `consolidation: Full` that growth made, that serve, have settled, and that no replacement under
-way counts on. A pool that cannot be read is not touched, and a node whose price nobody knows costs nothing, so it is
-never worth a move."""
+Only nodes of pools with `consolidation: Full` that growth made, that serve, have settled, and that no swap under way
+counts on. A pool that cannot be read is not touched. A node whose price is unknown costs nothing, so moving its pods is
+never worth it.
+
+A pool rests after an attempt that came to nothing: where pods go cannot be steered, so other pods may take the room
+that was meant for them, and what failed once may fail again. Each further failure in sequence makes the rest four times
+as long; an attempt that worked ends the sequence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from msgspec import Struct
 
 from growth.model.node import OFFERING_LABEL, Node
 from growth.model.nodepool import NodePool
@@ -15,7 +23,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import keep
 from growth.plan.nodes_down.budgets import Recent, budgets_change_at, disruptions_left
-from growth.plan.world.arrival import is_ours, working_pods
+from growth.plan.world.nodes import is_ours, working_pods
 from growth.plan.world.pools import choice_of_type
 from growth.plan.world.swaps import swaps
 
@@ -132,3 +140,30 @@ def delay_seconds(pool: NodePool, settings: Settings) -> float:
 
 def is_paused(pool: NodePool, settings: Settings) -> bool:
     return settings.is_paused or pool.is_paused
+
+
+_LONGEST_SECONDS: Final = 86_400.0
+
+
+class Setback(Struct, frozen=True):
+    """Attempts of a pool that came to nothing, in a row, and the end of its rest."""
+
+    count: int
+    until: float
+
+    @property
+    def words(self) -> str:
+        return "an attempt that was" if self.count == 1 else f"{self.count} attempts in a row that were"
+
+
+def with_attempts(
+    known: Mapping[str, Setback], worked: Collection[str], failed: Collection[str], now: float, first_seconds: float
+) -> dict[str, Setback]:
+    """By pool. Where some attempts worked and others failed at once, the row begins anew; what fails while a pool rests
+    began before, and counts no more.
+    """
+    found = {pool: each for pool, each in known.items() if pool not in worked}
+    for pool in sorted(each for each in failed if each not in found or found[each].until <= now):
+        count = found[pool].count + 1 if pool in found else 1
+        found[pool] = Setback(count, now + min(_LONGEST_SECONDS, first_seconds * 4.0 ** (count - 1)))
+    return found

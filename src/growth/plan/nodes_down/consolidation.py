@@ -35,11 +35,10 @@ from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.budgets import Recent, with_disrupted, with_moment
-from growth.plan.nodes_down.candidates import Movable, delay_seconds, full_pools, is_paused
-from growth.plan.nodes_down.setbacks import Setback, with_attempts
+from growth.plan.nodes_down.candidates import Movable, Setback, delay_seconds, full_pools, is_paused, with_attempts
 from growth.plan.nodes_down.what_if import Emptying, empty_from, is_being_emptied, without_mark
-from growth.plan.world import removal_reasons
-from growth.plan.world.arrival import working_pods
+from growth.plan.world.machines import CONSOLIDATED, removal_of_node
+from growth.plan.world.nodes import working_pods
 from growth.plan.world.records import about_node, instant_of, seen, sooner
 from growth.plan.world.swaps import swaps
 from growth.solver.existing.blocking import Block
@@ -89,7 +88,7 @@ def _remembered(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> Ledge
     going = {
         name: removal.spec.pool
         for name, removal in sorted(snapshot.removals.items())
-        if removal.spec.reason == removal_reasons.CONSOLIDATED
+        if removal.spec.reason == CONSOLIDATED
     }
     setbacks = _setbacks(ledger, snapshot, settings)
     return replace(ledger, recent=with_moment(ledger.recent, snapshot, settings), going=going, setbacks=setbacks)
@@ -150,7 +149,7 @@ class _Turn:
         self.notes.append(Note(about_node(node), "ScaleDownCancelled", f"the node stays: {why}"))
 
     def _hand_over(self, node: Node) -> None:
-        action = removal_reasons.removal_of_node(node, self.snapshot, removal_reasons.CONSOLIDATED)
+        action = removal_of_node(node, self.snapshot, CONSOLIDATED)
         if action is None:  # the provider does not show its machine: that must be known first
             self.again.append(self.snapshot.now + _RETRY_SECONDS)
             return

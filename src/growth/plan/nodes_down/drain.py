@@ -27,10 +27,9 @@ from growth.model.pod import Pod
 from growth.model.resources import CPU, MEMORY
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.nodes_down.evictability import Evictability
-from growth.plan.nodes_down.what_if import Emptying
-from growth.plan.world.idleness import is_protected_pod, waiting_shapes, would_take
-from growth.plan.world.removal_reasons import CONSOLIDATED
+from growth.plan.nodes_down.what_if import Emptying, Evictability
+from growth.plan.world.machines import CONSOLIDATED
+from growth.plan.world.nodes import is_protected_pod, waiting_shapes, would_take
 
 _NAMED_PODS: Final = 3
 _LOOKED_AT_SECONDS: Final = (

@@ -20,10 +20,10 @@ from growth.model.pod import Owner, Pod, PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot
 from growth.plan.buffers.placement import Kept, keep, occupied_rooms
-from growth.plan.world.arrival import working_pods
 from growth.plan.world.capacity import assignments, promised_node, rooms
 from growth.plan.world.limits import RENEWAL, Allowance, allowances, members, why_not_one_more, with_member, with_surge
 from growth.plan.world.market import Market, corrected, learn, member_of, open_market, order
+from growth.plan.world.nodes import working_pods
 from growth.plan.world.pools import (
     OfferingKey,
     by_key,

@@ -26,7 +26,7 @@ from growth.model.offering import Machine
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import pool_of_machine
-from growth.plan.world.removal_reasons import removal_of_machine
+from growth.plan.world.machines import removal_of_machine
 from growth.plan.world.turn import Turn, retry_after
 
 _RETRY_SECONDS: Final = 30.0

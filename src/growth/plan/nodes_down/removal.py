@@ -2,19 +2,21 @@
 
 | phase | seen | then |
 | --- | --- | --- |
-| any | the machine is gone by a list younger than the last step | FinishRemoval (which asks the provider once more, by id) |
-| Pending | written without a machine's id, and now the provider shows one | cancel, so that it is written anew with the id |
-| Pending | pods on the node | cancel: the mark comes off; where the reason drains, evict them (`plan/nodes_down/drain`), or take it back |
+| any | the machine is gone, by a list younger than the last step | FinishRemoval (asks the provider once more, by id) |
+| Pending | written without a machine's id, and now the provider shows one | cancel, so that it is written with the id |
+| Pending | pods on the node, and the reason does not drain | cancel: the mark comes off |
+| Pending | pods on the node, and the reason drains | evict them, or take it back (`plan/nodes_down/drain`) |
 | Pending | it goes because it was not Ready, and is Ready again | cancel |
-| Pending | none | write Deprovisioning, attempt 1; then DeleteMachine |
-| Deprovisioning | asked, answer positively no | CouldNotRemove; after the last attempt RemovalFailed |
-| Deprovisioning | it was positively not asked (the gate was closed) | ask again when told; if pods came, CouldNotRemove |
-| Deprovisioning | still there after the retry time | next attempt; from now on nothing can be cancelled, because an answer is unknown |
-| CouldNotRemove | pods came, and no answer is unknown | cancel |
+| Pending | no pods | write Deprovisioning, attempt 1; then DeleteMachine |
+| Deprovisioning | the provider answered no | CouldNotRemove; after the last attempt RemovalFailed |
+| Deprovisioning | surely not asked (the gate was closed) | ask again in time; if pods came, CouldNotRemove |
+| Deprovisioning | still there after the retry time | next attempt; an answer is unknown, so it is irrevocable from now on |
+| CouldNotRemove | pods came, and it is not irrevocable | cancel |
 | CouldNotRemove | the retry time is over | write Deprovisioning, next attempt; then DeleteMachine |
-| RemovalFailed | | nothing: a person must look, told on the request and on the Node; whoever deletes the request lets it begin anew |
+| RemovalFailed | | nothing: a person must look. If the request is deleted, the removal can begin again |
 
-Pods are looked at before every attempt, and live again at the gate. Paused: no further step is begun.
+Pods are looked at before every attempt, and live again at the gate. Paused: no further step is begun. Only the recorded
+machine is deleted; its id comes from the NodeRequest or from the provider's list by name, never from a kubelet.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ from growth.model.action import (
     UnmarkScaleDown,
     WriteNodeRemovalStatus,
 )
+from growth.model.api import Condition
 from growth.model.decision import Decision, Settled
+from growth.model.instant import format_instant
 from growth.model.node import SCALE_DOWN_TAINT
 from growth.model.noderequest import (
     COULD_NOT_REMOVE,
@@ -50,15 +54,16 @@ from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.drain import Draining, evicted
-from growth.plan.nodes_down.undoing import (
-    is_irrevocable,
-    is_surely_gone,
-    machine_to_delete,
-    next_attempt,
-    was_recorded_too_early,
+from growth.plan.world.machines import (
+    CONSOLIDATED,
+    DRAINING,
+    LIST_LAG_SECONDS,
+    LOOK_AGAIN_SECONDS,
+    UNHEALTHY,
+    is_surely_absent,
+    past,
 )
-from growth.plan.world.idleness import blocking_pods, lost_at
-from growth.plan.world.machines import LOOK_AGAIN_SECONDS, past
+from growth.plan.world.nodes import blocking_pods, lost_at
 from growth.plan.world.records import (
     about_node,
     about_removal,
@@ -69,7 +74,6 @@ from growth.plan.world.records import (
     sooner,
     with_removal_phase,
 )
-from growth.plan.world.removal_reasons import CONSOLIDATED, DRAINING, UNHEALTHY
 
 _RETRY_SECONDS: Final = 5.0
 
@@ -338,3 +342,62 @@ def _refused(
         (note,),
         again_at=snapshot.now + settings.removal_retry_seconds,
     )
+
+
+IRREVOCABLE: Final = "Irrevocable"
+_STAMP_SECONDS: Final = 1.0  # stamps in a status are cut to the second
+_NAMELESS_LAG_SECONDS: Final = 60.0  # without an id only the list can tell
+
+
+def is_irrevocable(removal: NodeRemovalRequest) -> bool:
+    """Has the provider ever been asked without a positive no?"""
+    return any(condition.type == IRREVOCABLE and condition.status == "True" for condition in removal.status.conditions)
+
+
+def is_surely_gone(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
+    lag = LIST_LAG_SECONDS if removal.spec.machine_id else _NAMELESS_LAG_SECONDS
+    if removal.phase == DEPROVISIONING and removal.spec.machine_id:
+        lag = _STAMP_SECONDS
+    since = max(past(removal.created_at, snapshot.now), past(removal.attempted_at or 0.0, snapshot.now))
+    return is_surely_absent(removal.name, since, snapshot, lag)
+
+
+def machine_to_delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[str, str, str]:
+    """Its id, the UID of the request it was bought for, and, where there is no id, why not."""
+    machine, request = snapshot.machines.get(removal.name), snapshot.requests.get(removal.name)
+    uid = request.uid if request is not None else machine.request_uid if machine is not None else ""
+    recorded = removal.spec.machine_id
+    if machine is not None and recorded and machine.machine_id != recorded:
+        return "", "", f"the machine of this name is {machine.machine_id}, not the recorded {recorded}"
+    if not recorded:
+        return "", "", "no machine is recorded, and the provider has not said yet that there is none"
+    return recorded, uid, ""
+
+
+def was_recorded_too_early(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
+    """It was written while the provider did not show the machine; now it does. Only a recorded machine is deleted, so
+    it is written anew.
+    """
+    return not removal.spec.machine_id and removal.name in snapshot.machines
+
+
+def next_attempt(removal: NodeRemovalRequest, now: float) -> NodeRemovalRequestStatus:
+    """Deprovisioning, one attempt more. If the last one was never answered with a no, nothing can be cancelled any
+    more.
+    """
+    attempt = removal.status.removal_attempt + 1
+    status = with_removal_phase(
+        removal.status, DEPROVISIONING, life_event(now, "deletionRequested", f"attempt {attempt}")
+    )
+    status = replace(status, removal_attempt=attempt, remove_attempted_at=format_instant(now), waiting_for="")
+    if removal.phase != DEPROVISIONING or is_irrevocable(removal):
+        return status
+    since = format_instant(now)
+    unknown = Condition(
+        IRREVOCABLE,
+        "True",
+        "AnswerUnknown",
+        "an earlier delete may have been accepted: nothing is cancelled any more",
+        since,
+    )
+    return replace(status, conditions=(*removal.status.conditions, unknown))

@@ -32,13 +32,12 @@ from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.budgets import Recent, disruptions_left, with_moment
 from growth.plan.nodes_down.exchange import Asked, ask, orders
 from growth.plan.nodes_down.what_if import without_mark
-from growth.plan.world.aging import changes_at, why_replaced
-from growth.plan.world.arrival import is_ours, working_pods
 from growth.plan.world.limits import RENEWAL
+from growth.plan.world.machines import DRIFTED, EXPIRED
+from growth.plan.world.nodes import is_ours, working_pods
 from growth.plan.world.orders import Awaited, must_show, still_awaited, with_order
 from growth.plan.world.records import about_node, seen, sooner
-from growth.plan.world.removal_reasons import DRIFTED, EXPIRED
-from growth.plan.world.swaps import swaps
+from growth.plan.world.swaps import changes_at, swaps, why_replaced
 from growth.solver.existing.exchange import Exchange, Leaving
 from growth.solver.purchase.problem import Choice, DemandClass
 

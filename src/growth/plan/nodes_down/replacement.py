@@ -37,17 +37,23 @@ from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.budgets import Recent, with_moment
-from growth.plan.nodes_down.candidates import Movable, delay_seconds, full_pools, is_paused, kind_of, minimum
-from growth.plan.nodes_down.evictability import Evictability
+from growth.plan.nodes_down.candidates import (
+    Movable,
+    Setback,
+    delay_seconds,
+    full_pools,
+    is_paused,
+    kind_of,
+    minimum,
+    with_attempts,
+)
 from growth.plan.nodes_down.exchange import REPLACEMENT, Asked, after_buying, ask, orders
 from growth.plan.nodes_down.neighbourhoods import neighbourhoods
-from growth.plan.nodes_down.setbacks import Setback, with_attempts
-from growth.plan.nodes_down.what_if import Emptying, empty_from, is_being_emptied
-from growth.plan.world.arrival import working_pods
-from growth.plan.world.idleness import is_protected_node
+from growth.plan.nodes_down.what_if import Emptying, Evictability, empty_from, is_being_emptied
+from growth.plan.world.machines import CONSOLIDATED
+from growth.plan.world.nodes import is_protected_node, working_pods
 from growth.plan.world.orders import Awaited, must_show, still_awaited, with_order
 from growth.plan.world.records import about_node, sooner
-from growth.plan.world.removal_reasons import CONSOLIDATED
 from growth.plan.world.swaps import Swap, is_going, swaps
 from growth.solver.existing.exchange import Exchange
 

@@ -8,7 +8,7 @@ deletes anything.
 | marked, pods have come, or it must stay | UnmarkScaleDown: mark and taint off, other taints untouched |
 | marked, the mark is damaged | MarkScaleDown again, with a new time |
 | marked, its time has come, still idle | CreateNodeRemovalRequest |
-| its pool goes, or it is dead (`plan/world/aging`) | the same at once; with pods on it within the budgets, and removal evicts them; not while many are dead |
+| its pool goes, or it is dead (`plan/world/swaps`) | the same at once; with pods on it within the budgets, and removal evicts them; not while many are dead |
 | it is too old, or its pool's template has changed | the same at once if it is empty; with pods on it, when `plan/nodes_down/renewal` has marked it |
 
 Paused: nothing is marked and nothing goes. Nodes of another manager, malformed ones, those in removal and those that
@@ -33,24 +33,31 @@ from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import Kept, keep, look_seconds
-from growth.plan.nodes_down.brake import why_braked_now
-from growth.plan.nodes_down.budgets import Recent, disruptions_left, with_moment
+from growth.plan.nodes_down.budgets import Recent, disruptions_left, why_braked_now, with_moment
 from growth.plan.nodes_down.what_if import is_being_emptied
-from growth.plan.world import removal_reasons
-from growth.plan.world.aging import changes_at, why_replaced
-from growth.plan.world.arrival import is_ours, phase_since, working_pods
-from growth.plan.world.idleness import (
+from growth.plan.world.machines import (
+    DRIFTED,
+    EMPTY,
+    EXPIRED,
+    LOOK_AGAIN_SECONDS,
+    POOL_DELETED,
+    UNHEALTHY,
+    removal_of_node,
+)
+from growth.plan.world.nodes import (
     blocking_pods,
+    is_ours,
     is_protected_node,
     lost_at,
+    phase_since,
     waiting_shapes,
     why_not_idle,
+    working_pods,
     would_take,
 )
-from growth.plan.world.machines import LOOK_AGAIN_SECONDS
 from growth.plan.world.pools import choice_of_type
 from growth.plan.world.records import about_node, instant_of, seen, sooner
-from growth.plan.world.swaps import is_settling, settles_at
+from growth.plan.world.swaps import changes_at, is_settling, settles_at, why_replaced
 
 NEEDED_BY_BUFFER: Final = "NeededByBuffer"
 
@@ -143,10 +150,10 @@ class _Turn:
         elif now < due_at:
             self.again.append(due_at)
         else:
-            self._hand_over(node, going or removal_reasons.EMPTY)
+            self._hand_over(node, going or EMPTY)
 
     def _hand_over(self, node: Node, reason: str) -> None:
-        action = removal_reasons.removal_of_node(node, self.snapshot, reason)
+        action = removal_of_node(node, self.snapshot, reason)
         if action is None:  # the provider does not show its machine: that must be known first
             self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
             return
@@ -194,7 +201,7 @@ class _Turn:
 
     def _begin_going(self, node: Node, pool: NodePool, reason: str) -> None:
         """An empty node goes at once; one with pods only as far as the budgets let it."""
-        is_renewed = reason in (removal_reasons.EXPIRED, removal_reasons.DRIFTED)
+        is_renewed = reason in (EXPIRED, DRIFTED)
         if blocking_pods(node.name, self.snapshot) and (is_renewed or not self._may_disrupt(pool, reason)):
             return
         self._mark(node, 0.0)
@@ -207,7 +214,7 @@ class _Turn:
             return False
         kind = (pool.name, reason)
         if kind not in self._left:
-            is_repair = reason == removal_reasons.UNHEALTHY
+            is_repair = reason == UNHEALTHY
             self._left[kind] = disruptions_left(
                 pool, self.snapshot, self.settings, self.ledger.recent, is_repair=is_repair
             )
@@ -217,11 +224,11 @@ class _Turn:
 
     def _why_going(self, node: Node, pool: NodePool) -> str:
         if pool.deleted_at is not None:
-            return removal_reasons.POOL_DELETED
+            return POOL_DELETED
         changes = changes_at(node, pool, self.snapshot, self.settings)
         self.again += [changes] if changes is not None else []
         reason = why_replaced(node, pool, self.snapshot, self.settings)
-        return "" if reason == removal_reasons.UNHEALTHY and self._is_braked else reason
+        return "" if reason == UNHEALTHY and self._is_braked else reason
 
     def _may_be_marked(self, node: Node, pool: NodePool) -> bool:
         buffers = self._spares_on(node) if pool.spec.consolidation != "Off" else ()

@@ -33,10 +33,10 @@ from growth.plan.nodes_up.demand import Demand
 from growth.plan.nodes_up.outlook import Outlook
 from growth.plan.nodes_up.runaway import MOST_IN_VAIN
 from growth.plan.nodes_up.waiting import Wait, after_miss, is_over, with_prospects
-from growth.plan.world.arrival import working_pods
 from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.limits import Allowance, allowances, members, why_not_one_more, with_member
 from growth.plan.world.market import Market, member_of, order
+from growth.plan.world.nodes import working_pods
 from growth.plan.world.pools import OfferingKey, by_key
 from growth.plan.world.problem import placement_problem, with_settings
 from growth.plan.world.records import cut, seen, sooner

@@ -40,12 +40,12 @@ from growth.model.settings import SchedulerSettings, Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.nodes_up.rulecheck import PlacementRules
-from growth.plan.world.aging import template_digest
-from growth.plan.world.arrival import is_initialised, is_registered, working_pods
 from growth.plan.world.capacity import Expected, assignments, why_not_bindable
 from growth.plan.world.fitting import charge, free_amounts, stands
+from growth.plan.world.nodes import is_initialised, is_registered, working_pods
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
 from growth.plan.world.records import about_pod, seen, seen_pod, sooner
+from growth.plan.world.swaps import template_digest
 
 _RETRY_SECONDS: Final = 2.0
 _OTHERS_FIRST_SECONDS: Final = (

@@ -53,9 +53,6 @@ from growth.plan.nodes_up.failures import (
     struck_until,
 )
 from growth.plan.nodes_up.runaway import records_in_vain
-from growth.plan.world import removal_reasons
-from growth.plan.world.arrival import is_initialised, is_serving, phase_since, working_pods
-from growth.plan.world.idleness import blocking_pods, lost_at
 from growth.plan.world.limits import (
     RENEWAL,
     Allowance,
@@ -66,8 +63,16 @@ from growth.plan.world.limits import (
     with_member,
     with_surge,
 )
-from growth.plan.world.machines import LOOK_AGAIN_SECONDS, is_surely_absent
+from growth.plan.world.machines import (
+    DELETED,
+    LOOK_AGAIN_SECONDS,
+    NOT_READY,
+    is_surely_absent,
+    recorded_id,
+    removal_of_request,
+)
 from growth.plan.world.market import unmet_until
+from growth.plan.world.nodes import blocking_pods, is_initialised, is_serving, lost_at, phase_since, working_pods
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels, why_not_buying
 from growth.plan.world.records import about_request, instant_of, life_event, seen, sooner, with_request_phase
 from growth.plan.world.swaps import settles_at
@@ -128,7 +133,7 @@ class _Turn:
         elif request.phase == PROVISIONING and request.deleted_at is not None and self._works(request):
             self.actions.append(ReleaseNodeRequest(seen(request)))  # it serves already: only the record goes
         elif request.phase == DEPROVISIONING or (request.phase == PROVISIONING and is_going):
-            self._give_back(request, removal_reasons.DELETED if is_going else removal_reasons.NOT_READY)
+            self._give_back(request, DELETED if is_going else NOT_READY)
         elif request.phase == PROVISIONING:
             self._provisioning(request, pool)
         elif is_going:
@@ -188,7 +193,7 @@ class _Turn:
     def _pending_and_going(self, request: NodeRequest) -> None:
         machine = self.snapshot.machines.get(request.name)
         if machine is not None and machine.request_uid in ("", request.uid):
-            self._give_back(request, removal_reasons.DELETED)
+            self._give_back(request, DELETED)
         elif self._surely_no_machine(request, request.deleted_at or request.created_at):
             self.actions.append(ReleaseNodeRequest(seen(request)))
 
@@ -240,7 +245,7 @@ class _Turn:
     def _fail(self, request: NodeRequest, waited: float) -> None:
         now, place = self.snapshot.now, place_of(request)
         event = life_event(now, NOT_READY_EVENT, f"no Ready node within {waited:.0f} s")
-        machine_id = request.status.machine_id or removal_reasons.recorded_id(request.name, request.uid, self.snapshot)
+        machine_id = request.status.machine_id or recorded_id(request.name, request.uid, self.snapshot)
         known = self._history(request)
         self._failed[place] += 1
         if (
@@ -291,7 +296,7 @@ class _Turn:
         if request.status.machine_id and request.name in self.snapshot.removals:
             self.actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="")))
         elif request.status.machine_id:
-            self._hand_over(request, removal_reasons.NOT_READY)
+            self._hand_over(request, NOT_READY)
         else:
             kept = (
                 max(strike_seconds(request, self.settings), self._remembered_seconds(request))
@@ -318,11 +323,11 @@ class _Turn:
         this record go.
         """
         if request.is_handed_over:
-            is_needed = reason == removal_reasons.NOT_READY and self._history(request).keeps(request)
+            is_needed = reason == NOT_READY and self._history(request).keeps(request)
             self._end_at(request, (instant_of(request.status.expires_at) or 0.0) if is_needed else 0.0)
         elif request.name not in self.snapshot.removals and not self._never_had_any(request):
             self._hand_over(request, reason)
-        elif reason == removal_reasons.NOT_READY and has_failed(request):
+        elif reason == NOT_READY and has_failed(request):
             until = format_instant(self.snapshot.now + self._remembered_seconds(request))
             self.actions.append(
                 WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="", expires_at=until))
@@ -335,7 +340,7 @@ class _Turn:
         return not is_recorded and self._surely_no_machine(request, request.changed_at)
 
     def _hand_over(self, request: NodeRequest, reason: str) -> None:
-        action = removal_reasons.removal_of_request(request, self.snapshot, reason)
+        action = removal_of_request(request, self.snapshot, reason)
         if action is None:
             self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
         else:

@@ -47,8 +47,8 @@ from growth.model.resources import Resources
 from growth.model.snapshot import Snapshot
 from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.limits import ordered_amounts
+from growth.plan.world.machines import CONSOLIDATED
 from growth.plan.world.pools import OfferingKey, by_key, is_transient, landing_daemons, node_labels, serving_taints
-from growth.plan.world.removal_reasons import CONSOLIDATED
 from growth.solver.purchase.problem import Room
 
 _SOON_SECONDS: Final = 45.0

@@ -1,16 +1,33 @@
-"""What does the provider's list say about a machine: present, surely absent, or nothing? Asked by provisioning, removal
-and hand-over.
+"""Does a machine surely not exist, and how does a node or a machine get its NodeRemovalRequest? Asked by provisioning,
+scale-down, consolidation, removal and orphans; only removal deletes machines.
 
 Unknown is not absent. Only a list that is younger than everything that was asked, and that is credible as a whole, says
-that a machine is not there; and it is looked at again after a while, because a newer list changes nothing that would
-wake anybody."""
+that a machine is not there. The rows look again after a while: a newer list that says the same wakes no row.
+
+| reason of a removal | when | pods found on the node |
+| --- | --- | --- |
+| Empty | idle for its time | the removal is cancelled |
+| NotReady | never came up in time, or failed | evicted |
+| Deleted | its NodeRequest was deleted by hand before it was Ready | evicted |
+| PoolDeleted | its pool goes | evicted, within the budgets |
+| Expired | older than the pool lets it be | evicted, within the budgets, once what replaces it is Ready |
+| Drifted | made from a template that its pool has no more | the same |
+| Unhealthy | not Ready for long | evicted, within the budgets; taken back if it is Ready again in time |
+| Consolidated | its pods fit on other nodes | evicted, while they still fit there; else the removal is taken back |
+| Orphaned | a machine that never had a node | – |
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from growth.model.node import REQUEST_LABEL
+from growth.model.action import CreateNodeRemovalRequest, Seen
+from growth.model.node import OFFERING_LABEL, REQUEST_LABEL, Node
+from growth.model.noderequest import NodeRemovalRequestSpec, NodeRequest
+from growth.model.offering import Machine
 from growth.model.snapshot import Snapshot
+from growth.plan.world.limits import pool_of_machine
+from growth.plan.world.records import seen
 
 LOOK_AGAIN_SECONDS: Final = 15.0
 LIST_LAG_SECONDS: Final = 10.0  # a list this much younger than an event shows what the event did
@@ -36,3 +53,60 @@ def is_credible(snapshot: Snapshot) -> bool:
 def past(at: float, now: float) -> float:
     """A stamp from the future was made before a clock went back: then it is simply past."""
     return at if at <= now else 0.0
+
+
+EMPTY: Final = "Empty"
+NOT_READY: Final = "NotReady"
+DELETED: Final = "Deleted"
+POOL_DELETED: Final = "PoolDeleted"
+EXPIRED: Final = "Expired"
+DRIFTED: Final = "Drifted"
+UNHEALTHY: Final = "Unhealthy"
+ORPHANED: Final = "Orphaned"
+CONSOLIDATED: Final = "Consolidated"
+
+DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED, DRIFTED, UNHEALTHY, CONSOLIDATED)
+
+
+def removal_of_request(request: NodeRequest, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
+    """Of a machine whose node never served; the node may not even exist. None: which machine it is, nobody knows yet."""
+    node = snapshot.nodes.get(request.name)
+    where = Seen(request.name) if node is None else seen(node)
+    spec = request.spec
+    machine_id = request.status.machine_id or recorded_id(request.name, request.uid, snapshot)
+    if not machine_id and not is_surely_absent(request.name, request.changed_at, snapshot):
+        return None
+    return CreateNodeRemovalRequest(
+        where, NodeRemovalRequestSpec(request.name, spec.pool, spec.target_offering, machine_id, reason)
+    )
+
+
+def removal_of_node(node: Node, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
+    """None: which machine it is, nobody knows yet. A node whose machine is surely gone is removed without one."""
+    request = snapshot.requests.get(node.name)
+    machine_id = recorded_id(node.name, "" if request is None else request.uid, snapshot) or (
+        "" if request is None else request.status.machine_id
+    )
+    if not machine_id and not is_surely_absent(node.name, node.created_at, snapshot):
+        return None
+    return CreateNodeRemovalRequest(
+        seen(node),
+        NodeRemovalRequestSpec(node.name, node.pool, node.labels.get(OFFERING_LABEL, ""), machine_id, reason),
+    )
+
+
+def removal_of_machine(machine: Machine) -> CreateNodeRemovalRequest:
+    pool = pool_of_machine(machine) or "unknown"
+    return CreateNodeRemovalRequest(
+        Seen(machine.name), NodeRemovalRequestSpec(machine.name, pool, machine.offering, machine.machine_id, ORPHANED)
+    )
+
+
+def recorded_id(name: str, request_uid: str, snapshot: Snapshot) -> str:
+    """By the provider's own list, never by what a kubelet says; a machine of another request under this name is not
+    ours to name.
+    """
+    machine = snapshot.machines.get(name)
+    if machine is None or (request_uid and machine.request_uid not in ("", request_uid)):
+        return ""
+    return machine.machine_id

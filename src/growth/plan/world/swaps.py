@@ -1,5 +1,15 @@
-"""Which nodes are being replaced by which? Asked by replacement, and by every row that must leave such nodes alone
-meanwhile.
+"""Which nodes must be replaced, and which are being replaced by which? Asked by scale-down, renewal and replacement, and
+by every row that must leave such nodes alone meanwhile.
+
+| node | must be replaced, whatever it costs, as |
+| --- | --- |
+| not Ready for longer than the setting, though it once was | Unhealthy |
+| older than the pool lets nodes be | Expired |
+| made from another template than the pool has now, or of a type or location that it no longer lists | Drifted |
+
+The template is what a pool puts onto every node: labels, annotations, taints, provider settings. Its digest is written
+on the node when it joins; a node without one is never Drifted by its template. A node that must not be disrupted is
+none of these, unless it is dead.
 
 A swap is written in its NodeRequests: each names the nodes it replaces, so all of it survives a restart. Requests that
 replace the same nodes belong together.
@@ -9,19 +19,25 @@ replace the same nodes belong together.
 | one on its way | | coming: nothing moves yet |
 | all arrived, or given up | some still there | ready: the old ones go, if that still is worth it |
 | | all gone | over |
-| the last change is older than the settling time | none of them marked or in removal | over: the old ones stay, and what was bought is a node like any other |
+| the last change is older than the settling time | none marked or in removal | over: the old ones stay |
 """
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
+from growth.model.node import OFFERING_LABEL, TEMPLATE, Node
+from growth.model.nodepool import NodePool, NodePoolSpec
 from growth.model.noderequest import READY, NodeRequest
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.arrival import phase_since
+from growth.plan.world.machines import DRIFTED, EXPIRED, UNHEALTHY
+from growth.plan.world.nodes import is_protected_node, phase_since
+from growth.plan.world.pools import choice_of_type
 
 _LEAST_SECONDS: Final = 120.0  # however soon nodes settle, the old ones get this long to be marked
 
@@ -87,3 +103,66 @@ def is_settling(name: str, snapshot: Snapshot, settings: Settings) -> bool:
 
 def settles_at(request: NodeRequest, snapshot: Snapshot, settings: Settings) -> float:
     return min(phase_since(request, snapshot), snapshot.now) + max(settings.settling_seconds, _LEAST_SECONDS)
+
+
+_DIGITS: Final = 16
+
+
+def why_replaced(node: Node, pool: NodePool, snapshot: Snapshot, settings: Settings) -> str:
+    """Empty: it need not be."""
+    request = snapshot.requests.get(node.name)
+    if request is not None and request.is_in_flight:
+        return ""
+    if not node.is_ready:
+        return UNHEALTHY if _has_been_down(node, snapshot.now) >= settings.repair_after_seconds else ""
+    if is_protected_node(node):
+        return ""
+    if pool.spec.expire_after_seconds is not None and snapshot.now >= node.created_at + pool.spec.expire_after_seconds:
+        return EXPIRED
+    return DRIFTED if has_drifted(node, pool, snapshot) else ""
+
+
+def changes_at(node: Node, pool: NodePool, snapshot: Snapshot, settings: Settings) -> float | None:
+    """When time alone will make it so."""
+    if not node.is_ready and node.ready_changed_at > node.created_at:
+        at = node.ready_changed_at + settings.repair_after_seconds
+        return at if at > snapshot.now else None
+    if pool.spec.expire_after_seconds is None:
+        return None
+    at = node.created_at + pool.spec.expire_after_seconds
+    return at if at > snapshot.now else None
+
+
+def _has_been_down(node: Node, now: float) -> float:
+    """0 for a node that never was up: provisioning gives that one up."""
+    return now - node.ready_changed_at if node.created_at < node.ready_changed_at <= now else 0.0
+
+
+def has_drifted(node: Node, pool: NodePool, snapshot: Snapshot) -> bool:
+    offering = node.labels.get(OFFERING_LABEL, "")
+    machine = snapshot.machines.get(node.name)
+    if offering and choice_of_type(pool, offering) is None:
+        return True
+    if (
+        machine is not None
+        and pool.spec.locations
+        and machine.location.lower() not in {place.lower() for place in pool.spec.locations}
+    ):
+        return True
+    return TEMPLATE in node.annotations and node.annotations[TEMPLATE] != template_digest(pool.spec)
+
+
+def template_digest(spec: NodePoolSpec) -> str:
+    return _digest(
+        tuple(sorted(spec.labels.items())),
+        tuple(sorted(spec.annotations.items())),
+        spec.taints,
+        spec.startup_taints,
+        spec.provider_settings or "",
+    )
+
+
+@lru_cache(maxsize=1000)
+def _digest(*parts: object) -> str:
+    """The first word says by which rule, so that another rule in a later version makes no node drift."""
+    return f"v1-{hashlib.sha256(repr(parts).encode()).hexdigest()[:_DIGITS]}"

@@ -9,8 +9,8 @@ from typing import Final
 
 from growth.model.node import DO_NOT_DISRUPT
 from growth.model.settings import Settings
-from growth.plan.nodes_down.undoing import IRREVOCABLE
-from growth.plan.world.removal_reasons import DELETED, DRAINING, NOT_READY
+from growth.plan.nodes_down.removal import IRREVOCABLE
+from growth.plan.world.machines import DELETED, DRAINING, NOT_READY
 from growth.sim.apiserver.kinds import NODE, POD, Json
 from growth.sim.apiserver.store import Write
 from growth.sim.laws.witness import GROWTH, REMOVAL, Witness

@@ -4,7 +4,7 @@ counts once.
 
 from __future__ import annotations
 
-from growth.plan.nodes_down.setbacks import Setback, with_attempts
+from growth.plan.nodes_down.candidates import Setback, with_attempts
 
 
 def test_each_failure_in_a_row_makes_the_rest_four_times_as_long_and_a_day_is_the_longest() -> None:
