@@ -24,10 +24,10 @@ from growth.model.snapshot import Snapshot
 from growth.plan.buffers.size import Sizing
 from growth.plan.buffers.virtual_pods import Spare, planned_entries, planned_on, spares
 from growth.plan.world.capacity import assignments, rooms
-from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.problem import placement_problem
 from growth.solver.existing.place import lodge
 from growth.solver.purchase.problem import DemandClass, Room
+from growth.solver.rules.fit import free_after, free_amounts, how_many_fit
 
 Counts = Mapping[str, int]  # by buffer
 
@@ -160,12 +160,12 @@ def _held(
     free = free_amounts(room.node.allocatable, (shape for shape, count in room.contents for _ in range(count)))
     for key, planned in wanted.items():
         shape = shapes.get(key)
-        if shape is None or not stands(shape, room.node.labels, room.node.taints, room.node.name):
+        if shape is None:
             continue
-        count = min(planned, open_counts.get(key, 0), charge(shape).how_often_in(free) or 0)
+        count = min(planned, open_counts.get(key, 0), how_many_fit(shape, room.node, free))
         if count > 0:
             held[key] = count
-            free = free - charge(shape).times(count)
+            free = free_after(free, shape, count)
     return held
 
 

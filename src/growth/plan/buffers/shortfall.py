@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.virtual_pods import Spare
-from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.limits import allowances, members
 from growth.plan.world.market import Market, open_market, orders_possible
 from growth.plan.world.pools import choice_labels, daemon_shapes, offerings_of, serving_taints, why_not_buying
 from growth.solver.purchase.problem import Choice
+from growth.solver.rules.fit import free_amounts, is_enough, may_run_on
 
 
 class Shortfall:
@@ -45,7 +45,9 @@ class Shortfall:
             return "; ".join(dict.fromkeys(closed))
         if not any(self._can_hold(spare, name) for name in spare.pools):
             return f"no server type of NodePool {pools} can hold a chunk that asks for {spare.shape.requests}"
-        fitting = [choice for choice in self._market.choices if choice.pool in spare.pools and _holds(spare, choice)]
+        fitting = [
+            choice for choice in self._market.choices if choice.pool in spare.pools and _has_room_for(choice, spare)
+        ]
         if not fitting:
             return f"everything in NodePool {pools} that could hold a chunk is Unmet or out of stock"
         orders = (
@@ -58,11 +60,11 @@ class Shortfall:
         for offering in offerings_of(pool, self._snapshot.offerings):
             labels, taints = choice_labels(pool, offering), serving_taints(pool)
             free = free_amounts(offering.allocatable, daemon_shapes(self._snapshot.daemon_sets, labels, taints))
-            if charge(spare.shape).fits_in(free) and stands(spare.shape, labels, taints):
+            if is_enough(free, spare.shape) and may_run_on(spare.shape, labels, taints):
                 return True
         return False
 
 
-def _holds(spare: Spare, choice: Choice) -> bool:
+def _has_room_for(choice: Choice, spare: Spare) -> bool:
     free = free_amounts(choice.offering.allocatable, choice.daemons)
-    return charge(spare.shape).fits_in(free) and stands(spare.shape, choice.labels, choice.taints)
+    return is_enough(free, spare.shape) and may_run_on(spare.shape, choice.labels, choice.taints)

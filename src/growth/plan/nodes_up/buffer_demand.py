@@ -33,7 +33,6 @@ from growth.plan.nodes_up.demand import Demand
 from growth.plan.nodes_up.outlook import Outlook
 from growth.plan.nodes_up.runaway import MOST_IN_VAIN
 from growth.plan.nodes_up.waiting import Wait, after_miss, is_over, with_prospects
-from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.limits import Allowance, allowances, members, why_not_one_more, with_member
 from growth.plan.world.market import Market, member_of, order
 from growth.plan.world.nodes import working_pods
@@ -41,6 +40,7 @@ from growth.plan.world.pools import OfferingKey, by_key
 from growth.plan.world.problem import placement_problem, with_settings
 from growth.plan.world.records import cut, seen, sooner
 from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution
+from growth.solver.rules.fit import fits_alone, free_amounts
 
 _LONGEST_ENTRY: Final = 317  # of a planned pod in the API
 _LONGEST_MESSAGE: Final = 1000
@@ -136,9 +136,7 @@ def _in_vain(kept: Kept, snapshot: Snapshot) -> frozenset[str]:
         )
         for key in planned_entries(request.planned_pods):
             shape = shapes.get(key)
-            if shape is not None and not (
-                charge(shape).fits_in(free) and stands(shape, node.labels, node.taints, name)
-            ):
+            if shape is not None and not fits_alone(shape, node, free):
                 failed[key] = failed.get(key, 0) + 1
     return frozenset(key for key, count in failed.items() if count >= MOST_IN_VAIN)
 

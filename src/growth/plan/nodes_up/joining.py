@@ -41,11 +41,11 @@ from growth.model.snapshot import Snapshot
 from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.nodes_up.rulecheck import PlacementRules
 from growth.plan.world.capacity import Expected, assignments, why_not_bindable
-from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.nodes import is_initialised, is_registered, working_pods
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
 from growth.plan.world.records import about_pod, seen, seen_pod, sooner
 from growth.plan.world.swaps import template_digest
+from growth.solver.rules.fit import fits_alone, free_amounts
 
 _RETRY_SECONDS: Final = 2.0
 _OTHERS_FIRST_SECONDS: Final = (
@@ -134,9 +134,7 @@ class _Turn:
     def _has_room_for_others(self, expected: Expected) -> bool:
         node = expected.node
         free = free_amounts(node.allocatable, expected.residents)
-        return any(
-            charge(shape).fits_in(free) and stands(shape, node.labels, node.taints, node.name) for shape in self.unbound
-        )
+        return any(fits_alone(shape, node, free) for shape in self.unbound)
 
     def _open(self, node: Node, *, others_first: bool = False) -> None:
         """At least a moment after the last bind, so that the scheduler has seen it before it sees the room."""

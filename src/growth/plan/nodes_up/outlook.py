@@ -23,18 +23,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.resources import Resources
 from growth.plan.nodes_up.demand import Demand
 from growth.plan.nodes_up.waiting import Prospects
-from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.limits import Allowance
 from growth.plan.world.market import Market, orders_possible
 from growth.plan.world.pools import offerings_of
 from growth.solver.purchase.problem import Choice, Room
+from growth.solver.rules.fit import free_amounts, how_many_fit, is_enough, may_run_on
 
 ROOM: Final = "room on nodes"
 
@@ -82,7 +81,7 @@ class Outlook:
         listed = (
             each for name in demand.pools if name in self._pools for each in offerings_of(self._pools[name], offerings)
         )
-        return NOT_FOR_SALE if any(charge(demand.shape).fits_in(each.allocatable) for each in listed) else NOTHING_FITS
+        return NOT_FOR_SALE if any(is_enough(each.allocatable, demand.shape) for each in listed) else NOTHING_FITS
 
     def _orders(self, demand: Demand) -> dict[str, int]:
         """How often each choice that may serve the pod can be ordered."""
@@ -96,7 +95,7 @@ class Outlook:
         found = {f"generation of {name}": self._pools[name].generation for name in demand.pools if name in self._pools}
         found |= self._orders(demand)
         if self._free is not None:
-            found[ROOM] = sum(_how_often(demand.shape, node, free) for node, free in self._free)
+            found[ROOM] = sum(how_many_fit(demand.shape, node, free) for node, free in self._free)
         return found
 
 
@@ -105,9 +104,4 @@ def _free(room: Room) -> Resources:
 
 
 def _may_serve(choice: Choice, shape: PodShape) -> bool:
-    return charge(shape).fits_in(choice.offering.allocatable) and stands(shape, choice.labels, choice.taints)
-
-
-def _how_often(shape: PodShape, node: Node, free: Resources) -> int:
-    count = charge(shape).how_often_in(free) or 0
-    return count if count and stands(shape, node.labels, node.taints, node.name) else 0
+    return is_enough(choice.offering.allocatable, shape) and may_run_on(shape, choice.labels, choice.taints)

@@ -45,11 +45,11 @@ from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import Resources
 from growth.model.snapshot import Snapshot
-from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.limits import ordered_amounts
 from growth.plan.world.machines import CONSOLIDATED
 from growth.plan.world.pools import OfferingKey, by_key, is_transient, landing_daemons, node_labels, serving_taints
 from growth.solver.purchase.problem import Room
+from growth.solver.rules.fit import fits_alone, free_after, free_amounts
 
 _SOON_SECONDS: Final = 45.0
 
@@ -145,20 +145,14 @@ class PodRoom:
         staying = (
             pod for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished and pod.deleted_at is None
         )
-        self._node = node
+        self._node = replace(node, taints=tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key))
         self._is_open = takes_pods(node, snapshot)
-        self._taints = tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key)
         self._free = free_amounts(node.allocatable, (pod.shape for pod in staying))
         self.taken: list[Pod] = []
 
     def take(self, pod: Pod) -> None:
-        need = charge(pod.shape)
-        if (
-            self._is_open
-            and need.fits_in(self._free)
-            and stands(pod.shape, self._node.labels, self._taints, self._node.name)
-        ):
-            self._free = self._free - need
+        if self._is_open and fits_alone(pod.shape, self._node, self._free):
+            self._free = free_after(self._free, pod.shape)
             self.taken.append(pod)
 
 
@@ -305,10 +299,9 @@ def _kept(room: Expected, waiting: Mapping[str, Pod], taken: set[str]) -> tuple[
         pod = waiting.get(key)
         if pod is None or key in taken or key in kept:
             continue
-        need = charge(pod.shape)
-        if need.fits_in(free) and stands(pod.shape, room.node.labels, room.node.taints, room.node.name):
+        if fits_alone(pod.shape, room.node, free):
             kept[key] = pod
-            free = free - need
+            free = free_after(free, pod.shape)
     return tuple(kept.values())
 
 

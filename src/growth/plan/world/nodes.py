@@ -20,9 +20,9 @@ from growth.model.nodepool import NodePool
 from growth.model.noderequest import READY, NodeRequest
 from growth.model.pod import Pod, PodShape
 from growth.model.snapshot import Snapshot
-from growth.plan.world.fitting import charge, free_amounts, stands
 from growth.plan.world.limits import ordered_amounts
 from growth.plan.world.pools import is_transient
+from growth.solver.rules.fit import fits_alone, free_amounts
 
 
 def is_registered(node: Node) -> bool:
@@ -126,7 +126,7 @@ def would_take(node: Node, snapshot: Snapshot, shapes: Iterable[PodShape]) -> bo
     free = free_amounts(
         node.allocatable, (pod.shape for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished)
     )
-    return any(charge(shape).fits_in(free) and stands(shape, node.labels, node.taints, node.name) for shape in shapes)
+    return any(fits_alone(shape, node, free) for shape in shapes)
 
 
 def blocking_pods(node_name: str, snapshot: Snapshot) -> tuple[Pod, ...]:

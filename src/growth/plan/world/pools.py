@@ -38,7 +38,8 @@ from growth.model.nodepool import DEFAULT_POOL, NodePool, PoolTaint, ServerTypeC
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.snapshot import DaemonSet
-from growth.plan.world.fitting import stands, term_matches
+from growth.solver.rules.fit import may_run_on
+from growth.solver.rules.node_affinity import any_term_matches_labels
 
 _NAMES_A_MACHINE = (ARCHITECTURE, INSTANCE_TYPE, OFFERING_LABEL)
 Alternative = tuple[Requirement, ...]
@@ -94,7 +95,7 @@ def _term_allows(term: NodeSelectorTerm, pool: str) -> bool:
     if not _asks_for_pool(term):
         return pool == DEFAULT_POOL
     on_pools = NodeSelectorTerm(tuple(one for one in term.expressions if one.key == POOL_LABEL))
-    return term_matches(on_pools, {POOL_LABEL: pool}, "")
+    return any_term_matches_labels((on_pools,), {POOL_LABEL: pool})
 
 
 def _pool_wishes(terms: Iterable[NodeSelectorTerm]) -> str:
@@ -242,7 +243,7 @@ def landing_daemons(
     daemon_sets: Iterable[DaemonSet], labels: Labels, taints: tuple[Taint, ...]
 ) -> tuple[DaemonSet, ...]:
     """DaemonSets whose pods will come to such a node."""
-    return tuple(each for each in daemon_sets if stands(each.shape, labels, taints))
+    return tuple(each for each in daemon_sets if may_run_on(each.shape, labels, taints))
 
 
 def daemon_shapes(daemon_sets: Iterable[DaemonSet], labels: Labels, taints: tuple[Taint, ...]) -> tuple[PodShape, ...]:

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.pod import PodShape
-from growth.model.resources import CPU, MEMORY
+from growth.model.resources import CPU, MEMORY, Resources
 from growth.solver.purchase.problem import (
     Choice,
     DemandClass,
@@ -34,6 +34,7 @@ from growth.solver.purchase.problem import (
     Room,
 )
 from growth.solver.purchase.solve import solve
+from growth.solver.rules.fit import free_amounts, is_enough
 
 _SAME_PRICE: Final = 1e-9
 _FEW: Final = 3
@@ -100,19 +101,16 @@ def _narrowed(problem: ExchangeProblem) -> tuple[Room, ...]:
     ):
         return world.rooms
     names = {name for demand in world.demands for name in demand.shape.requests}
-    least = {name: min(demand.shape.requests[name] for demand in world.demands) for name in names}
+    smallest = {name: min(demand.shape.requests[name] for demand in world.demands) for name in names}
+    least = PodShape(requests=Resources(smallest))
     return tuple(
         room if index in going or _has_room(room, least) else _emptied(room) for index, room in enumerate(world.rooms)
     )
 
 
-def _has_room(room: Room, least: dict[str, int]) -> bool:
-    if not room.is_open:
-        return False
-    return all(
-        room.node.allocatable[name] - sum(shape.requests[name] * count for shape, count in room.contents) >= amount
-        for name, amount in least.items()
-    )
+def _has_room(room: Room, least: PodShape) -> bool:
+    contents = (shape for shape, count in room.contents for _ in range(count))
+    return room.is_open and is_enough(free_amounts(room.node.allocatable, contents), least)
 
 
 def _emptied(room: Room) -> Room:

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.node_table import NodeTable
 from growth.solver.rules.rule import NodeRule, all_false, all_true
-from growth.solver.rules.selectors import NODE_NAME_FIELD, why_term_malformed
+from growth.solver.rules.selectors import NODE_NAME_FIELD, holds, why_term_malformed
+
+Answer = TypeVar("Answer", bool, Mask)  # for one node, or for many
 
 
 def selected(table: NodeTable, selector: Labels, span: slice) -> Mask:
@@ -37,21 +40,45 @@ def any_term_matches(
     """Nodes that match one of the terms. A volume's terms are matched without fields: the scheduler shows it labels
     only.
     """
-    mask = all_false(span)
+    everything = all_true(span)
+    return _any_term(
+        terms,
+        all_false(span),
+        everything,
+        lambda requirement: _labelled(table, requirement, span),
+        lambda field: _field_matches(table, field, span) if with_fields else everything,
+    )
+
+
+def any_term_matches_labels(terms: Iterable[NodeSelectorTerm], labels: Mapping[str, str], name: str = "") -> bool:
+    """The same for one node, from its labels and its name; a node without a name is one that is still to be made."""
+    return _any_term(
+        terms,
+        False,
+        True,
+        lambda requirement: holds(requirement, labels.get(requirement.key)),
+        lambda field: holds(field, name if field.key == NODE_NAME_FIELD else ""),
+    )
+
+
+def _any_term(
+    terms: Iterable[NodeSelectorTerm],
+    nothing: Answer,
+    everything: Answer,
+    on_label: Callable[[Requirement], Answer],
+    on_field: Callable[[Requirement], Answer],
+) -> Answer:
+    """What terms mean."""
+    found = nothing
     for term in terms:
         if (term.expressions or term.fields) and not why_term_malformed(term):
-            mask |= _term_matches(table, term, span, with_fields)
-    return mask
-
-
-def _term_matches(table: NodeTable, term: NodeSelectorTerm, span: slice, with_fields: bool) -> Mask:
-    mask = all_true(span)
-    for requirement in term.expressions:
-        mask &= _labelled(table, requirement, span)
-    if with_fields:
-        for field in term.fields:
-            mask &= _field_matches(table, field, span)
-    return mask
+            matched = everything
+            for requirement in term.expressions:
+                matched = matched & on_label(requirement)
+            for field in term.fields:
+                matched = matched & on_field(field)
+            found = found | matched
+    return found
 
 
 def _labelled(table: NodeTable, requirement: Requirement, span: slice) -> Mask:
@@ -79,6 +106,13 @@ def eligible(table: NodeTable, shape: PodShape, span: slice) -> Mask:
     """Nodes that the pod's selector and required affinity allow."""
     mask = selected(table, shape.node_selector, span)
     return mask if shape.node_affinity is None else mask & any_term_matches(table, shape.node_affinity, span)
+
+
+def is_eligible(shape: PodShape, labels: Labels, name: str = "") -> bool:
+    """The same for one node."""
+    if any(labels.get(key) != value for key, value in shape.node_selector.items()):
+        return False
+    return shape.node_affinity is None or any_term_matches_labels(shape.node_affinity, labels, name)
 
 
 def why_terms_conflict(shape: PodShape) -> Reason | None:
