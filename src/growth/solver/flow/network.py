@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
 from growth.solver.arrays import IntArray
-from growth.solver.patterns.fluid import quiet_solver
+from growth.solver.linear import Coefficients, LinearProgram, solve_linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +44,25 @@ def cheapest_flow(network: Network) -> Flow:
     """The optimum. A network without pods or arcs needs no solver."""
     if not network.pods.sum() or not len(network.arc_room):
         return Flow(np.zeros(len(network.arc_room), np.int64), network.pods.copy(), int(network.pods @ network.price))
-    solver = quiet_solver()
-    solver.passModel(_program(network))
-    solver.run()
-    values = np.rint(np.array(solver.getSolution().col_value)).astype(np.int64)
+    values = np.rint(solve_linear(_program(network)).columns).astype(np.int64)
     sent, used = values[: len(network.arc_room)], values[len(network.arc_room) : -len(network.pods)]
     waiting = network.pods - np.bincount(network.arc_group, weights=sent, minlength=len(network.pods)).astype(np.int64)
     return Flow(sent, waiting, int(sent @ network.arc_cost + used @ network.step_cost + waiting @ network.price))
 
 
-def _program(network: Network) -> highspy.HighsLp:
+def _program(network: Network) -> LinearProgram:
     groups, arcs, steps = len(network.pods), len(network.arc_room), len(network.step_width)
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = arcs + steps + groups, groups + network.classes
-    program.col_cost_ = np.concatenate((network.arc_cost, network.step_cost, network.price)).astype(np.float64)
-    program.col_lower_ = np.zeros(program.num_col_)
-    program.col_upper_ = np.concatenate((network.arc_room, network.step_width, network.pods)).astype(np.float64)
+    from_arcs, from_steps, waiting = np.arange(arcs), arcs + np.arange(steps), arcs + steps + np.arange(groups)
     bounds = np.concatenate((network.pods, np.zeros(network.classes, np.int64))).astype(np.float64)
-    program.row_lower_ = program.row_upper_ = bounds
-    into = np.stack((network.arc_group, groups + network.arc_class), axis=1).reshape(-1)
-    signs = np.concatenate((np.ones(2 * arcs), -np.ones(steps), np.ones(groups)))
-    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    starts = np.concatenate((2 * np.arange(arcs), 2 * arcs + np.arange(steps + groups + 1)))
-    program.a_matrix_.start_ = starts.astype(np.int32)
-    program.a_matrix_.index_ = np.concatenate((into, groups + network.step_class, np.arange(groups))).astype(np.int32)
-    program.a_matrix_.value_ = signs
-    return program
+    into = (network.arc_group, groups + network.arc_class, groups + network.step_class, np.arange(groups))
+    return LinearProgram(
+        cost=np.concatenate((network.arc_cost, network.step_cost, network.price)).astype(np.float64),
+        upper=np.concatenate((network.arc_room, network.step_width, network.pods)).astype(np.float64),
+        row_lower=bounds,
+        row_upper=bounds,
+        coefficients=Coefficients(
+            rows=np.concatenate(into),
+            columns=np.concatenate((from_arcs, from_arcs, from_steps, waiting)),
+            values=np.concatenate((np.ones(2 * arcs), -np.ones(steps), np.ones(groups))),
+        ),
+    )

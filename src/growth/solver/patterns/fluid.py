@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
 from growth.solver.arrays import BOUNDLESS, FloatArray, IntArray
+from growth.solver.linear import INFINITE, Coefficients, LinearProgram, solve_linear
 from growth.solver.patterns.stock import Stock
 
 
@@ -39,15 +39,12 @@ def solve_fluid(stock: Stock, dear: FloatArray, free: FloatArray | None = None) 
     if free is not None and has_rooms:
         stock = _with_rooms(stock, free)
     model = _Model(stock, dear, has_rooms)
-    solver = quiet_solver()
-    solver.passModel(model.linear_program())
-    solver.run()
-    solution = solver.getSolution()
-    duals = np.array(solution.row_dual)
+    found = solve_linear(model.program())
+    duals = found.row_duals
     rows, choices, resources, limits = len(stock.count), len(stock.price), stock.need.shape[1], len(stock.limit_bound)
     first_limit = rows + choices * resources
     fluid = Fluid(
-        price=float(solver.getInfo().objective_function_value),
+        price=found.objective,
         values=np.maximum(duals[:rows], 0.0),
         limit_prices=np.maximum(-duals[first_limit : first_limit + limits], 0.0) / model.limit_scale,
         resource_prices=np.maximum(-duals[rows:first_limit].reshape(choices, resources), 0.0) / model.scale,
@@ -77,20 +74,6 @@ def no_fluid(stock: Stock) -> Fluid:
     return Fluid(0.0, np.zeros(rows), np.zeros(len(stock.limit_bound)), np.zeros((0, resources)))
 
 
-def quiet_solver() -> highspy.Highs:
-    """One thread, one seed, no words: the same question gets the same answer."""
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy says nothing about it
-    for name, value in (
-        ("output_flag", False),
-        ("threads", 1),
-        ("random_seed", 0),
-        ("presolve", "off"),
-        ("parallel", "off"),
-    ):
-        solver.setOptionValue(name, value)
-    return solver
-
-
 class _Model:
     """Rows: pods, resources of each choice, limits, caps of each choice. Columns: nodes, missing pods, pods on choices."""
 
@@ -114,36 +97,23 @@ class _Model:
                 bounds.append((members, float(stock.bound[members, tally].max())))
         return bounds
 
-    def linear_program(self) -> highspy.HighsLp:
-        stock = self.stock
-        rows, choices, resources, limits = (
-            len(stock.count),
-            len(stock.price),
-            stock.need.shape[1],
-            len(stock.limit_bound),
-        )
-        first_limit, first_cap = rows + choices * resources, rows + choices * resources + limits
-        total_rows = first_cap + len(self.capped) * choices
-        program = highspy.HighsLp()
-        program.num_col_ = choices + rows + len(self.row_of)
-        program.num_row_ = total_rows
-        program.col_cost_ = np.concatenate([stock.price, self.dear, np.zeros(len(self.row_of))])
-        program.col_lower_ = np.zeros(program.num_col_)
-        program.col_upper_ = np.full(program.num_col_, highspy.kHighsInf)
-        program.row_lower_ = np.concatenate([stock.count, np.full(total_rows - rows, -highspy.kHighsInf)])
+    def program(self) -> LinearProgram:
+        stock, rows, choices = self.stock, len(self.stock.count), len(self.stock.price)
+        first_limit = rows + choices * stock.need.shape[1]
+        first_cap = first_limit + len(stock.limit_bound)
+        total_rows, pairs = first_cap + len(self.capped) * choices, len(self.row_of)
         upper = np.zeros(total_rows)
-        upper[:rows] = highspy.kHighsInf
+        upper[:rows] = INFINITE
         upper[first_limit:first_cap] = stock.limit_bound / self.limit_scale
-        program.row_upper_ = upper
-        columns, indices, values = self._entries(first_limit, first_cap)
-        order = np.lexsort((indices, columns))
-        program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        program.a_matrix_.start_ = np.searchsorted(columns[order], np.arange(program.num_col_ + 1)).astype(np.int32)
-        program.a_matrix_.index_ = indices[order].astype(np.int32)
-        program.a_matrix_.value_ = values[order]
-        return program
+        return LinearProgram(
+            cost=np.concatenate([stock.price, self.dear, np.zeros(pairs)]),
+            upper=np.full(choices + rows + pairs, INFINITE),
+            row_lower=np.concatenate([stock.count, np.full(total_rows - rows, -INFINITE)]),
+            row_upper=upper,
+            coefficients=self._coefficients(first_limit, first_cap),
+        )
 
-    def _entries(self, first_limit: int, first_cap: int) -> tuple[IntArray, IntArray, FloatArray]:
+    def _coefficients(self, first_limit: int, first_cap: int) -> Coefficients:
         stock = self.stock
         rows, choices, resources = len(stock.count), len(stock.price), stock.need.shape[1]
         pairs = choices + rows + np.arange(len(self.row_of))
@@ -174,6 +144,6 @@ class _Model:
             if self.has_rooms:
                 bounds[-1] = -float(stock.count[members].sum())  # rooms are many nodes: they bound nothing together
             parts.append((np.arange(choices), first + np.arange(choices), bounds))
-        columns, indices, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        columns, numbers, values = (np.concatenate(part) for part in zip(*parts, strict=True))
         kept = values != 0
-        return columns[kept], indices[kept], values[kept]
+        return Coefficients(numbers[kept], columns[kept], values[kept])

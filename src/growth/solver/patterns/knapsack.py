@@ -10,19 +10,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import highspy
 import numpy as np
 
 from growth.solver.arrays import BOUNDLESS, BoolArray, FloatArray, IntArray
-from growth.solver.patterns.fluid import quiet_solver
+from growth.solver.linear import INFINITE, LinearProgram, coefficients_of, solve_linear
 from growth.solver.patterns.listing import full_patterns
 from growth.solver.patterns.stock import Stock
 
 _MIP_GAP = 5e-4
 _MOST_LISTED = 200
-_HEURISTICS = ("feasibility_jump", "rins", "rens", "root_reduced_cost", "zi_round", "shifting")
+# a bound is wanted; good patterns come from greedy pricing
+_NO_HEURISTICS: dict[str, str | float] = {
+    "mip_heuristic_effort": 0.0,
+    "mip_heuristic_run_feasibility_jump": False,
+    "mip_heuristic_run_rins": False,
+    "mip_heuristic_run_rens": False,
+    "mip_heuristic_run_root_reduced_cost": False,
+    "mip_heuristic_run_zi_round": False,
+    "mip_heuristic_run_shifting": False,
+}
 MIP_NODES = 1_000  # of the search tree
 
 
@@ -72,12 +80,9 @@ def fractional(stock: Stock, choice: int, values: FloatArray, most: FloatArray) 
     rows = np.flatnonzero((most[choice] > 0) & (values > 0))
     if not len(rows):
         return Fractional(0.0, np.zeros(stock.need.shape[1]))
-    solver = quiet_solver()
-    solver.passModel(_program(stock, choice, values, most[choice], rows))
-    solver.run()
-    scale = np.maximum(stock.offer[choice], 1.0)
-    duals = np.array(solver.getSolution().row_dual)[: stock.need.shape[1]]
-    return Fractional(-float(solver.getInfo().objective_function_value), np.maximum(-duals, 0.0) / scale)
+    found = solve_linear(_program(stock, choice, values, most[choice], rows))
+    duals = found.row_duals[: stock.need.shape[1]]
+    return Fractional(-found.objective, np.maximum(-duals, 0.0) / np.maximum(stock.offer[choice], 1.0))
 
 
 def exact(
@@ -102,25 +107,13 @@ def exact(
     rows = np.flatnonzero((usable > 0) & (values > 0))
     if not len(rows):
         return Exact(enough, nothing)
-    solver = quiet_solver()
-    for name, value in (("mip_rel_gap", _MIP_GAP), ("mip_heuristic_effort", 0.0), ("mip_max_nodes", nodes)):
-        solver.setOptionValue(name, value)
-    for name in _HEURISTICS:  # a bound is wanted; good patterns come from greedy pricing
-        solver.setOptionValue(f"mip_heuristic_run_{name}", False)
-    program = _program(stock, choice, values, usable, rows)
-    program.integrality_ = [highspy.HighsVarType.kInteger] * len(rows)
-    solver.passModel(program)
-    solver.run()
-    told = solver.getInfo()
+    program = replace(_program(stock, choice, values, usable, rows), is_integer=True)
+    found = solve_linear(program, mip_rel_gap=_MIP_GAP, mip_max_nodes=nodes, **_NO_HEURISTICS)
     pattern = nothing
-    columns = np.array(solver.getSolution().col_value)
-    if len(columns) == len(rows) and told.primal_solution_status == _FEASIBLE:
-        pattern[rows] = np.round(columns)
-    upper = min(-float(told.mip_dual_bound), relaxed.value) if np.isfinite(told.mip_dual_bound) else relaxed.value
-    return Exact(max(enough, upper), pattern, max(0, int(told.simplex_iteration_count)))
-
-
-_FEASIBLE = 2
+    if len(found.columns) == len(rows) and found.is_feasible:
+        pattern[rows] = np.round(found.columns)
+    upper = min(-found.lower_bound, relaxed.value) if np.isfinite(found.lower_bound) else relaxed.value
+    return Exact(max(enough, upper), pattern, found.iterations)
 
 
 def in_shared_bound(stock: Stock) -> BoolArray:
@@ -130,7 +123,7 @@ def in_shared_bound(stock: Stock) -> BoolArray:
     return inside
 
 
-def _program(stock: Stock, choice: int, values: FloatArray, most: FloatArray, rows: IntArray) -> highspy.HighsLp:
+def _program(stock: Stock, choice: int, values: FloatArray, most: FloatArray, rows: IntArray) -> LinearProgram:
     shared = [(np.flatnonzero(np.isin(rows, members)), bound) for members, bound in shared_bounds(stock)]
     shared = [(members, bound) for members, bound in shared if len(members)]
     scale = np.maximum(stock.offer[choice], 1.0)
@@ -138,15 +131,10 @@ def _program(stock: Stock, choice: int, values: FloatArray, most: FloatArray, ro
     table[: stock.need.shape[1]] = (stock.need[rows] / scale).T
     for number, (members, _) in enumerate(shared):
         table[stock.need.shape[1] + number, members] = 1.0
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = len(rows), len(table)
-    program.col_cost_, program.col_lower_ = -values[rows], np.zeros(len(rows))
-    program.col_upper_ = np.minimum(most[rows], stock.count[rows])
-    program.row_lower_ = np.full(len(table), -highspy.kHighsInf)
-    program.row_upper_ = np.concatenate([stock.offer[choice] / scale, [bound for _, bound in shared]])
-    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    filled = table != 0
-    program.a_matrix_.start_ = np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int32)
-    program.a_matrix_.index_ = np.nonzero(filled)[1].astype(np.int32)
-    program.a_matrix_.value_ = table[filled]
-    return program
+    return LinearProgram(
+        cost=-values[rows],
+        upper=np.minimum(most[rows], stock.count[rows]),
+        row_lower=np.full(len(table), -INFINITE),
+        row_upper=np.concatenate([stock.offer[choice] / scale, [bound for _, bound in shared]]),
+        coefficients=coefficients_of(table),
+    )

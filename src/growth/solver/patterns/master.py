@@ -10,14 +10,19 @@ may be missing."""
 
 from __future__ import annotations
 
-import highspy
 import numpy as np
 
 from growth.solver.arrays import FloatArray, IntArray
-from growth.solver.patterns.fluid import quiet_solver
+from growth.solver.linear import (
+    DEVEX,
+    DUAL_SIMPLEX,
+    INFINITE,
+    PRIMAL_SIMPLEX,
+    Coefficients,
+    LinearProgram,
+    LinearSolver,
+)
 from growth.solver.patterns.stock import Stock
-
-_DUAL_SIMPLEX, _PRIMAL_SIMPLEX, _DEVEX = 1, 4, 1
 
 
 class Master:
@@ -32,26 +37,17 @@ class Master:
         self.choices: IntArray = np.zeros(0, dtype=np.int64)
         self.iterations = 0
         self._seen: set[bytes] = set()
-        self._solver = quiet_solver()
-        self._solver.setOptionValue("simplex_dual_edge_weight_strategy", _DEVEX)
-        self._solver.passModel(self._empty_program())
+        self._solver = LinearSolver(self._without_patterns(), simplex_dual_edge_weight_strategy=DEVEX)
 
-    def _empty_program(self) -> highspy.HighsLp:
-        stock, infinite = self.stock, highspy.kHighsInf
-        program = highspy.HighsLp()
-        program.num_col_, program.num_row_ = self.rows, self.rows + self.limits
-        program.col_cost_, program.col_lower_, program.col_upper_ = (
-            self.penalties,
-            np.zeros(self.rows),
-            np.full(self.rows, infinite),
-        )
-        program.row_lower_ = np.concatenate([stock.count, np.full(self.limits, -infinite)])
-        program.row_upper_ = np.concatenate([np.full(self.rows, infinite), stock.limit_bound / self.scale])
-        program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        program.a_matrix_.start_ = np.arange(self.rows + 1, dtype=np.int32)
-        program.a_matrix_.index_ = np.arange(self.rows, dtype=np.int32)
-        program.a_matrix_.value_ = np.ones(self.rows)
-        return program
+    def _without_patterns(self) -> LinearProgram:
+        lower, upper = self._row_bounds(self.stock.count, self.stock.limit_bound)
+        each = np.arange(self.rows)
+        missing = Coefficients(each, each, np.ones(self.rows))
+        return LinearProgram(self.penalties, np.full(self.rows, INFINITE), lower, upper, missing)
+
+    def _row_bounds(self, counts: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        lower = np.concatenate([counts, np.full(self.limits, -INFINITE)])
+        return lower, np.concatenate([np.full(self.rows, INFINITE), limits / self.scale])
 
     # ------------------------------------------------------------------------------------- changing
 
@@ -63,18 +59,15 @@ class Master:
         patterns, choices = patterns[fresh], choices[fresh]
         number, row = np.nonzero(patterns)
         used_by, limit = np.nonzero(self.stock.limit_use[:, choices].T)
-        columns = np.concatenate([number, used_by])
-        indices = np.concatenate([row, self.rows + limit])
-        values = np.concatenate(
-            [patterns[number, row], self.stock.limit_use[limit, choices[used_by]] / self.scale[limit]]
+        added = Coefficients(
+            rows=np.concatenate([row, self.rows + limit]),
+            columns=np.concatenate([number, used_by]),
+            values=np.concatenate(
+                [patterns[number, row], self.stock.limit_use[limit, choices[used_by]] / self.scale[limit]]
+            ),
         )
-        order = np.lexsort((indices, columns))
+        self._solver.add_columns(self.stock.price[choices], added)
         size = len(fresh)
-        starts = np.searchsorted(columns[order], np.arange(size)).astype(np.int32)
-        self._solver.addCols(
-            size, self.stock.price[choices], np.zeros(size), np.full(size, highspy.kHighsInf),
-            len(order), starts, indices[order].astype(np.int32), values[order],
-        )  # fmt: skip
         known = len(self.choices)
         while len(self._kept) < known + size:
             self._kept = np.concatenate([self._kept, np.zeros_like(self._kept)])
@@ -96,15 +89,12 @@ class Master:
 
     def set_counts(self, counts: FloatArray, limit_left: FloatArray) -> None:
         """Go on with what is left of the pods and of the limits."""
-        infinite, total = highspy.kHighsInf, self.rows + self.limits
-        lower = np.concatenate([counts, np.full(self.limits, -infinite)])
-        upper = np.concatenate([np.full(self.rows, infinite), np.maximum(limit_left, 0.0) / self.scale])
-        self._solver.changeRowsBounds(total, np.arange(total, dtype=np.int32), lower, upper)  # type: ignore[attr-defined]  # missing in highspy's stubs
+        self._solver.set_row_bounds(*self._row_bounds(counts, np.maximum(limit_left, 0.0)))
 
     def raise_penalties(self, rows: IntArray, factor: float) -> None:
         for row in rows:
             self.penalties[row] *= factor
-            self._solver.changeColCost(int(row), float(self.penalties[row]))
+            self._solver.set_cost(int(row), float(self.penalties[row]))
 
     # -------------------------------------------------------------------------------------- solving
 
@@ -112,16 +102,14 @@ class Master:
         """The price of the program now. New patterns keep the old basis primal feasible, new counts keep it dual
         feasible.
         """
-        self._solver.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX if after_new_patterns else _DUAL_SIMPLEX)
-        self._solver.run()
-        solution, told = self._solver.getSolution(), self._solver.getInfo()
-        self.iterations += max(0, int(told.simplex_iteration_count))
-        columns, duals = np.array(solution.col_value), np.array(solution.row_dual)
+        found = self._solver.run(simplex_strategy=PRIMAL_SIMPLEX if after_new_patterns else DUAL_SIMPLEX)
+        self.iterations += found.iterations
+        columns, duals = found.columns, found.row_duals
         self.missing: FloatArray = np.maximum(columns[: self.rows], 0.0)
         self.shares: FloatArray = np.maximum(columns[self.rows :], 0.0)
         self.values: FloatArray = np.maximum(duals[: self.rows], 0.0)
         self.limit_prices: FloatArray = np.maximum(-duals[self.rows :], 0.0) / self.scale
-        self.price = float(told.objective_function_value)
+        self.price = found.objective
         return self.price
 
     def full_prices(self) -> FloatArray:
