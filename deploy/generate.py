@@ -11,6 +11,7 @@ compares.
 | `deploy/chart/values.schema.json` | `deploy/values_schema.py` and the settings |
 | `docs/reference/settings.md` | the settings and their meanings |
 | `docs/reference/metrics.md` | the registry of metrics |
+| `docs/reference/phases.md` | the phases and transitions of `model/noderequest.py` |
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import yaml
 
 from deploy.dashboard import dashboard
 from deploy.metrics_page import metrics_page
+from deploy.phases_page import phases_page
 from deploy.settings_page import settings_page
 from deploy.values_schema import values_schema
 from growth.controllers.act.role import lease_rights, rights, rules, token_manifests
@@ -54,6 +56,7 @@ def generated() -> Mapping[Path, str]:
         CHART / "values.schema.json": _json(values_schema()),
         Path("docs/reference/settings.md"): settings_page(),
         Path("docs/reference/metrics.md"): metrics_page(),
+        Path("docs/reference/phases.md"): phases_page(),
     }
 
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from growth.model.action import DeleteMachine, LaunchMachine
+from growth.model.action import DeleteMachine, LaunchMachine, WriteNodeRemovalStatus, WriteNodeRequestStatus
 from growth.model.decision import Decision, Settled
+from growth.model.noderequest import TRANSITIONS
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -117,3 +118,26 @@ def test_only_a_pending_request_with_our_finalizer_is_launched(seed: int) -> Non
             request = snapshot.requests[action.request.name]
             assert (request.phase, request.deleted_at) == ("Pending", None)
             assert request.name not in snapshot.machines
+
+
+@settings(max_examples=200, deadline=None)
+@given(seeds)
+def test_a_row_writes_no_phase_that_no_arrow_leads_to(seed: int) -> None:
+    """The rows that write phases; a write that keeps the phase is no step."""
+    snapshot = random_world(seed, wildness=0.35)
+    for row, objects in ((provisioning, snapshot.requests), (removal, snapshot.removals)):
+        decision = row.plan(snapshot, row.Ledger(), SETTINGS)
+        follow_up = [
+            row.settle(Settled(action, outcome), snapshot, decision.ledger, SETTINGS).actions
+            for action in decision.actions
+            for outcome in OUTCOMES
+        ]
+        assert all(note.reason != "ForbiddenStep" for note in decision.notes)
+        for action in (*decision.actions, *(action for actions in follow_up for action in actions)):
+            if isinstance(action, WriteNodeRequestStatus | WriteNodeRemovalStatus):
+                kind = "NodeRequest" if isinstance(action, WriteNodeRequestStatus) else "NodeRemovalRequest"
+                seen = action.request if isinstance(action, WriteNodeRequestStatus) else action.removal
+                before, after = objects[seen.name].status.phase, action.status.phase
+                assert before == after or any(
+                    (each.before, each.after) == (before, after) for each in TRANSITIONS[kind]
+                )

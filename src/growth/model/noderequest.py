@@ -1,25 +1,11 @@
 """NodeRequest and NodeRemovalRequest: the written-ahead record of every machine bought and every node given back.
 
-NodeRequest
-| phase | means | next |
-| --- | --- | --- |
-| Pending | written, no machine asked for yet (or the answer was lost) | Provisioning, Unmet |
-| Provisioning | the provider accepted; waiting for a Ready node | Ready, Deprovisioning |
-| Ready | the node serves; the record goes after its TTL | – |
-| Unmet | no capacity: the offering is struck out until the TTL ends | – |
-| Deprovisioning | never became Ready: handed to a NodeRemovalRequest; then the record of a failure, until its TTL ends | – |
-
-NodeRemovalRequest
-| phase | means | next |
-| --- | --- | --- |
-| Pending | decided, nothing irreversible done | Deprovisioning |
-| Deprovisioning | the provider was asked (or is about to be) to delete | finished, CouldNotRemove, RemovalFailed |
-| CouldNotRemove | the provider refused the last attempt; tried again after the TTL | Deprovisioning |
-| RemovalFailed | attempts are spent; a person must look | – |
-"""
+`PHASES` says what each phase means and `TRANSITIONS` which arrows lead from one to the next; `docs/reference/phases.md`
+is made from them. A phase is written by `plan/world/records` only, which refuses every other arrow."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
@@ -36,6 +22,71 @@ REMOVAL_FAILED: Final = "RemovalFailed"
 
 RequestPhase = Literal["Pending", "Provisioning", "Ready", "Unmet", "Deprovisioning"]
 RemovalPhase = Literal["Pending", "Deprovisioning", "CouldNotRemove", "RemovalFailed"]
+
+PHASES: Final[Mapping[str, Mapping[str, str]]] = {
+    "NodeRequest": {
+        PENDING: "written; no machine was asked for yet, or the answer was lost",
+        PROVISIONING: "the provider accepted; waiting for a Ready node",
+        READY: "the node serves; the record goes after `readyRecordSeconds`",
+        UNMET: "the offering cannot be had and is struck out until `expiresAt`",
+        DEPROVISIONING: "the node never became Ready: its machine is handed to a NodeRemovalRequest; "
+        "then the record tells of the failure until `expiresAt`",
+    },
+    "NodeRemovalRequest": {
+        PENDING: "decided, nothing irreversible done",
+        DEPROVISIONING: "the provider was asked to delete the machine, or is about to be",
+        COULD_NOT_REMOVE: "the provider refused the last attempt; tried again after `removalRetrySeconds`",
+        REMOVAL_FAILED: "all attempts are spent; a person must look",
+    },
+}
+
+
+class Transition(Struct, frozen=True):
+    """An arrow from one phase to the next, and when it is taken."""
+
+    before: str
+    after: str
+    when: str
+
+
+TRANSITIONS: Final[Mapping[str, tuple[Transition, ...]]] = {
+    "NodeRequest": (
+        Transition(PENDING, PROVISIONING, "the provider accepted the launch, or its list shows the machine already"),
+        Transition(
+            PENDING,
+            UNMET,
+            "the provider has no capacity, or refuses; the offering is left alone until `expiresAt`, "
+            "twice as long each time it repeats",
+        ),
+        Transition(PROVISIONING, READY, "the node joined, is Ready and has its labels"),
+        Transition(PROVISIONING, DEPROVISIONING, "the node did not come up in time"),
+        Transition(PROVISIONING, UNMET, "the same, for the third time in a row of this offering"),
+    ),
+    "NodeRemovalRequest": (
+        Transition(PENDING, DEPROVISIONING, "the node is empty: written before the provider is asked"),
+        Transition(
+            PENDING, REMOVAL_FAILED, "its status says that all attempts are spent, which only a person can write"
+        ),
+        Transition(
+            DEPROVISIONING, DEPROVISIONING, "the provider did not answer in time: asked again, one attempt more"
+        ),
+        Transition(DEPROVISIONING, COULD_NOT_REMOVE, "the provider refused, or a pod came before it was asked"),
+        Transition(DEPROVISIONING, REMOVAL_FAILED, "the last attempt was refused, or not answered"),
+        Transition(COULD_NOT_REMOVE, DEPROVISIONING, "`removalRetrySeconds` are over: the next attempt"),
+        Transition(COULD_NOT_REMOVE, REMOVAL_FAILED, "no attempt is left"),
+    ),
+}
+_ARROWS: Final = frozenset((kind, each.before, each.after) for kind, some in TRANSITIONS.items() for each in some)
+
+
+class TransitionError(ValueError):
+    """No arrow leads from the phase of the object to the phase that was to be written."""
+
+
+def check_transition(kind: str, before: str, after: str) -> None:
+    if (kind, before, after) not in _ARROWS:
+        raise TransitionError(f"a {kind} does not go from {before} to {after}")
+
 
 IN_FLIGHT: Final = (PENDING, PROVISIONING)
 EVENTS_KEPT: Final = 20

@@ -86,9 +86,7 @@ class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
 
 
 class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Whether and how growth places pods itself, by min-cost flow. Costs are whole numbers, compared with each other
-    only.
-    """
+    """How growth places pods itself, by min-cost flow. Costs are whole numbers, compared with each other only."""
 
     enabled: Annotated[
         bool,

@@ -74,6 +74,7 @@ from growth.plan.world.records import (
     sooner,
     with_removal_phase,
 )
+from growth.plan.world.turn import told_on
 
 _RETRY_SECONDS: Final = 5.0
 
@@ -87,8 +88,9 @@ class Ledger(Struct, frozen=True):
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     turn = _Turn(snapshot, ledger, settings)
-    for name in sorted(snapshot.removals):
-        turn.look_at(snapshot.removals[name])
+    for _, removal in sorted(snapshot.removals.items()):
+        with told_on(about_removal(removal), turn.notes):
+            turn.look_at(removal)
     return Decision(_tidied(ledger, snapshot), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
 
 

@@ -76,6 +76,7 @@ from growth.plan.world.nodes import blocking_pods, is_initialised, is_serving, l
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels, why_not_buying
 from growth.plan.world.records import about_request, instant_of, life_event, seen, sooner, with_request_phase
 from growth.plan.world.swaps import settles_at
+from growth.plan.world.turn import told_on
 
 _RETRY_FIRST_SECONDS: Final = 2.0
 _RETRY_LONGEST_SECONDS: Final = 60.0
@@ -96,8 +97,9 @@ class Ledger(Struct, frozen=True):
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     turn = _Turn(snapshot, ledger, settings)
-    for name in sorted(snapshot.requests):
-        turn.look_at(snapshot.requests[name])
+    for _, request in sorted(snapshot.requests.items()):
+        with told_on(about_request(request), turn.notes):
+            turn.look_at(request)
     kept = {name: retry for name, retry in ledger.retries.items() if name in snapshot.requests}
     asked = {
         name: at

@@ -25,6 +25,7 @@ from growth.model.noderequest import (
     NodeRequestStatus,
     RemovalPhase,
     RequestPhase,
+    check_transition,
 )
 from growth.model.note import About
 from growth.model.pod import Pod
@@ -94,7 +95,8 @@ def _with_events(events: tuple[LifeEvent, ...], more: tuple[LifeEvent, ...]) -> 
 def with_request_phase(
     status: NodeRequestStatus, phase: RequestPhase, at: float, *events: LifeEvent
 ) -> NodeRequestStatus:
-    """The next phase of a NodeRequest, with the events of the arrow that leads there."""
+    """The next phase of a NodeRequest, with the events of the arrow that leads there; TransitionError if none does."""
+    check_transition("NodeRequest", status.phase, phase)
     return replace(
         status, phase=phase, events=_with_events(status.events, events), last_transition_time=format_instant(at)
     )
@@ -103,6 +105,8 @@ def with_request_phase(
 def with_removal_phase(
     status: NodeRemovalRequestStatus, phase: RemovalPhase, *events: LifeEvent
 ) -> NodeRemovalRequestStatus:
+    """The next phase of a NodeRemovalRequest, in the same way."""
+    check_transition("NodeRemovalRequest", status.phase, phase)
     return replace(status, phase=phase, events=_with_events(status.events, events))
 
 

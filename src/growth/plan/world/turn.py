@@ -13,12 +13,14 @@ An action that did not succeed is decided again after a while: `retry_at` says w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from growth.model.action import Action
 from growth.model.decision import Decision, Settled
-from growth.model.note import Note
+from growth.model.noderequest import TransitionError
+from growth.model.note import About, Note
 from growth.model.outcome import Accepted, Outcome, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -62,3 +64,12 @@ def retry_after(seconds: float) -> Callable[[Settled, Snapshot, Ledger, Settings
         return Decision(ledger, again_at=None if is_done else retry_at(settled.outcome, snapshot.now, seconds))
 
     return settle
+
+
+@contextmanager
+def told_on(about: About, notes: list[Note]) -> Iterator[None]:
+    """Look at one object among many: a step that its phase does not allow is told on it, and the others go on."""
+    try:
+        yield
+    except TransitionError as error:
+        notes.append(Note(about, "ForbiddenStep", f"growth's next step is not allowed: {error}", "Warning"))

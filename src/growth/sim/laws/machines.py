@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL
+from growth.model.noderequest import PENDING, REMOVAL_FAILED, TRANSITIONS
 from growth.model.quantity import parse_quantity
 from growth.model.resources import CPU, MEMORY, parse_amount, sum_resources
 from growth.plan.world.limits import RENEWAL
@@ -234,31 +235,16 @@ def removal_is_written_first(witness: Witness, server: Server) -> Complaint:
 # --------------------------------------------------------------------------------------- objects of
 # growth
 
-_FORWARD: Final = {
-    "NodeRequest": {
-        "Pending": ("Provisioning", "Unmet", "Ready", "Deprovisioning"),
-        "Provisioning": ("Ready", "Unmet", "Deprovisioning"),
-        "Ready": (),
-        "Unmet": (),
-        "Deprovisioning": (),
-    },
-    "NodeRemovalRequest": {
-        "Pending": ("Deprovisioning",),
-        "Deprovisioning": ("CouldNotRemove", "RemovalFailed"),
-        "CouldNotRemove": ("Deprovisioning", "RemovalFailed"),
-        "RemovalFailed": (),
-    },
-}
-
 
 def phases_move_forward(witness: Witness, write: Write) -> Complaint:
-    """S14: phases only move forward; Deprovisioning ⇄ CouldNotRemove is the one loop."""
+    """S14: phases only move along the arrows of `model/noderequest`; a removal fails only after an attempt."""
     del witness
     if write.kind not in (REQUEST, REMOVAL) or write.before is None or write.type == "DELETED":
         return None
     old = (write.before.decoded().get("status") or {}).get("phase", "Pending")
     new = (write.item.get("status") or {}).get("phase", "Pending")
-    if new != old and new not in _FORWARD[write.kind.name][old]:
+    arrows = {(each.before, each.after) for each in TRANSITIONS[write.kind.name]} - {(PENDING, REMOVAL_FAILED)}
+    if new != old and (old, new) not in arrows:
         return f"{write.kind.name} {write.key[1]} went from {old} to {new}"
     return None
 
