@@ -20,7 +20,7 @@ from bench.manifests import TEMPLATES, pod_pages, pod_text
 from bench.report import Report, cpu_seconds, main, parser, resident_mib
 from growth.kube.cache.pods import PodCache
 from growth.kube.codec import Codec
-from growth.kube.watch.sink import ChangeType
+from growth.kube.watch.stream import ChangeType
 
 MOST_MIB = 150.0
 EVENTS = 20_000

@@ -29,8 +29,7 @@ from growth.controllers.loop.loop import Loop
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.connection import Connection, Credential
-from growth.kube.lease import Election, Fence, LeaseSettings
-from growth.kube.lease_thread import ElectionThread
+from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
 from growth.providers.catalogue import built_in_catalogue
 from growth.providers.kwok import KwokProvider
 

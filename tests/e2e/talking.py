@@ -17,7 +17,7 @@ from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.resources import Resource
-from growth.kube.auth.config import load_connection
+from growth.kube.auth.kubeconfig import load_connection
 from growth.kube.watch.reflector import Reflector, Selection, Trouble, WatchSettings
 from tests.e2e.manifests import Manifest
 from tests.kube.scripted import RememberingSink

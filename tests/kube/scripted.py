@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from growth.kube.api.transport import Request, TransportError
-from growth.kube.watch.sink import ChangeType
+from growth.kube.watch.stream import ChangeType
 
 Json = dict[str, Any]
 

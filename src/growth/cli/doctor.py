@@ -21,8 +21,8 @@ from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
-from growth.kube.auth.config import load_connection
 from growth.kube.auth.connection import ConfigError
+from growth.kube.auth.kubeconfig import load_connection
 from growth.providers.contract import Provider
 from growth.providers.registry import open_provider
 from growth.runtime import Runtime

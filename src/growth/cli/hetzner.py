@@ -24,8 +24,8 @@ from growth.kube.api.client import Client
 from growth.kube.api.errors import KubeError
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.resources import NODE_POOLS
-from growth.kube.auth.config import load_connection
 from growth.kube.auth.connection import ConfigError
+from growth.kube.auth.kubeconfig import load_connection
 from growth.kube.codec import Codec
 from growth.model.nodepool import NodePool
 from growth.providers.hetzner.provider import HetznerProvider

@@ -17,7 +17,7 @@ from growth.controllers.identity import cluster_id
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
-from growth.kube.auth.config import load_connection
+from growth.kube.auth.kubeconfig import load_connection
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted
 from growth.providers.registry import open_provider

@@ -15,8 +15,8 @@ from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
-from growth.kube.auth.config import load_connection
-from growth.kube.lease import LeaseSettings
+from growth.kube.auth.kubeconfig import load_connection
+from growth.kube.election import LeaseSettings
 
 
 def release(

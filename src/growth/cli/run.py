@@ -23,10 +23,9 @@ from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.request import ClientSettings
-from growth.kube.auth.config import load_connection
 from growth.kube.auth.connection import Connection
-from growth.kube.lease import Election, Fence, LeaseSettings
-from growth.kube.lease_thread import ElectionThread
+from growth.kube.auth.kubeconfig import load_connection
+from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
 from growth.providers.contract import Provider
 from growth.providers.registry import open_provider
 from growth.runtime import Runtime

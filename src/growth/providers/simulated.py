@@ -35,7 +35,7 @@ _NO_CAPACITY: Final = ("resource_unavailable", "resource_limit_exceeded")
 _LATER: Final = ("rate_limit_exceeded", "conflict", "locked")
 _STATES: Final = {"initializing": "creating", "running": "running", "off": "stopped", "deleting": "deleting"}
 
-Result = TypeVar("Result")
+Given = TypeVar("Given")
 
 
 class CloudError(Exception):
@@ -154,13 +154,13 @@ class SimulatedProvider:
             )
         return Unknown(f"the name {order.name} is taken, and the cloud does not show by whom")
 
-    async def _read(self, call: Awaitable[Result]) -> Result:
+    async def _read(self, call: Awaitable[Given]) -> Given:
         try:
             return await self._bounded(call)
         except CloudError as error:
             raise ProviderError(str(error)) from None
 
-    async def _bounded(self, call: Awaitable[Result]) -> Result:
+    async def _bounded(self, call: Awaitable[Given]) -> Given:
         """The answer within bounds; ProviderError where none came, so that nothing is concluded."""
         try:
             return await self._runtime.within(CALL_SECONDS, call)

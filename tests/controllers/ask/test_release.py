@@ -19,7 +19,7 @@ from growth.kube.api.resources import (
     Resource,
 )
 from growth.kube.api.transport import Request, Response, TransportError
-from growth.kube.lease import Election, LeaseSettings
+from growth.kube.election import Election, LeaseSettings
 from growth.model.api import FINALIZER
 from growth.runtime import Spawned
 from tests.sim.embedded import Bench, on_api_server

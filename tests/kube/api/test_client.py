@@ -17,11 +17,11 @@ from growth.kube.api.errors import (
     InternalError,
     Invalid,
     KubeError,
-    Malformed,
     NotFound,
     NotLeader,
     TooManyRequests,
     Unreachable,
+    UnreadableAnswer,
 )
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.resources import CONFIG_MAPS, DEPLOYMENTS, NODES, PODS
@@ -116,7 +116,7 @@ def test_pages_shrink_when_objects_are_large() -> None:
 
 def test_a_list_that_is_no_list_is_malformed() -> None:
     error, _ = failure(lambda client: client.list(PODS), Answer(200, b"<html>"))
-    assert isinstance(error, Malformed)
+    assert isinstance(error, UnreadableAnswer)
 
 
 @pytest.mark.parametrize(

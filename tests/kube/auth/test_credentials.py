@@ -15,7 +15,7 @@ from growth.kube.auth.connection import ConfigError, Credential
 from growth.kube.auth.credentials import Plugin, PluginCredentials
 from growth.kube.auth.kubeconfig import from_kubeconfig
 from growth.model.instant import format_instant
-from tests.kube.auth.test_config import encoded, kubeconfig, written
+from tests.kube.auth.test_kubeconfig import encoded, kubeconfig, written
 
 V1 = "client.authentication.k8s.io/v1"
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 from growth.kube.api.resources import DAEMON_SETS, NAMESPACES, NODE_POOLS, NODE_REQUESTS, NODES
 from growth.kube.cache import Cache
 from growth.kube.codec import Codec
-from growth.kube.watch.sink import ChangeType, Sink
+from growth.kube.watch.stream import ChangeType, Sink
 from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.nodepool import NodePool

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from growth.kube.cache.pods import PodCache
 from growth.kube.codec import Codec
-from growth.kube.watch.sink import ChangeType
+from growth.kube.watch.stream import ChangeType
 from growth.model.pod import Pod
 from tests.kube.objects import Json, pod, raw
 

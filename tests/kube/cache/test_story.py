@@ -10,10 +10,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from msgspec import Raw
 
 from growth.kube.api.resources import NODE_REQUESTS
-from growth.kube.cache import Cache
-from growth.kube.cache.own_writes import as_number
+from growth.kube.cache import Cache, as_number
 from growth.kube.codec import Codec
-from growth.kube.watch.sink import ChangeType
+from growth.kube.watch.stream import ChangeType
 from growth.model.noderequest import NodeRequest
 from tests.kube.objects import Json, node_request, raw
 

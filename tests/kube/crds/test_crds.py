@@ -13,8 +13,7 @@ from msgspec import Meta, Struct
 
 from growth.cli import main
 from growth.kube import crds
-from growth.kube.crds import rules as schema_rules
-from growth.kube.crds.schema import schema_of
+from growth.kube.crds.schema import LIST_KEYS, RULES, SETS, schema_of
 
 SHIPPED = Path(__file__).parents[3] / "deploy" / "crds"
 
@@ -81,8 +80,8 @@ def test_every_string_list_and_map_is_bounded() -> None:
 
 def test_every_rule_and_list_type_is_about_a_field_that_exists() -> None:
     used = sum(len(schema.get("x-kubernetes-validations", ())) for _, schema in schemas())
-    assert used == sum(len(rules) for rules in schema_rules.RULES.values())
-    for owner, field in [*schema_rules.LIST_KEYS, *schema_rules.SETS]:
+    assert used == sum(len(rules) for rules in RULES.values())
+    for owner, field in [*LIST_KEYS, *SETS]:
         assert field in owner.__struct_fields__, field
 
 

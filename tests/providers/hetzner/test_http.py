@@ -15,8 +15,8 @@ import pytest
 
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.model.outcome import Accepted, TryLater, Unknown
+from growth.providers.hetzner.api import HetznerApi
 from growth.providers.hetzner.errors import NeverSent
-from growth.providers.hetzner.line import Line
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import HetznerSettings
@@ -99,9 +99,9 @@ def test_where_nobody_listens_it_is_known_that_nothing_was_sent(tmp_path: Path) 
             unused.bind(("127.0.0.1", 0))
             port = unused.getsockname()[1]
         chosen = HetznerSettings(token_file=str(tmp_path / "token"), endpoint=f"http://127.0.0.1:{port}/v1")
-        line = Line(chosen, SystemRuntime())
+        api = HetznerApi(chosen, SystemRuntime())
         with pytest.raises(NeverSent, match="no connection"):
-            await line.post("/servers", {}, OneServer, Rank.CREATE)
-        assert isinstance(await HetznerProvider(chosen, SystemRuntime(), line).launch(order()), TryLater)
+            await api.post("/servers", {}, OneServer, Rank.CREATE)
+        assert isinstance(await HetznerProvider(chosen, SystemRuntime(), api).launch(order()), TryLater)
 
     over_http(tmp_path, test)

@@ -20,7 +20,7 @@ from growth.cli.explain.target import Looked, look
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
-from growth.kube.auth.config import load_connection
+from growth.kube.auth.kubeconfig import load_connection
 from growth.kube.codec import Codec
 from growth.model.malformed import Malformed
 from growth.model.poolautoscaler import PoolAutoscaler, Recommendation

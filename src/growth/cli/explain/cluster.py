@@ -21,7 +21,7 @@ from growth.controllers.loop.runtime import SystemRuntime
 from growth.controllers.observe.once import look_once
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
-from growth.kube.auth.config import load_connection
+from growth.kube.auth.kubeconfig import load_connection
 from growth.model.action import WriteNodePoolStatus
 from growth.model.nodepool import NodePoolStatus
 from growth.model.settings import Settings

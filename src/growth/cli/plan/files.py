@@ -20,13 +20,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.cli.plan.bench_catalogue import parse_bench_catalogue
 from growth.kube.codec import Codec
 from growth.kube.codec.manifest import Manifest, ManifestError, decode_manifest_text
 from growth.model.nodepool import DEFAULT_POOL, NodePool, NodePoolSpec, ServerTypeChoice
 from growth.model.offering import Offering
 from growth.model.pod import Pod
 from growth.model.snapshot import Snapshot, VolumeWorld
-from growth.providers.benchcatalogue import parse_bench_catalogue
 from growth.providers.catalogue import CatalogueError, parse_catalogue
 
 

@@ -25,7 +25,7 @@ from growth.controllers.act.rights import Right
 from growth.kube.api.client import Client
 from growth.kube.api.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from growth.kube.api.resources import SECRETS
-from growth.kube.crds.token_policy import LONGEST_SECONDS, NAMESPACE, TOKEN_TYPE
+from growth.kube.crds.policies import LONGEST_SECONDS, NAMESPACE, TOKEN_TYPE
 from growth.model.instant import format_instant
 from growth.model.node import REQUEST_LABEL
 from growth.providers.redaction import SECRETS as KNOWN_SECRETS

@@ -18,8 +18,8 @@ from growth.controllers.act.warm_pools import scale_rights
 from growth.controllers.observe.buffers import BUFFER_KINDS
 from growth.controllers.observe.observer import WATCHED
 from growth.kube.api.resources import EVENTS, LEASES, NAMESPACES, NODES
-from growth.kube.crds.token_policy import NAMESPACE as TOKEN_NAMESPACE
-from growth.kube.crds.token_policy import token_policies
+from growth.kube.crds.policies import NAMESPACE as TOKEN_NAMESPACE
+from growth.kube.crds.policies import token_policies
 from growth.model.warmpool import WarmPoolKind
 
 _PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {

@@ -33,7 +33,8 @@ from growth.kube.api.errors import Forbidden, KubeError, NotFound
 from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_POOLS
 from growth.kube.api.transport import Request, Transport, TransportError
 from growth.kube.codec import Codec
-from growth.kube.crds import Definition, definitions
+from growth.kube.crds import definitions
+from growth.kube.crds.schema import Definition
 from growth.model.api import API_GROUP, API_VERSION
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering

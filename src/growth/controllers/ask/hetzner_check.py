@@ -70,7 +70,7 @@ class HetznerCheck:
         return findings + [self._pool(pool) for pool in self._pools]
 
     def _limit(self) -> Finding:
-        limit, left = self._provider.line.quota.told
+        limit, left = self._provider.api.quota.told
         what = f"{left} of {limit} requests are left this hour; growth uses at most {self._settings.requests_per_hour}"
         if left is not None and left < LITTLE_LEFT:
             return Finding(

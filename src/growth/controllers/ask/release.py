@@ -16,7 +16,7 @@ from growth.kube.api.client import Client
 from growth.kube.api.errors import Conflict, EffectUnknown, KubeError, NotFound
 from growth.kube.api.resources import LEASES, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, Resource
 from growth.kube.codec import Codec
-from growth.kube.lease import LeaseSettings
+from growth.kube.election import LeaseSettings
 from growth.model.api import FINALIZER
 from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT
 from growth.runtime import Runtime

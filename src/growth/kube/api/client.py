@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Raw, Struct
 
-from growth.kube.api.errors import Expired, Malformed
+from growth.kube.api.errors import Expired, UnreadableAnswer
 from growth.kube.api.pace import Lane
 from growth.kube.api.request import ClientSettings, Exchange
 from growth.kube.api.resources import ACCESS_REVIEWS, PODS, Resource
@@ -27,7 +27,7 @@ _LARGE_PAGE_BYTES = 4_000_000  # one decode holds the event loop: ask for fewer 
 _SMALLEST_PAGE = 20
 
 Object = Mapping[str, Any]
-Decoded = TypeVar("Decoded")
+Answer = TypeVar("Answer")
 
 
 class Page(Struct, frozen=True):
@@ -277,11 +277,11 @@ _decode_resources = msgspec.json.Decoder(_ResourceList).decode
 _decode_review = msgspec.json.Decoder(_Review).decode
 
 
-def _decoded(decode: Callable[[bytes], Decoded], body: bytes) -> Decoded:
+def _decoded(decode: Callable[[bytes], Answer], body: bytes) -> Answer:
     try:
         return decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"the server's answer cannot be read: {error}") from error
+        raise UnreadableAnswer(f"the server's answer cannot be read: {error}") from error
 
 
 def _path_of(resource: Resource, item: Object, subresource: str) -> str:

@@ -36,7 +36,7 @@ class NotLeader(KubeError):
     """The write was not begun because leadership is not certain."""
 
 
-class Malformed(KubeError):
+class UnreadableAnswer(KubeError):
     """The server's answer cannot be read."""
 
 

@@ -1,14 +1,24 @@
-"""What do kubeconfig files say? Asked by `kube/auth/config.py`.
+"""What do kubeconfig files say? Asked by `kube/auth/kubeconfig.py`.
 
 Several files are merged as kubectl does it: for each name, and for the current context, the first file that has it
 wins; paths are relative to the file they stand in. Refuses what would be unsafe or misleading to ignore: skipped TLS
-verification, passwords, impersonation, auth providers."""
+verification, passwords, impersonation, auth providers.
+
+Where is the API server, and as whom do we speak to it? Asked once, by the command line; every error names the file
+and the field.
+
+a path was given ...... that kubeconfig
+KUBECONFIG is set ..... those files; the first to name a thing wins
+inside a cluster ...... the pod's service account
+otherwise ............. ~/.kube/config
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -251,3 +261,41 @@ def _cluster_info(cluster: _Cluster, authority: bytes) -> dict[str, Any]:
     info = {"server": cluster.server, "tls-server-name": cluster.tls_server_name, "proxy-url": cluster.proxy_url}
     info["certificate-authority-data"] = base64.b64encode(authority).decode()
     return {key: value for key, value in info.items() if value}
+
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def load_connection(
+    runtime: Runtime, path: Path | None = None, context: str = "", environment: Mapping[str, str] = os.environ
+) -> Connection:
+    """The connection that this process should use; a context is looked for in kubeconfig files only."""
+    if path is not None:
+        return from_kubeconfig(runtime, [path], context)
+    if environment.get("KUBECONFIG"):
+        return from_kubeconfig(
+            runtime, [Path(each) for each in environment["KUBECONFIG"].split(os.pathsep) if each], context
+        )
+    if environment.get("KUBERNETES_SERVICE_HOST") and not context:
+        return in_cluster(runtime, environment)
+    return from_kubeconfig(runtime, [Path.home() / ".kube" / "config"], context)
+
+
+def in_cluster(
+    runtime: Runtime, environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT
+) -> Connection:
+    """The connection of a pod. The kubelet renews the token, so it is read again each minute."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise ConfigError("not inside a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set")
+    token = partial(file_token, folder / "token", "service account token (is automountServiceAccountToken off?)")
+    authority = partial(file_bytes, folder / "ca.crt", "service account authority")
+    for read in (token, authority):
+        read()  # a missing file is better said now than at the first request
+    namespace = folder / "namespace"
+    return Connection(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        authority=authority,
+        credentials=ReadCredentials(lambda: Credential(token=token()), runtime),
+        namespace=namespace.read_text().strip() if namespace.is_file() else "default",
+    )

@@ -7,6 +7,19 @@
 - An object that cannot be read is in `malformed` (pods and nodes carry it themselves); it never stops the others.
 
 A listing is taken in as it comes, page by page; what was not in it goes at its end, so no single call is long.
+
+Which of our own writes has the watch not brought back yet? Asked by the cache, so that an older event never undoes a
+newer write.
+
+Versions are compared as numbers, which the API server allows for objects of one kind.
+
+| then comes, for a key we wrote at version w | it is |
+| --- | --- |
+| an event or listed object below w | older than our write: passed over |
+| one at w | our own write: confirmed, what we hold stays |
+| one above w | newer: confirmed, it replaces what we hold |
+| a bookmark or listing at or above w, without any of these | a write the server no longer knows: an object we made is taken out |
+| a listing below the version already reached | a restored etcd: all our writes are forgotten |
 """
 
 from __future__ import annotations
@@ -15,16 +28,15 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from growth.kube.api.resources import Resource
-from growth.kube.cache.own_writes import OwnWrites, as_number
 from growth.kube.codec import Decoded
-from growth.kube.watch.sink import ChangeType
+from growth.kube.watch.stream import ChangeType
 from growth.model.malformed import Malformed
 
-Noun = TypeVar("Noun")
+Held = TypeVar("Held")
 
 
 def _never() -> float:
@@ -37,7 +49,7 @@ class Decoder(Protocol):
     def decode(self, kind: str, raw: Raw | bytes) -> Decoded: ...
 
 
-class Cache(Generic[Noun]):
+class Cache(Generic[Held]):
     """One kind. `clock` is monotonic seconds, for `age_seconds`."""
 
     def __init__(self, resource: Resource, codec: Decoder, clock: Callable[[], float] = _never) -> None:
@@ -47,11 +59,11 @@ class Cache(Generic[Noun]):
         self.unnamed = 0  # objects so broken that not even a name could be read
         self._codec = codec
         self._clock = clock
-        self._items: dict[str, Noun] = {}
+        self._items: dict[str, Held] = {}
         self._versions: dict[str, str] = {}  # of nouns that do not carry their own
         self._malformed: dict[str, Malformed] = {}
-        self._damaged: dict[str, Noun] = {}  # nouns that say themselves what could not be read
-        self._view: Mapping[str, Noun] | None = None
+        self._damaged: dict[str, Held] = {}  # nouns that say themselves what could not be read
+        self._view: Mapping[str, Held] | None = None
         self._writes = OwnWrites()
         self._reached = 0  # the server has told everything up to this version
         self._proved_at: float | None = None
@@ -65,11 +77,11 @@ class Cache(Generic[Noun]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def get(self, key: str) -> Noun | None:
+    def get(self, key: str) -> Held | None:
         """By name, or by namespace/name."""
         return self._items.get(key)
 
-    def view(self) -> Mapping[str, Noun]:
+    def view(self) -> Mapping[str, Held]:
         """All nouns by key; the same object until one of them changes."""
         if self._view is None:
             self._view = MappingProxyType(dict(self._items))
@@ -80,7 +92,7 @@ class Cache(Generic[Noun]):
         return MappingProxyType(self._malformed)
 
     @property
-    def damaged(self) -> Mapping[str, Noun]:
+    def damaged(self) -> Mapping[str, Held]:
         """Pods and nodes of which a part could not be read."""
         return MappingProxyType(self._damaged)
 
@@ -198,7 +210,7 @@ class Cache(Generic[Noun]):
         if isinstance(found, Malformed):
             self._take_malformed(key, found)
             return
-        noun = cast(Noun, found)
+        noun = cast(Held, found)
         if self._malformed and self._malformed.pop(key, None) is not None:
             self.version += 1
         held = self._items.get(key)
@@ -232,13 +244,13 @@ class Cache(Generic[Noun]):
             self.version += 1
             self._replaced(key, held, None)
 
-    def _note_damage(self, key: str, noun: Noun) -> None:
+    def _note_damage(self, key: str, noun: Held) -> None:
         if _why_damaged(noun):
             self._damaged[key] = noun
         else:
             self._damaged.pop(key, None)
 
-    def _replaced(self, key: str, before: Noun | None, after: Noun | None) -> None:
+    def _replaced(self, key: str, before: Held | None, after: Held | None) -> None:
         """For caches with an index of their own."""
 
     def _version_of(self, key: str) -> int | None:
@@ -263,3 +275,57 @@ def _same_but_version(held: Any, noun: Any) -> bool:
 
 def _why_damaged(noun: Any) -> str:
     return getattr(noun, "malformed", "") or getattr(getattr(noun, "shape", None), "malformed", "")
+
+
+class OwnWrite(Struct, frozen=True, gc=False):
+    version: int
+    is_new: bool = False  # the key was not in the cache before
+    is_gone: bool = False  # deleted by us; `version` is the last one we saw
+
+
+class OwnWrites:
+    """A few keys, for the moments between an answer and its event."""
+
+    def __init__(self) -> None:
+        self._writes: dict[str, OwnWrite] = {}
+
+    def __len__(self) -> int:
+        return len(self._writes)
+
+    def put(self, key: str, version: int, *, is_new: bool) -> None:
+        before = self._writes.get(key)
+        self._writes[key] = OwnWrite(version, is_new or (before is not None and before.is_new))
+
+    def delete(self, key: str, version: int) -> None:
+        self._writes[key] = OwnWrite(version, is_gone=True)
+
+    def outdates(self, key: str, version: int) -> bool:
+        """Is something at this version older than (or just) what we wrote? It confirms a write at its own version or
+        below.
+        """
+        write = self._writes.get(key)
+        if write is None:
+            return False
+        if version >= write.version and not (write.is_gone and version == write.version):
+            del self._writes[key]
+        return version <= write.version
+
+    def holds(self, key: str, version: int) -> bool:
+        """Is this key our own write, newer than a listing at that version?"""
+        write = self._writes.get(key)
+        return write is not None and not write.is_gone and write.version > version
+
+    def reached(self, version: int) -> list[str]:
+        """The server has told everything up to here: drop the memory; returns the objects of ours that it never
+        mentioned.
+        """
+        done = [key for key, write in self._writes.items() if write.version <= version]
+        return [key for key in done if self._writes.pop(key).is_new]
+
+    def clear(self) -> None:
+        self._writes.clear()
+
+
+def as_number(version: str) -> int:
+    """0 for a version that is no number: then whatever comes is taken as it comes."""
+    return int(version) if version.isascii() and version.isdigit() else 0

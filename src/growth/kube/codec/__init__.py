@@ -5,7 +5,11 @@ object.
     every other kind ..... the noun, or a Malformed with the reason
 
 Nothing that the API server (or a file) can contain makes this raise. Shapes, labels, owners and amounts that repeat
-become one object."""
+become one object.
+
+Namespaces, DaemonSets, budgets and priority classes, from bytes to nouns. Asked by the codec; raises
+UnreadableError.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +31,23 @@ from growth.kube.codec.buffer import (
     read_runtime_class,
     read_workload,
 )
-from growth.kube.codec.cluster import read_budget, read_daemon_set, read_namespace, read_priority_class
 from growth.kube.codec.node import NodeDecoder
 from growth.kube.codec.own import read_node_pool, read_node_removal_request, read_node_request
 from growth.kube.codec.pod import PodDecoder
+from growth.kube.codec.rules import label_selector
 from growth.kube.codec.template import ContainerRange, RuntimeClass
-from growth.kube.codec.text import BROKEN, UnreadableError, salvage, salvage_text
+from growth.kube.codec.text import BROKEN, UnreadableError, read, read_raw_labels, salvage, salvage_text
 from growth.kube.codec.volumes import read_claim, read_storage_class, read_volume, read_volume_node
 from growth.kube.codec.warm_pools import read_pool_autoscaler
+from growth.kube.codec.wire import WireMeta
+from growth.kube.codec.wire_cluster import (
+    WireBudget,
+    WireBudgetSpec,
+    WireBudgetStatus,
+    WireDaemonSet,
+    WireNamespace,
+    WirePriorityClass,
+)
 from growth.model.capacitybuffer import CapacityBuffer, ResourceQuota
 from growth.model.disruption import PodDisruptionBudget, PriorityClass
 from growth.model.labels import Labels
@@ -172,3 +185,45 @@ def _identity(raw: Raw | bytes) -> _Identity:
 
 def _malformed(kind: str, identity: _Identity, why: str) -> Malformed:
     return Malformed(kind, identity.name, why, identity.namespace, identity.uid, identity.resource_version)
+
+
+_namespace = msgspec.json.Decoder(WireNamespace)
+_daemon_set = msgspec.json.Decoder(WireDaemonSet)
+_budget = msgspec.json.Decoder(WireBudget)
+_priority_class = msgspec.json.Decoder(WirePriorityClass)
+
+_NO_META = WireMeta()
+
+
+def read_namespace(raw: Raw | bytes) -> Labels:
+    return read_raw_labels((read(_namespace, raw, "Namespace").metadata or _NO_META).labels)
+
+
+def read_daemon_set(raw: Raw | bytes, pods: PodDecoder) -> DaemonSet:
+    wire = read(_daemon_set, raw, "DaemonSet")
+    meta = wire.metadata or _NO_META
+    if wire.spec is None:
+        raise UnreadableError("spec: there is none")
+    shape = pods.decode_template(wire.spec.template, meta.namespace or "")
+    if shape.malformed:
+        raise UnreadableError(f"spec.template: {shape.malformed}")
+    return DaemonSet(f"{meta.namespace or ''}/{meta.name or ''}", shape)
+
+
+def read_budget(raw: Raw | bytes) -> PodDisruptionBudget:
+    wire = read(_budget, raw, "PodDisruptionBudget")
+    meta, spec, status = wire.metadata or _NO_META, wire.spec or WireBudgetSpec(), wire.status or WireBudgetStatus()
+    return PodDisruptionBudget(
+        namespace=meta.namespace or "",
+        name=meta.name or "",
+        selector=label_selector(spec.selector),
+        disruptions_allowed=max(0, status.disruptions_allowed or 0),
+        is_current=(status.observed_generation or 0) >= (meta.generation or 0),
+        lets_unhealthy_go=spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+        uid=meta.uid or "",
+    )
+
+
+def read_priority_class(raw: Raw | bytes) -> PriorityClass:
+    wire = read(_priority_class, raw, "PriorityClass")
+    return PriorityClass((wire.metadata or _NO_META).name or "", wire.value or 0, bool(wire.global_default))

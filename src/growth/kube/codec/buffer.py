@@ -8,7 +8,7 @@ UnreadableError; a buffer is read as loosely as any definition in a cluster may 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from growth.kube.api.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Resource
 from growth.kube.codec.pod import PodDecoder
 from growth.kube.codec.template import Admission, ContainerRange, RuntimeClass, cleaned, container_range, read_template
-from growth.kube.codec.text import UnreadableError, read, read_optional_instant
+from growth.kube.codec.text import Json, UnreadableError, read, read_optional_instant
 from growth.kube.codec.wire import NO_RAW, WireMeta, WireOwner
 from growth.model.capacitybuffer import (
     TEMPLATE_DIGEST,
@@ -36,8 +36,6 @@ from growth.model.disruption import PriorityClass
 from growth.model.quantity import QuantityError, milli_value, whole_value
 
 WORKLOADS: Final[tuple[Resource, ...]] = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, JOBS, REPLICATION_CONTROLLERS)
-
-Json = dict[str, Any]
 
 
 class Workload(Struct, frozen=True):

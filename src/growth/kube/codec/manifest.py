@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.kube.codec import Codec, Noun
-from growth.kube.codec.text import BROKEN, described, salvage_text
+from growth.kube.codec.text import BROKEN, Json, described, salvage_text
 from growth.kube.crds import KINDS
 from growth.kube.crds.schema import schema_of
 from growth.model.api import API_GROUP
@@ -30,8 +30,6 @@ from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.pod import Owner, Pod
 from growth.model.snapshot import DaemonSet, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
-
-Json = dict[str, Any]
 
 _CLUSTER_SCOPED: Final = (
     "Node",

@@ -10,7 +10,7 @@ from sys import intern
 import msgspec
 from msgspec import Raw
 
-from growth.kube.codec.intern import Interned
+from growth.kube.codec.pod import Interned
 from growth.kube.codec.text import (
     BROKEN,
     UnreadableError,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from growth.kube.codec.text import UnreadableError, shown
-from growth.kube.codec.wire_scheduling import (
+from growth.kube.codec.wire_cluster import (
     WireNodeSelector,
     WireNodeTerm,
     WirePodTerm,

@@ -6,13 +6,13 @@ its node."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw
 
 from growth.kube.codec.rules import node_term, node_terms, pod_term, toleration, topology_spread
-from growth.kube.codec.text import UnreadableError, read, read_raw_labels
+from growth.kube.codec.text import Part, UnreadableError, read, read_raw_labels
 from growth.kube.codec.volumes import volume_uses
 from growth.kube.codec.wire import (
     WireAny,
@@ -24,14 +24,13 @@ from growth.kube.codec.wire import (
     WirePort,
     WireQuantities,
 )
-from growth.kube.codec.wire_scheduling import WireAffinity, WirePodAffinity, WireSpread, WireToleration
+from growth.kube.codec.wire_cluster import WireAffinity, WirePodAffinity, WireSpread, WireToleration
 from growth.model.labels import NO_LABELS, Labels, NodeSelectorTerm
 from growth.model.pod import HostPort, PodAffinityTerm, PodShape, PreferredNodes, PreferredPods
 from growth.model.pod_requests import Asked, PodAsked, Quantities, effective_requests
 from growth.model.quantity import QuantityError
 from growth.model.resources import NOTHING, Resources
 
-Part = TypeVar("Part")
 NodesWanted: TypeAlias = tuple[tuple[NodeSelectorTerm, ...] | None, tuple[PreferredNodes, ...]]
 PodsWanted: TypeAlias = tuple[tuple[PodAffinityTerm, ...], tuple[PreferredPods, ...]]
 

@@ -17,13 +17,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.kube.codec.pod import PodDecoder
+from growth.kube.codec.text import Json
 from growth.model.capacitybuffer import VIRTUAL_PRIORITY, BufferTemplate
 from growth.model.disruption import PriorityClass
 from growth.model.pod_requests import Asked, PodAsked, effective_requests
 from growth.model.quantity import QuantityError, parse_quantity
 from growth.model.resources import Resources
-
-Json = dict[str, Any]
 
 _OF_ONE_POD: Final = ("nodeName", "ephemeralContainers", "hostname")
 _RANGE_PARTS: Final = ("default", "defaultRequest", "min", "max")

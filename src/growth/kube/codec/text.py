@@ -16,6 +16,7 @@ from growth.model.instant import InstantError, parse_instant
 from growth.model.labels import NO_LABELS, Labels
 from growth.model.quantity import QuantityError, whole_value
 
+Json = dict[str, Any]
 Part = TypeVar("Part")
 
 BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)

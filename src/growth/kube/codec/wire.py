@@ -109,12 +109,12 @@ class WireClaimSource(Struct, frozen=True, gc=False, rename="camel"):
     read_only: bool | None = None
 
 
-class WireClaimSpec(Struct, frozen=True, gc=False, rename="camel"):
+class WireClaimTemplateSpec(Struct, frozen=True, gc=False, rename="camel"):
     storage_class_name: str | None = None
 
 
 class WireClaimTemplate(Struct, frozen=True, gc=False, rename="camel"):
-    spec: WireClaimSpec | None = None
+    spec: WireClaimTemplateSpec | None = None
 
 
 class WireEphemeralSource(Struct, frozen=True, gc=False, rename="camel"):

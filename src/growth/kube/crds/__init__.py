@@ -7,14 +7,14 @@ written by hand."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import yaml
 from msgspec import Struct
 
 from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, POOL_AUTOSCALERS, Resource
 from growth.kube.crds.policies import policies
-from growth.kube.crds.schema import schema_of
+from growth.kube.crds.schema import Definition, schema_of
 from growth.model.nodepool import NodePoolSpec, NodePoolStatus
 from growth.model.noderequest import (
     NodeRemovalRequestSpec,
@@ -24,12 +24,10 @@ from growth.model.noderequest import (
 )
 from growth.model.poolautoscaler import PoolAutoscalerSpec, PoolAutoscalerStatus
 
-Definition: TypeAlias = dict[str, Any]
-
 _AGE: Final = ("Age", "date", ".metadata.creationTimestamp", "")
 
 
-class Kind(Struct, frozen=True):
+class CustomKind(Struct, frozen=True):
     """A row: what a CRD says beyond its schema. Columns are (name, type, JSON path, description)."""
 
     resource: Resource
@@ -42,7 +40,7 @@ class Kind(Struct, frozen=True):
 
 
 KINDS: Final = (
-    Kind(
+    CustomKind(
         NODE_POOLS,
         "np",
         "Which machines growth may buy, for whom, and within which limits.",
@@ -62,7 +60,7 @@ KINDS: Final = (
             ),
         ),
     ),
-    Kind(
+    CustomKind(
         NODE_REQUESTS,
         "nr",
         "One machine that growth has ordered, written down before the provider is asked. Made by growth.",
@@ -83,7 +81,7 @@ KINDS: Final = (
             ),
         ),
     ),
-    Kind(
+    CustomKind(
         NODE_REMOVAL_REQUESTS,
         "nrr",
         "One node that growth gives back, named after it. Made by growth.",
@@ -99,7 +97,7 @@ KINDS: Final = (
         ),
         (("self.metadata.name == self.spec.nodeName", "a NodeRemovalRequest is named after its node"),),
     ),
-    Kind(
+    CustomKind(
         POOL_AUTOSCALERS,
         "pa",
         "How many replicas a warm pool shall have: within bounds, by schedule, or by what is available.",
@@ -162,7 +160,7 @@ def _write(path: Path, definition: Definition) -> Path:
     return path
 
 
-def _definition(kind: Kind) -> Definition:
+def _definition(kind: CustomKind) -> Definition:
     resource = kind.resource
     names = {
         "kind": resource.kind,
@@ -185,7 +183,7 @@ def _definition(kind: Kind) -> Definition:
     }
 
 
-def _version(kind: Kind) -> Definition:
+def _version(kind: CustomKind) -> Definition:
     return {
         "name": kind.resource.version,
         "served": True,
@@ -201,7 +199,7 @@ def _column(name: str, kind: str, path: str, description: str) -> Definition:
     return column | ({"description": description} if description else {})
 
 
-def _whole(kind: Kind) -> Definition:
+def _whole(kind: CustomKind) -> Definition:
     rules = [{"rule": rule, "message": message} for rule, message in kind.rules]
     return {
         "type": "object",

@@ -7,12 +7,11 @@ cluster already is never overwritten."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from growth.kube.api.resources import CAPACITY_BUFFERS, CAPACITY_BUFFERS_V1ALPHA1
+from growth.kube.crds.schema import Definition
 from growth.model.capacitybuffer import ACTIVE_CAPACITY
-
-Definition = dict[str, Any]
 
 _INT32: Final = {"type": "integer", "format": "int32", "minimum": 0, "maximum": 2_147_483_647}
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": 253}

@@ -28,8 +28,7 @@ from growth.kube.api.errors import ApiError, BadRequest, Expired, Forbidden, Inv
 from growth.kube.api.pace import Backoff
 from growth.kube.api.resources import Resource
 from growth.kube.api.transport import Response, TransportError
-from growth.kube.watch.sink import Sink
-from growth.kube.watch.stream import StreamError, TroubleKind, WatchStream
+from growth.kube.watch.stream import Sink, StreamError, TroubleKind, WatchStream
 from growth.runtime import Runtime
 
 

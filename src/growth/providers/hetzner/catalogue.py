@@ -17,11 +17,11 @@ from growth.model.instant import InstantError, parse_instant
 from growth.model.labels import ARCHITECTURE, INSTANCE_TYPE, OPERATING_SYSTEM, REGION, ZONE, Labels
 from growth.model.offering import Offering
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, parse_amount
+from growth.providers.hetzner.api import HetznerApi
 from growth.providers.hetzner.errors import CallError, NoAnswer
-from growth.providers.hetzner.line import Line
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import HetznerSettings, Reserved
-from growth.providers.hetzner.wire import Deprecation, Prices, Pricing, ServerType, ServerTypes, SoldHere
+from growth.providers.hetzner.wire import Deprecation, HetznerServerType, Prices, Pricing, ServerTypes, SoldHere
 from growth.runtime import Runtime
 
 PROVIDER: Final = "hetzner"
@@ -57,9 +57,9 @@ class Sold(Struct, frozen=True):
 class HetznerCatalogue:
     """Server types with their prices."""
 
-    def __init__(self, line: Line, settings: HetznerSettings, runtime: Runtime) -> None:
+    def __init__(self, api: HetznerApi, settings: HetznerSettings, runtime: Runtime) -> None:
         self.sold: Sold | None = None
-        self._line = line
+        self._api = api
         self._settings = settings
         self._runtime = runtime
         self._pricing: tuple[float, Pricing] | None = None
@@ -96,13 +96,11 @@ class HetznerCatalogue:
             log.info("server types that are no longer sold, or not for long", types=ends)
         return Sold(offerings, ends, pricing.currency, self._runtime.monotonic())
 
-    async def _server_types(self) -> list[ServerType]:
-        found: list[ServerType] = []
+    async def _server_types(self) -> list[HetznerServerType]:
+        found: list[HetznerServerType] = []
         page: int | None = 1
         while page is not None:
-            answer = await self._line.get(
-                "/server_types", ServerTypes, Rank.CATALOGUE, {"page": page, "per_page": PAGE}
-            )
+            answer = await self._api.get("/server_types", ServerTypes, Rank.CATALOGUE, {"page": page, "per_page": PAGE})
             found += answer.server_types
             page = answer.meta.pagination.next_page
         if not found:
@@ -112,10 +110,10 @@ class HetznerCatalogue:
     async def _prices(self) -> Pricing:
         now = self._runtime.monotonic()
         if self._pricing is None or now - self._pricing[0] > _PRICES_SECONDS:
-            self._pricing = (now, (await self._line.get("/pricing", Prices, Rank.CATALOGUE)).pricing)
+            self._pricing = (now, (await self._api.get("/pricing", Prices, Rank.CATALOGUE)).pricing)
         return self._pricing[1]
 
-    def _offerings_of(self, each: ServerType, addresses: Mapping[str, float], now: float) -> Iterator[Offering]:
+    def _offerings_of(self, each: HetznerServerType, addresses: Mapping[str, float], now: float) -> Iterator[Offering]:
         places = {place.name: place for place in each.locations}
         wanted = {name.lower() for name in self._settings.locations}
         for price in each.prices:
@@ -137,7 +135,7 @@ class HetznerCatalogue:
                 sold_until=_sold_until(each, places.get(price.location)),
             )
 
-    def _labels(self, each: ServerType, location: str) -> Labels:
+    def _labels(self, each: HetznerServerType, location: str) -> Labels:
         zone = _ZONES.get(location, location) if self._settings.zone_label == "datacenter" else location
         architecture = _ARCHITECTURES[each.architecture]
         return Labels(
@@ -151,7 +149,7 @@ class HetznerCatalogue:
         )
 
 
-def estimated(each: ServerType, reserved: Reserved) -> Resources:
+def estimated(each: HetznerServerType, reserved: Reserved) -> Resources:
     """What pods may use of a machine of this type."""
     memory = int(each.memory * 2**30)
     kept_cpu = parse_amount(CPU, reserved.cpu) if reserved.cpu else 60 + 10 * each.cores
@@ -165,12 +163,12 @@ def estimated(each: ServerType, reserved: Reserved) -> Resources:
     return Resources(amounts)
 
 
-def _is_available(each: ServerType, place: SoldHere | None, now: float) -> bool:
+def _is_available(each: HetznerServerType, place: SoldHere | None, now: float) -> bool:
     until = _sold_until(each, place)
     return (place is None or place.available) and (until is None or until > now)
 
 
-def _sold_until(each: ServerType, place: SoldHere | None) -> float | None:
+def _sold_until(each: HetznerServerType, place: SoldHere | None) -> float | None:
     ends = place.deprecation if place is not None and place.deprecation is not None else each.deprecation
     return None if ends is None else _ends_at(ends)
 
@@ -182,7 +180,7 @@ def _ends_at(deprecation: Deprecation) -> float:
         return _FAR_AWAY
 
 
-def _end_in_words(each: ServerType, now: float) -> str:
+def _end_in_words(each: HetznerServerType, now: float) -> str:
     """Whether, and until when, this type is sold at all."""
     places = [place.deprecation or each.deprecation for place in each.locations] or [each.deprecation]
     ends = [deprecation for deprecation in places if deprecation is not None]

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
 
+from growth.providers.hetzner.api import HetznerApi, Query
 from growth.providers.hetzner.errors import Unusable
-from growth.providers.hetzner.line import Line, Query
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import Launch
 from growth.providers.hetzner.wire import Firewalls, Image, Images, Locations, Named, Network, Networks, SshKeys
@@ -27,8 +27,8 @@ AnyNamed = TypeVar("AnyNamed", Named, Network)
 class Directory:
     """Names of one project."""
 
-    def __init__(self, line: Line, runtime: Runtime) -> None:
-        self._line = line
+    def __init__(self, api: HetznerApi, runtime: Runtime) -> None:
+        self._api = api
         self._runtime = runtime
         self._kept: dict[tuple[str, str], tuple[float, object]] = {}
 
@@ -82,7 +82,7 @@ class Directory:
             query |= {"type": "snapshot", "label_selector": launch.image_selector}
         else:
             query |= {"name": launch.image, "include_deprecated": "true"}
-        found = (await self._line.get("/images", Images, Rank.LOOK, query)).images
+        found = (await self._api.get("/images", Images, Rank.LOOK, query)).images
         if not found:
             what = (
                 f"no snapshot with labels {launch.image_selector}"
@@ -96,19 +96,17 @@ class Directory:
         """The network zone of each location."""
         return {
             each.name: each.network_zone
-            for each in (await self._line.get("/locations", Locations, Rank.LOOK, {"per_page": _PAGE})).locations
+            for each in (await self._api.get("/locations", Locations, Rank.LOOK, {"per_page": _PAGE})).locations
         }
 
     async def _network(self, name: str) -> Network:
-        return _one("network", name, (await self._line.get("/networks", Networks, Rank.LOOK, _query(name))).networks)
+        return _one("network", name, (await self._api.get("/networks", Networks, Rank.LOOK, _query(name))).networks)
 
     async def _firewall(self, name: str) -> Named:
-        return _one(
-            "firewall", name, (await self._line.get("/firewalls", Firewalls, Rank.LOOK, _query(name))).firewalls
-        )
+        return _one("firewall", name, (await self._api.get("/firewalls", Firewalls, Rank.LOOK, _query(name))).firewalls)
 
     async def _ssh_key(self, name: str) -> Named:
-        return _one("SSH key", name, (await self._line.get("/ssh_keys", SshKeys, Rank.LOOK, _query(name))).ssh_keys)
+        return _one("SSH key", name, (await self._api.get("/ssh_keys", SshKeys, Rank.LOOK, _query(name))).ssh_keys)
 
 
 def _query(name: str) -> Query:

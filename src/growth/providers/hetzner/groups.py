@@ -14,11 +14,10 @@ from typing import Final
 from growth.model.node import POOL_LABEL
 from growth.model.offering import CLUSTER_LABEL
 from growth.providers.contract import Order
+from growth.providers.hetzner.api import HetznerApi, Query
 from growth.providers.hetzner.errors import NAME_TAKEN, Answered
-from growth.providers.hetzner.labels import label_value, selector
-from growth.providers.hetzner.line import Line, Query
 from growth.providers.hetzner.quota import Rank
-from growth.providers.hetzner.wire import OnePlacementGroup, PlacementGroup, PlacementGroups
+from growth.providers.hetzner.wire import OnePlacementGroup, PlacementGroup, PlacementGroups, label_value, selector
 from growth.runtime import Runtime
 
 PLACES: Final = 10
@@ -30,8 +29,8 @@ _PAGE: Final = 50
 class Groups:
     """Our placement groups and the places in them."""
 
-    def __init__(self, line: Line, runtime: Runtime) -> None:
-        self._line = line
+    def __init__(self, api: HetznerApi, runtime: Runtime) -> None:
+        self._api = api
         self._runtime = runtime
         self._looked_at: float | None = None
         self._groups: dict[int, PlacementGroup] = {}
@@ -78,7 +77,7 @@ class Groups:
                 "per_page": _PAGE,
                 "sort": "id:asc",
             }
-            answer = await self._line.get("/placement_groups", PlacementGroups, Rank.CREATE, query)
+            answer = await self._api.get("/placement_groups", PlacementGroups, Rank.CREATE, query)
             found |= {group.id: group for group in answer.placement_groups}
             page = answer.meta.pagination.next_page
         self._groups, self._looked_at = found, began
@@ -94,9 +93,7 @@ class Groups:
             name = f"growth-{label_value(order.cluster)[-12:]}-{order.pool}-{order.location}-{number}"
             try:
                 body = {"name": name, "type": "spread", "labels": dict(labels)}
-                made = (
-                    await self._line.post("/placement_groups", body, OnePlacementGroup, Rank.CREATE)
-                ).placement_group
+                made = (await self._api.post("/placement_groups", body, OnePlacementGroup, Rank.CREATE)).placement_group
             except Answered as error:
                 if error.code != NAME_TAKEN:
                     raise

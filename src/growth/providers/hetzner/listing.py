@@ -22,11 +22,10 @@ from contextlib import contextmanager
 from typing import Final
 
 from growth.model.offering import CLUSTER_LABEL
+from growth.providers.hetzner.api import HetznerApi, Query
 from growth.providers.hetzner.errors import Answered, NoAnswer
-from growth.providers.hetzner.labels import selector
-from growth.providers.hetzner.line import Line, Query
 from growth.providers.hetzner.quota import Rank
-from growth.providers.hetzner.wire import OneServer, Server, Servers
+from growth.providers.hetzner.wire import HetznerServer, OneServer, Servers, selector
 from growth.runtime import Runtime
 
 PAGE: Final = 50
@@ -38,11 +37,11 @@ _ATTEMPTS: Final = 3
 class Listing:
     """The servers of one cluster, as far as they are known."""
 
-    def __init__(self, line: Line, runtime: Runtime) -> None:
+    def __init__(self, api: HetznerApi, runtime: Runtime) -> None:
         self.answered_at: float | None = None  # when Hetzner last answered about our servers
-        self._line = line
+        self._api = api
         self._runtime = runtime
-        self._known: dict[int, Server] = {}
+        self._known: dict[int, HetznerServer] = {}
         self._deleted: dict[int, None] = {}
         self._whole_at: float | None = None
         self._writes = 0
@@ -63,7 +62,7 @@ class Listing:
             self._writing -= 1
             self._writes += 1
 
-    def created(self, server: Server) -> None:
+    def created(self, server: HetznerServer) -> None:
         self._known[server.id] = server
 
     def deleted(self, server_id: int) -> None:
@@ -76,7 +75,7 @@ class Listing:
 
     # ------------------------------------------------------------------------------------ questions
 
-    async def servers(self, cluster: str) -> tuple[Server, ...]:
+    async def servers(self, cluster: str) -> tuple[HetznerServer, ...]:
         async with self._one_at_a_time:
             if not await self._is_as_before(cluster):
                 await self._read_whole(cluster)
@@ -84,7 +83,7 @@ class Listing:
 
     async def count(self, cluster: str) -> int:
         """How many servers Hetzner says we have: one request."""
-        answer = await self._line.get(
+        answer = await self._api.get(
             "/servers",
             Servers,
             Rank.LIST,
@@ -123,7 +122,7 @@ class Listing:
             pages = len(self._known) // PAGE + 1
             await self._runtime.sleep(max(0.0, self._whole_at + pages - self._runtime.monotonic()))
 
-    async def _pages(self, cluster: str) -> dict[int, Server]:
+    async def _pages(self, cluster: str) -> dict[int, HetznerServer]:
         for _ in range(_ATTEMPTS):
             found, total = await self._pages_once(cluster)
             if total is None or len(found) == total or self._known:
@@ -132,8 +131,8 @@ class Listing:
             "GET /servers: the pages do not add up"
         )  # servers came and went; at the first listing nothing else would notice
 
-    async def _pages_once(self, cluster: str) -> tuple[dict[int, Server], int | None]:
-        found: dict[int, Server] = {}
+    async def _pages_once(self, cluster: str) -> tuple[dict[int, HetznerServer], int | None]:
+        found: dict[int, HetznerServer] = {}
         total: int | None = None
         page: int | None = 1
         while page is not None:
@@ -143,12 +142,12 @@ class Listing:
                 "page": page,
                 "per_page": PAGE,
             }
-            answer = await self._line.get("/servers", Servers, Rank.LIST, query)
+            answer = await self._api.get("/servers", Servers, Rank.LIST, query)
             found |= {server.id: server for server in answer.servers}
             page, total = answer.meta.pagination.next_page, answer.meta.pagination.total_entries
         return found, total
 
-    async def _ask_for(self, missing: list[int], found: dict[int, Server]) -> None:
+    async def _ask_for(self, missing: list[int], found: dict[int, HetznerServer]) -> None:
         """Pages shift while servers go, and lists can be stale or empty: absence is only believed of an id."""
         for server_id in missing[:ASKED_BY_ID]:
             server = await self.look(server_id)
@@ -161,10 +160,10 @@ class Listing:
                 f"GET /servers: {len(missing)} servers are missing that we did not delete; they are asked for one by one"
             )
 
-    async def look(self, server_id: int) -> Server | None:
+    async def look(self, server_id: int) -> HetznerServer | None:
         """One server by its id, live; None: Hetzner says that it does not exist."""
         try:
-            return (await self._line.get(f"/servers/{server_id}", OneServer, Rank.LOOK)).server
+            return (await self._api.get(f"/servers/{server_id}", OneServer, Rank.LOOK)).server
         except Answered as error:
             if error.status == 404:
                 return None

@@ -19,6 +19,8 @@ from growth.model.node import POOL_LABEL
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL, Machine, Offering
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.providers.contract import Gone, Order, ProviderError
+from growth.providers.hetzner.actions import PendingActions
+from growth.providers.hetzner.api import HetznerApi
 from growth.providers.hetzner.catalogue import PROVIDER, HetznerCatalogue
 from growth.providers.hetzner.directory import Directory
 from growth.providers.hetzner.errors import (
@@ -33,16 +35,12 @@ from growth.providers.hetzner.errors import (
     outcome_before,
     outcome_of,
 )
-from growth.providers.hetzner.following import Following
 from growth.providers.hetzner.groups import Groups
-from growth.providers.hetzner.labels import label_value
-from growth.providers.hetzner.launching import Prepared, Preparing, labels_of
-from growth.providers.hetzner.line import Line
+from growth.providers.hetzner.launch import Attachment, ServerRequest, ServerRequests, Subnets, labels_of
 from growth.providers.hetzner.listing import Listing
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import HetznerSettings
-from growth.providers.hetzner.subnets import Attachment, Subnets
-from growth.providers.hetzner.wire import CreatedServer, OneAction, Server, Servers
+from growth.providers.hetzner.wire import CreatedServer, HetznerServer, OneAction, Servers, label_value
 from growth.providers.redaction import redacted
 from growth.runtime import Runtime
 
@@ -76,19 +74,19 @@ class Stop(Struct, frozen=True):
 class HetznerProvider:
     """The provider contract on one Hetzner project."""
 
-    def __init__(self, settings: HetznerSettings, runtime: Runtime, line: Line | None = None) -> None:
+    def __init__(self, settings: HetznerSettings, runtime: Runtime, api: HetznerApi | None = None) -> None:
         self.name = PROVIDER
-        self.line = line or Line(settings, runtime)
-        self.catalogue = HetznerCatalogue(self.line, settings, runtime)
-        self.directory = Directory(self.line, runtime)
-        self.listing = Listing(self.line, runtime)
-        self.line.witness = self.listing.witness
+        self.api = api or HetznerApi(settings, runtime)
+        self.catalogue = HetznerCatalogue(self.api, settings, runtime)
+        self.directory = Directory(self.api, runtime)
+        self.listing = Listing(self.api, runtime)
+        self.api.witness = self.listing.witness
         self._runtime = runtime
-        self._groups = Groups(self.line, runtime)
-        self._following = Following(self.line, runtime)
-        self._subnets = Subnets(self.line, self.directory, self._following, runtime)
-        self._preparing = Preparing(settings, self.catalogue, self.directory, self._groups, self._subnets)
-        self._seen: dict[int, tuple[float, Server]] = {}  # read by id a moment ago
+        self._groups = Groups(self.api, runtime)
+        self._actions = PendingActions(self.api, runtime)
+        self._subnets = Subnets(self.api, self.directory, self._actions, runtime)
+        self._requests = ServerRequests(settings, self.catalogue, self.directory, self._groups, self._subnets)
+        self._seen: dict[int, tuple[float, HetznerServer]] = {}  # read by id a moment ago
         self._clusters: dict[str, str] = {}  # the ids behind label values that had to be shortened
         self._cluster = ""
         self._stop = Stop(0.0, "")
@@ -124,7 +122,7 @@ class HetznerProvider:
             return Refused(self._stop.reason)
         began = self._runtime.monotonic()
         try:
-            prepared = await self._preparing.request_for(order)
+            prepared = await self._requests.request_for(order)
         except Unusable as error:
             self.directory.forget()
             return Refused(redacted(str(error)))
@@ -144,10 +142,10 @@ class HetznerProvider:
             self._groups.give_back(order.name)
         return outcome
 
-    async def _order(self, order: Order, prepared: Prepared) -> Outcome:
+    async def _order(self, order: Order, prepared: ServerRequest) -> Outcome:
         with self.listing.writing():
             try:
-                made = await self.line.post("/servers", prepared.body, CreatedServer, Rank.CREATE)
+                made = await self.api.post("/servers", prepared.body, CreatedServer, Rank.CREATE)
             except Answered as error:
                 if error.code == NAME_TAKEN:
                     return await self._adopt(order)
@@ -162,7 +160,7 @@ class HetznerProvider:
 
     async def _followed(self, made: CreatedServer) -> Outcome:
         """Some orders are accepted and then fail for want of a host; those leave no server behind."""
-        action = await self._following.wait_for(made.action, FOLLOWED_SECONDS)
+        action = await self._actions.wait_for(made.action, FOLLOWED_SECONDS)
         accepted = Accepted(str(made.server.id))
         if action is None or action.status != "error" or action.error is None:
             return accepted
@@ -191,7 +189,7 @@ class HetznerProvider:
     async def _adopt(self, order: Order) -> Outcome:
         """The name is taken: by an earlier launch of the same request, or by a stranger."""
         try:
-            found = (await self.line.get("/servers", Servers, Rank.LOOK, {"name": order.name})).servers
+            found = (await self.api.get("/servers", Servers, Rank.LOOK, {"name": order.name})).servers
         except CallError as error:
             return Unknown(f"the name {order.name} is taken, and by whom is unknown: {error}")
         server = next((each for each in found if each.name == order.name), None)
@@ -225,13 +223,13 @@ class HetznerProvider:
         why_not = self._why_not_delete(server)
         return Refused(why_not) if why_not else await self._delete(server_id)
 
-    async def _live(self, server_id: int) -> Server | None:
+    async def _live(self, server_id: int) -> HetznerServer | None:
         seen_at, server = self._seen.pop(server_id, (0.0, None))
         if server is not None and self._runtime.monotonic() - seen_at <= _LIVE_SECONDS:
             return server
         return await self.listing.look(server_id)
 
-    def _why_not_delete(self, server: Server) -> str:
+    def _why_not_delete(self, server: HetznerServer) -> str:
         owner = server.labels.get(CLUSTER_LABEL, "")
         if not owner or (self._cluster and owner != label_value(self._cluster)):
             return f"server {server.id} is not ours"
@@ -244,7 +242,7 @@ class HetznerProvider:
     async def _delete(self, server_id: int) -> Outcome:
         with self.listing.writing():
             try:
-                await self.line.delete(f"/servers/{server_id}", OneAction, Rank.DELETE)
+                await self.api.delete(f"/servers/{server_id}", OneAction, Rank.DELETE)
             except Answered as error:
                 if error.status != 404:
                     return outcome_of(error)
@@ -263,7 +261,7 @@ class HetznerProvider:
         if len(self._seen) > 1000:
             self._seen.clear()
 
-    def _machine(self, server: Server) -> Machine:
+    def _machine(self, server: HetznerServer) -> Machine:
         kept = {
             key: server.labels[key] for key in (CLUSTER_LABEL, REQUEST_UID_LABEL, POOL_LABEL) if server.labels.get(key)
         }
@@ -287,7 +285,7 @@ def _server_id(machine_id: str) -> int:
     return int(machine_id)
 
 
-def _created_at(server: Server) -> float:
+def _created_at(server: HetznerServer) -> float:
     try:
         return parse_instant(server.created)
     except InstantError:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 LARGEST_USER_DATA_BYTES = 32 * 1024
 
-Named = Annotated[str, Meta(min_length=1, max_length=128)]
+NameText = Annotated[str, Meta(min_length=1, max_length=128)]
 LabelText = Annotated[str, Meta(max_length=63, pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$")]
 AddressRange = Annotated[str, Meta(max_length=43, pattern=r"^[0-9a-fA-F.:]+/[0-9]{1,3}$")]
 Endpoint = Annotated[
@@ -37,17 +37,21 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         ),
     ] = ""
     networks: Annotated[
-        tuple[Named, ...], Meta(max_length=3, description="Private networks to join, by name or id.")
+        tuple[NameText, ...], Meta(max_length=3, description="Private networks to join, by name or id.")
     ] = ()
     subnets: Annotated[
-        dict[Named, AddressRange],
+        dict[NameText, AddressRange],
         Meta(
             max_length=3,
             description="For a network of `networks`: the range of the subnet to take the address from, e.g. kube: 10.0.1.0/24.",
         ),
     ] = {}
-    firewalls: Annotated[tuple[Named, ...], Meta(max_length=5, description="Firewalls to apply, by name or id.")] = ()
-    ssh_keys: Annotated[tuple[Named, ...], Meta(max_length=100, description="SSH keys to install, by name or id.")] = ()
+    firewalls: Annotated[
+        tuple[NameText, ...], Meta(max_length=5, description="Firewalls to apply, by name or id.")
+    ] = ()
+    ssh_keys: Annotated[
+        tuple[NameText, ...], Meta(max_length=100, description="SSH keys to install, by name or id.")
+    ] = ()
     spread: Annotated[
         bool,
         Meta(
@@ -71,7 +75,7 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Meta(max_length=50, description="Values of your own for the template: `growth.values.NAME`. Nothing secret."),
     ] = {}
     labels: Annotated[
-        dict[Named, LabelText],
+        dict[NameText, LabelText],
         Meta(max_length=20, description="Labels for the servers at Hetzner, beside growth's own."),
     ] = {}
 
@@ -106,7 +110,7 @@ class HetznerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
         "https://api.hetzner.cloud/v1"
     )
     locations: Annotated[
-        tuple[Named, ...], Meta(max_length=50, description="Buy only in these locations; empty: in all.")
+        tuple[NameText, ...], Meta(max_length=50, description="Buy only in these locations; empty: in all.")
     ] = ()
     zone_label: Annotated[
         Literal["location", "datacenter"],
@@ -123,7 +127,7 @@ class HetznerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     reserved: Annotated[Reserved, Meta(description="What kubelets keep from pods: `cpu`, `memory`.")] = Reserved()
     launch: Annotated[Launch, Meta(description="How servers are made, below.")] = Launch()
     profiles: Annotated[
-        dict[Named, Launch],
+        dict[NameText, Launch],
         Meta(
             max_length=50,
             description="Other ways to make servers, by name; each is whole. A NodePool chooses with `providerSettings`.",

@@ -1,8 +1,18 @@
 """The API's answers, as far as growth reads them. Asked by every file beside this one; what is not listed here is never
 decoded (a root password, say).
+
+How do growth's names become labels at Hetzner? Asked by launch and listing.
+
+Values there have at most 63 characters of A-Z, a-z, 0-9, dot, dash and underscore, and begin and end with a letter or
+digit. A cluster id (a UID and an installation's name of at most 26 characters) and a request's UID fit by design;
+anything that would not is shortened to a digest, and read back by the one who knows the original.
 """
 
 from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,14 +30,14 @@ class Meta(Struct, frozen=True):
 # ---------------------------------------------------------------------------------------- catalogue
 
 
-class Price(Struct, frozen=True):
+class NetPrice(Struct, frozen=True):
     net: str
 
 
 class PriceHere(Struct, frozen=True):
     location: str
-    price_hourly: Price
-    price_monthly: Price
+    price_hourly: NetPrice
+    price_monthly: NetPrice
 
 
 class Deprecation(Struct, frozen=True):
@@ -44,7 +54,7 @@ class SoldHere(Struct, frozen=True):
     deprecation: Deprecation | None = None
 
 
-class ServerType(Struct, frozen=True):
+class HetznerServerType(Struct, frozen=True):
     name: str
     cores: int
     memory: float  # in GB as sold, which is GiB
@@ -56,7 +66,7 @@ class ServerType(Struct, frozen=True):
 
 
 class ServerTypes(Struct, frozen=True):
-    server_types: tuple[ServerType, ...]
+    server_types: tuple[HetznerServerType, ...]
     meta: Meta
 
 
@@ -88,7 +98,7 @@ class Protection(Struct, frozen=True):
     delete: bool = False
 
 
-class Server(Struct, frozen=True):
+class HetznerServer(Struct, frozen=True):
     id: int
     name: str
     status: str  # running | initializing | starting | stopping | off | deleting | migrating | rebuilding | unknown
@@ -100,11 +110,11 @@ class Server(Struct, frozen=True):
 
 
 class OneServer(Struct, frozen=True):
-    server: Server
+    server: HetznerServer
 
 
 class Servers(Struct, frozen=True):
-    servers: tuple[Server, ...]
+    servers: tuple[HetznerServer, ...]
     meta: Meta
 
 
@@ -121,7 +131,7 @@ class Action(Struct, frozen=True):
 
 
 class CreatedServer(Struct, frozen=True):
-    server: Server
+    server: HetznerServer
     action: Action
 
 
@@ -194,12 +204,24 @@ class OnePlacementGroup(Struct, frozen=True):
     placement_group: PlacementGroup
 
 
-class Location(Struct, frozen=True):
+class HetznerLocation(Struct, frozen=True):
     id: int
     name: str
     network_zone: str
 
 
 class Locations(Struct, frozen=True):
-    locations: tuple[Location, ...]
+    locations: tuple[HetznerLocation, ...]
     meta: Meta
+
+
+_VALUE: Final = re.compile(r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$")
+
+
+def label_value(text: str) -> str:
+    """The text itself where Hetzner takes it, else a digest of it."""
+    return text if _VALUE.fullmatch(text) else f"sha256-{sha256(text.encode()).hexdigest()[:48]}"
+
+
+def selector(key: str, text: str) -> str:
+    return f"{key}={label_value(text)}"

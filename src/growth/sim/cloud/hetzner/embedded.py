@@ -19,7 +19,7 @@ from growth.model.node import Taint
 from growth.providers.contract import Provider
 from growth.providers.hetzner.catalogue import estimated
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
-from growth.providers.hetzner.wire import ServerType
+from growth.providers.hetzner.wire import HetznerServerType
 from growth.providers.simulated import NodeTemplate, Server
 from growth.runtime import Runtime
 from growth.sim.agents.timers import after
@@ -89,7 +89,7 @@ def as_seen_by_kubelet(server: FakeServer) -> Server:
     read = json.loads(server.user_data)
     kind = server.kind
     allocatable = estimated(
-        ServerType(kind.name, kind.cores, kind.memory, float(kind.disk), kind.architecture, ()), Reserved()
+        HetznerServerType(kind.name, kind.cores, kind.memory, float(kind.disk), kind.architecture, ()), Reserved()
     )
     template = NodeTemplate(
         Labels(read["labels"]), taints=tuple(msgspec.convert(taint, Taint) for taint in read["taints"])

@@ -17,8 +17,8 @@ import hcloud
 import requests
 from requests.adapters import BaseAdapter
 
+from growth.providers.hetzner.api import HetznerApi, connect
 from growth.providers.hetzner.errors import NoAnswer
-from growth.providers.hetzner.line import Line, connect
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.runtime import Runtime
@@ -119,4 +119,4 @@ def provider_on(
     stops.
     """
     travelling = Travelling(world or runtime, seed, settings.call_seconds, send_off)
-    return HetznerProvider(settings, runtime, Line(settings, runtime, travelling, connect_in_process(api)))
+    return HetznerProvider(settings, runtime, HetznerApi(settings, runtime, travelling, connect_in_process(api)))

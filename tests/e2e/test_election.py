@@ -10,9 +10,8 @@ from pathlib import Path
 
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
-from growth.kube.auth.config import load_connection
-from growth.kube.lease import Election, Fence, LeaseSettings
-from growth.kube.lease_thread import ElectionThread
+from growth.kube.auth.kubeconfig import load_connection
+from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.controlplane.proxy import Proxy
 from tests.e2e.talking import wait_until

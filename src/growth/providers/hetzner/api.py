@@ -4,7 +4,8 @@ servers.
 The official client is synchronous and has habits that growth must not have: it repeats a POST whose answer was lost,
 and waits for ever. So each call runs in a thread, with timeouts, exactly once. Its models are not used: they read again
 behind our back when a field is missing, past the quota. The token comes from a file and is read again when that
-changes; it is believed once it sees a server that the old one saw."""
+changes; it is believed once it sees a server that the old one saw.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ class Heard(Struct):
     headers: Mapping[str, str] = {}
 
 
-class Line:
+class HetznerApi:
     """The way to Hetzner's API, for one project."""
 
     def __init__(

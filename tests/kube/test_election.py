@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.transport import Request, TransportError
-from growth.kube.lease import Election, Fence, LeaseSettings
-from growth.kube.lease_thread import ElectionThread
+from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
 from growth.sim.clock import SimRuntime, run_virtual
 from tests.kube.scripted import Answer, Hung, Json, json_answer, status_answer
 

@@ -2,15 +2,16 @@
 launch.
 
 Whoever waits does so beside the loop, and only for a while: an order from a snapshot may take many minutes, and is
-accepted all the same."""
+accepted all the same.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Final
 
+from growth.providers.hetzner.api import HetznerApi
 from growth.providers.hetzner.errors import CallError
-from growth.providers.hetzner.line import Line
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.wire import Action, Actions
 from growth.runtime import Runtime, Spawned
@@ -19,11 +20,11 @@ _AT_ONCE: Final = 25  # ids in one question
 _SOONEST_SECONDS: Final = 2.0
 
 
-class Following:
+class PendingActions:
     """Actions under way."""
 
-    def __init__(self, line: Line, runtime: Runtime) -> None:
-        self._line = line
+    def __init__(self, api: HetznerApi, runtime: Runtime) -> None:
+        self._api = api
         self._runtime = runtime
         self._awaited: dict[int, asyncio.Future[Action]] = {}
         self._asking: Spawned | None = None
@@ -52,7 +53,7 @@ class Following:
 
     async def _ask_about(self, ids: list[int]) -> None:
         try:
-            answer = await self._line.get("/actions", Actions, Rank.LIST, {"id": ids})
+            answer = await self._api.get("/actions", Actions, Rank.LIST, {"id": ids})
         except CallError:
             return  # the next round asks again; those who wait do not wait for ever
         for action in answer.actions:

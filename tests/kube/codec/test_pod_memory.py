@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth.kube.codec.intern import Interned, Memo
+from growth.kube.codec.pod import Interned, Memo
 
 
 def test_equal_values_become_one_object() -> None:

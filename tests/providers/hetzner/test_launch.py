@@ -15,9 +15,9 @@ from growth.model.labels import Labels
 from growth.model.node import Taint
 from growth.model.outcome import Accepted, Refused, TryLater
 from growth.providers.hetzner.errors import Unusable
-from growth.providers.hetzner.labels import label_value
 from growth.providers.hetzner.settings import Launch
 from growth.providers.hetzner.userdata import kubelet_may_set, render, user_data_for
+from growth.providers.hetzner.wire import label_value
 from growth.sim.cloud.hetzner import inprocess
 from tests.providers.hetzner.worlds import CLUSTER, JOIN_TOKEN, Bench, at_hetzner, launch_with, order
 
