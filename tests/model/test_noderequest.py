@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 import pytest
 
-from growth.kube.crds.rules import RULES
+from growth.kube.crds.schema import RULES
 from growth.model.noderequest import (
     PENDING,
     PHASES,
