@@ -14,7 +14,7 @@ from growth.model.decision import Decision, Settled
 from growth.model.node import POOL_LABEL, SCALE_DOWN_TAINT, TEMPLATE, Node
 from growth.model.nodepool import DisruptionBudget, NodePool, PoolLimits, PoolTaint
 from growth.model.offering import Offering
-from growth.model.outcome import Accepted, Conflict, Unknown
+from growth.model.outcome import Accepted, Conflict, Refused, Unknown
 from growth.model.pod import Owner, Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -249,3 +249,17 @@ def test_an_order_must_be_seen_before_the_next_is_made() -> None:
         renewal.settle(Settled(decision.actions[0], Conflict("gone")), snapshot, decision.ledger, SETTINGS).again_at
         == NOW + 10
     )
+
+
+def test_a_pool_that_refuses_orders_is_left_alone_for_a_minute() -> None:
+    snapshot = cluster(3)
+    decision = decide(snapshot)
+    ledger = replace(decision.ledger, asked_at=0.0, looked_at=0.0)
+    settled = renewal.settle(Settled(decision.actions[0], Refused("no quota")), snapshot, ledger, SETTINGS)
+    assert [(note.about.kind, note.reason) for note in settled.notes] == [("NodePool", "OrderRefused")]
+    soon = renewal.question(replace(snapshot, now=NOW + 40), settled.ledger, SETTINGS)
+    assert soon is not None
+    assert soon.problem.world.choices == ()
+    later = renewal.question(replace(snapshot, now=NOW + 61), settled.ledger, SETTINGS)
+    assert later is not None
+    assert later.problem.world.choices

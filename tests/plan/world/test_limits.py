@@ -89,7 +89,7 @@ def test_what_limits_leave_is_counted_over_types_pools_and_the_whole() -> None:
 
 def test_a_limit_that_cannot_be_read_lets_nothing_be_bought() -> None:
     (of_pool,) = allowances({"default": pool("default", limits=PoolLimits(memory="much"))}, PoolLimits(), [])
-    why_not = why_not_one_more(of_pool, Member("x", "default", "sim-small", amounts(1, 1)))
+    why_not = why_not_one_more((of_pool,), Member("x", "default", "sim-small", amounts(1, 1)))
     assert (
         why_not
         == "limits of NodePool default cannot be read: memory: 'much' is not a quantity (examples: 250m, 1.5Gi, 2)"
@@ -106,7 +106,7 @@ def test_a_limit_that_cannot_be_read_lets_nothing_be_bought() -> None:
 )
 def test_a_reached_limit_is_named(limits: PoolLimits, words: str) -> None:
     (of_pool,) = allowances({"default": pool("default", limits=limits)}, PoolLimits(), [])
-    assert why_not_one_more(of_pool, Member("x", "default", "sim-small", amounts(2, 4096), 0.01)) == words
+    assert why_not_one_more((of_pool,), Member("x", "default", "sim-small", amounts(2, 4096), 0.01)) == words
 
 
 def test_law_s1_the_gate_counts_the_machines_the_provider_has() -> None:

@@ -26,7 +26,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up import scale_up
 from growth.plan.nodes_up.assign import Dealt, deal
 from growth.plan.nodes_up.survey import Ledger, identity, survey
-from growth.plan.world.market import order
+from growth.plan.world.orders import Purchases, request_spec
 from growth.solver.purchase.check import check as complaints_about
 from growth.solver.purchase.problem import PlacementSolution
 from growth.solver.purchase.solve import solve
@@ -114,7 +114,7 @@ def ask(snapshot: Snapshot, settings: Settings) -> scale_up.Question | None:
     ledger = Ledger(known=known)
     warm = survey(snapshot, ledger, settings).minimum
     ordered = {f"{choice.pool}-minimum-{number}": choice for number, choice in enumerate(warm, 1)}
-    requests = {name: NodeRequest(name, order(choice, (), "Minimum")) for name, choice in ordered.items()}
+    requests = {name: NodeRequest(name, request_spec(choice, "Minimum")) for name, choice in ordered.items()}
     asked = scale_up.question(replace(snapshot, requests={**snapshot.requests, **requests}), ledger, settings)
     return asked if isinstance(asked, scale_up.Question) else None
 
@@ -123,7 +123,9 @@ def _answer(
     snapshot: Snapshot, settings: Settings, asked: scale_up.Question | None, solution: PlacementSolution, seconds: float
 ) -> tuple[Answer, Dealt]:
     found = asked.survey if asked is not None else survey(snapshot, Ledger(), settings)
-    dealt = Dealt() if asked is None else deal(asked.problem, asked.classes, solution, found.allowances, found.promised)
+    dealt = Dealt()
+    if asked is not None:
+        dealt = deal(asked.problem, asked.classes, solution, Purchases(snapshot, found.allowances))
     nodes = tuple(
         PlannedNode(
             f"{choice.pool}-{number}", choice.pool, choice.offering.name, choice.offering.server_type, choice.offering.zone,

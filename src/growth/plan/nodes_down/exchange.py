@@ -7,7 +7,7 @@ consolidation headroom): where they go cannot be steered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,23 +15,21 @@ from msgspec.structs import replace
 from growth.model.action import CreateNodeRequest
 from growth.model.node import OFFERING_LABEL, Node
 from growth.model.noderequest import NodeRequest
-from growth.model.offering import Offering
 from growth.model.pod import Owner, Pod, PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot
 from growth.plan.buffers.placement import Kept, keep, occupied_rooms
 from growth.plan.world.capacity import assignments, promised_node, rooms
-from growth.plan.world.limits import RENEWAL, Allowance, allowances, members, why_not_one_more, with_member, with_surge
-from growth.plan.world.market import Market, corrected, learn, member_of, open_market, order
+from growth.plan.world.limits import RENEWAL, Allowance, allowances, members, with_surge
+from growth.plan.world.market import Market, corrected, learn, open_market
 from growth.plan.world.nodes import working_pods
+from growth.plan.world.orders import Purchases, create_request
 from growth.plan.world.pools import (
-    OfferingKey,
     by_key,
     choice_of_type,
     landing_daemons,
 )
 from growth.plan.world.problem import PoolReader, placement_problem
-from growth.plan.world.records import seen
 from growth.solver.existing.exchange import Exchange, ExchangeProblem, Leaving
 from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem, Room
 
@@ -48,7 +46,6 @@ class Asked(Struct, frozen=True):
     problem: ExchangeProblem
     nodes: tuple[str, ...]
     allowances: tuple[Allowance, ...]
-    promised: Mapping[OfferingKey, Offering]
     reason: str = REPLACEMENT
 
     def names(self, answer: Exchange) -> tuple[str, ...]:
@@ -62,25 +59,27 @@ def ask(
     neighbourhoods: Neighbourhoods,
     *,
     reason: str = REPLACEMENT,
+    closed: Collection[str] = (),
 ) -> Asked | None:
-    """Of these nodes, each with its price and the disruption it costs; None if there is nothing to ask."""
+    """Of these nodes, each with its price and the disruption it costs; None if there is nothing to ask. `closed`: pools
+    that refuse orders.
+    """
     asking = _Asking(snapshot, settings)
     found = [(node, asking.leaving(node, price, disruption)) for node, price, disruption in nodes]
     if not found:
         return None
     leaving = tuple(each for _, each in found)
-    market = asking.market()
+    market = asking.market(closed)
     chosen = neighbourhoods(leaving, asking.demands, market.choices)
     if not chosen:
         return None
-    allowed, promised = allowances(snapshot.pools, settings.limits, members(snapshot)), by_key(snapshot.offerings)
+    allowed = allowances(snapshot.pools, settings.limits, members(snapshot))
     allowed = with_surge(allowed) if reason == RENEWAL else allowed
     world = asking.world(market, allowed)
     return Asked(
         ExchangeProblem(world, leaving, chosen, reason == REPLACEMENT, settings.consolidation_headroom),
         tuple(node.name for node, _ in found),
         allowed,
-        promised,
         reason,
     )
 
@@ -124,10 +123,10 @@ class _Asking:
     def demands(self) -> tuple[DemandClass, ...]:
         return tuple(self._classes)
 
-    def market(self) -> Market:
+    def market(self, closed: Collection[str]) -> Market:
         snapshot = self._snapshot
         offerings = corrected(snapshot.offerings, learn(snapshot, {}, snapshot.nodes.values()))
-        pools = sorted({name for demand in self._classes for name in demand.pools})
+        pools = sorted({name for demand in self._classes for name in demand.pools if name not in closed})
         return open_market(snapshot, pools, offerings, {}, self._settings)
 
     def world(self, market: Market, allowed: tuple[Allowance, ...]) -> PlacementProblem:
@@ -149,16 +148,11 @@ def _closed(room: Room) -> Room:
 
 def orders(asked: Asked, answer: Exchange, snapshot: Snapshot) -> tuple[CreateNodeRequest, ...] | None:
     """All of them, or none: if one would break a limit, the whole exchange is off."""
-    left, found = asked.allowances, list[CreateNodeRequest]()
-    for node in answer.bought:
-        choice = asked.problem.world.choices[node.choice]
-        member = member_of(choice, asked.promised)
-        if any(why_not_one_more(each, member) for each in left):
-            return None
-        left = tuple(with_member(each, member) if each.covers(member.pool, member.offering) else each for each in left)
-        spec = replace(order(choice, (), asked.reason), replaces=asked.names(answer))
-        found.append(CreateNodeRequest(seen(snapshot.pools[choice.pool]), spec))
-    return tuple(found)
+    purchases, replaced = Purchases(snapshot, asked.allowances), asked.names(answer)
+    choices = [asked.problem.world.choices[node.choice] for node in answer.bought]
+    if any(purchases.add(choice) for choice in choices):
+        return None
+    return tuple(create_request(choice, snapshot, asked.reason, replaces=replaced) for choice in choices)
 
 
 def after_buying(snapshot: Snapshot, made: Iterable[CreateNodeRequest]) -> Snapshot:

@@ -35,7 +35,7 @@ from growth.plan.nodes_down.what_if import without_mark
 from growth.plan.world.limits import RENEWAL
 from growth.plan.world.machines import DRIFTED, EXPIRED
 from growth.plan.world.nodes import is_ours, working_pods
-from growth.plan.world.orders import Awaited, must_show, still_awaited, with_order
+from growth.plan.world.orders import Orders, settle_order
 from growth.plan.world.records import about_node, seen, sooner
 from growth.plan.world.swaps import changes_at, swaps, why_replaced
 from growth.solver.existing.exchange import Exchange, Leaving
@@ -51,24 +51,21 @@ class Ledger(Struct, frozen=True):
     recent: Recent = Recent()
     asked_at: float = 0.0
     looked_at: float = 0.0
-    awaited: tuple[Awaited, ...] = ()
+    orders: Orders = Orders()
 
 
 def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Asked | None:
     if (
         not _is_time(snapshot, ledger)
         or ledger.asked_at <= snapshot.now < ledger.asked_at + _PAUSE_SECONDS
-        or still_awaited(ledger.awaited, snapshot)
+        or ledger.orders.busy_until(snapshot) is not None
     ):
         return None
     if not snapshot.buffers.is_known or any(pod.unschedulable_at is not None for pod in snapshot.waiting_pods):
         return None
     nodes = _due(snapshot, settings, with_moment(ledger.recent, snapshot, settings))
-    return (
-        ask(snapshot, settings, [(node, 0.0, 0.0) for node in nodes], _all_or_the_first, reason=RENEWAL)
-        if nodes
-        else None
-    )
+    closed, offered = ledger.orders.closed_pools(snapshot.now), [(node, 0.0, 0.0) for node in nodes]
+    return ask(snapshot, settings, offered, _all_or_the_first, reason=RENEWAL, closed=closed) if nodes else None
 
 
 def _is_time(snapshot: Snapshot, ledger: Ledger) -> bool:
@@ -156,7 +153,7 @@ def plan(
     if question is not None:
         turn.answer(question, answers or ())
     asked_at = ledger.asked_at if question is None else snapshot.now
-    ledger = replace(ledger, looked_at=snapshot.now, asked_at=asked_at, awaited=still_awaited(ledger.awaited, snapshot))
+    ledger = replace(ledger, looked_at=snapshot.now, asked_at=asked_at, orders=ledger.orders.still_open(snapshot))
     return Decision(ledger, tuple(turn.actions), tuple(turn.notes), _look_again_at(snapshot, settings))
 
 
@@ -214,8 +211,9 @@ class _Turn:
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
     action, outcome, now = settled.action, settled.outcome, snapshot.now
-    if isinstance(action, CreateNodeRequest) and must_show(outcome):
-        return Decision(replace(ledger, awaited=with_order(ledger.awaited, action.spec, outcome, snapshot)))
+    if isinstance(action, CreateNodeRequest):
+        orders, notes, again_at = settle_order(action, outcome, snapshot, ledger.orders, _RETRY_SECONDS)
+        return Decision(replace(ledger, orders=orders), notes=notes, again_at=again_at)
     if isinstance(outcome, Accepted):
         return Decision(ledger)
     return Decision(

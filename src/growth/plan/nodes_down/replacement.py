@@ -33,7 +33,7 @@ from growth.model.instant import format_instant
 from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.note import About, Note
-from growth.model.outcome import Accepted, TryLater
+from growth.model.outcome import Accepted
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.budgets import Recent, with_moment
@@ -52,7 +52,7 @@ from growth.plan.nodes_down.neighbourhoods import neighbourhoods
 from growth.plan.nodes_down.what_if import Emptying, Evictability, empty_from, is_being_emptied
 from growth.plan.world.machines import CONSOLIDATED
 from growth.plan.world.nodes import is_protected_node, working_pods
-from growth.plan.world.orders import Awaited, must_show, still_awaited, with_order
+from growth.plan.world.orders import Orders, settle_order
 from growth.plan.world.records import about_node, sooner
 from growth.plan.world.swaps import Swap, is_going, swaps
 from growth.solver.existing.exchange import Exchange
@@ -74,8 +74,7 @@ class Ledger(Struct, frozen=True):
     asked_at: float = 0.0
     looked_at: float = 0.0  # it was the time to ask, and there was nothing to ask about
     in_vain: int = 0  # how often nothing was found in this fleet
-    awaited: tuple[Awaited, ...] = ()
-    hold_until: float = 0.0
+    orders: Orders = Orders()
     tried: frozenset[str] = frozenset()  # old nodes of swaps under way that were marked once
     under_way: Mapping[tuple[str, ...], frozenset[str]] = {}  # the nodes that each swap replaces, and their pools
     setbacks: Mapping[str, Setback] = {}  # by pool
@@ -99,7 +98,8 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Asked | 
         kind_of(node): movable.staying.get(kind_of(node), 0) - minimum(node, movable.pools[node.pool]) for node in nodes
     }
     guess = partial(neighbourhoods, left=movable.left, spare=spare, turn=ledger.in_vain)
-    return ask(snapshot, settings, [(node, movable.price(node), movable.disruption(node)) for node in nodes], guess)
+    offered = [(node, movable.price(node), movable.disruption(node)) for node in nodes]
+    return ask(snapshot, settings, offered, guess, closed=ledger.orders.closed_pools(snapshot.now))
 
 
 def _may_go(node: Node, movable: Movable, evictability: Evictability, snapshot: Snapshot, settings: Settings) -> bool:
@@ -112,7 +112,7 @@ def _may_go(node: Node, movable: Movable, evictability: Evictability, snapshot: 
 
 def _is_quiet(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> bool:
     """Nobody looks for a place, nothing is being moved, and all orders are seen."""
-    if not snapshot.buffers.is_known or snapshot.now < ledger.hold_until or still_awaited(ledger.awaited, snapshot):
+    if not snapshot.buffers.is_known or ledger.orders.busy_until(snapshot) is not None:
         return False
     if any(pod.unschedulable_at is not None and pod.deleted_at is None for pod in snapshot.waiting_pods) or swaps(
         snapshot, settings
@@ -199,7 +199,7 @@ def _told_of_setback(pool: NodePool, setback: Setback) -> Note:
 
 def _looked(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> Ledger:
     ledger = replace(
-        ledger, recent=with_moment(ledger.recent, snapshot, settings), awaited=still_awaited(ledger.awaited, snapshot)
+        ledger, recent=with_moment(ledger.recent, snapshot, settings), orders=ledger.orders.still_open(snapshot)
     )
     fleet = _fleet(snapshot)
     is_same = fleet == ledger.fleet and ledger.fleet_since <= snapshot.now
@@ -347,13 +347,8 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     """
     action, outcome, now = settled.action, settled.outcome, snapshot.now
     if isinstance(action, CreateNodeRequest):
-        if must_show(outcome):
-            again_at = None if isinstance(outcome, Accepted) else now + _RETRY_SECONDS
-            return Decision(
-                replace(ledger, awaited=with_order(ledger.awaited, action.spec, outcome, snapshot)), again_at=again_at
-            )
-        seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
-        return Decision(replace(ledger, hold_until=max(ledger.hold_until, now + seconds)), again_at=now + seconds)
+        orders, notes, again_at = settle_order(action, outcome, snapshot, ledger.orders, _RETRY_SECONDS)
+        return Decision(replace(ledger, orders=orders), notes=notes, again_at=again_at)
     if isinstance(outcome, Accepted):
         return Decision(ledger)
     name = getattr(getattr(action, "node", None), "name", "")

@@ -6,16 +6,13 @@ says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
 
-from growth.model.offering import Offering
 from growth.plan.nodes_up.demand import Demand
-from growth.plan.world.limits import Allowance, why_not_one_more, with_member
-from growth.plan.world.market import member_of
-from growth.plan.world.pools import OfferingKey
+from growth.plan.world.limits import Allowance
+from growth.plan.world.orders import Purchases
 from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, Room
 
 MOST_PLANNED_PODS: Final = 1000  # on one request: the bound of its API
@@ -33,27 +30,16 @@ class Dealt(Struct, frozen=True):
 
 
 def deal(
-    problem: PlacementProblem,
-    classes: tuple[Hand, ...],
-    solution: PlacementSolution,
-    allowances: tuple[Allowance, ...],
-    promised: Mapping[OfferingKey, Offering],
+    problem: PlacementProblem, classes: tuple[Hand, ...], solution: PlacementSolution, purchases: Purchases
 ) -> Dealt:
-    return _Dealer(problem, classes, allowances, promised).deal(solution)
+    return _Dealer(problem, classes, purchases).deal(solution)
 
 
 class _Dealer:
-    def __init__(
-        self,
-        problem: PlacementProblem,
-        classes: tuple[Hand, ...],
-        allowances: tuple[Allowance, ...],
-        promised: Mapping[OfferingKey, Offering],
-    ) -> None:
+    def __init__(self, problem: PlacementProblem, classes: tuple[Hand, ...], purchases: Purchases) -> None:
         self._problem = problem
         self._stock = [list(reversed(hand)) for hand in classes]  # the oldest is taken first
-        self._allowances = allowances
-        self._promised = promised
+        self._purchases = purchases
         self._refused: dict[int, list[str]] = {}
 
     def deal(self, solution: PlacementSolution) -> Dealt:
@@ -63,7 +49,7 @@ class _Dealer:
         orders = []
         for node in solution.nodes:
             choice = self._problem.choices[node.choice]
-            why_not = self._order(choice)
+            why_not = self._purchases.add(choice)
             if why_not:
                 for index, _ in node.contents:
                     self._refused.setdefault(index, []).append(why_not)
@@ -71,22 +57,11 @@ class _Dealer:
             hand = [demand for index, count in node.contents for demand in self._take(index, count)]
             orders.append((choice, tuple(hand)))
         rooms = tuple((self._problem.rooms[index], tuple(hand)) for index, hand in sorted(into.items()) if hand)
-        return Dealt(tuple(orders), rooms, self._left_over(solution), self._allowances)
+        return Dealt(tuple(orders), rooms, self._left_over(solution), self._purchases.left)
 
     def _take(self, index: int, count: int) -> list[Demand]:
         stock = self._stock[index]
         return [stock.pop() for _ in range(min(count, len(stock)))]
-
-    def _order(self, choice: Choice) -> str:
-        """Why this order must not be made; if it may, it counts from now on."""
-        member = member_of(choice, self._promised)
-        why_not = next(filter(None, (why_not_one_more(each, member) for each in self._allowances)), "")
-        if not why_not:
-            self._allowances = tuple(
-                with_member(each, member) if each.covers(member.pool, member.offering) else each
-                for each in self._allowances
-            )
-        return why_not
 
     def _left_over(self, solution: PlacementSolution) -> tuple[tuple[Demand, tuple[str, ...]], ...]:
         reasons = {left.demand: left.reasons for left in solution.unplaced}

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from growth.model.action import CreateNodeRequest
 from growth.model.noderequest import READY
 from growth.model.note import About, Note
-from growth.model.offering import Offering
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -33,12 +32,12 @@ from growth.plan.nodes_up.demand import Demand
 from growth.plan.nodes_up.outlook import Outlook
 from growth.plan.nodes_up.runaway import MOST_IN_VAIN
 from growth.plan.nodes_up.waiting import Wait, after_miss, is_over, with_prospects
-from growth.plan.world.limits import Allowance, allowances, members, why_not_one_more, with_member
-from growth.plan.world.market import Market, member_of, order
+from growth.plan.world.limits import Allowance, allowances, members
+from growth.plan.world.market import Market
 from growth.plan.world.nodes import working_pods
-from growth.plan.world.pools import OfferingKey, by_key
+from growth.plan.world.orders import Purchases, create_request
 from growth.plan.world.problem import placement_problem, with_settings
-from growth.plan.world.records import cut, seen, sooner
+from growth.plan.world.records import cut, sooner
 from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution
 from growth.solver.rules.fit import fits_alone, free_amounts
 
@@ -149,16 +148,14 @@ class SpareQuestion(Struct, frozen=True):
 
     problem: PlacementProblem
     wanting: Wanting
-    promised: Mapping[OfferingKey, Offering]
 
 
 def spare_question(found: Wanting, snapshot: Snapshot, settings: Settings) -> SpareQuestion | None:
     if not found.spares or snapshot.now < found.closes_at:
         return None
-    promised = by_key(snapshot.offerings)
     demands = virtual_demands(found.spares, found.kept.missing)
     problem = placement_problem(snapshot, demands, occupied_rooms(found.kept), found.market, found.allowances)
-    return SpareQuestion(with_settings(problem, settings), found, promised)
+    return SpareQuestion(with_settings(problem, settings), found)
 
 
 # --------------------------------------------------------------------------------------- the answer
@@ -174,24 +171,20 @@ class Bought(Struct, frozen=True):
 
 def buy(question: SpareQuestion, solution: PlacementSolution, snapshot: Snapshot) -> Bought:
     """An order that would break a limit is not made, whatever the answer says."""
-    asked, allowed = question.wanting.spares, question.wanting.allowances
+    asked, purchases = question.wanting.spares, Purchases(snapshot, question.wanting.allowances)
     actions, choices = [], []
     left = {asked[each.demand].key: each.reasons for each in solution.unplaced}
     for node in solution.nodes:
         choice = question.problem.choices[node.choice]
-        member = member_of(choice, question.promised)
-        why_not = next(filter(None, (why_not_one_more(each, member) for each in allowed)), "")
+        why_not = purchases.add(choice)
         contents = {asked[index].key: count for index, count in node.contents}
         if why_not:
             left |= {key: (*left.get(key, ()), why_not) for key in contents}
             continue
-        allowed = tuple(
-            with_member(each, member) if each.covers(member.pool, member.offering) else each for each in allowed
-        )
         entries = tuple(
             entry for key, count in contents.items() if len(entry := planned_entry(key, count)) <= _LONGEST_ENTRY
         )
-        actions.append(CreateNodeRequest(seen(snapshot.pools[choice.pool]), order(choice, entries, "Buffer")))
+        actions.append(create_request(choice, snapshot, "Buffer", entries))
         choices.append((choice, contents))
     return Bought(tuple(actions), (*_of_pools(choices, snapshot), *_of_left(left, asked)), left)
 

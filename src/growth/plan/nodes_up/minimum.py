@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from growth.model.node import OFFERING_LABEL
 from growth.model.nodepool import NodePool, ServerTypeChoice
-from growth.model.offering import Offering
 from growth.model.snapshot import Snapshot
-from growth.plan.world.limits import Allowance, Member, why_not_one_more, with_member
+from growth.plan.world.limits import Allowance, Member
 from growth.plan.world.machines import is_surely_absent
-from growth.plan.world.market import Market, member_of
+from growth.plan.world.market import Market
+from growth.plan.world.orders import Purchases
 from growth.plan.world.pools import OfferingKey, server_type_of
 from growth.solver.purchase.problem import Choice
 
@@ -45,22 +45,21 @@ def missing_minimum(
     market: Market,
     present: tuple[Member, ...],
     allowances: tuple[Allowance, ...],
-    promised: Mapping[OfferingKey, Offering],
 ) -> tuple[Choice, ...]:
     """What to order now so that every minimum is kept."""
-    wanted: list[Choice] = []
+    wanted, purchases = list[Choice](), Purchases(snapshot, allowances)
     probations = dict(market.probations)
     for name in sorted(snapshot.pools):
         pool = snapshot.pools[name]
         for server_type in pool.spec.server_types:
             for _ in range(server_type.min - _standing(pool, server_type, snapshot, present)):
-                choice = _cheapest(pool, server_type, market, allowances, probations, promised)
+                choice = _cheapest(pool, server_type, market, purchases, probations)
                 if choice is None:
                     break
                 place = (choice.offering.name, choice.offering.location)
                 if place in probations:
                     probations[place] -= 1
-                allowances = tuple(_less(each, member_of(choice, promised)) for each in allowances)
+                purchases.add(choice)
                 wanted.append(choice)
     return tuple(wanted)
 
@@ -90,9 +89,8 @@ def _cheapest(
     pool: NodePool,
     server_type: ServerTypeChoice,
     market: Market,
-    allowances: tuple[Allowance, ...],
+    purchases: Purchases,
     probations: Mapping[OfferingKey, int],
-    promised: Mapping[OfferingKey, Offering],
 ) -> Choice | None:
     """For sale, on no probation that is used up, and under every limit."""
     fitting = [
@@ -101,14 +99,10 @@ def _cheapest(
         if choice.pool == pool.name
         and choice.offering.server_type.lower() == server_type.name.lower()
         and probations.get((choice.offering.name, choice.offering.location), 1) > 0
-        and not any(why_not_one_more(each, member_of(choice, promised)) for each in allowances)
+        and not purchases.why_not(choice)
     ]
     return min(
         fitting,
         key=lambda choice: (choice.offering.price_per_hour, choice.offering.name, choice.offering.location),
         default=None,
     )
-
-
-def _less(allowance: Allowance, member: Member) -> Allowance:
-    return with_member(allowance, member) if allowance.covers(member.pool, member.offering) else allowance

@@ -55,8 +55,6 @@ from growth.plan.nodes_up.failures import (
 from growth.plan.nodes_up.runaway import records_in_vain
 from growth.plan.world.limits import (
     RENEWAL,
-    Allowance,
-    Member,
     allowances,
     members,
     why_not_one_more,
@@ -388,16 +386,12 @@ def _over_limit(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
     over: dict[str, str] = {}
     for name in sorted(pending, key=lambda each: (snapshot.requests[each].created_at, each)):
         bounds = with_surge(left) if snapshot.requests[name].spec.reason == RENEWAL else left
-        why_not = next(filter(None, (why_not_one_more(each, present[name]) for each in bounds)), "")
+        why_not = why_not_one_more(bounds, present[name])
         if why_not:
             over[name] = why_not
         else:
-            left = tuple(with_member(each, present[name]) if _covers(each, present[name]) else each for each in left)
+            left = with_member(left, present[name])
     return over
-
-
-def _covers(allowance: Allowance, member: Member) -> bool:
-    return allowance.covers(member.pool, member.offering)
 
 
 # ----------------------------------------------------------------------------------------- outcomes

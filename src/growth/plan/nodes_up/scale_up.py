@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from growth.model.action import Action, CreateNodeRequest, UnmarkScaleDown, WriteNodeRequestStatus
 from growth.model.decision import Decision, Settled
 from growth.model.note import About, Note
-from growth.model.outcome import Accepted, Refused, TryLater
+from growth.model.outcome import Accepted
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -35,15 +35,13 @@ from growth.plan.nodes_up.demand import Demand
 from growth.plan.nodes_up.notes import notes_of
 from growth.plan.nodes_up.survey import Ledger, Survey, identity, survey
 from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
-from growth.plan.world.market import order
-from growth.plan.world.orders import must_show, still_awaited, with_order
+from growth.plan.world.orders import Purchases, create_request, settle_order
 from growth.plan.world.problem import placement_problem, with_settings
 from growth.plan.world.records import seen, sooner
 from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem, PlacementSolution
 
 __all__ = ["Ledger", "Question", "plan", "question", "settle", "without_timers"]
 
-_REFUSED_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 2.0
 
 
@@ -65,7 +63,7 @@ class SpareTurn(Struct, frozen=True):
 
 def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question | SpareTurn | None:
     """None: nobody needs a place now, or more are about to arrive, or something must be settled first."""
-    if _holds_until(snapshot, ledger) is not None:
+    if ledger.orders.busy_until(snapshot) is not None:
         return None
     found = survey(snapshot, ledger, settings)
     if not (found.minimum or found.eligible):
@@ -82,13 +80,6 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
     return Question(problem, tuple(tuple(hand) for hand in classes.values()), found)
 
 
-def _holds_until(snapshot: Snapshot, ledger: Ledger) -> float | None:
-    """Nothing is planned before it is known what became of the last orders."""
-    if snapshot.now < ledger.hold_until:
-        return ledger.hold_until
-    return snapshot.now + _RETRY_SECONDS if still_awaited(ledger.awaited, snapshot) else None
-
-
 def plan(
     snapshot: Snapshot,
     ledger: Ledger,
@@ -101,7 +92,7 @@ def plan(
     if isinstance(question, SpareTurn):
         return _for_spares(snapshot, settings, question, solution)
     found = question.survey
-    dealt = deal(question.problem, question.classes, solution, found.allowances, found.promised)
+    dealt = deal(question.problem, question.classes, solution, Purchases(snapshot, found.allowances))
     waits = _waits_after(dealt, question, snapshot, settings)
     known = found.ledger.known | {identity(demand.pod) for hand in question.classes for demand in hand}
     after = _tidied(
@@ -134,10 +125,10 @@ def _complaints(question: Question, solution: PlacementSolution, snapshot: Snaps
 
 
 def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    held_until = _holds_until(snapshot, ledger)
+    held_until = ledger.orders.busy_until(snapshot)
     if held_until is not None:
         return Decision(ledger, again_at=held_until)
-    found = survey(snapshot, replace(ledger, awaited=()), settings)
+    found = survey(snapshot, replace(ledger, orders=replace(ledger.orders, awaited=())), settings)
     after, notes = _told(found, _tidied(found.ledger, snapshot))
     actions = tuple(_create(choice, (), "Minimum", snapshot) for choice in found.minimum)
     return Decision(after, actions, notes, sooner(found.again_at, found.closes_at))
@@ -188,7 +179,7 @@ def _orders(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
 
 def _create(choice: Choice, hand: Hand, reason: str, snapshot: Snapshot) -> CreateNodeRequest:
     planned = tuple(demand.pod.key for demand in hand)[:MOST_PLANNED_PODS]
-    return CreateNodeRequest(seen(snapshot.pools[choice.pool]), order(choice, planned, reason))
+    return create_request(choice, snapshot, reason, planned)
 
 
 def _additions(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
@@ -249,22 +240,5 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     again_at = None if isinstance(outcome, Accepted) else now + _RETRY_SECONDS
     if not isinstance(action, CreateNodeRequest):
         return Decision(ledger, again_at=again_at)
-    if must_show(outcome):
-        return Decision(
-            replace(ledger, awaited=with_order(ledger.awaited, action.spec, outcome, snapshot)), again_at=again_at
-        )
-    if isinstance(outcome, Refused):
-        note = Note(
-            About("NodePool", action.pool.name, uid=action.pool.uid),
-            "OrderRefused",
-            f"a NodeRequest was refused: {outcome.reason}",
-            "Warning",
-        )
-        closed = {
-            **{name: at for name, at in ledger.closed.items() if at > now},
-            action.pool.name: now + _REFUSED_SECONDS,
-        }
-        return Decision(replace(ledger, closed=closed), notes=(note,), again_at=again_at)
-    seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
-    hold_until = max(ledger.hold_until, now + seconds)
-    return Decision(replace(ledger, hold_until=hold_until), again_at=hold_until)
+    orders, notes, again_at = settle_order(action, outcome, snapshot, ledger.orders)
+    return Decision(replace(ledger, orders=orders), notes=notes, again_at=again_at)

@@ -12,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.nodepool import NodePool
-from growth.model.offering import Offering
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -25,8 +24,8 @@ from growth.plan.nodes_up.waiting import Wait, is_over, with_prospects
 from growth.plan.world.capacity import Assignments, assignments, holders, may_hold, rooms
 from growth.plan.world.limits import Allowance, allowances, members
 from growth.plan.world.market import Learned, Market, corrected, learn, open_market, struck_since
-from growth.plan.world.orders import Awaited
-from growth.plan.world.pools import OfferingKey, by_key
+from growth.plan.world.orders import Orders
+from growth.plan.world.pools import OfferingKey
 from growth.plan.world.records import sooner
 from growth.solver.purchase.problem import Choice, Pattern, Room
 
@@ -52,9 +51,7 @@ class Ledger(Struct, frozen=True):
     known: frozenset[str] = frozenset()  # pods that were asked about before
     batch: Batch | None = None
     told: Mapping[str, str] = {}  # what was said to pods that have no pool
-    hold_until: float = 0.0  # an order could not be made
-    awaited: tuple[Awaited, ...] = ()  # orders that were made, or may have been, and are not seen yet
-    closed: Mapping[str, float] = {}  # pools for which the API server refuses orders
+    orders: Orders = Orders()
     looked_at: float = 0.0  # when the nodes were last searched for those who wait
     spare: SpareLedger = SpareLedger()
     patterns: tuple[Pattern, ...] = ()  # good uses of nodes that the solver found: a head start for the next question
@@ -64,7 +61,6 @@ class Survey(Struct, frozen=True):
     """Everything gathered."""
 
     ledger: Ledger  # with what this look has taught; patience and batch included
-    promised: Mapping[OfferingKey, Offering]
     assigned: Assignments
     allowances: tuple[Allowance, ...]
     market: Market
@@ -96,7 +92,7 @@ def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
         found = _whole_survey(snapshot, ledger, settings)
     else:
         found = Survey(
-            replace(ledger, in_vain={}, batch=None), {}, Assignments(), (), Market((), {}, None), (), (), (), None, None
+            replace(ledger, in_vain={}, batch=None), Assignments(), (), Market((), {}, None), (), (), (), None, None
         )
     return (
         found
@@ -109,7 +105,7 @@ def _with_spares(found: Survey, snapshot: Snapshot, settings: Settings) -> Surve
     """Nobody real is tried now: buffers have their turn."""
     ledger = found.ledger
     offerings = corrected(snapshot.offerings, ledger.learned)
-    closed = [name for name, at in ledger.closed.items() if at > snapshot.now]
+    closed = ledger.orders.closed_pools(snapshot.now)
     spares = look_at_spares(
         snapshot,
         ledger.spare,
@@ -134,15 +130,15 @@ def _whole_survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Sur
     found = demands(
         snapshot.waiting_pods, assigned.keys, snapshot.pools, offerings, settings.priority_cutoff, verdict.barred
     )
-    present, promised = members(snapshot), by_key(snapshot.offerings)
+    present = members(snapshot)
     allowed = allowances(snapshot.pools, settings.limits, present)
     market = open_market(
         snapshot, _pools_in_question(found.wanted, snapshot.pools, ledger, now), offerings, ledger.struck_at, settings
     )
     gathered = Survey(
-        replace(ledger, in_vain=in_vain), promised, assigned, allowed, market,
-        missing_minimum(snapshot, market, present, allowed, promised),
-        found.wanted, found.problems, None, sooner(market.reopens_at, *(at for at in ledger.closed.values() if at > now)),
+        replace(ledger, in_vain=in_vain), assigned, allowed, market,
+        missing_minimum(snapshot, market, present, allowed),
+        found.wanted, found.problems, None, sooner(market.reopens_at, *ledger.orders.closed_pools(now).values()),
     )  # fmt: skip
     return _with_batch(_with_patience(gathered, snapshot, verdict, settings), now, settings)
 
@@ -166,7 +162,7 @@ def _pools_in_question(
 ) -> list[str]:
     asked = {name for demand in wanted for name in demand.pools}
     warm = {name for name, pool in pools.items() if any(choice.min for choice in pool.spec.server_types)}
-    return sorted(name for name in asked | warm if ledger.closed.get(name, 0.0) <= now)
+    return sorted(name for name in asked | warm if ledger.orders.closed.get(name, 0.0) <= now)
 
 
 def _with_patience(found: Survey, snapshot: Snapshot, verdict: Verdict, settings: Settings) -> Survey:

@@ -200,12 +200,16 @@ def _together(kind: tuple[str, str], some: list[Member]) -> Member:
 def _used_up(allowance: Allowance, used: Mapping[tuple[str, str], Member]) -> Allowance:
     for kind, member in used.items():
         if allowance.covers(*kind):
-            allowance = with_member(allowance, member)
+            allowance = _less(allowance, member)
     return allowance
 
 
-def with_member(allowance: Allowance, member: Member) -> Allowance:
-    """What is left after one more."""
+def with_member(allowances: Iterable[Allowance], member: Member) -> tuple[Allowance, ...]:
+    """What every limit still allows after one more."""
+    return tuple(_less(each, member) if each.covers(member.pool, member.offering) else each for each in allowances)
+
+
+def _less(allowance: Allowance, member: Member) -> Allowance:
     return Allowance(
         allowance.name,
         allowance.pool,
@@ -238,7 +242,12 @@ def headroom(allowance: Allowance, allocatable: Resources, price_per_hour: float
     return max(0, min(most, *rooms))
 
 
-def why_not_one_more(allowance: Allowance, member: Member) -> str | None:
+def why_not_one_more(allowances: Iterable[Allowance], member: Member) -> str:
+    """The first limit that one more such node would break. Empty: none."""
+    return next(filter(None, (_why_not(each, member) for each in allowances)), "")
+
+
+def _why_not(allowance: Allowance, member: Member) -> str | None:
     if (
         not allowance.covers(member.pool, member.offering)
         or headroom(allowance, member.allocatable, member.price_per_hour) > 0
@@ -268,7 +277,7 @@ def why_over_limit(
     wanted = price_list.of_order("", spec)
     left = allowances({pool.name: pool}, overall or PoolLimits(), present)
     left = with_surge(left) if spec.reason == RENEWAL else left
-    return next(filter(None, (why_not_one_more(each, wanted) for each in left)), "")
+    return why_not_one_more(left, wanted)
 
 
 def is_listed(pool: NodePool, offering: str) -> bool:

@@ -22,12 +22,12 @@ from msgspec.structs import replace
 from growth.model.instant import CLOCKS_DIFFER_SECONDS
 from growth.model.node import OFFERING_LABEL, Node
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import PENDING, PROVISIONING, READY, UNMET, NodeRequest, NodeRequestSpec
+from growth.model.noderequest import PENDING, PROVISIONING, READY, UNMET, NodeRequest
 from growth.model.offering import Offering
-from growth.model.resources import CPU, Resources, format_amount
+from growth.model.resources import Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot
-from growth.plan.world.limits import Allowance, Member, headroom
+from growth.plan.world.limits import Allowance, headroom
 from growth.plan.world.pools import (
     OfferingKey,
     choice_labels,
@@ -170,31 +170,6 @@ def orders_possible(market: Market, allowances: tuple[Allowance, ...]) -> dict[s
         rooms.append(market.probations.get((offering.name, offering.location), 1000))
         found[f"{choice.pool} {offering.name} {offering.location}"] = min(rooms)
     return found
-
-
-# ------------------------------------------------------------------------------------------- orders
-
-
-def order(choice: Choice, planned_pods: tuple[str, ...], reason: str) -> NodeRequestSpec:
-    """What a NodeRequest for this choice says."""
-    offering = choice.offering
-    return NodeRequestSpec(
-        choice.pool, offering.name, offering.location, quantities(offering.allocatable), planned_pods, reason
-    )
-
-
-def quantities(amounts: Resources) -> dict[str, str]:
-    """Exact, as the API reads them."""
-    return {name: format_amount(name, amount) if name == CPU else str(amount) for name, amount in amounts.items()}
-
-
-def member_of(choice: Choice, promised: Mapping[OfferingKey, Offering]) -> Member:
-    """The node an order becomes, as limits count it: by the larger of what is promised and what experience says."""
-    offering = choice.offering
-    whole = promised.get((offering.name, offering.location), offering)
-    return Member(
-        "", choice.pool, offering.name, whole.allocatable.at_least(offering.allocatable), offering.price_per_hour
-    )
 
 
 Learned = Mapping[str, Resources]  # by offering: what its real nodes lack

@@ -1,22 +1,91 @@
-"""Do we see yet what we have ordered? Asked by scale-up, replacement and renewal before they plan again.
+"""How is a machine bought? By scale-up (for pods, for buffers and for `min`), replacement and renewal, all on this path.
 
-A NodeRequest that was accepted, or may have been, must be seen before the next plan, or the same pods would be bought
-for twice: a cache may lag, or be filled anew from an older list. Time alone says nothing: while the API server is away,
-nothing is seen. Only what a cache lacks that was proved whole some time after the order was deleted at once by
-somebody, or never made; then planning goes on."""
+| step | |
+| --- | --- |
+| within the limits | `Purchases` counts each node before it is ordered: what would break a limit is not made |
+| written ahead | `create_request`: a NodeRequest exists before the provider is asked for anything |
+| seen | an order that was accepted, or may have been, must show before its row plans again (`Orders.busy_until`) |
+| refused | the API server refuses a NodeRequest: nothing is ordered for that pool for a minute, and the pool is told |
+| not made | the row waits a moment, or as long as the API server says |
+
+Without the third step the same pods would be bought for twice: a cache may lag, or be filled again from an older list.
+Time alone says nothing: while the API server is away, nothing is seen. Only what a cache lacks that was proved whole
+some time after the order was deleted at once, or never made; then planning goes on.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from growth.model.action import CreateNodeRequest
 from growth.model.noderequest import NodeRequestSpec
-from growth.model.outcome import Accepted, Outcome, Unknown
+from growth.model.note import About, Note
+from growth.model.outcome import Accepted, Outcome, Refused, Unknown
+from growth.model.resources import CPU, Resources, format_amount
 from growth.model.snapshot import Snapshot
+from growth.plan.world.limits import Allowance, Member, why_not_one_more, with_member
+from growth.plan.world.pools import by_key
+from growth.plan.world.records import seen
+from growth.plan.world.turn import retry_at
+from growth.solver.purchase.problem import Choice
 
 PATIENCE_SECONDS: Final = 30.0  # with an order that was accepted
 DOUBT_SECONDS: Final = 10.0  # with one of unknown fate: long enough for a watch to show what a lost answer did
+
+_REFUSED_SECONDS: Final = 60.0
+_RETRY_SECONDS: Final = 2.0
+
+
+class Purchases:
+    """Nodes to buy, counted one after the other: each must fit under what the limits leave."""
+
+    def __init__(self, snapshot: Snapshot, allowances: tuple[Allowance, ...]) -> None:
+        self.left = allowances
+        self._promised = by_key(snapshot.offerings)
+
+    def why_not(self, choice: Choice) -> str:
+        """Which limit one more such node would break. Empty: none."""
+        return why_not_one_more(self.left, self._member(choice))
+
+    def add(self, choice: Choice) -> str:
+        """Why it must not be bought; if it may, it counts from now on."""
+        why_not = self.why_not(choice)
+        if not why_not:
+            self.left = with_member(self.left, self._member(choice))
+        return why_not
+
+    def _member(self, choice: Choice) -> Member:
+        """The node an order becomes, as limits count it: by the larger of what is promised and what nodes have shown."""
+        offering = choice.offering
+        whole = self._promised.get((offering.name, offering.location), offering)
+        amounts = whole.allocatable.at_least(offering.allocatable)
+        return Member("", choice.pool, offering.name, amounts, offering.price_per_hour)
+
+
+def create_request(
+    choice: Choice, snapshot: Snapshot, reason: str, planned: tuple[str, ...] = (), replaces: tuple[str, ...] = ()
+) -> CreateNodeRequest:
+    return CreateNodeRequest(seen(snapshot.pools[choice.pool]), request_spec(choice, reason, planned, replaces))
+
+
+def request_spec(
+    choice: Choice, reason: str, planned: tuple[str, ...] = (), replaces: tuple[str, ...] = ()
+) -> NodeRequestSpec:
+    """What a NodeRequest for this choice says; `planned`: the pods it is bought for."""
+    offering, amounts = choice.offering, quantities(choice.offering.allocatable)
+    return NodeRequestSpec(choice.pool, offering.name, offering.location, amounts, planned, reason, replaces)
+
+
+def quantities(amounts: Resources) -> dict[str, str]:
+    """Exact, as the API reads them."""
+    return {name: format_amount(name, amount) if name == CPU else str(amount) for name, amount in amounts.items()}
+
+
+# ----------------------------------------------------------------------------------------- outcomes
 
 
 class Awaited(Struct, frozen=True):
@@ -30,8 +99,46 @@ class Awaited(Struct, frozen=True):
     seconds: float = PATIENCE_SECONDS
 
 
-def must_show(outcome: Outcome) -> bool:
-    return isinstance(outcome, Accepted | Unknown)
+class Orders(Struct, frozen=True):
+    """What a row remembers of the orders it made."""
+
+    awaited: tuple[Awaited, ...] = ()  # made, or perhaps made, and not seen yet
+    hold_until: float = 0.0  # an order could not be made
+    closed: Mapping[str, float] = {}  # pools for which the API server refuses orders, and until when
+
+    def busy_until(self, snapshot: Snapshot) -> float | None:
+        """Nothing is ordered before it is known what became of the last orders. None: nothing is in the way."""
+        if snapshot.now < self.hold_until:
+            return self.hold_until
+        return snapshot.now + _RETRY_SECONDS if still_awaited(self.awaited, snapshot) else None
+
+    def still_open(self, snapshot: Snapshot) -> Orders:
+        """Without those that are seen by now."""
+        return replace(self, awaited=still_awaited(self.awaited, snapshot))
+
+    def closed_pools(self, now: float) -> dict[str, float]:
+        return {name: at for name, at in self.closed.items() if at > now}
+
+
+def settle_order(
+    action: CreateNodeRequest,
+    outcome: Outcome,
+    snapshot: Snapshot,
+    orders: Orders,
+    retry_seconds: float = _RETRY_SECONDS,
+) -> tuple[Orders, tuple[Note, ...], float | None]:
+    """What came of an order: what is remembered, what is told, and when to look again."""
+    now = snapshot.now
+    if isinstance(outcome, Accepted | Unknown):
+        awaited = with_order(orders.awaited, action.spec, outcome, snapshot)
+        return replace(orders, awaited=awaited), (), None if isinstance(outcome, Accepted) else now + retry_seconds
+    if isinstance(outcome, Refused):
+        about = About("NodePool", action.pool.name, uid=action.pool.uid)
+        note = Note(about, "OrderRefused", f"a NodeRequest was refused: {outcome.reason}", "Warning")
+        closed = {**orders.closed_pools(now), action.pool.name: now + _REFUSED_SECONDS}
+        return replace(orders, closed=closed), (note,), now + retry_seconds
+    hold_until = max(orders.hold_until, retry_at(outcome, now, retry_seconds))
+    return replace(orders, hold_until=hold_until), (), hold_until
 
 
 def with_order(
@@ -39,10 +146,8 @@ def with_order(
 ) -> tuple[Awaited, ...]:
     """The snapshot is that of the plan, and its time that of the answer."""
     known = _count(spec, snapshot) + sum(1 for each in awaited if each.spec == spec)
-    return (
-        *awaited,
-        Awaited(spec, snapshot.now, known, DOUBT_SECONDS if isinstance(outcome, Unknown) else PATIENCE_SECONDS),
-    )
+    seconds = DOUBT_SECONDS if isinstance(outcome, Unknown) else PATIENCE_SECONDS
+    return (*awaited, Awaited(spec, snapshot.now, known, seconds))
 
 
 def still_awaited(awaited: tuple[Awaited, ...], snapshot: Snapshot) -> tuple[Awaited, ...]:
