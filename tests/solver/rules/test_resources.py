@@ -1,4 +1,4 @@
-"""Amounts: exactly full fits, one more does not; what is not asked for does not matter."""
+"""Amounts: exactly full fits, one more does not; what is not asked for does not matter. Host ports: which conflict."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growth.model.node import Node
-from growth.model.pod import Pod, PodShape
+from growth.model.pod import HostPort, Pod, PodShape
 from growth.model.resources import Resources
 from growth.solver.rules import Kind, Neighbours, why_not
-from growth.solver.rules.resources import is_counted
+from growth.solver.rules.resources import conflicts, is_counted
+from tests.solver.rules.scenes import fits, node, pod, refusal
 
 GIB = 2**30
 
@@ -107,3 +108,39 @@ def test_room_is_how_often_the_pod_still_fits(bound: list[int], each: int, size:
         assert index.fits(pod_class)[0]
         index.add(pod_class, 0)
     assert not index.fits(pod_class)[0]
+
+
+ONE, OTHER = "10.0.0.1", "10.0.0.2"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "used", "expected"),
+    [
+        (HostPort(80), HostPort(80), True),
+        (HostPort(80), HostPort(81), False),
+        (HostPort(80), HostPort(80, "UDP"), False),
+        (HostPort(80, host_ip=ONE), HostPort(80), True),
+        (HostPort(80), HostPort(80, host_ip=ONE), True),
+        (HostPort(80, host_ip=ONE), HostPort(80, host_ip=OTHER), False),
+        (HostPort(80, host_ip=ONE), HostPort(80, host_ip=ONE), True),
+    ],
+)
+def test_ports_conflict_unless_they_name_different_addresses(wanted: HostPort, used: HostPort, expected: bool) -> None:
+    assert conflicts(wanted, used) is expected
+    assert fits(pod(host_ports=(wanted,)), node(), pod("other", "a", host_ports=(used,))) is not expected
+
+
+def test_the_port_that_is_taken_is_named() -> None:
+    refused = refusal(
+        pod(host_ports=(HostPort(8080), HostPort(53, "UDP", ONE))),
+        node(),
+        pod("other", "a", host_ports=(HostPort(53, "UDP"),)),
+    )
+    assert refused is not None
+    assert (refused.kind, str(refused)) == (Kind.HOSTPORT, "host port 10.0.0.1:53/UDP taken")
+
+
+def test_a_port_on_another_node_does_not_matter() -> None:
+    assert fits(
+        pod(host_ports=(HostPort(80),)), node("a"), pod("other", "b", host_ports=(HostPort(80),)), others=(node("b"),)
+    )

@@ -39,7 +39,7 @@ from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.snapshot import DaemonSet
 from growth.solver.rules.fit import may_run_on
-from growth.solver.rules.node_affinity import any_term_matches_labels
+from growth.solver.rules.selectors import any_term_matches_labels
 
 _NAMES_A_MACHINE = (ARCHITECTURE, INSTANCE_TYPE, OFFERING_LABEL)
 Alternative = tuple[Requirement, ...]

@@ -14,28 +14,38 @@
 Pods of DaemonSets, mirrors and finished pods need no place, nor do those that are leaving already. Pods that wait for
 the scheduler, and virtual pods that stand for spare capacity, hold room: they are lodged first, and move like any
 other. What finds no room even now holds none. Nothing is decided here: who may be asked about at all is the plan's
-business."""
+business.
+
+May pods be moved to this node at all? Asked by scale-down, consolidation and removal, before any rule of scheduling.
+
+| the node | is a target |
+| --- | --- |
+| is the one being removed, or was chosen in the same pass | no |
+| is marked for scale-down, whatever a pod tolerates | no |
+| is cordoned, not ready, being deleted, or cannot be read | no |
+| otherwise | if the rules of scheduling let the pod go there |
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
 from growth.model.labels import Labels
-from growth.model.node import Node
+from growth.model.node import SCALE_DOWN_TAINT, Node
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from growth.model.snapshot import EMPTY, VolumeWorld
 from growth.solver.arrays import FloatArray
 from growth.solver.existing.blocking import Block, cannot_move, no_capacity, no_nodes
 from growth.solver.existing.relocation import Found, Mover, Purse, Relocation
+from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules import Neighbours
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.resources import counted_needs
-from growth.solver.rules.targets import why_not_target
 
 PLAIN_HEADROOM: Final = 0.20
 CONSOLIDATION_HEADROOM: Final = 0.05
@@ -261,3 +271,25 @@ def with_headroom(name: str, amount: int, headroom: float) -> int:
     return amount + (
         int(extra) if name not in _DIVISIBLE and not name.startswith("hugepages-") else int(-(-extra // 1))
     )
+
+
+NO_TARGETS: Final = refusal(Kind.NO_NODES, Rule.TARGET, "", "no available nodes for rescheduling")
+
+
+def why_not_target(node: Node, leaving: Collection[str] = ()) -> Reason | None:
+    """Why no pod is moved there; `leaving` are the names of the node being removed and of those already chosen."""
+    if node.malformed:
+        return refusal(Kind.MALFORMED, Rule.TARGET, node.malformed, f"malformed node: {node.malformed}")
+    if node.name in leaving:
+        return _no_target("leaving", "going away itself")
+    if node.is_marked:
+        return _no_target(str(SCALE_DOWN_TAINT), "marked for scale-down")
+    if node.is_unschedulable:
+        return refusal(Kind.UNSCHEDULABLE, Rule.TARGET, "spec.unschedulable", "cordoned")
+    if not node.is_ready:
+        return _no_target("Ready", "not ready")
+    return None if node.deleted_at is None else _no_target("deletionTimestamp", "being deleted")
+
+
+def _no_target(constraint: str, phrase: str) -> Reason:
+    return refusal(Kind.NO_NODES, Rule.TARGET, constraint, phrase)

@@ -24,8 +24,8 @@ from growth.solver.flow.costs import Ground
 from growth.solver.flow.filling import fill
 from growth.solver.flow.preferences import looks_for_pods, preference_cost
 from growth.solver.flow.work import Member, Work
-from growth.solver.rules.counters import DomainCounter
 from growth.solver.rules.node_table import ABSENT, Column
+from growth.solver.rules.rule import DomainCounter
 from growth.solver.rules.spread import Constraint
 
 _WITHOUT_END: Final = 2**40

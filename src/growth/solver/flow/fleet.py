@@ -20,9 +20,9 @@ from growth.model.settings import SchedulerSettings
 from growth.model.snapshot import EMPTY, VolumeWorld
 from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.rules import Neighbours
-from growth.solver.rules.node_affinity import any_term_matches
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.resources import Vector
+from growth.solver.rules.selectors import any_term_matches
 from growth.solver.rules.taints import count_soft_untolerated
 
 _LOAD: Final = (CPU, MEMORY, PODS)  # what makes a machine full

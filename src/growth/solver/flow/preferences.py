@@ -20,10 +20,10 @@ from growth.model.pod import PodAffinityTerm, PodShape, TopologySpread
 from growth.model.settings import SchedulerSettings
 from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.rules import Neighbours
-from growth.solver.rules.counters import DomainCounter
 from growth.solver.rules.node_table import ABSENT
 from growth.solver.rules.pod_affinity import Term, matching, read_terms, view
 from growth.solver.rules.pod_class import PodClass
+from growth.solver.rules.rule import DomainCounter
 from growth.solver.rules.spread import matching_pods, read_constraint
 
 

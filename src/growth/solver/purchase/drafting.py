@@ -16,12 +16,12 @@ from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.model.pod import PodShape, Toleration
 from growth.model.resources import PODS, Resources
 from growth.solver.arrays import MANY, BoolArray, FloatArray, IntArray
+from growth.solver.purchase.attachments import Attaching
 from growth.solver.purchase.layout import Layout, SpreadView
 from growth.solver.purchase.problem import Choice, PlacementProblem, Room
 from growth.solver.purchase.rulebook import EVERYWHERE, ShapeRules, Spread, write_rulebook
 from growth.solver.purchase.standing import Standing
 from growth.solver.purchase.wishes import has_wishes_about_pods
-from growth.solver.rules.attaching import Attaching
 
 _LARGEST: Final = 1 << 53
 _KINDS: Final = {"node": 0, "in-flight": 1, "marked": 2}

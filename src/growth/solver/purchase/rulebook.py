@@ -27,7 +27,7 @@ from growth.solver.purchase.problem import PlacementProblem
 from growth.solver.rules.claims import NO_VOLUMES, volume_needs
 from growth.solver.rules.pod_affinity import matching_all, read_terms, repelling_terms
 from growth.solver.rules.pod_class import Entry, PodClass
-from growth.solver.rules.ports import conflicts_with
+from growth.solver.rules.resources import conflicts_with
 from growth.solver.rules.spread import hard_constraints, matching_pods, read_constraint
 from growth.solver.rules.volumes import disk_conflicts, users_of
 

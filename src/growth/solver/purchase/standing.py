@@ -15,7 +15,6 @@ from growth.model.pod import PodShape
 from growth.solver.arrays import BoolArray
 from growth.solver.purchase.problem import PlacementProblem
 from growth.solver.rules import Neighbours
-from growth.solver.rules.assembly import assemble, refused_before
 from growth.solver.rules.claims import NO_VOLUMES
 from growth.solver.rules.pod_affinity import why_not_readable
 from growth.solver.rules.pod_class import Entry, PodClass
@@ -44,12 +43,7 @@ class Standing:
         return self._known[seen]
 
     def _ask(self, shape: PodShape) -> BoolArray:
-        pod_class = self._neighbours.class_of(shape)
-        allowed = np.full(self._size, not refused_before(pod_class), dtype=np.bool_)
-        for rule in assemble(pod_class, self._neighbours).rules:
-            if not rule.looks_at_pods:
-                allowed &= rule.passes(slice(0, self._size))
-        return allowed
+        return self._neighbours.question(self._neighbours.class_of(shape)).allowed_by_nodes()
 
 
 def _as_nodes_see_it(shape: PodShape) -> PodShape:

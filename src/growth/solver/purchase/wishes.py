@@ -27,10 +27,10 @@ from growth.solver.purchase.bins import Bins
 from growth.solver.purchase.thrift import could_become
 from growth.solver.rules import Neighbours
 from growth.solver.rules.claims import NO_VOLUMES
-from growth.solver.rules.counters import Weight
-from growth.solver.rules.node_affinity import any_term_matches
 from growth.solver.rules.pod_affinity import matching, read_terms
 from growth.solver.rules.pod_class import Entry, PodClass
+from growth.solver.rules.rule import Weight
+from growth.solver.rules.selectors import any_term_matches
 from growth.solver.rules.spread import matching_pods, read_constraint
 
 _WORTH = 0.01  # of a node's price

@@ -23,9 +23,9 @@ from growth.model.labels import Labels
 from growth.model.node import Node, Taint
 from growth.model.pod import PodShape
 from growth.model.resources import Resources, sum_resources
-from growth.solver.rules.node_affinity import is_eligible
 from growth.solver.rules.node_table import clipped
 from growth.solver.rules.resources import counted_needs
+from growth.solver.rules.selectors import is_eligible
 from growth.solver.rules.taints import first_untolerated
 
 

@@ -7,7 +7,7 @@ end; numbers never move."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -15,12 +15,9 @@ import numpy as np
 from growth.model.labels import Requirement
 from growth.model.node import Node, Taint
 from growth.solver.arrays import Amounts, Codes, Mask
-from growth.solver.rules.selectors import holds
 
 ABSENT: Final = 0  # the code of a node without the label
-LARGEST: Final = (
-    2**54
-)  # amounts beyond are cut to this: 16 PiB is more than any machine has, and sums of them stay in range
+LARGEST: Final = 2**54  # larger amounts are cut to this: 16 PiB is more than any machine has, and sums stay in range
 
 
 class Column:
@@ -41,17 +38,15 @@ class Column:
     def grow(self, capacity: int) -> None:
         self.codes = np.concatenate((self.codes, np.zeros(capacity - len(self.codes), np.int32)))
 
-    def flags(self, requirement: Requirement) -> Mask:
+    def flags(self, requirement: Requirement, holds: Callable[[Requirement, str | None], bool]) -> Mask:
         """For each code, does the requirement hold? Decided once for each distinct value."""
         known = self._flags.get(requirement)
         if known is None or len(known) != len(self.values) + 1:
-            known = self._flags[requirement] = self._decide(requirement)
+            known = self._flags[requirement] = self._decide(requirement, holds)
         return known
 
-    def _decide(self, requirement: Requirement) -> Mask:
-        if (
-            requirement.operator == "In"
-        ):  # thousands of distinct values are common here (hostname): look up, do not walk
+    def _decide(self, requirement: Requirement, holds: Callable[[Requirement, str | None], bool]) -> Mask:
+        if requirement.operator == "In":  # thousands of distinct values are common (hostname): look up, do not walk
             flags = np.zeros(len(self.values) + 1, np.bool_)
             flags[[self.values[value] for value in requirement.values if value in self.values]] = True
             return flags
@@ -75,10 +70,8 @@ class NodeTable:
         self.is_here: Mask = np.zeros(16, np.bool_)  # not taken out by a what-if
         self.free: Amounts = np.zeros(
             (0, 16), np.int64
-        )  # allocatable less what is on the node, one row for each resource
-        self.free_one: list[
-            memoryview[int]
-        ] = []  # the same rows, for one node at a time: numpy is slow at single numbers
+        )  # allocatable less what is on the node, a row for each resource
+        self.free_one: list[memoryview[int]] = []  # the same for one node at a time: numpy is slow at single numbers
         self.each = Column("", 16)  # every node its own domain
         self.everywhere = Column("", 16)  # one domain for all nodes
         self.add_all(list(nodes))
@@ -179,3 +172,11 @@ class NodeTable:
 
 def clipped(amount: int) -> int:
     return max(-LARGEST, min(LARGEST, amount))
+
+
+def all_true(span: slice) -> Mask:
+    return np.ones(span.stop - span.start, np.bool_)
+
+
+def all_false(span: slice) -> Mask:
+    return np.zeros(span.stop - span.start, np.bool_)

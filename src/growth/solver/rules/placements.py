@@ -5,19 +5,21 @@ touches it; one that is asked for the first time is filled from what is there.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
 from growth.model.snapshot import VolumeWorld
 from growth.solver.arrays import Amounts
-from growth.solver.rules.attachments import AttachmentBook
-from growth.solver.rules.counters import DomainCounter
+from growth.solver.rules.claims import AttachmentBook
 from growth.solver.rules.node_table import NodeTable
 from growth.solver.rules.pod_affinity import Repeller, Term, repelling_terms
 from growth.solver.rules.pod_class import Entry, PodClass, PodClasses, entry_of
 from growth.solver.rules.resources import Vector
+from growth.solver.rules.rule import DomainCounter
+from growth.solver.rules.volumes import StaticVolumes
 
 
 class Trial:
@@ -34,12 +36,19 @@ class Placements:
     """Nodes, and the pods on them."""
 
     def __init__(
-        self, nodes: Iterable[Node], pods: Iterable[Pod], volumes: VolumeWorld, shapes: Iterable[PodShape]
+        self,
+        nodes: Iterable[Node],
+        pods: Iterable[Pod],
+        volumes: VolumeWorld,
+        namespaces: Mapping[str, Labels],
+        shapes: Iterable[PodShape],
     ) -> None:
         bound = [pod for pod in pods if not pod.is_finished]
         self.table = NodeTable(nodes)
         self.classes = PodClasses(volumes, [*(pod.shape for pod in bound), *shapes])
+        self.namespaces = namespaces
         self.book = AttachmentBook(self.table, volumes.nodes)
+        self.static_volumes = StaticVolumes(self.table, volumes)
         self.repellers: list[Repeller] = []
         self._repeller_of: dict[Term, Repeller] = {}
         self._contents: list[dict[Entry, int]] = [{} for _ in self.table.nodes]
@@ -221,10 +230,6 @@ class Placements:
         """As if the node and all on it did not exist."""
         self._move_node(index, -1)
         self._note(lambda: self._move_node(index, 1))
-
-    def put_back(self, index: int) -> None:
-        self._move_node(index, 1)
-        self._note(lambda: self._move_node(index, -1))
 
     def _move_node(self, index: int, sign: int) -> None:
         if bool(self.table.is_here[index]) is (sign > 0):

@@ -22,10 +22,9 @@ from growth.model.labels import NO_LABELS, Labels
 from growth.model.pod import PodAffinityTerm, PodShape
 from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, malformed, refusal
-from growth.solver.rules.counters import DomainCounter, Weight
 from growth.solver.rules.node_table import ABSENT
 from growth.solver.rules.pod_class import PodClass
-from growth.solver.rules.rule import NodeRule
+from growth.solver.rules.rule import DomainCounter, NodeRule, Weight
 from growth.solver.rules.selectors import Selector, read_selector
 
 

@@ -8,31 +8,55 @@
 | VolumeBinding, VolumeZone | the node and the volumes |
 | PodTopologySpread, InterPodAffinity | pods in the node's domains |
 
-A pod that is malformed, or whose claims are, is refused before any node is looked at. Rules that look at nodes only are
-answered once and kept; the others are answered from counters each time."""
+A pod that is malformed, or whose claims are, is refused before any node is looked at. Which rules apply to a class, and
+which counters they read, is found out when the class is first asked about. Rules that look at nodes only are answered
+once and kept; the others are answered from counters each time."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Hashable, Iterator
+from typing import Final
 
 import numpy as np
 
+from growth.model.labels import NO_LABELS
+from growth.model.pod import HostPort, TopologySpread
 from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
-from growth.solver.rules.assembly import assemble, refused_before
-from growth.solver.rules.counters import DomainCounter
-from growth.solver.rules.node_table import Column
-from growth.solver.rules.pod_affinity import InterPodAffinity
+from growth.solver.rules.claims import Disk
+from growth.solver.rules.node_table import ABSENT, Column, all_false, all_true
+from growth.solver.rules.placements import Placements
+from growth.solver.rules.pod_affinity import (
+    InterPodAffinity,
+    Term,
+    matching,
+    matching_all,
+    read_terms,
+    view,
+    why_not_readable,
+)
 from growth.solver.rules.pod_class import PodClass
-from growth.solver.rules.resources import NodeResourcesFit
-from growth.solver.rules.rule import NodeRule, all_false
-from growth.solver.rules.spread import PodTopologySpread
-
-if TYPE_CHECKING:
-    from growth.solver.rules.neighbours import Neighbours
-
+from growth.solver.rules.resources import NodePorts, NodeResourcesFit, Vector, conflicts_with
+from growth.solver.rules.rule import DomainCounter, Eligibility, NodeRule, Weight
+from growth.solver.rules.selectors import NodeAffinity, NodeName, eligible, why_terms_conflict
+from growth.solver.rules.spread import (
+    Constraint,
+    PodTopologySpread,
+    hard_constraints,
+    matching_pods,
+    read_constraint,
+    why_not_spreadable,
+)
+from growth.solver.rules.taints import NodeUnschedulable, Readable, TaintToleration
+from growth.solver.rules.volumes import (
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeRestrictions,
+    VolumeZone,
+    disk_conflicts,
+    users_of,
+)
 
 TAKEN_OUT: Final = refusal(Kind.NO_NODES, Rule.TARGET, "", "taken out of the question")
 
@@ -40,54 +64,49 @@ TAKEN_OUT: Final = refusal(Kind.NO_NODES, Rule.TARGET, "", "taken out of the que
 class Question:
     """The rules for one class."""
 
-    def __init__(self, pod_class: PodClass, neighbours: Neighbours) -> None:
-        self._class = pod_class
-        self._neighbours = neighbours
-        self.before: tuple[Reason, ...] = refused_before(pod_class)
-        assembled = assemble(pod_class, neighbours)
-        self._counters = assembled.counters
-        self._rules = assembled.rules
-        self._standing = [rule for rule in assembled.rules if not rule.looks_at_pods]
-        self._moving = [rule for rule in assembled.rules if rule.looks_at_pods and rule is not assembled.around]
-        if not assembled.around.is_idle:
-            self._moving.append(assembled.around)
-        self._fit: NodeResourcesFit = assembled.fit
-        self._around: InterPodAffinity = assembled.around
-        self._allowed: Mask = np.zeros(0, np.bool_)
+    def __init__(self, pod_class: PodClass, placements: Placements) -> None:
+        self._class, self._placements, self._table = pod_class, placements, placements.table
+        self.before = _refusals_before(pod_class)
+        made = _RulesOfClass(pod_class, placements)
+        self.amounts, self._around, self._rules, self._counters = made.amounts, made.around, made.rules, made.counters
+        self._on_nodes = [rule for rule in self._rules if not rule.looks_at_pods]
+        self._on_pods = [rule for rule in self._rules if rule.looks_at_pods and rule is not self._around]
+        if not self._around.is_idle:
+            self._on_pods.append(self._around)
+        self._allowed: Mask = np.zeros(0, np.bool_)  # by the rules that look at nodes only
         self._repellers_seen = 0
 
     @property
     def is_entangled(self) -> bool:
         """Does placing one such pod change where the next may go, beyond amounts?"""
-        return len(self._moving) > 1  # amounts alone are looked at by every class
+        return len(self._on_pods) > 1  # amounts alone are looked at by every class
 
     @property
     def is_current(self) -> bool:
-        return len(self._allowed) == len(self._neighbours.table.nodes) and self._repellers_seen == len(
-            self._neighbours.repellers
-        )
+        has_seen_nodes = len(self._allowed) == len(self._table.nodes)
+        return has_seen_nodes and self._repellers_seen == len(self._placements.repellers)
 
     def catch_up(self) -> None:
         """Take in nodes and running pods' terms that came since."""
         for counter in self._counters:
             counter.catch_up()
         self._meet_repellers()
-        known, size = len(self._allowed), len(self._neighbours.table)
+        known, size = len(self._allowed), len(self._table)
         if known < size:
             span = slice(known, size)
             fresh = np.ones(size - known, np.bool_)
-            for rule in self._standing:
+            for rule in self._on_nodes:
                 fresh &= rule.passes(span)
             self._allowed = np.concatenate((self._allowed, fresh))
 
     def _meet_repellers(self) -> None:
-        labels = self._neighbours.namespace_labels(self._class.namespace)
-        for repeller in self._neighbours.repellers[self._repellers_seen :]:
+        labels = self._placements.namespaces.get(self._class.namespace, NO_LABELS)
+        for repeller in self._placements.repellers[self._repellers_seen :]:
             if repeller.term.repels(self._class, labels):
                 if self._around.is_idle:
-                    self._moving.append(self._around)
+                    self._on_pods.append(self._around)
                 self._around.repellers.append(repeller)
-        self._repellers_seen = len(self._neighbours.repellers)
+        self._repellers_seen = len(self._placements.repellers)
         for repeller in self._around.repellers:
             repeller.counter.catch_up()
 
@@ -95,37 +114,41 @@ class Question:
         """Nodes from this number on are gone, or have changed."""
         self._allowed = self._allowed[:first]
 
+    def allowed_by_nodes(self) -> Mask:
+        """By the rules that look at nodes only: where may such a pod go, whatever is on the nodes?"""
+        return all_false(slice(0, len(self._allowed))) if self.before else self._allowed
+
     def fits(self, without: NodeRule | None = None) -> Mask:
         """`without` is a rule that is left out: its asker keeps it himself."""
         span = slice(0, len(self._allowed))
         if self.before:
             return all_false(span)
-        mask = self._allowed & self._neighbours.table.is_here[span]
-        for rule in self._moving:
+        mask = self._allowed & self._table.is_here[span]
+        for rule in self._on_pods:
             if rule is not without:
                 rule.narrow(span, mask)
         return mask
 
     def room(self, without: NodeRule | None = None) -> Amounts:
         fits = self.fits(without)
-        return np.where(fits, self._fit.how_often(slice(0, len(fits))), 0)
+        return np.where(fits, self.amounts.how_often(slice(0, len(fits))), 0)
 
     def fits_on(self, index: int) -> bool:
         """The same as `fits` for one node."""
-        if self.before or not self._allowed[index] or not self._neighbours.table.is_here[index]:
+        if self.before or not self._allowed[index] or not self._table.is_here[index]:
             return False
-        for rule in self._moving:  # noqa: SIM110  (a generator costs as much as the answer)
+        for rule in self._on_pods:  # noqa: SIM110  (a generator costs as much as the answer)
             if not rule.passes_on(index):
                 return False
         return True
 
     def why_not(self, index: int) -> Reason | None:
         """The first reason, in the scheduler's order."""
-        if not self._neighbours.table.is_here[index]:
+        if not self._table.is_here[index]:
             return TAKEN_OUT
         if self.before:
             return self.before[0]
-        rules = self._moving if self._allowed[index] else self._rules
+        rules = self._on_pods if self._allowed[index] else self._rules
         return next(filter(None, (rule.why_not(index) for rule in rules)), None)
 
     def reads(self) -> Iterator[DomainCounter]:
@@ -138,26 +161,22 @@ class Question:
         """Each domain of these columns takes one pod of the class; then the question must be asked again. `counts`:
         does the class count there?
         """
-        for rule in self._moving:
+        for rule in self._on_pods:
             yield from (counter.column for counter in rule.avoided() if counts(counter))
         if self._around.is_first():
-            yield self._neighbours.table.everywhere
+            yield self._table.everywhere
         if self._class.attaches:
-            yield self._neighbours.table.each
-
-    @property
-    def amounts(self) -> NodeResourcesFit:
-        return self._fit
+            yield self._table.each
 
     @property
     def spreads(self) -> PodTopologySpread | None:
-        return next((rule for rule in self._moving if isinstance(rule, PodTopologySpread)), None)
+        return next((rule for rule in self._on_pods if isinstance(rule, PodTopologySpread)), None)
 
     def looks(self) -> Iterator[Amounts]:
         """All that this question sees of the nodes."""
         span = slice(0, len(self._allowed))
-        yield (self._allowed & self._neighbours.table.is_here[span]).astype(np.int64)
-        for rule in self._moving:
+        yield (self._allowed & self._table.is_here[span]).astype(np.int64)
+        for rule in self._on_pods:
             yield from rule.looks(span)
 
     def all_first_reasons(self) -> Iterator[Reason]:
@@ -165,7 +184,7 @@ class Question:
         made only where needed.
         """
         span = slice(0, len(self._allowed))
-        left = self._neighbours.table.is_here[span].copy()
+        left = self._table.is_here[span].copy()
         if self.before:
             yield from itertools.repeat(self.before[0], int(left.sum()))
             return
@@ -189,8 +208,144 @@ class Question:
             left &= passes
 
     def every_reason(self, index: int) -> list[Reason]:
-        if not self._neighbours.table.is_here[index]:
+        if not self._table.is_here[index]:
             return [TAKEN_OUT]
         refused = {reason.rule for reason in self.before}
         reasons = (rule.why_not(index) for rule in self._rules if rule.rule not in refused)
         return [*self.before, *filter(None, reasons)]
+
+
+def _refusals_before(pod_class: PodClass) -> tuple[Reason, ...]:
+    """Refusals that no node can change, in the scheduler's order."""
+    shape = pod_class.shape
+    unreadable = (
+        refusal(Kind.MALFORMED, Rule.OBJECT, shape.malformed, f"malformed pod: {shape.malformed}")
+        if shape.malformed
+        else None
+    )
+    reasons = (
+        unreadable,
+        why_terms_conflict(shape),
+        *pod_class.needs.refusals,
+        why_not_spreadable(pod_class),
+        why_not_readable(shape),
+    )
+    return tuple(filter(None, reasons))
+
+
+class _RulesOfClass:
+    """The rules that apply to one class, and the counters that they read."""
+
+    def __init__(self, pod_class: PodClass, placements: Placements) -> None:
+        self._class, self._shape = pod_class, pod_class.shape
+        self._placements, self._table = placements, placements.table
+        self.counters: list[DomainCounter] = []
+        self.amounts = NodeResourcesFit(self._table, Vector(self._table, self._shape.requests))
+        self.around = self._pods_around()
+        of_amounts = (*self._ports(), self.amounts)
+        self.rules = [*self._about_the_node(), *of_amounts, *self._volumes(), *self._spread(), self.around]
+
+    def _about_the_node(self) -> Iterator[NodeRule]:
+        shape = self._shape
+        yield Readable(self._table)
+        yield NodeUnschedulable(self._table, shape.tolerations)
+        if shape.required_node:
+            yield NodeName(self._table, shape.required_node)
+        yield TaintToleration(self._table, shape.tolerations)
+        if shape.node_selector or shape.node_affinity is not None:
+            yield NodeAffinity(self._table, shape)
+
+    def _ports(self) -> Iterator[NodeRule]:
+        if self._shape.host_ports:
+            yield NodePorts({port: self._port(port) for port in self._shape.host_ports})
+
+    def _port(self, port: HostPort) -> DomainCounter:
+        return self._counter(("port", port), self._table.each, conflicts_with(port))
+
+    def _volumes(self) -> Iterator[NodeRule]:
+        needs = self._class.needs
+        if needs.exclusive or needs.disks:
+            users = {
+                claim: self._counter(("claim", claim), self._table.everywhere, users_of(claim))
+                for claim in needs.exclusive
+            }
+            yield VolumeRestrictions(users, {disk.name: self._disk(disk) for disk in needs.disks})
+        if needs.attachments or needs.limit_refusal is not None:
+            yield NodeVolumeLimits(needs, self._placements.book)
+        if needs.bound or needs.waiting:
+            yield VolumeBinding(self._table, needs, self._placements.static_volumes)
+        if needs.zones:
+            yield VolumeZone(self._table, needs.zones)
+
+    def _disk(self, disk: Disk) -> DomainCounter:
+        return self._counter(("disk", disk), self._table.each, disk_conflicts(disk))
+
+    def _spread(self) -> Iterator[NodeRule]:
+        stated = hard_constraints(self._class)
+        if stated:
+            constraints = [read_constraint(spread, self._shape) for spread in stated]
+            yield PodTopologySpread([(constraint, self._matching(constraint, stated)) for constraint in constraints])
+
+    def _matching(self, constraint: Constraint, stated: list[TopologySpread]) -> DomainCounter:
+        spread, shape = constraint.stated, self._shape
+        keys = tuple(sorted({one.topology_key for one in stated}))
+        honoured = (
+            (shape.node_selector, shape.node_affinity) if spread.node_affinity_policy == "Honor" else None,
+            shape.tolerations if spread.node_taints_policy == "Honor" else None,
+        )
+        return self._counter(
+            ("spread", shape.namespace, constraint.selector, spread.topology_key, keys, honoured),
+            self._table.column(spread.topology_key),
+            matching_pods(constraint.selector, shape.namespace),
+            frozenset((shape.namespace,)),
+            self._eligibility(spread, keys),
+        )
+
+    def _eligibility(self, spread: TopologySpread, keys: tuple[str, ...]) -> Eligibility:
+        table, shape = self._table, self._shape
+        taints = TaintToleration(table, shape.tolerations)
+
+        def eligibility(span: slice) -> Mask:
+            mask = all_true(span)
+            for key in keys:
+                mask &= table.column(key).codes[span] != ABSENT
+            if spread.node_affinity_policy == "Honor":
+                mask &= eligible(table, shape, span)
+            if spread.node_taints_policy == "Honor":
+                mask &= taints.passes(span)
+            return mask
+
+        return eligibility
+
+    def _pods_around(self) -> InterPodAffinity:
+        shape, namespaces = self._shape, self._placements.namespaces
+        near = read_terms(shape.affinity, shape.namespace, namespaces)
+        apart = read_terms(shape.anti_affinity, shape.namespace, namespaces)
+        return InterPodAffinity(
+            [(term, self._near(near, term)) for term in near],
+            [(term, self._apart(term)) for term in apart],
+            [],
+            bool(near) and all(term.matches(self._class) for term in near),
+        )
+
+    def _near(self, terms: tuple[Term, ...], term: Term) -> DomainCounter:
+        return self._counter(
+            ("near", terms, term.topology_key), self._table.column(term.topology_key), matching_all(terms), view(terms)
+        )
+
+    def _apart(self, term: Term) -> DomainCounter:
+        return self._counter(("apart", term), self._table.column(term.topology_key), matching(term), view([term]))
+
+    def _counter(
+        self,
+        key: Hashable,
+        column: Column,
+        weight: Weight,
+        namespaces: frozenset[str] | None = None,
+        eligibility: Eligibility | None = None,
+    ) -> DomainCounter:
+        found = self._placements.counter(
+            key, lambda: DomainCounter(self._table, column, weight, namespaces, eligibility)
+        )
+        self.counters.append(found)
+        return found

@@ -1,7 +1,8 @@
-"""Is there enough of everything the pod asks for, and a place in the pod count?
+"""Is there enough of everything the pod asks for, a place in the pod count, and are its host ports free?
 
 kube-scheduler counts cpu, memory, ephemeral storage, huge pages, attachable volumes, and names with a prefix (extended
-resources); any other name is ignored. What a pod does not ask for may be overcommitted without keeping it away."""
+resources); any other name is ignored. What a pod does not ask for may be overcommitted without keeping it away. The
+same host port of the same protocol conflicts unless both name different host IPs."""
 
 from __future__ import annotations
 
@@ -11,11 +12,13 @@ from typing import Final
 
 import numpy as np
 
+from growth.model.pod import HostPort
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, format_amount
 from growth.solver.arrays import Amounts, IntArray, Mask
-from growth.solver.reasons import Kind, Reason, Rule
+from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.node_table import NodeTable, clipped
-from growth.solver.rules.rule import NodeRule
+from growth.solver.rules.pod_class import PodClass
+from growth.solver.rules.rule import DomainCounter, NodeRule, Weight
 from growth.solver.rules.selectors import is_label_key
 
 _ALWAYS: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -135,3 +138,52 @@ def _told(name: str, amount: int, free: int, among: int) -> str:
     """`needs 4Gi, has 1Gi`, with the name in front where several are short."""
     text = f"needs {format_amount(name, amount)}, has {format_amount(name, max(0, free))}"
     return text if among == 1 else f"{name} {text}"
+
+
+ANY_IP = "0.0.0.0"  # noqa: S104  (the wildcard of the API, nothing is bound here)
+
+
+def conflicts(one: HostPort, other: HostPort) -> bool:
+    if one.port != other.port or one.protocol != other.protocol:
+        return False
+    return one.host_ip == other.host_ip or ANY_IP in (one.host_ip, other.host_ip)
+
+
+def conflicts_with(wanted: HostPort) -> Weight:
+    """How many ports of a pod stand in the way of this one."""
+
+    def weight(pod_class: PodClass) -> int:
+        return sum(conflicts(wanted, used) for used in pod_class.shape.host_ports)
+
+    return weight
+
+
+def describe_port(port: HostPort) -> str:
+    text = f"{port.port}/{port.protocol}"
+    return text if port.host_ip == ANY_IP else f"{port.host_ip}:{text}"
+
+
+class NodePorts(NodeRule):
+    rule = Rule.NODE_PORTS
+    looks_at_pods = True
+
+    def __init__(self, uses: dict[HostPort, DomainCounter]) -> None:
+        self._uses = uses  # conflicting uses of each wanted port, by node
+
+    def narrow(self, span: slice, mask: Mask) -> None:
+        for counter in self._uses.values():
+            mask &= counter.on(span) <= 0
+
+    def passes_on(self, index: int) -> bool:
+        return all(counter.at(index) <= 0 for counter in self._uses.values())
+
+    def looks(self, span: slice) -> Iterator[Amounts]:
+        for counter in self._uses.values():
+            yield from counter.looks(span)
+
+    def avoided(self) -> Iterator[DomainCounter]:
+        yield from self._uses.values()
+
+    def explain(self, index: int) -> Reason:
+        taken = next(port for port, counter in self._uses.items() if counter.at(index) > 0)
+        return refusal(Kind.HOSTPORT, self.rule, describe_port(taken), f"host port {describe_port(taken)} taken")

@@ -1,5 +1,5 @@
 """Does this requirement hold, and is it well-formed? The leaf of every rule that selects: nodes, pods, namespaces,
-volumes.
+volumes. And: is the node among those the pod, or a volume, asks for by name, label or field?
 
 Kubernetes reads a selector before it uses it. One that cannot be read matches nothing, and the reason says what is
 malformed:
@@ -10,18 +10,31 @@ malformed:
 | In, NotIn | there are no values |
 | Exists, DoesNotExist | there are values |
 | Gt, Lt | there is not exactly one value, or it is no 64-bit integer; outside node selectors always |
+
+| asked of a node | matches |
+| --- | --- |
+| node selector | every pair is a label of the node |
+| terms | any one of them; an empty list, and an empty term, match no node |
+| a term | all its expressions (labels) and fields (metadata.name); a malformed part makes the whole term match nothing |
+| spec.nodeName | that node |
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
+import numpy as np
 from msgspec import Struct
 
-from growth.model.labels import LabelSelector, NodeSelectorTerm, Requirement
+from growth.model.labels import Labels, LabelSelector, NodeSelectorTerm, Requirement
+from growth.model.pod import PodShape
+from growth.solver.arrays import Amounts, Mask
+from growth.solver.reasons import Kind, Reason, Rule, refusal
+from growth.solver.rules.node_table import NodeTable, all_false, all_true
+from growth.solver.rules.rule import NodeRule
 
 ON_LABELS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 ON_NODES: Final = (*ON_LABELS, "Gt", "Lt")
@@ -127,3 +140,154 @@ def _why_field_malformed(field: Requirement) -> str:
     if field.operator not in ("In", "NotIn"):
         return f"{field}: unknown operator for a field"
     return "" if len(field.values) == 1 else f"{field}: a field takes one value"
+
+
+Answer = TypeVar("Answer", bool, Mask)  # for one node, or for many
+
+
+def selected(table: NodeTable, selector: Labels, span: slice) -> Mask:
+    """Nodes that carry every pair of a node selector. Its pairs are compared as they are written."""
+    mask = all_true(span)
+    for key, value in selector.items():
+        mask &= labelled(table, Requirement(key, "In", (value,)), span)
+    return mask
+
+
+def any_term_matches(
+    table: NodeTable, terms: Iterable[NodeSelectorTerm], span: slice, with_fields: bool = True
+) -> Mask:
+    """Nodes that match one of the terms. A volume's terms are matched without fields: the scheduler shows it labels
+    only.
+    """
+    everything = all_true(span)
+    return _any_term(
+        terms,
+        all_false(span),
+        everything,
+        lambda requirement: labelled(table, requirement, span),
+        lambda field: _field_matches(table, field, span) if with_fields else everything,
+    )
+
+
+def any_term_matches_labels(terms: Iterable[NodeSelectorTerm], labels: Mapping[str, str], name: str = "") -> bool:
+    """The same for one node, from its labels and its name; a node without a name is one that is still to be made."""
+    return _any_term(
+        terms,
+        False,
+        True,
+        lambda requirement: holds(requirement, labels.get(requirement.key)),
+        lambda field: holds(field, name if field.key == NODE_NAME_FIELD else ""),
+    )
+
+
+def _any_term(
+    terms: Iterable[NodeSelectorTerm],
+    nothing: Answer,
+    everything: Answer,
+    on_label: Callable[[Requirement], Answer],
+    on_field: Callable[[Requirement], Answer],
+) -> Answer:
+    """What terms mean."""
+    found = nothing
+    for term in terms:
+        if (term.expressions or term.fields) and not why_term_malformed(term):
+            matched = everything
+            for requirement in term.expressions:
+                matched = matched & on_label(requirement)
+            for field in term.fields:
+                matched = matched & on_field(field)
+            found = found | matched
+    return found
+
+
+def labelled(table: NodeTable, requirement: Requirement, span: slice) -> Mask:
+    """Nodes for whose label the requirement holds."""
+    column = table.column(requirement.key)
+    return column.flags(requirement, holds)[column.codes[span]]
+
+
+def _field_matches(table: NodeTable, field: Requirement, span: slice) -> Mask:
+    """Only metadata.name is a field of a node; any other reads as empty. A nameless node has no fields, so none can
+    fail.
+    """
+    wanted = field.values[0]
+    is_wanted = all_false(span) if field.key == NODE_NAME_FIELD or wanted else all_true(span)
+    named = table.index.get(wanted) if field.key == NODE_NAME_FIELD else None
+    if named is not None and span.start <= named < span.stop:
+        is_wanted[named - span.start] = True
+    mask = is_wanted if field.operator == "In" else ~is_wanted
+    nameless = table.index.get("")
+    if nameless is not None and span.start <= nameless < span.stop:
+        mask[nameless - span.start] = True
+    return mask
+
+
+def eligible(table: NodeTable, shape: PodShape, span: slice) -> Mask:
+    """Nodes that the pod's selector and required affinity allow."""
+    mask = selected(table, shape.node_selector, span)
+    return mask if shape.node_affinity is None else mask & any_term_matches(table, shape.node_affinity, span)
+
+
+def is_eligible(shape: PodShape, labels: Labels, name: str = "") -> bool:
+    """The same for one node."""
+    if any(labels.get(key) != value for key, value in shape.node_selector.items()):
+        return False
+    return shape.node_affinity is None or any_term_matches_labels(shape.node_affinity, labels, name)
+
+
+def why_terms_conflict(shape: PodShape) -> Reason | None:
+    """Each term asks for two different nodes by name: no node is even looked at."""
+    names: set[str] = set()
+    for term in shape.node_affinity or ():
+        wanted = [set(field.values) for field in term.fields if field.key == NODE_NAME_FIELD and field.operator == "In"]
+        if not wanted:
+            return None
+        names |= set.intersection(*wanted)
+    if names or not shape.node_affinity:
+        return None
+    text = describe_terms(shape.node_affinity)
+    return refusal(Kind.NODEAFFINITY, Rule.NODE_AFFINITY, text, f"node affinity contradicts itself: {text}")
+
+
+def describe_terms(terms: tuple[NodeSelectorTerm, ...]) -> str:
+    told = [str(term) + (f" (malformed: {problem})" if (problem := why_term_malformed(term)) else "") for term in terms]
+    return " or ".join(told) or "nothing"
+
+
+class NodeAffinity(NodeRule):
+    rule = Rule.NODE_AFFINITY
+
+    def __init__(self, table: NodeTable, shape: PodShape) -> None:
+        self._table = table
+        self._shape = shape
+
+    def passes(self, span: slice) -> Mask:
+        return eligible(self._table, self._shape, span)
+
+    def alike(self, numbers: Amounts) -> Amounts:
+        return selected(self._table, self._shape.node_selector, slice(0, len(self._table)))[numbers].astype(np.int64)
+
+    def explain(self, index: int) -> Reason:
+        selector = self._shape.node_selector
+        if not selected(self._table, selector, slice(index, index + 1))[0]:
+            return refusal(Kind.NODESELECTOR, self.rule, str(selector), f"didn't match node selector {selector}")
+        text = describe_terms(self._shape.node_affinity or ())
+        return refusal(Kind.NODEAFFINITY, self.rule, text, f"didn't match node affinity {text}")
+
+
+class NodeName(NodeRule):
+    rule = Rule.NODE_NAME
+
+    def __init__(self, table: NodeTable, name: str) -> None:
+        self._table = table
+        self._name = name
+
+    def passes(self, span: slice) -> Mask:
+        mask = all_false(span)
+        named = self._table.index.get(self._name)
+        if named is not None and span.start <= named < span.stop:
+            mask[named - span.start] = True
+        return mask
+
+    def explain(self, _index: int) -> Reason:
+        return refusal(Kind.NODENAME, self.rule, self._name, f"not the requested node {self._name}")

@@ -16,10 +16,9 @@ from growth.model.labels import Requirement
 from growth.model.pod import PodShape, TopologySpread
 from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, malformed, refusal
-from growth.solver.rules.counters import DomainCounter, Weight
 from growth.solver.rules.node_table import ABSENT
 from growth.solver.rules.pod_class import PodClass
-from growth.solver.rules.rule import NodeRule
+from growth.solver.rules.rule import DomainCounter, NodeRule, Weight
 from growth.solver.rules.selectors import Selector, read_selector
 
 _NO_DOMAIN = 2**31 - 1

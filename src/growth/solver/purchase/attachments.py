@@ -2,7 +2,8 @@
 any.
 
 Each attached volume of a pod counts, also where two pods of a node would share it: never too little. New nodes have no
-known limit."""
+known limit.
+"""
 
 from __future__ import annotations
 
