@@ -28,9 +28,16 @@ from growth.model.settings import WarmPoolSettings
 from growth.plan.warm_pools.counts import Counts
 from growth.plan.warm_pools.firings import Timetable, schedule_of, timetable
 from growth.plan.warm_pools.obstacles import why_not_active
-from growth.plan.warm_pools.size import Memory, Sized, by_bounds, by_capacity, by_cron
-from growth.plan.warm_pools.stabilise import Observation
-from growth.plan.warm_pools.watermarks import Watermarks, watermarks
+from growth.plan.warm_pools.size import (
+    Memory,
+    Observation,
+    Sizing,
+    Watermarks,
+    by_bounds,
+    by_capacity,
+    by_cron,
+    watermarks,
+)
 
 _FIRINGS = 3  # of each policy
 _AT_ONCE = {"observation_window_seconds": 0.0, "scale_up_window_seconds": 0, "scale_down_window_seconds": 0}
@@ -196,7 +203,7 @@ def answer_for(
 
 def wanted(
     autoscaler: PoolAutoscaler, counts: Counts, settings: WarmPoolSettings, now: float, times: Timetable | None
-) -> Sized:
+) -> Sizing:
     spec = autoscaler.spec
     if times is not None:
         return by_cron(spec, counts.replicas, times)

@@ -20,9 +20,10 @@ from msgspec import Struct
 
 from growth.model.poolautoscaler import MOST_POLICIES, PoolAutoscaler, PoolAutoscalerSpec
 from growth.model.settings import WarmPoolSettings
+from growth.model.warmpool import WarmPool, WarmPoolView
 from growth.plan.warm_pools.counts import selector_of
 from growth.plan.warm_pools.firings import schedule_of
-from growth.plan.warm_pools.watermarks import why_not_tolerance
+from growth.plan.warm_pools.size import why_not_tolerance
 from growth.plan.world.schedule import ScheduleError, UnknownTimeZoneError
 
 Target = tuple[str, str]  # the kind's name, and namespace/name
@@ -54,6 +55,16 @@ def why_not_active(autoscaler: PoolAutoscaler, owner: str, settings: WarmPoolSet
     return _why_not_schedules(autoscaler, settings.time_zone)
 
 
+def why_not_target(autoscaler: PoolAutoscaler, view: WarmPoolView | None, pool: WarmPool | None) -> Obstacle | None:
+    """The target, or its whole kind, is not there or cannot be read; None also while that is not known."""
+    if view is not None and view.problem:
+        return Obstacle("FailedGetScale", view.problem, "FailedGetScale")
+    if view is not None and view.is_known and pool is None:
+        target = autoscaler.spec.scale_target_ref
+        return Obstacle("FailedGetScale", f"there is no {target} in namespace {autoscaler.namespace}", "FailedGetScale")
+    return None
+
+
 def _why_not_schedules(autoscaler: PoolAutoscaler, zone: str) -> Obstacle | None:
     for policy in autoscaler.spec.cron_policies:
         try:
@@ -77,12 +88,10 @@ def why_not_valid(spec: PoolAutoscalerSpec) -> str:
         return f"{len(names)} cron policies are more than {MOST_POLICIES}"
     if twice:
         return f"two cron policies are named {twice}"
-    return "" if spec.capacity_policy is None else why_not_tolerance(spec.capacity_policy) or _why_not_selector(spec)
-
-
-def _why_not_selector(spec: PoolAutoscalerSpec) -> str:
     policy = spec.capacity_policy
-    return "" if policy is None or policy.in_use is None else selector_of(policy.in_use).malformed
+    if policy is None:
+        return ""
+    return why_not_tolerance(policy) or ("" if policy.in_use is None else selector_of(policy.in_use).malformed)
 
 
 def target_of(autoscaler: PoolAutoscaler, settings: WarmPoolSettings) -> Target:

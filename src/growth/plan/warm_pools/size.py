@@ -4,26 +4,53 @@
 | --- | --- |
 | none | what there is |
 | cron | the target of the latest time that was not acted upon; between times what there is |
-| capacity | what the watermarks ask for, once it has been steady |
+| capacity | what the watermarks ask for, once that has been steady |
 
-Whatever is asked for is brought between `minReplicas` and `maxReplicas`, at once. While replicas have been starting for
-too long the capacity policy adds no more. Asked by `plan/warm_pools/warm_pools`; it writes nothing."""
+Every answer is brought between `minReplicas` and `maxReplicas`, at once. While replicas have been starting for too long
+the capacity policy adds no more.
+
+**Watermarks**: integers only. R replicas, A available, t and tol from the policy; T is the target, L the lower and U
+the upper watermark:
+
+| target | tolerance | T | L | U |
+| --- | --- | --- | --- | --- |
+| percentage | percentage | ⌈R·t/100⌉ | ⌈R·(t−tol)/100⌉ | ⌈R·(t+tol)/100⌉ |
+| count | count | t | max(0, T−tol) | T+tol |
+| count | percentage | t | max(0, T−⌈T·tol/100⌉) | T+⌈T·tol/100⌉ |
+| percentage | count | ⌈R·t/100⌉ | max(0, T−tol) | T+tol |
+
+Without a tolerance the setting counts, as a percentage, and L is never smaller than 1 while T is not. A percentage at
+R = 0 counts as at R = 1. The pool is right while L ≤ A ≤ U; otherwise it shall have as many as are used, and T more.
+
+**Steadiness**: a momentary count must not make a pool flap.
+
+| step | over | takes |
+| --- | --- | --- |
+| observation | the observation window | the mean, rounded half up |
+| scaling up | the scale-up window | the smallest recommendation |
+| scaling down | the scale-down window, and only after a full observation window | the largest recommendation |
+
+A recommendation is in force from when it was made until the next one that differs. The first is the number of replicas
+itself, so that a growth that has just started waits like one that has not."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from msgspec import Struct
 
 from growth.model.instant import format_instant
-from growth.model.poolautoscaler import CapacityPolicy, PoolAutoscaler, PoolAutoscalerSpec, ScalingRules
+from growth.model.poolautoscaler import CapacityPolicy, CountOrShare, PoolAutoscaler, PoolAutoscalerSpec, ScalingRules
 from growth.model.settings import WarmPoolSettings
 from growth.plan.warm_pools.counts import Counts
 from growth.plan.warm_pools.firings import Timetable
-from growth.plan.warm_pools.stabilise import Observation, Recommended, stabilised, steady_at, with_recommendation
-from growth.plan.warm_pools.watermarks import Watermarks, recommended, watermarks
+
+Recommended = tuple[float, int]  # since when, how many replicas
+Recommendations = tuple[Recommended, ...]  # the oldest first
 
 
-class Sized(Struct, frozen=True):
-    """The answer: how many, decided by which policy, why; and what it waits for, if it does."""
+class Sizing(Struct, frozen=True):
+    """How many replicas, by which policy and why; and what a scaling waits for, if it does."""
 
     replicas: int
     policy: str
@@ -33,109 +60,28 @@ class Sized(Struct, frozen=True):
     again_at: float | None = None  # when waiting ends
 
 
-class Memory(Struct, frozen=True):
-    """What sizing by capacity remembers of one pool."""
-
-    observation: Observation
-    history: tuple[Recommended, ...] = ()  # recommendations
-
-
-def by_bounds(spec: PoolAutoscalerSpec, replicas: int, *, is_silent: bool = False) -> Sized:
-    """What there is, between the bounds. Silent: where that is no decision, the last one is not talked over."""
+def by_bounds(spec: PoolAutoscalerSpec, replicas: int, *, is_silent: bool = False) -> Sizing:
+    """What there is, between the bounds. Silent: staying is no decision, so it has no words."""
     wanted, limited = _clamped(spec, replicas)
     if limited:
         bound = f"minReplicas {spec.min_replicas}" if wanted > replicas else f"maxReplicas {spec.max_replicas}"
-        return Sized(wanted, "bounds", f"{replicas} replicas become {wanted}: {bound}", limited)
+        return Sizing(wanted, "bounds", f"{replicas} replicas become {wanted}: {bound}", limited)
     if is_silent:
-        return Sized(replicas, "", "")
-    return Sized(
-        replicas, "bounds", f"{replicas} replicas stay: they are between {spec.min_replicas} and {spec.max_replicas}"
-    )
+        return Sizing(replicas, "", "")
+    bounds = f"they are between {spec.min_replicas} and {spec.max_replicas}"
+    return Sizing(replicas, "bounds", f"{replicas} replicas stay: {bounds}")
 
 
-def by_cron(spec: PoolAutoscalerSpec, replicas: int, times: Timetable) -> Sized:
+def by_cron(spec: PoolAutoscalerSpec, replicas: int, times: Timetable) -> Sizing:
     """The latest firing, or what there is."""
-    firing = times.firing
-    if firing is None:
+    if times.firing is None:
         return by_bounds(spec, replicas, is_silent=True)
-    wanted, limited = _clamped(spec, firing.policy.target_replicas)
-    bounded = f", limited to {wanted} by the bounds" if limited else ""
+    policy, fired_at = times.firing.policy, format_instant(times.firing.at)
+    wanted, limited = _clamped(spec, policy.target_replicas)
     verb = "stay" if wanted == replicas else f"become {wanted}"
-    text = f"{replicas} replicas {verb}: cron policy {firing.policy.name} fired at {format_instant(firing.at)} for {firing.policy.target_replicas}{bounded}"
-    return Sized(wanted, f"cron/{firing.policy.name}", text, limited)
-
-
-def by_capacity(
-    autoscaler: PoolAutoscaler, counts: Counts, memory: Memory, now: float, settings: WarmPoolSettings
-) -> tuple[Sized, Memory]:
-    """By the watermarks of the mean over the window, steadied. The sample of this look is in `memory` already."""
-    spec, policy, seen = autoscaler.spec, autoscaler.spec.capacity_policy, memory.observation
-    if policy is None:
-        raise ValueError(f"{autoscaler.key} has no capacity policy")
-    marks = watermarks(policy, seen.mean_replicas, settings.tolerance_percent)
-    asked = recommended(marks, replicas=counts.replicas, available=seen.mean_available, used=counts.used)
-    wanted, limited = _clamped(spec, asked)
-    why = _why(counts, seen, marks, settings.observation_window_seconds)
-    observes = wanted < counts.replicas and not seen.is_full(now, settings.observation_window_seconds)
-    up, down = _windows(policy, settings)
-    followed = counts.replicas if observes else wanted
-    history = with_recommendation(memory.history or ((now, counts.replicas),), now, followed, max(up, down))
-    memory = Memory(seen, history)
-    bounded, out_of_bounds = _clamped(spec, counts.replicas)
-    if out_of_bounds:
-        return by_bounds(spec, counts.replicas), memory
-    steady = stabilised(history, now, bounded, up, down)
-    if observes:
-        full_at = seen.since_at + settings.observation_window_seconds
-        waits = f"a scale-down waits for a full observation window ({settings.observation_window_seconds:.0f} s)"
-        return Sized(
-            steady, "capacity", f"{why}; {wanted} wanted, not before {format_instant(full_at)}", limited, waits, full_at
-        ), memory
-    if steady == counts.replicas != wanted:
-        return _waiting(
-            why,
-            wanted,
-            limited,
-            steady,
-            steady_at(history, steady, up if wanted > steady else down, is_up=wanted > steady),
-            (up, down),
-        ), memory
-    verb = "stay" if steady == counts.replicas else f"become {steady}"
-    return Sized(
-        steady, "capacity", f"{counts.replicas} replicas {verb}: {why}{_about_bound(limited, asked, wanted)}", limited
-    ), memory
-
-
-def _waiting(why: str, wanted: int, limited: str, steady: int, until: float, windows: tuple[int, int]) -> Sized:
-    direction, window = ("up", windows[0]) if wanted > steady else ("down", windows[1])
-    waits = f"scaling {direction} waits for its stabilization window ({window} s)"
-    return Sized(
-        steady,
-        "capacity",
-        f"{steady} replicas stay: {why}; {wanted} wanted, not before {format_instant(until)}",
-        limited,
-        waits,
-        until,
-    )
-
-
-def why_not_more(counts: Counts, starting_since: float | None, now: float, settings: WarmPoolSettings) -> str:
-    """Replicas that do not come up would not come up sooner for being more."""
-    if starting_since is None or now - starting_since < settings.start_limit_seconds:
-        return ""
-    return f"{counts.starting} replicas have been starting since {format_instant(starting_since)}, longer than {settings.start_limit_seconds:.0f} s"
-
-
-def _windows(policy: CapacityPolicy, settings: WarmPoolSettings) -> tuple[int, int]:
-    return _window(policy.scale_up, settings.scale_up_window_seconds), _window(
-        policy.scale_down, settings.scale_down_window_seconds
-    )
-
-
-def _window(rules: ScalingRules | None, default: int) -> int:
-    return (
-        default if rules is None or rules.stabilization_window_seconds is None else rules.stabilization_window_seconds
-    )
+    why = f"cron policy {policy.name} fired at {fired_at} for {policy.target_replicas}"
+    bounded = f", limited to {wanted} by the bounds" if limited else ""
+    return Sizing(wanted, f"cron/{policy.name}", f"{replicas} replicas {verb}: {why}{bounded}", limited)
 
 
 def _clamped(spec: PoolAutoscalerSpec, replicas: int) -> tuple[int, str]:
@@ -143,13 +89,221 @@ def _clamped(spec: PoolAutoscalerSpec, replicas: int) -> tuple[int, str]:
     return wanted, "" if wanted == replicas else "TooFewReplicas" if wanted > replicas else "TooManyReplicas"
 
 
-def _about_bound(limited: str, asked: int, wanted: int) -> str:
-    return f"; {asked} asked for, limited to {wanted} by the bounds" if limited else ""
+# --------------------------------------------------------------------------------- capacity policy
 
 
-def _why(counts: Counts, seen: Observation, marks: Watermarks, window_seconds: float) -> str:
-    available = seen.mean_available
+class Sample(Struct, frozen=True, gc=False):
+    at: float
+    replicas: int
+    available: int  # with those that are starting
+
+
+class Observation(Struct, frozen=True, gc=False):
+    """The samples of one pool since it was last scaled, or first seen."""
+
+    since_at: float
+    samples: tuple[Sample, ...] = ()
+
+    def with_sample(self, at: float, counts: Counts, window_seconds: float) -> Observation:
+        kept = tuple(sample for sample in self.samples if sample.at > at - window_seconds)
+        return Observation(self.since_at, (*kept, Sample(at, counts.replicas, counts.soon_available)))
+
+    def is_full(self, at: float, window_seconds: float) -> bool:
+        return at - self.since_at >= window_seconds
+
+    @property
+    def mean_replicas(self) -> int:
+        return mean_half_up([sample.replicas for sample in self.samples])
+
+    @property
+    def mean_available(self) -> int:
+        return mean_half_up([sample.available for sample in self.samples])
+
+
+class Memory(Struct, frozen=True):
+    """What sizing by capacity remembers of one pool."""
+
+    observation: Observation
+    history: Recommendations = ()
+
+
+class _Asked(Struct, frozen=True):
+    """What the watermarks ask for, within the bounds."""
+
+    replicas: int
+    limited: str
+    why: str
+    bound: str  # what the bounds changed, in words
+
+
+def by_capacity(
+    autoscaler: PoolAutoscaler, counts: Counts, memory: Memory, now: float, settings: WarmPoolSettings
+) -> tuple[Sizing, Memory]:
+    """By the watermarks of the mean over the window, steadied. The sample of this look is in `memory` already."""
+    spec, policy, seen = autoscaler.spec, autoscaler.spec.capacity_policy, memory.observation
+    if policy is None:
+        raise ValueError(f"{autoscaler.key} has no capacity policy")
+    asked = _ask(spec, policy, counts, seen, settings)
+    is_observing = asked.replicas < counts.replicas and not seen.is_full(now, settings.observation_window_seconds)
+    followed = counts.replicas if is_observing else asked.replicas
+    up_seconds = _window(policy.scale_up, settings.scale_up_window_seconds)
+    down_seconds = _window(policy.scale_down, settings.scale_down_window_seconds)
+    before = memory.history or ((now, counts.replicas),)
+    history = with_recommendation(before, now, followed, max(up_seconds, down_seconds))
+    if _clamped(spec, counts.replicas)[1]:
+        sizing = by_bounds(spec, counts.replicas)
+    elif is_observing:
+        sizing = _while_observing(asked, counts, seen, settings.observation_window_seconds)
+    else:
+        sizing = _steadied(asked, counts, history, now, up_seconds, down_seconds)
+    return sizing, Memory(seen, history)
+
+
+def _ask(
+    spec: PoolAutoscalerSpec, policy: CapacityPolicy, counts: Counts, seen: Observation, settings: WarmPoolSettings
+) -> _Asked:
+    marks, available = watermarks(policy, seen.mean_replicas, settings.tolerance_percent), seen.mean_available
+    asked = recommend(marks, replicas=counts.replicas, available=available, used=counts.used)
+    wanted, limited = _clamped(spec, asked)
     relation = "below" if available < marks.lower else "above" if available > marks.upper else "within"
     starting = f", {counts.starting} of them starting" if counts.starting else ""
-    mean = f" (mean of {window_seconds:.0f} s)" if window_seconds else ""
-    return f"{available} available{starting}{mean} is {relation} {marks} of {seen.mean_replicas}, {counts.used} used"
+    window = settings.observation_window_seconds
+    mean = f" (mean of {window:.0f} s)" if window else ""
+    why = f"{available} available{starting}{mean} is {relation} {marks} of {seen.mean_replicas}, {counts.used} used"
+    bound = f"; {asked} asked for, limited to {wanted} by the bounds" if limited else ""
+    return _Asked(wanted, limited, why, bound)
+
+
+def _window(rules: ScalingRules | None, default: int) -> int:
+    chosen = None if rules is None else rules.stabilization_window_seconds
+    return default if chosen is None else chosen
+
+
+def _while_observing(asked: _Asked, counts: Counts, seen: Observation, window_seconds: float) -> Sizing:
+    """A scale-down is not even recommended before the observation window is full, so the present number stays."""
+    until = seen.since_at + window_seconds
+    waits = f"a scale-down waits for a full observation window ({window_seconds:.0f} s)"
+    sentence = f"{asked.why}; {asked.replicas} wanted, not before {format_instant(until)}"
+    return Sizing(counts.replicas, "capacity", sentence, asked.limited, waits, until)
+
+
+def _steadied(
+    asked: _Asked, counts: Counts, history: Recommendations, now: float, up_seconds: int, down_seconds: int
+) -> Sizing:
+    """What the recommendations of the windows agree on; if they do not yet, the present number."""
+    steady = stabilise(history, now, counts.replicas, up_seconds, down_seconds)
+    if not steady == counts.replicas != asked.replicas:
+        verb = "stay" if steady == counts.replicas else f"become {steady}"
+        sentence = f"{counts.replicas} replicas {verb}: {asked.why}{asked.bound}"
+        return Sizing(steady, "capacity", sentence, asked.limited)
+    is_up = asked.replicas > steady
+    direction, window = ("up", up_seconds) if is_up else ("down", down_seconds)
+    until = steady_at(history, steady, window, is_up=is_up)
+    waits = f"scaling {direction} waits for its stabilization window ({window} s)"
+    sentence = f"{steady} replicas stay: {asked.why}; {asked.replicas} wanted, not before {format_instant(until)}"
+    return Sizing(steady, "capacity", sentence, asked.limited, waits, until)
+
+
+def why_not_more(counts: Counts, starting_since: float | None, now: float, settings: WarmPoolSettings) -> str:
+    """Replicas that do not come up would not come up sooner for being more."""
+    if starting_since is None or now - starting_since < settings.start_limit_seconds:
+        return ""
+    since, limit = format_instant(starting_since), settings.start_limit_seconds
+    return f"{counts.starting} replicas have been starting since {since}, longer than {limit:.0f} s"
+
+
+# -------------------------------------------------------------------------------------- watermarks
+
+
+class Watermarks(Struct, frozen=True, gc=False):
+    """What is aimed at, and between which bounds nothing happens."""
+
+    target: int
+    lower: int
+    upper: int
+
+    def __str__(self) -> str:
+        return f"[{self.lower}, {self.upper}] around {self.target}"
+
+
+def watermarks(policy: CapacityPolicy, replicas: int, default_percent: int) -> Watermarks:
+    """Those of a pool of this size."""
+    tolerance: CountOrShare = f"{default_percent}%" if policy.tolerance is None else policy.tolerance
+    marks = _watermarks(policy.target_available, tolerance, max(1, replicas))
+    if policy.tolerance is None and marks.target >= 1 and marks.lower < 1:
+        return Watermarks(marks.target, 1, marks.upper)
+    return marks
+
+
+def _watermarks(target: CountOrShare, tolerance: CountOrShare, replicas: int) -> Watermarks:
+    if isinstance(target, str) and isinstance(tolerance, str):
+        share, distance = percent(target), percent(tolerance)
+        shares = (share, max(0, share - distance), share + distance)
+        return Watermarks(*(share_of(replicas, each) for each in shares))
+    wanted = share_of(replicas, percent(target)) if isinstance(target, str) else target
+    distance = share_of(wanted, percent(tolerance)) if isinstance(tolerance, str) else tolerance
+    return Watermarks(wanted, max(0, wanted - distance), wanted + distance)
+
+
+def percent(text: str) -> int:
+    """The whole number before the sign; its form has been checked."""
+    return int(text.removesuffix("%"))
+
+
+def share_of(count: int, percentage: int) -> int:
+    """⌈count·percentage/100⌉, exactly: a float is wrong for hundreds of pairs."""
+    return -(-count * percentage // 100)
+
+
+def recommend(marks: Watermarks, *, replicas: int, available: int, used: int) -> int:
+    """How many replicas these watermarks ask for; the present number while the pool is right."""
+    return replicas if marks.lower <= available <= marks.upper else used + marks.target
+
+
+def why_not_tolerance(policy: CapacityPolicy) -> str:
+    """A tolerance that reaches the target would let the pool run empty. Empty if it is smaller or not comparable."""
+    target, tolerance = policy.target_available, policy.tolerance
+    if tolerance is None or (isinstance(target, str) and isinstance(tolerance, int)):
+        return ""
+    if isinstance(target, str):
+        reaches = percent(str(tolerance)) >= percent(target)
+    else:
+        reaches = (share_of(target, percent(tolerance)) if isinstance(tolerance, str) else tolerance) >= target
+    return f"tolerance {tolerance} must be smaller than targetAvailable {target}" if reaches else ""
+
+
+# -------------------------------------------------------------------------------------- steadiness
+
+
+def mean_half_up(numbers: list[int]) -> int:
+    """Without a float: 2.5 is 3, and no sum is too large."""
+    count = len(numbers)
+    return (2 * sum(numbers) + count) // (2 * count)
+
+
+def with_recommendation(history: Recommendations, at: float, replicas: int, longest_seconds: float) -> Recommendations:
+    """What is still within the longest window, and the new one if it differs from the last."""
+    if not history or history[-1][1] != replicas:
+        history = (*history, (at, replicas))
+    ended = sum(following[0] <= at - longest_seconds for following in history[1:])
+    return history[ended:]
+
+
+def in_force(history: Recommendations, at: float, window_seconds: float) -> list[int]:
+    """The recommendations that held at some time in the window, the latest last."""
+    ends = [*(following[0] for following in history[1:]), at + 1.0]
+    return [replicas for (_, replicas), end in zip(history, ends, strict=True) if end > at - window_seconds]
+
+
+def stabilise(history: Recommendations, at: float, replicas: int, up_seconds: float, down_seconds: float) -> int:
+    """The smallest recommendation of the scale-up window if it is more than there is, the largest of the other if it is
+    less.
+    """
+    least, most = min(in_force(history, at, up_seconds)), max(in_force(history, at, down_seconds))
+    return least if least > replicas else min(replicas, most)
+
+
+def steady_at(history: Recommendations, replicas: int, window_seconds: float, *, is_up: bool) -> float:
+    """When the last recommendation that holds the present number leaves the window."""
+    ends = [end for (_, wanted), (end, _) in pairwise(history) if (wanted <= replicas if is_up else wanted >= replicas)]
+    return max(ends, default=history[-1][0]) + window_seconds

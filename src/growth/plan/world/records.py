@@ -37,7 +37,7 @@ Status = TypeVar("Status", CapacityBufferStatus, NodePoolStatus, PoolAutoscalerS
 
 
 class Versioned(Protocol):
-    """Anything read from the API."""
+    """Anything read from the API; some have a namespace."""
 
     @property
     def name(self) -> str: ...
@@ -48,11 +48,17 @@ class Versioned(Protocol):
 
 
 def seen(thing: Versioned) -> Seen:
-    return Seen(thing.name, thing.uid, thing.resource_version)
+    """Which version of an object a decision saw."""
+    return Seen(thing.name, thing.uid, thing.resource_version, getattr(thing, "namespace", ""))
 
 
 def seen_pod(pod: Pod) -> Seen:
     return Seen(pod.name, pod.uid, pod.resource_version, pod.namespace)
+
+
+def about(thing: Versioned) -> About:
+    """The object a note is about; nouns are named as their kinds are."""
+    return About(type(thing).__name__, thing.name, getattr(thing, "namespace", ""), thing.uid)
 
 
 def about_pod(pod: Pod) -> About:

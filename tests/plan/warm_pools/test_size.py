@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growth.model.poolautoscaler import CapacityPolicy, CountOrShare
-from growth.plan.warm_pools.watermarks import Watermarks, recommended, share_of, watermarks, why_not_tolerance
+from growth.plan.warm_pools.size import Watermarks, recommend, share_of, watermarks, why_not_tolerance
 
 shares = st.integers(0, 100).map(lambda each: f"{each}%")
 counts = st.integers(0, 60)
@@ -24,9 +24,7 @@ def desired(
     target: CountOrShare, tolerance: CountOrShare | None, replicas: int, available: int, used: int | None = None
 ) -> int:
     marks = watermarks(CapacityPolicy(target, tolerance), replicas, 10)
-    return recommended(
-        marks, replicas=replicas, available=available, used=replicas - available if used is None else used
-    )
+    return recommend(marks, replicas=replicas, available=available, used=replicas - available if used is None else used)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +93,7 @@ def test_ruling_7_a_percentage_leaves_zero() -> None:
 def test_the_more_is_available_the_fewer_are_wanted(policy: CapacityPolicy, replicas: int, available: int) -> None:
     marks = watermarks(policy, replicas, 10)
     answers = [
-        recommended(marks, replicas=replicas, available=each, used=replicas - each) for each in range(replicas + 1)
+        recommend(marks, replicas=replicas, available=each, used=replicas - each) for each in range(replicas + 1)
     ]
     assert answers == sorted(answers, reverse=True)
     assert marks.lower <= marks.target <= marks.upper
@@ -110,7 +108,7 @@ def test_constant_use_comes_to_rest_without_swinging(policy: CapacityPolicy, use
     replicas, moves = max(start, used), list[int]()
     for _ in range(400):
         marks = watermarks(policy, replicas, 10)
-        wanted = min(recommended(marks, replicas=replicas, available=replicas - used, used=used), 5000)
+        wanted = min(recommend(marks, replicas=replicas, available=replicas - used, used=used), 5000)
         if wanted == replicas:
             break
         moves.append(wanted - replicas)

@@ -20,7 +20,7 @@ from growth.model.snapshot import Snapshot
 from growth.model.warmpool import DEPLOYMENT, REPLICA_SET, STATEFUL_SET, WarmPool, WarmPoolView
 from growth.plan.warm_pools import warm_pools
 from growth.plan.warm_pools.counts import Counts, Owned, counts_of
-from growth.plan.warm_pools.watermarks import why_not_tolerance
+from growth.plan.warm_pools.size import why_not_tolerance
 from tests.plan.warm_pools.worlds import NO_WINDOW, NOW, Warm, autoscaler, capacity, cron
 
 
