@@ -16,7 +16,8 @@ from growth.model.labels import ARCHITECTURE, HOSTNAME, INSTANCE_TYPE, ZONE, Lab
 from growth.model.offering import Offering
 from growth.model.pod import PodAffinityTerm, PodShape
 from growth.model.resources import Resources
-from growth.solver.purchase.problem import Budget, Choice, DemandClass, Limit, PlacementProblem
+from growth.solver.patterns import Budget
+from growth.solver.purchase.problem import Choice, DemandClass, Limit, PlacementProblem
 
 POOL: Final = "default"
 _MIB: Final = 1 << 20

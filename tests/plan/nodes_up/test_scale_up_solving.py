@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from growth.model.settings import Settings
 from growth.plan.nodes_up import scale_up
-from growth.solver.purchase.problem import Budget, PlacementProblem
+from growth.solver.patterns import Budget
+from growth.solver.purchase.problem import PlacementProblem
 from growth.solver.purchase.solve import solve
 from tests.plan.builders import AT_ONCE, notes_by_reason, offering, pod, pods, pool, run_scale_up, world
 

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from bench.generated import generate
 from growth.model.settings import Settings
+from growth.solver.patterns import Budget
 from growth.solver.purchase.check import check
-from growth.solver.purchase.problem import Budget, PlacementProblem
+from growth.solver.purchase.problem import PlacementProblem
 from growth.solver.purchase.solve import solve
 
 ROOT = Path(__file__).parents[3]

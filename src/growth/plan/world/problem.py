@@ -19,7 +19,8 @@ from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.plan.world.limits import Allowance
 from growth.plan.world.market import NOTHING_FOR_SALE, Market, limits_for
 from growth.plan.world.pools import PoolMatch, architectures_of, by_key, pools_for, with_pool_rules
-from growth.solver.purchase.problem import Budget, DemandClass, Pattern, PlacementProblem, Room
+from growth.solver.patterns import Budget
+from growth.solver.purchase.problem import DemandClass, Pattern, PlacementProblem, Room
 
 Barred = Mapping[PodShape, tuple[str, ...]]  # offerings that have failed pods of this shape
 

@@ -1,12 +1,25 @@
-"""Which nodes are bought for these rows of equal pods, as cheaply as can be? Column generation on bare numbers. Asked
-by `solver/purchase/solve`.
+"""Which nodes are bought for these rows of equal pods, as cheaply as can be? Column generation on bare numbers: names,
+zones and rules between pods have been turned into a `Stock` before (`solver/purchase/rows`)."""
 
-    stock       rows of pods, choices of nodes, limits
-    fluid       if pods and nodes could be cut: a first bound, first values of pods
-    generate    patterns (what one node holds) priced at those values (`pricing`, `knapsack`), the program over them (`master`), again and again
-    dive        whole nodes from the program; `finish` packs the rest, `mend` packs some again, `small` lists everything where that is possible
-    bound       what no plan can be cheaper than, by values that no node can hold more of than it costs
-    packing     all of it in order
+from __future__ import annotations
 
-It knows nothing of names, zones and rules between pods: `solver/purchase/rows` has turned them into numbers.
-"""
+from msgspec import Struct
+
+
+class Budget(Struct, frozen=True):
+    """How much work may be spent, in units that do not depend on the machine. The defaults are about a second of hard
+    questions.
+    """
+
+    pricing_rounds: int = 60
+    simplex_iterations: int = 7_000  # of the program over patterns, while patterns are looked for
+    exact_iterations: int = 4_000  # of exact pricing, for nearer bounds and for patterns that greedy pricing misses
+    mending_iterations: int = 5_000  # of rounding again what was rounded badly
+    seed: int = 0
+
+    @classmethod
+    def for_seconds(cls, seconds: float) -> Budget:
+        """What takes about so long; easy questions take less."""
+        usual = cls()
+        units = usual.pricing_rounds, usual.simplex_iterations, usual.exact_iterations, usual.mending_iterations
+        return cls(*(max(1, round(unit * seconds)) for unit in units))

@@ -1,8 +1,13 @@
-"""Which patterns are worth buying? Column generation: price patterns at the values of pods, solve the program over
-them, take its values, repeat.
+"""Which patterns are worth buying, and how many nodes of each, if nodes could be cut? Column generation: price patterns
+at the values of pods, solve the program over them, take its values, repeat.
 
-Asked by `solver/patterns/packing`. Rounds are counted, never timed; it stops early when the program is near the bound
-or nothing new is found."""
+    minimise   Σ price_p x_p + Σ penalty_i missing_i
+    where      Σ_p pattern_pi x_p + missing_i >= count_i,   Σ_p use_lp x_p <= bound_l
+
+A row may stay uncovered for a penalty a little above its value: that keeps the values within a box while there are few
+patterns, and is raised where it still pays in the end. What this program costs is no bound for the problem: patterns
+may be missing. Rounds are counted, never timed; it stops early when the program is near the bound or nothing new is
+found."""
 
 from __future__ import annotations
 
@@ -11,11 +16,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from growth.solver.arrays import FloatArray, IntArray
+from growth.solver.linear import (
+    DEVEX,
+    DUAL_SIMPLEX,
+    INFINITE,
+    PRIMAL_SIMPLEX,
+    Coefficients,
+    LinearProgram,
+    LinearSolver,
+)
+from growth.solver.patterns.enumeration import all_full_patterns
 from growth.solver.patterns.fluid import Fluid
-from growth.solver.patterns.listing import all_full_patterns
-from growth.solver.patterns.master import Master
 from growth.solver.patterns.pricing import fill_nodes
-from growth.solver.patterns.stock import Stock
+from growth.solver.patterns.stock import Patterns, Stock
 
 _NEAR = 0.004  # of the bound: rounding costs more than what is left to gain
 _BOX = 0.15  # how far above its first value a row may be priced while patterns are few
@@ -28,9 +41,8 @@ _NOISE = (0.03, 0.06, 0.12, 0.24, 0.5)  # in the logarithm of values: little for
 _BY_SUM = (0.0, 1.0, 0.0, 4.0)  # how much the sum of shares counts beside the largest, in turns
 _PATIENCE = 8  # rounds without progress
 _TRACE = 1e-6
-_HIGHEST = (
-    30.0  # times the price of a node of its own: beyond that, limits leave the row uncovered, and no penalty helps
-)
+# times the price of a node of its own: beyond that, limits leave the row uncovered, and no penalty helps
+_HIGHEST = 30.0
 _LAST_ROUNDS = 8
 _EXTRA_ROUNDS = 4
 MOST_LISTED = 300
@@ -51,13 +63,11 @@ class Generated:
         return np.maximum(self.master.values, self.least)
 
 
-def generate(
-    stock: Stock, fluid: Fluid, known: tuple[FloatArray, IntArray], rounds: int, iterations: int, seed: int
-) -> Generated:
-    """Patterns for `stock`, beginning with those `known` (patterns and their choices) and the values of `fluid`."""
+def generate(stock: Stock, fluid: Fluid, known: Patterns, rounds: int, iterations: int, seed: int) -> Generated:
+    """Patterns for `stock`, beginning with those `known` and the values of `fluid`."""
     most, least = np.minimum(stock.most_on_node(), stock.count), _LEAST * _cheapest_share(stock)
     master = Master(stock, np.maximum(fluid.values * (1 + _BOX), least) + 1e-9)
-    master.add(*known)
+    master.add(known)
     pricing = _Pricing(stock, most, seed)
     highest = _highest(stock, fluid)
     price = master.solve(after_new_patterns=False)
@@ -65,7 +75,7 @@ def generate(
     while done < rounds and master.iterations <= iterations and stale <= _PATIENCE:
         done += 1
         values = smoothing * fluid.values + (1 - smoothing) * master.values
-        found = master.add(*pricing.patterns(values, master.values, master.full_prices()))
+        found = master.add(pricing.patterns(values, master.values, master.full_prices()))
         uncovered = np.flatnonzero((master.missing > _TRACE) & (master.penalties < highest))
         is_raised = len(uncovered) and (found < 5 or done % 5 == 0)
         if is_raised:
@@ -83,7 +93,7 @@ def generate(
     return generated
 
 
-def listed(stock: Stock, fluid: Fluid) -> tuple[Generated, FloatArray] | None:
+def generate_all(stock: Stock, fluid: Fluid) -> tuple[Generated, FloatArray] | None:
     """The program over all patterns there are, with the most that each choice can hold at its values; None if they are
     too many to list.
     """
@@ -93,10 +103,10 @@ def listed(stock: Stock, fluid: Fluid) -> tuple[Generated, FloatArray] | None:
         return None
     highest = _highest(stock, fluid)
     master = Master(stock, highest + 1e-9)
-    master.add(*patterns)
+    master.add(patterns)
     master.solve(after_new_patterns=False)
     uppers = np.zeros(len(stock.price))
-    np.maximum.at(uppers, patterns[1], patterns[0] @ master.values)
+    np.maximum.at(uppers, patterns.choices, patterns.contents @ master.values)
     return Generated(master, most, highest, _LEAST * _TINY * _cheapest_share(stock), 0), uppers
 
 
@@ -115,16 +125,15 @@ def _highest(stock: Stock, fluid: Fluid) -> FloatArray:
     return np.where(np.isfinite(alone), _HIGHEST * (alone + fluid.values), 0.0)
 
 
-def solve_covered(master: Master, highest: FloatArray) -> float:
+def _solve_covered(master: Master, highest: FloatArray) -> None:
     """Solve after new patterns; where a row would rather pay its penalty than be covered, the penalty is raised."""
-    price = master.solve(after_new_patterns=True)
+    master.solve(after_new_patterns=True)
     for _ in range(_LAST_ROUNDS):
         uncovered = np.flatnonzero((master.missing > _TRACE) & (master.penalties < highest))
         if not len(uncovered):
             break
         master.raise_penalties(uncovered, 2.0)
-        price = master.solve(after_new_patterns=True)
-    return price
+        master.solve(after_new_patterns=True)
 
 
 class _Pricing:
@@ -138,19 +147,17 @@ class _Pricing:
         self.choices = np.tile(usable, self.variants)
         self.round = 0
 
-    def patterns(self, values: FloatArray, at: FloatArray, full_prices: FloatArray) -> tuple[FloatArray, IntArray]:
+    def patterns(self, values: FloatArray, at: FloatArray, full_prices: FloatArray) -> Patterns:
         """Patterns priced at `values` that pay at the values `at`."""
-        strengths = np.array(
-            [0.0] + [_NOISE[(self.round + number) % len(_NOISE)] for number in range(self.variants - 1)]
-        )
+        strengths = [_NOISE[(self.round + number) % len(_NOISE)] for number in range(self.variants - 1)]
         self.round += self.variants - 1
-        noise = np.repeat(strengths, len(self.choices) // max(1, self.variants))[:, None] * self.random.standard_normal(
-            (len(self.choices), len(values))
-        )
-        by_sum = np.repeat(np.resize(_BY_SUM, self.variants), len(self.choices) // max(1, self.variants))
+        each = len(self.choices) // max(1, self.variants)
+        strength = np.repeat([0.0, *strengths], each)[:, None]
+        noise = strength * self.random.standard_normal((len(self.choices), len(values)))
+        by_sum = np.repeat(np.resize(_BY_SUM, self.variants), each)
         found = fill_nodes(self.stock, self.choices, values * np.exp(noise), self.most[self.choices], by_sum=by_sum)
         pays = found @ at > full_prices[self.choices] * (1 + 1e-6)
-        return found[pays], self.choices[pays]
+        return Patterns(found[pays], self.choices[pays])
 
 
 def extend(generated: Generated, seed: int) -> None:
@@ -159,8 +166,98 @@ def extend(generated: Generated, seed: int) -> None:
     """
     master = generated.master
     pricing = _Pricing(master.stock, generated.most, seed)
-    solve_covered(master, generated.highest)
+    _solve_covered(master, generated.highest)
     for _ in range(_EXTRA_ROUNDS):
-        if not master.add(*pricing.patterns(master.values, master.values, master.full_prices())):
+        if not master.add(pricing.patterns(master.values, master.values, master.full_prices())):
             break
-        solve_covered(master, generated.highest)
+        _solve_covered(master, generated.highest)
+
+
+class Master:
+    """The program over the patterns found so far; each solve begins where the last one ended."""
+
+    def __init__(self, stock: Stock, penalties: FloatArray) -> None:
+        self.stock = stock
+        self.rows, self.limits = len(stock.count), len(stock.limit_bound)
+        self.scale = np.maximum(stock.limit_use.max(axis=1), 1e-9) if self.limits else np.ones(0)
+        self.penalties = penalties.copy()
+        self._kept = np.zeros((256, self.rows))  # grows by doubling: patterns come a few at a time
+        self.choices: IntArray = np.zeros(0, dtype=np.int64)
+        self.iterations = 0
+        self._seen: set[bytes] = set()
+        self._solver = LinearSolver(self._without_patterns(), simplex_dual_edge_weight_strategy=DEVEX)
+
+    def _without_patterns(self) -> LinearProgram:
+        lower, upper = self._row_bounds(self.stock.count, self.stock.limit_bound)
+        each = np.arange(self.rows)
+        missing = Coefficients(each, each, np.ones(self.rows))
+        return LinearProgram(self.penalties, np.full(self.rows, INFINITE), lower, upper, missing)
+
+    def _row_bounds(self, counts: FloatArray, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        lower = np.concatenate([counts, np.full(self.limits, -INFINITE)])
+        return lower, np.concatenate([np.full(self.rows, INFINITE), limits / self.scale])
+
+    def add(self, found: Patterns) -> int:
+        """Patterns that are not known yet; returns how many were new."""
+        fresh = [
+            number
+            for number, (content, choice) in enumerate(zip(found.contents, found.choices, strict=True))
+            if self._is_new(content, int(choice))
+        ]
+        if not fresh:
+            return 0
+        patterns, choices = found.contents[fresh], found.choices[fresh]
+        number, row = np.nonzero(patterns)
+        used_by, limit = np.nonzero(self.stock.limit_use[:, choices].T)
+        used = self.stock.limit_use[limit, choices[used_by]] / self.scale[limit]
+        added = Coefficients(
+            rows=np.concatenate([row, self.rows + limit]),
+            columns=np.concatenate([number, used_by]),
+            values=np.concatenate([patterns[number, row], used]),
+        )
+        self._solver.add_columns(self.stock.price[choices], added)
+        size = len(fresh)
+        known = len(self.choices)
+        while len(self._kept) < known + size:
+            self._kept = np.concatenate([self._kept, np.zeros_like(self._kept)])
+        self._kept[known : known + size] = patterns
+        self.choices = np.concatenate([self.choices, choices])
+        return size
+
+    @property
+    def patterns(self) -> FloatArray:
+        """Patterns × rows, in the order they were added."""
+        return self._kept[: len(self.choices)]
+
+    def _is_new(self, pattern: FloatArray, choice: int) -> bool:
+        name = choice.to_bytes(4, "little") + pattern.astype(np.int32).tobytes()
+        if name in self._seen:
+            return False
+        self._seen.add(name)
+        return True
+
+    def set_counts(self, counts: FloatArray, limit_left: FloatArray) -> None:
+        """Go on with what is left of the pods and of the limits."""
+        self._solver.set_row_bounds(*self._row_bounds(counts, np.maximum(limit_left, 0.0)))
+
+    def raise_penalties(self, rows: IntArray, factor: float) -> None:
+        for row in rows:
+            self.penalties[row] *= factor
+            self._solver.set_cost(int(row), float(self.penalties[row]))
+
+    def solve(self, after_new_patterns: bool) -> float:
+        """The price of the program now: new patterns keep the old basis primal feasible, new counts dual feasible."""
+        found = self._solver.run(simplex_strategy=PRIMAL_SIMPLEX if after_new_patterns else DUAL_SIMPLEX)
+        self.iterations += found.iterations
+        columns, duals = found.columns, found.row_duals
+        self.missing: FloatArray = np.maximum(columns[: self.rows], 0.0)
+        self.shares: FloatArray = np.maximum(columns[self.rows :], 0.0)
+        self.values: FloatArray = np.maximum(duals[: self.rows], 0.0)
+        self.limit_prices: FloatArray = np.maximum(-duals[self.rows :], 0.0) / self.scale
+        self.price = found.objective
+        return self.price
+
+    def full_prices(self) -> FloatArray:
+        """What a node of each choice costs, limits included."""
+        full: FloatArray = self.stock.price + self.limit_prices @ self.stock.limit_use
+        return full

@@ -1,11 +1,10 @@
-"""What is the most that one node can hold, in value? Upper bounds, from quick to exact. Asked by `bound`, and by
-`generate` for what greedy misses.
+"""What is the most that one node can hold, in value? Upper bounds, from quick to exact.
 
 | bound | how | cost |
 | --- | --- | --- |
 | priced | any resource prices w: w·offer + Σ most_i (value_i - w·need_i)+ | all choices at once |
 | fractional | the linear program of one node | under a millisecond for each choice |
-| exact | the integer program, after rows that cannot matter are struck out | milliseconds for some dozens of rows, far more for hundreds |
+| exact | the integer program without rows that cannot matter | milliseconds for dozens of rows, far more for hundreds |
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from growth.solver.arrays import BOUNDLESS, BoolArray, FloatArray, IntArray
+from growth.solver.arrays import BOUNDLESS, FloatArray, IntArray
 from growth.solver.linear import INFINITE, LinearProgram, coefficients_of, solve_linear
-from growth.solver.patterns.listing import full_patterns
+from growth.solver.patterns.enumeration import full_patterns
 from growth.solver.patterns.stock import Stock
 
 _MIP_GAP = 5e-4
@@ -99,10 +98,10 @@ def exact(
         return Exact(max(enough, float(best @ values)), best)
     slack = np.maximum(relaxed.resource_prices @ stock.need.T - values, 0.0)
     gain = relaxed.value - enough
-    allowed = np.floor(
-        gain / np.maximum(slack, gain * 1e-15) + 1e-9
-    )  # more of the row costs more than there is to gain
-    allowed = np.where(in_shared_bound(stock), BOUNDLESS, allowed)
+    # more of the row costs more than there is to gain
+    allowed = np.floor(gain / np.maximum(slack, gain * 1e-15) + 1e-9)
+    for members, _ in shared_bounds(stock):
+        allowed[members] = BOUNDLESS
     usable = np.minimum(most[choice], allowed)
     rows = np.flatnonzero((usable > 0) & (values > 0))
     if not len(rows):
@@ -114,13 +113,6 @@ def exact(
         pattern[rows] = np.round(found.columns)
     upper = min(-found.lower_bound, relaxed.value) if np.isfinite(found.lower_bound) else relaxed.value
     return Exact(max(enough, upper), pattern, found.iterations)
-
-
-def in_shared_bound(stock: Stock) -> BoolArray:
-    inside = np.zeros(len(stock.count), dtype=np.bool_)
-    for members, _ in shared_bounds(stock):
-        inside[members] = True
-    return inside
 
 
 def _program(stock: Stock, choice: int, values: FloatArray, most: FloatArray, rows: IntArray) -> LinearProgram:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from growth.solver.arrays import BOUNDLESS, FloatArray, IntArray
-from growth.solver.patterns.stock import Stock
+from growth.solver.arrays import BOUNDLESS, BoolArray, FloatArray, IntArray
+from growth.solver.patterns.stock import NodeTallies, Stock
 
 _CHUNK = 0.5  # of what would fit is taken at once, so that large counts take few steps
 
@@ -37,14 +37,9 @@ class _Filling:
     """Nodes that still take something stand at the front of all arrays; those that are full are dropped."""
 
     def __init__(
-        self,
-        stock: Stock,
-        choices: IntArray,
-        values: FloatArray,
-        most: FloatArray,
-        held: FloatArray | None,
-        by_sum: FloatArray | None,
-    ) -> None:
+        self, stock: Stock, choices: IntArray, values: FloatArray, most: FloatArray,
+        held: FloatArray | None, by_sum: FloatArray | None,
+    ) -> None:  # fmt: skip
         self.stock = stock
         self.by_sum = None if by_sum is None else by_sum[:, None]
         rows = np.flatnonzero((most > 0).any(axis=0) & (values > 0).any(axis=0))
@@ -56,7 +51,7 @@ class _Filling:
         self.left = stock.offer[choices] - (0.0 if held is None else held @ stock.need)
         self.values = values[:, rows]
         self.most = most[:, rows].copy()
-        self.tallies = _Tallies(stock, choices, rows, held) if stock.adds.shape[1] else None
+        self.tallies = NodeTallies(stock, choices, rows, held) if stock.adds.shape[1] else None
         if self.tallies is not None:
             self.tallies.restrict(self.most)
 
@@ -90,13 +85,9 @@ class _Filling:
                 total += part
         return share, share if self.by_sum is None else share + self.by_sum * total
 
-    def _keep(self, takes: FloatArray) -> None:
-        self.alive, self.left, self.values, self.most = (
-            self.alive[takes],
-            self.left[takes],
-            self.values[takes],
-            self.most[takes],
-        )
+    def _keep(self, takes: BoolArray) -> None:
+        self.alive, self.left = self.alive[takes], self.left[takes]
+        self.values, self.most = self.values[takes], self.most[takes]
         if self.by_sum is not None:
             self.by_sum = self.by_sum[takes]
         if self.tallies is not None:
@@ -113,40 +104,3 @@ class _Filling:
         if self.tallies is not None:
             self.tallies.count(nodes, best, count)
             self.tallies.restrict(self.most)
-
-
-class _Tallies:
-    """Shared tallies of the nodes being filled: how many more each lets in."""
-
-    def __init__(self, stock: Stock, choices: IntArray, rows: IntArray, held: FloatArray | None) -> None:
-        self.adds = stock.adds[rows]
-        self.own = stock.bound[rows]
-        self.tally = stock.start_tally[choices].copy()
-        self.bound = stock.start_bound[choices].copy()
-        if held is not None:
-            self.tally += held @ stock.adds
-            for node, content in enumerate(held):
-                present = np.flatnonzero(content)
-                if len(present):
-                    self.bound[node] = np.minimum(self.bound[node], stock.bound[present].min(axis=0))
-        self.members = [np.flatnonzero(self.adds[:, tally]) for tally in range(self.adds.shape[1])]
-        self.owners = [
-            np.flatnonzero((self.own[:, tally] < BOUNDLESS) & ~self.adds[:, tally])
-            for tally in range(self.adds.shape[1])
-        ]
-
-    def keep(self, takes: FloatArray) -> None:
-        self.tally, self.bound = self.tally[takes], self.bound[takes]
-
-    def count(self, nodes: IntArray, best: IntArray, count: FloatArray) -> None:
-        self.tally[nodes] += self.adds[best] * count[:, None]
-        self.bound[nodes] = np.minimum(self.bound[nodes], self.own[best])
-
-    def restrict(self, most: FloatArray) -> None:
-        for tally, (members, owners) in enumerate(zip(self.members, self.owners, strict=True)):
-            tallied = self.tally[:, tally, None]
-            if len(members):
-                room = np.minimum(self.bound[:, tally, None], self.own[members, tally]) - tallied
-                most[:, members] = np.minimum(most[:, members], np.maximum(room, 0))
-            if len(owners):
-                most[:, owners] = np.where(tallied > self.own[owners, tally], 0, most[:, owners])

@@ -1,8 +1,7 @@
-"""What is to be packed and what can be bought, as bare numbers: rows of equal pods, choices of nodes, and nothing about
-names or zones.
+"""What is packed and what can be bought, as bare numbers: rows of equal pods, choices of nodes, limits.
 
-Asked by the stages that look for the cheapest nodes: `fluid`, `pricing`, `master`, `generate`, `dive`, `bound`. A row
-stands for pods that are equal in size, in where they may stand, and in what they tolerate beside them on one node."""
+A row is a number of pods that are equal in size, in the choices they may go to, and in what they tolerate beside them
+on one node. Names, zones and labels are not known here."""
 
 from __future__ import annotations
 
@@ -34,7 +33,8 @@ class Stock:
         """Only some of the choices."""
         return Stock(
             self.need, self.count, self.cap, self.offer[chosen], self.price[chosen], self.fits[chosen],
-            self.limit_use[:, chosen], self.limit_bound, self.adds, self.bound, self.start_tally[chosen], self.start_bound[chosen],
+            self.limit_use[:, chosen], self.limit_bound, self.adds, self.bound,
+            self.start_tally[chosen], self.start_bound[chosen],
         )  # fmt: skip
 
     def most_on_node(self) -> FloatArray:
@@ -45,11 +45,69 @@ class Stock:
             positive = asked > 0
             most[:, positive] = np.minimum(most[:, positive], np.floor(self.offer[:, resource, None] / asked[positive]))
         most = np.minimum(most, self.cap)
-        for tally in range(self.adds.shape[1]):
-            own = np.minimum(self.bound[:, tally], self.start_bound[:, tally, None]) - self.start_tally[:, tally, None]
-            most = np.where(self.adds[:, tally], np.minimum(most, own), most)
-            most[(self.start_tally[:, tally, None] > self.bound[:, tally]) & ~self.adds[:, tally]] = 0
+        NodeTallies(self, np.arange(len(self.price)), np.arange(len(self.count))).restrict(most)
         return np.where(self.fits, np.maximum(most, 0), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """What a node may hold (n × C), and the choice of each of these nodes."""
+
+    contents: FloatArray
+    choices: IntArray
+
+
+class NodeTallies:
+    """The shared tallies of nodes of these choices while they are filled with these rows."""
+
+    def __init__(self, stock: Stock, choices: IntArray, rows: IntArray, held: FloatArray | None = None) -> None:
+        self.adds, self.own = stock.adds[rows], stock.bound[rows]
+        self.tally, self.bound = stock.start_tally[choices].copy(), stock.start_bound[choices].copy()
+        tallies = range(self.adds.shape[1])
+        if held is not None:
+            self.tally += held @ stock.adds
+            for tally in tallies:
+                owners = np.flatnonzero(stock.bound[:, tally] < BOUNDLESS)
+                asked = np.where(held[:, owners] > 0, stock.bound[owners, tally], BOUNDLESS)
+                self.bound[:, tally] = np.minimum(self.bound[:, tally], asked.min(axis=1, initial=BOUNDLESS))
+        self._members = [np.flatnonzero(self.adds[:, tally]) for tally in tallies]
+        self._owners = [np.flatnonzero((self.own[:, tally] < BOUNDLESS) & ~self.adds[:, tally]) for tally in tallies]
+
+    def keep(self, nodes: BoolArray) -> None:
+        self.tally, self.bound = self.tally[nodes], self.bound[nodes]
+
+    def count(self, nodes: IntArray, rows: IntArray, count: FloatArray) -> None:
+        self.tally[nodes] += self.adds[rows] * count[:, None]
+        self.bound[nodes] = np.minimum(self.bound[nodes], self.own[rows])
+
+    def restrict(self, most: FloatArray) -> None:
+        """Lower `most` (nodes × rows) to what the tallies still allow."""
+        for tally, (members, owners) in enumerate(zip(self._members, self._owners, strict=True)):
+            tallied = self.tally[:, tally, None]
+            if len(members):
+                more = np.minimum(self.bound[:, tally, None], self.own[members, tally]) - tallied
+                most[:, members] = np.minimum(most[:, members], np.maximum(more, 0))
+            if len(owners):
+                most[:, owners] = np.where(tallied > self.own[owners, tally], 0, most[:, owners])
+
+
+def rows_agree(stock: Stock, contents: FloatArray, choices: IntArray) -> BoolArray:
+    """For nodes of these choices with these contents: do their rows agree with each other and with the daemons?"""
+    tallies = NodeTallies(stock, choices, np.arange(len(stock.count)), contents)
+    return np.asarray((tallies.tally <= tallies.bound).all(axis=1))
+
+
+def openable(limit_use: FloatArray, limit_left: FloatArray) -> FloatArray:
+    """How many more nodes of each choice the limits allow, each choice by itself.
+
+    Sums of prices are not exact: a limit that is met exactly is met.
+    """
+    if not len(limit_use):
+        return np.full(limit_use.shape[1], np.inf)
+    slack = np.maximum(limit_left, 0.0)[:, None] * (1 + 1e-12) + 1e-9
+    return np.asarray(
+        np.where(limit_use > 0, np.floor(slack / np.where(limit_use > 0, limit_use, 1.0)), np.inf).min(axis=0)
+    )
 
 
 def without_dominated(stock: Stock) -> IntArray:
@@ -70,20 +128,6 @@ def _is_beaten(stock: Stock, choice: int, others: IntArray) -> bool:
     if not better.any():
         return False
     others = others[better]
-    same_daemons = (stock.start_tally[others] <= stock.start_tally[choice]).all(axis=1) & (
-        stock.start_bound[others] >= stock.start_bound[choice]
-    ).all(axis=1)
-    return bool((same_daemons & (stock.fits[others] | ~stock.fits[choice]).all(axis=1)).any())
-
-
-def keep_tallies(stock: Stock, contents: FloatArray, choices: IntArray) -> BoolArray:
-    """For nodes of these choices with these contents: do their rows agree with each other and with the daemons of the
-    choice?
-    """
-    tallied = stock.start_tally[choices] + contents @ stock.adds
-    kept = np.ones(len(choices), dtype=np.bool_)
-    for tally in range(stock.adds.shape[1]):
-        owners = np.flatnonzero(stock.bound[:, tally] < BOUNDLESS)
-        own = np.where(contents[:, owners] > 0, stock.bound[owners, tally], BOUNDLESS).min(axis=1, initial=BOUNDLESS)
-        kept &= tallied[:, tally] <= np.minimum(stock.start_bound[choices, tally], own)
-    return kept
+    better = (stock.start_tally[others] <= stock.start_tally[choice]).all(axis=1)
+    better &= (stock.start_bound[others] >= stock.start_bound[choice]).all(axis=1)
+    return bool((better & (stock.fits[others] | ~stock.fits[choice]).all(axis=1)).any())

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from growth.solver.arrays import BoolArray, IntArray
-from growth.solver.patterns.fluid import Fluid
-from growth.solver.patterns.packing import Lesson, Patterns
-from growth.solver.patterns.selection import Selected
-from growth.solver.patterns.stock import Stock
+from growth.solver.patterns.fluid import Fluid, Selected
+from growth.solver.patterns.stock import Patterns, Stock
 from growth.solver.purchase.layout import Layout
-from growth.solver.purchase.rows import Rows
+from growth.solver.purchase.rows import RelaxedRows, Rows
 from growth.solver.purchase.zones import Part
 
 
@@ -32,18 +30,18 @@ def without_areas(layout: Layout, parts: Sequence[Part], allowed: BoolArray) -> 
     ]
 
 
-def lift(lesson: Lesson, rows: Rows, classes: int) -> tuple[Selected, Patterns]:
-    """The lesson's selection, values and patterns for rows with zones."""
+def lift(relaxed: RelaxedRows, rows: Rows, classes: int) -> tuple[Selected, Patterns]:
+    """The selection, values and patterns for rows with zones."""
     stock = rows.stock
-    open_row = lesson.rows.row_of_class(classes)[[group[0].index for group in rows.parts]]
-    master = lesson.generated.master
-    twins = _twins(lesson.rows.stock, stock, lesson.selected.choices)
+    open_row = relaxed.rows.row_of_class(classes)[[group[0].index for group in rows.parts]]
+    found = relaxed.relaxation
+    master = found.generated.master
+    twins = _twins(found.stock, stock, found.selected.choices)
     chosen = np.unique(np.concatenate([*twins.values(), np.zeros(0, dtype=np.int64)])).astype(np.int64)
     most = stock.most_on_node()
     chosen = chosen[most[chosen].any(axis=1)]
     prices = {
-        int(first): lesson.selected.fluid.resource_prices[number]
-        for number, first in enumerate(lesson.selected.choices)
+        int(first): found.selected.fluid.resource_prices[number] for number, first in enumerate(found.selected.choices)
     }
     first_of = {int(twin): first for first, others in twins.items() for twin in others}
     fluid = Fluid(
@@ -54,7 +52,7 @@ def lift(lesson: Lesson, rows: Rows, classes: int) -> tuple[Selected, Patterns]:
             len(chosen), stock.need.shape[1]
         ),
     )
-    return Selected(chosen, fluid, most), _lifted(lesson.pool, twins, open_row, stock)
+    return Selected(chosen, fluid, most), _lifted(found.used, twins, open_row, stock)
 
 
 def _twins(small: Stock, stock: Stock, chosen: IntArray) -> dict[int, IntArray]:
@@ -72,7 +70,7 @@ def _lifted(pool: Patterns, twins: dict[int, IntArray], open_row: IntArray, stoc
     """Each pattern on each twin, with the largest row there that stands for an open one."""
     by_size = np.argsort(-stock.count, kind="stable")
     patterns, choices = [], []
-    for pattern, choice in zip(pool.patterns, pool.choices, strict=True):
+    for pattern, choice in zip(pool.contents, pool.choices, strict=True):
         for twin in twins.get(int(choice), ()):
             lifted = np.zeros(len(stock.count))
             for row in np.flatnonzero(pattern):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from growth.solver.arrays import BOUNDLESS, IntArray
-from growth.solver.patterns.packing import Packed
+from growth.solver.patterns.dive import Packing
 from growth.solver.purchase.bins import Bins, is_alone
 from growth.solver.purchase.greedy import kind_rank, slack
 from growth.solver.purchase.layout import Layout
@@ -53,16 +53,16 @@ def _into_bins(bins: Bins, part: Part) -> Part:
     return Part(index, missing, part.choices, part.rooms, part.is_settled)
 
 
-def open_nodes(bins: Bins, rows: Rows, packed: Packed) -> list[Part]:
+def open_nodes(bins: Bins, rows: Rows, packing: Packing) -> list[Part]:
     """Open the packed nodes and put pods onto them; returns the parts that are left."""
     hands = [_Hand(bins.layout, parts, rows.is_exact) for parts in rows.parts]
     nodes: list[_Node] = []
-    for pattern, choice, times in zip(packed.patterns, packed.choices, packed.times, strict=True):
+    for pattern, choice, times in zip(packing.patterns, packing.choices, packing.times, strict=True):
         content = [(int(row), int(pattern[row])) for row in np.flatnonzero(pattern)]
         if all(hands[row].is_plain for row, _ in content):
-            _open_alike(bins, hands, int(choice), content, int(times))
+            _open_alike(bins, hands, choice, content, times)
         else:
-            nodes.extend(_fill(bins.layout, hands, int(choice), content) for _ in range(int(times)))
+            nodes.extend(_fill(bins.layout, hands, choice, content) for _ in range(times))
     _swap_into_holes(nodes, hands)
     for node in nodes:
         if node.held:

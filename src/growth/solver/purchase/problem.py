@@ -15,6 +15,7 @@ from growth.model.node import Node, Taint
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.snapshot import EMPTY, VolumeWorld
+from growth.solver.patterns import Budget
 
 
 class DemandClass(Struct, frozen=True):
@@ -67,36 +68,6 @@ class Pattern(Struct, frozen=True, gc=False):
     offering: str
     location: str
     contents: tuple[tuple[PodShape, int], ...]
-
-
-class Budget(Struct, frozen=True):
-    """How much work may be spent, in units that do not depend on the machine. The defaults are about a second of hard
-    questions.
-    """
-
-    pricing_rounds: int = 60
-    simplex_iterations: int = 7_000  # of the program over patterns, while patterns are looked for
-    exact_iterations: int = (
-        4_000  # of exact pricing, for bounds that are nearer and patterns that greedy pricing misses
-    )
-    mending_iterations: int = 5_000  # of rounding again what was rounded badly
-    seed: int = 0
-
-    @classmethod
-    def for_seconds(cls, seconds: float) -> Budget:
-        """What takes about so long; easy questions take less."""
-        usual = cls()
-        return cls(
-            *(
-                max(1, round(units * seconds))
-                for units in (
-                    usual.pricing_rounds,
-                    usual.simplex_iterations,
-                    usual.exact_iterations,
-                    usual.mending_iterations,
-                )
-            )
-        )
 
 
 class PlacementProblem(Struct, frozen=True):

@@ -13,12 +13,11 @@ import numpy as np
 
 from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.bound import Proof, no_proof, prove, sharpen
+from growth.solver.patterns.fluid import Selected, select
 from growth.solver.patterns.knapsack import priced_uppers
-from growth.solver.patterns.packing import Lesson
-from growth.solver.patterns.selection import Selected, select
 from growth.solver.patterns.stock import Stock
 from growth.solver.purchase.bins import Bins
-from growth.solver.purchase.rows import Rows, rows_of
+from growth.solver.purchase.rows import RelaxedRows, Rows, rows_of
 from growth.solver.purchase.zones import everything
 
 _EXACT_ROWS = 64
@@ -33,43 +32,33 @@ class Proven:
     values: FloatArray
 
 
-def prove_bound(bins: Bins, placed: IntArray, lessons: Sequence[Lesson], dear: FloatArray) -> Proven:
+def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], dear: FloatArray) -> Proven:
     """`dear` is the price of leaving out a pod of each class."""
     layout = bins.layout
     parts = everything(layout, placed)
     rows = rows_of(layout, parts, layout.limit_bound, with_spreads=False)
     stock = rows.stock
     free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)
-    same = next((lesson for lesson in lessons if _is_same(lesson.rows.stock, stock)), None)
-    selected = (
-        same.selected if same is not None else select(stock, dear[[group[0].index for group in rows.parts]], free)
-    )
+    same = next((relaxed for relaxed in found if _is_same(relaxed.rows.stock, stock)), None)
+    left_out = dear[[group[0].index for group in rows.parts]]
+    selected = same.relaxation.selected if same is not None else select(stock, left_out, free)
     if not len(selected.choices):
         return Proven(no_proof(stock), np.zeros(len(layout.count)))
     limit_prices = _moderate(stock, selected.fluid.limit_prices)
     values = _within_reason(stock, selected.fluid.values, limit_prices)
     proof = prove(stock, free, _uppers(stock, selected, values, limit_prices, None, 0), values, limit_prices)
-    for lesson in lessons:
-        values = (
-            lesson.values
-            if lesson is same
-            else _values_for(rows, lesson.rows, lesson.values, selected.fluid.values, len(layout.count))
-        )
-        limit_prices = _moderate(stock, lesson.limit_prices)
+    for relaxed in found:
+        is_same, program = relaxed is same, relaxed.relaxation
+        values = program.values
+        if not is_same:
+            values = _values_for(rows, relaxed.rows, values, selected.fluid.values, len(layout.count))
+        limit_prices = _moderate(stock, program.limit_prices)
         values = _within_reason(stock, values, limit_prices)
-        work = (
-            layout.problem.budget.exact_iterations
-            if (same is None or lesson is same) and len(stock.count) <= _EXACT_ROWS
-            else 0
-        )
-        found = prove(
-            stock,
-            free,
-            _uppers(stock, selected, values, limit_prices, lesson.uppers if lesson is same else None, work),
-            values,
-            limit_prices,
-        )
-        proof = found if found.lower_bound > proof.lower_bound else proof
+        is_worth_it = (same is None or is_same) and len(stock.count) <= _EXACT_ROWS
+        work = layout.problem.budget.exact_iterations if is_worth_it else 0
+        uppers = _uppers(stock, selected, values, limit_prices, program.uppers if is_same else None, work)
+        other = prove(stock, free, uppers, values, limit_prices)
+        proof = other if other.lower_bound > proof.lower_bound else proof
     of_class = np.zeros(len(layout.count))
     for row, group in enumerate(rows.parts):
         for part in group:

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from growth.model.pod import PodShape
-from growth.solver.patterns.packing import Lesson, Patterns
+from growth.solver.patterns.stock import Patterns
 from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.problem import Pattern
-from growth.solver.purchase.rows import Rows
+from growth.solver.purchase.rows import RelaxedRows, Rows
 
 _MOST_KEPT = 3_000
 
@@ -42,13 +42,13 @@ def recall(layout: Layout, rows: Rows) -> Patterns:
     return Patterns(np.array(patterns).reshape(len(patterns), len(rows.stock.count)), np.array(choices, dtype=np.int64))
 
 
-def remember(layout: Layout, lessons: Iterable[Lesson]) -> tuple[Pattern, ...]:
+def remember(layout: Layout, found: Iterable[RelaxedRows]) -> tuple[Pattern, ...]:
     """Patterns that the programs used, or nearly used."""
     kept: dict[Pattern, None] = {}
-    for lesson in lessons:
-        pool = lesson.pool
-        shapes = [layout.shapes[group[0].index] for group in lesson.rows.parts]
-        for pattern, choice in zip(pool.patterns, pool.choices, strict=True):
+    for relaxed in found:
+        used = relaxed.relaxation.used
+        shapes = [layout.shapes[group[0].index] for group in relaxed.rows.parts]
+        for pattern, choice in zip(used.contents, used.choices, strict=True):
             contents = tuple((shapes[row], int(pattern[row])) for row in np.flatnonzero(pattern))
             kept[Pattern(*_place(layout, int(choice)), contents)] = None
     return tuple(kept)[:_MOST_KEPT]

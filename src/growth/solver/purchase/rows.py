@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from growth.solver.arrays import BOUNDLESS, BoolArray, FloatArray, IntArray
+from growth.solver.patterns.packing import Relaxation
 from growth.solver.patterns.stock import Stock
 from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.zones import Part
@@ -41,6 +42,14 @@ class Rows:
             for part in self.parts[row]:
                 found[part.index] = row
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxedRows:
+    """Rows, and what the program over patterns found for them."""
+
+    rows: Rows
+    relaxation: Relaxation
 
 
 def rows_of(layout: Layout, parts: Sequence[Part], limit_left: FloatArray, with_spreads: bool = True) -> Rows:

@@ -21,8 +21,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from growth.solver.arrays import BoolArray, FloatArray, IntArray
-from growth.solver.patterns.packing import Lesson, carve, learn
-from growth.solver.patterns.selection import select
+from growth.solver.patterns.fluid import select
+from growth.solver.patterns.packing import pack, relax
 from growth.solver.purchase.answer import planned, price_of, write_answer, write_proof
 from growth.solver.purchase.bins import Bins
 from growth.solver.purchase.check import check
@@ -35,7 +35,7 @@ from growth.solver.purchase.open_nodes import counts_of, into_bins, open_nodes
 from growth.solver.purchase.problem import PlacementProblem, PlacementSolution, Stage, Unplaced
 from growth.solver.purchase.proving import Proven, prove_bound
 from growth.solver.purchase.remembering import recall, remember
-from growth.solver.purchase.rows import rows_of
+from growth.solver.purchase.rows import RelaxedRows, rows_of
 from growth.solver.purchase.thrift import make_cheaper
 from growth.solver.purchase.together import place_together, sticks_together
 from growth.solver.purchase.wishes import grant_wishes
@@ -56,7 +56,7 @@ class Attempt:
     bins: Bins
     left_over: IntArray
     stages: tuple[Stage, ...]
-    lessons: tuple[Lesson, ...] = ()
+    lessons: tuple[RelaxedRows, ...] = ()
     expected: float = 0.0  # what the programs over patterns cost: about the best there is
 
     def rank(self) -> tuple[object, ...]:
@@ -154,7 +154,7 @@ def _by_patterns(layout: Layout, is_staged: bool) -> Attempt:
     bins, unit = Bins(layout), unit_prices(layout)
     kinds = _kinds(layout) if is_staged else np.zeros(len(layout.count), dtype=np.int64)
     stages: list[Stage] = []
-    lessons: list[Lesson] = []
+    lessons: list[RelaxedRows] = []
     expected = 0.0
     left_over = np.zeros(len(layout.count), dtype=np.int64)
     for kind in range(int(kinds.max()) + 1):
@@ -178,7 +178,9 @@ def _by_patterns(layout: Layout, is_staged: bool) -> Attempt:
     return Attempt(bins, left_over, tuple(stages), tuple(lessons), expected)
 
 
-def _pack_levels(bins: Bins, parts: list[Part], unit: FloatArray, stages: list[Stage]) -> tuple[list[Lesson], float]:
+def _pack_levels(
+    bins: Bins, parts: list[Part], unit: FloatArray, stages: list[Stage]
+) -> tuple[list[RelaxedRows], float]:
     """Nodes for parts, level by level. Who can only use a low level comes first: what its nodes have left is there for
     the others.
 
@@ -186,20 +188,20 @@ def _pack_levels(bins: Bins, parts: list[Part], unit: FloatArray, stages: list[S
     """
     layout = bins.layout
     levels = int(layout.level.max(initial=0)) + 1
-    lessons: list[Lesson] = []
+    lessons: list[RelaxedRows] = []
     expected = 0.0
 
     def pack_on(level: int, chosen: list[Part]) -> list[Part]:
         nonlocal expected
         left = into_bins(bins, chosen) if bins.size > bins.rooms else chosen
-        learnt = _learn(bins, left, layout.level == level, unit) if left else []
-        if not learnt:
+        relaxed = _relax(bins, left, layout.level == level, unit) if left else []
+        if not relaxed:
             return left
-        lessons.extend(learnt)
-        expected += learnt[-1].price
-        packed = carve(learnt[-1], layout.problem.budget)
-        stages.append(Stage("patterns", packed.price, "; ".join(lesson.detail for lesson in learnt)))
-        return _as_before(open_nodes(bins, learnt[-1].rows, packed), left)
+        lessons.extend(relaxed)
+        expected += relaxed[-1].relaxation.price
+        packing = pack(relaxed[-1].relaxation, layout.problem.budget)
+        stages.append(Stage("patterns", packing.price, "; ".join(one.relaxation.detail for one in relaxed)))
+        return _as_before(open_nodes(bins, relaxed[-1].rows, packing), left)
 
     best = [_best_level(layout, part) for part in parts]
     left = [
@@ -251,7 +253,7 @@ def _by_greedy(layout: Layout) -> Attempt:
     return Attempt(bins, left_over, (Stage("greedy", price_of(bins)),))
 
 
-def _learn(bins: Bins, parts: list[Part], allowed: BoolArray, unit: FloatArray) -> list[Lesson]:
+def _relax(bins: Bins, parts: list[Part], allowed: BoolArray, unit: FloatArray) -> list[RelaxedRows]:
     """Lessons about these parts on allowed choices; the last one is about the parts as they are, zones and all."""
     layout, budget = bins.layout, bins.layout.problem.budget
     parts = [Part(part.index, part.count, part.choices & allowed, part.rooms, part.is_settled) for part in parts]
@@ -260,13 +262,13 @@ def _learn(bins: Bins, parts: list[Part], allowed: BoolArray, unit: FloatArray) 
     selected = select(rows.stock, unit[[group[0].index for group in rows.parts]] * _DEAR)
     if not len(selected.choices):
         return []
-    lesson = learn(rows, selected, recall(layout, rows), budget)
+    relaxed = RelaxedRows(rows, relax(rows.stock, selected, recall(layout, rows), budget))
     if not any(part.is_settled for part in parts):
-        return [lesson]
+        return [relaxed]
     zoned = rows_of(layout, parts, bins.limit_left)
-    lifted, known = lift(lesson, zoned, len(layout.count))
+    lifted, known = lift(relaxed, zoned, len(layout.count))
     few = replace(budget, pricing_rounds=budget.pricing_rounds // 4)  # most is known already
-    return [lesson, learn(zoned, lifted, known, few)] if len(lifted.choices) else []
+    return [relaxed, RelaxedRows(zoned, relax(zoned.stock, lifted, known, few))] if len(lifted.choices) else []
 
 
 def placed_in(bins: Bins) -> IntArray:
