@@ -46,16 +46,21 @@ def run(_: argparse.Namespace) -> Report:
 
 def _measure(report: Report, case: str, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
     with measured() as spent:
-        verdicts = WhatIf(nodes, pods).judge_each([node.name for node in nodes])
-    may_go = sum(verdict.may_go for verdict in verdicts.values())
+        may_go = _judge_each(nodes, pods)
     report.add(
         case, cpu_seconds=spent.cpu_seconds, nodes=len(nodes), pods=len(pods), may_go=may_go, stay=len(nodes) - may_go
     )
     if len(nodes) <= 100:
         tracemalloc.start()
-        WhatIf(nodes, pods).judge_each([node.name for node in nodes])
+        _judge_each(nodes, pods)
         report.add(case, mib=tracemalloc.get_traced_memory()[1] / MIB)
         tracemalloc.stop()
+
+
+def _judge_each(nodes: Sequence[Node], pods: Sequence[Pod]) -> int:
+    """How many of the nodes may go, each alone."""
+    what_if = WhatIf(nodes, pods)
+    return sum(what_if.judge([node.name]).may_go for node in nodes)
 
 
 def _by_node(nodes: Sequence[Node], pods: Sequence[Pod]) -> list[list[Pod]]:

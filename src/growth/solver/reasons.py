@@ -13,6 +13,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from growth.model.resources import format_amount
+
 
 class Kind(StrEnum):
     """What kind of constraint refused: the label of metrics and messages."""
@@ -85,3 +87,50 @@ def sentence(phrases: Mapping[str, int], node_count: int) -> str:
     """The sentence kube-scheduler writes, with each constraint spelled out."""
     told = ", ".join(f"{count} {phrase}" for phrase, count in phrases.items())
     return f"0/{node_count} nodes are available: {told}" if told else f"0/{node_count} nodes are available"
+
+
+# ------------------------------------------------------------------------------------ why a node stays
+
+
+class Block(Struct, frozen=True):
+    """Why a node stays."""
+
+    check_type: str  # the label of the metric
+    message: str
+    pod: str = ""  # namespace/name, where it is about one pod
+    constraint_type: str = ""
+    constraint: str = ""  # the exact one: gpu=true:NoSchedule
+    nodes_checked: int = 0
+    available_nodes: int = 0
+
+    def fields(self) -> tuple[tuple[str, str | int], ...]:
+        """For the log line."""
+        return (
+            ("pod", self.pod),
+            ("constraintType", self.constraint_type),
+            ("constraint", self.constraint),
+            ("nodesChecked", self.nodes_checked),
+            ("availableNodes", self.available_nodes),
+            ("checkType", self.check_type),
+        )
+
+
+def no_nodes() -> Block:
+    return Block("no_nodes", "no available nodes for rescheduling", constraint_type="no_nodes")
+
+
+def no_capacity(name: str, needed: int, free: int, headroom: float, available: int) -> Block:
+    """All pods together need more of a resource than the nodes that stay have left."""
+    needs = f"needs {format_amount(name, needed)}" + (f" with {headroom:.0%} headroom" if headroom else "")
+    text = f"insufficient {name} on the {available} remaining node{plural(available)} ({needs}, has {format_amount(name, max(0, free))})"
+    return Block(
+        "capacity",
+        f"its pods cannot be rescheduled: {text}",
+        constraint_type="capacity",
+        constraint=name,
+        available_nodes=available,
+    )
+
+
+def plural(count: int) -> str:
+    return "" if count == 1 else "s"

@@ -7,7 +7,7 @@ from growth.controllers.loop.metrics import Metrics
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.model.note import About, Note
 from growth.plan.nodes_down.consolidation import STAYING
-from growth.solver.existing.blocking import no_nodes
+from growth.solver.reasons import no_nodes
 from tests.controllers.loop.test_journal import KeptEvents
 
 

@@ -130,7 +130,9 @@ def test_malformed_specs_get_an_answer_and_never_a_crash(given_shapes: list[PodS
     names = ("a", "b", "c")
     nodes = [node("a"), node("b", taints=tuple(taints)), node("c", malformed="status: unreadable")]
     pods = [Pod(f"p{number}", one, node_name=names[number % 3]) for number, one in enumerate(given_shapes)]
-    for name, verdict in WhatIf(nodes, pods).judge_each(names).items():
+    what_if = WhatIf(nodes, pods)
+    for name in names:
+        verdict = what_if.judge([name])
         movers = [each for each in pods if each.node_name == name]
         assert (verdict.block is None) or (verdict.block.message and verdict.block.check_type)
         assert verdict.block is not None or len(verdict.moves) == len(movers)

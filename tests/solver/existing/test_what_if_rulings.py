@@ -9,8 +9,9 @@ from growth.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, Requireme
 from growth.model.node import SCALE_DOWN_TAINT, Taint
 from growth.model.pod import HostPort, PodAffinityTerm, TopologySpread
 from growth.model.resources import Resources
-from growth.solver.existing.what_if import CONSOLIDATION_HEADROOM, PLAIN_HEADROOM, Holding, WhatIf, with_headroom
-from tests.solver.existing.test_what_if_cases import answer, asked, moved
+from growth.model.settings import Settings
+from growth.solver.existing.what_if import PLAIN_HEADROOM, Holding, WhatIf, with_headroom
+from tests.solver.existing.test_what_if_cases import GONE, answer, asked, moved
 from tests.solver.rules.scenes import GPU, apps, near, node, pod, shape, term, tolerates
 
 GIB = 2**30
@@ -81,9 +82,11 @@ def test_ruling_6_a_reorder_is_tried_before_a_block() -> None:
     assert found.may_go
 
 
-def test_ruling_6_the_search_is_bounded_and_an_empty_purse_keeps_the_node() -> None:
+def test_ruling_6_the_search_is_bounded_and_a_spent_budget_keeps_the_node() -> None:
     movers, remaining = [moved("p", cpu=4), moved("q", cpu=3), moved("r", cpu=3)], [node("a", cpu=6), node("b", cpu=4)]
-    assert asked(movers, remaining, headroom=0.0, search_steps=0).block is not None
+    what_if = WhatIf([GONE, *remaining], movers, headroom=0.0)
+    what_if.steps.left = 0
+    assert what_if.judge([GONE.name]).block is not None
     assert asked(movers, remaining, headroom=0.0).may_go
 
 
@@ -129,7 +132,9 @@ def test_ruling_7_the_other_sentences() -> None:
     assert message([moved()], []) == "no available nodes for rescheduling"
 
 
-@pytest.mark.parametrize(("headroom", "may_go"), [(PLAIN_HEADROOM, False), (CONSOLIDATION_HEADROOM, True), (0.0, True)])
+@pytest.mark.parametrize(
+    ("headroom", "may_go"), [(PLAIN_HEADROOM, False), (Settings().consolidation_headroom, True), (0.0, True)]
+)
 def test_ruling_7_headroom_is_20_percent_for_plain_scale_down_and_5_for_consolidation(
     headroom: float, may_go: bool
 ) -> None:
@@ -175,7 +180,7 @@ def test_ruling_10_all_daemon_set_pods_are_skipped_and_an_unknown_node_is_an_err
 def test_virtual_pods_hold_room_on_what_stays() -> None:
     spare = Holding("buffer web", shape(cpu=3))
     what_if = WhatIf([node("a"), node("b")], [pod("x", "a", cpu=2)], holdings=[spare])
-    assert what_if.unlodged == 0
+    assert what_if.without_room == 0
     assert answer(what_if.judge(["a"])) == "BLOCK, capacity"
     assert WhatIf([node("a"), node("b"), node("c")], [pod("x", "a", cpu=2)], holdings=[spare]).judge(["a"]).may_go
 
@@ -189,7 +194,7 @@ def test_an_empty_node_stays_while_virtual_pods_fit_nowhere_else() -> None:
 
 def test_virtual_pods_that_find_no_room_even_now_hold_none() -> None:
     what_if = WhatIf([node("a"), node("b")], [pod("x", "a", cpu=1)], holdings=[Holding("huge", shape(cpu=9), 3)])
-    assert what_if.unlodged == 3
+    assert what_if.without_room == 3
     assert what_if.judge(["a"]).may_go
 
 
@@ -214,6 +219,11 @@ def test_a_question_changes_nothing() -> None:
     ]
     what_if = WhatIf(nodes, pods)
     names = [each.name for each in nodes]
-    first = {name: (verdict.block, verdict.moves) for name, verdict in what_if.judge_each(names).items()}
-    again = {name: (verdict.block, verdict.moves) for name, verdict in what_if.judge_each(reversed(names)).items()}
+    first = {
+        name: (verdict.block, verdict.moves) for name, verdict in ((name, what_if.judge([name])) for name in names)
+    }
+    again = {
+        name: (verdict.block, verdict.moves)
+        for name, verdict in ((name, what_if.judge([name])) for name in reversed(names))
+    }
     assert first == again

@@ -7,7 +7,8 @@ import pytest
 from growth.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, Requirement
 from growth.model.node import SCALE_DOWN_TAINT, Taint
 from growth.model.pod import HostPort, TopologySpread
-from growth.solver.existing.what_if import NO_TARGETS, why_not_target
+from growth.solver.existing.what_if import is_target
+from growth.solver.reasons import no_nodes
 from growth.solver.rules import Kind, Neighbours
 from tests.solver.rules.scenes import GPU, apps, fits, near, node, pod, refusal, term, tolerates
 
@@ -52,13 +53,13 @@ def test_safe_scale_down_2_effect_is_compared_before_the_wildcard() -> None:
     ],
 )
 def test_safe_scale_down_3_such_nodes_are_no_targets_whatever_a_pod_tolerates(other: object, leaving: set[str]) -> None:
-    assert why_not_target(node("a"), {"a", *leaving}) is not None
-    assert why_not_target(other, leaving) is not None  # type: ignore[arg-type]
-    assert str(NO_TARGETS) == "no available nodes for rescheduling"
+    assert not is_target(node("a"), {"a", *leaving})
+    assert not is_target(other, leaving)  # type: ignore[arg-type]
+    assert no_nodes().message == "no available nodes for rescheduling"
 
 
 def test_safe_scale_down_3_any_other_node_is_a_target() -> None:
-    assert [why_not_target(one, {"a"}) for one in (node("b"), node("c", taints=(GPU,)))] == [None, None]
+    assert all(is_target(one, {"a"}) for one in (node("b"), node("c", taints=(GPU,))))
 
 
 def test_safe_scale_down_4_all_resources_and_the_pod_count_are_checked() -> None:

@@ -25,7 +25,7 @@ from growth.plan.buffers.size import Sizing
 from growth.plan.buffers.virtual_pods import Spare, planned_entries, planned_on, spares
 from growth.plan.world.capacity import assignments, rooms
 from growth.plan.world.problem import placement_problem
-from growth.solver.existing.place import lodge
+from growth.solver.existing.place import place_on_existing
 from growth.solver.purchase.problem import DemandClass, Room
 from growth.solver.rules.fit import free_after, free_amounts, how_many_fit
 
@@ -181,7 +181,7 @@ def _ask(
     places: dict[str, dict[str, int]],
 ) -> dict[str, int]:
     """Put the rest where the solver finds room, note it in `places`, and say how many are left over."""
-    lodged = lodge(placement_problem(snapshot, virtual_demands(asked, counts), open_rooms))
+    lodged = place_on_existing(placement_problem(snapshot, virtual_demands(asked, counts), open_rooms))
     for placement in lodged.placements:
         here = places.setdefault(open_rooms[placement.room].node.name, {})
         key = asked[placement.demand].key

@@ -41,7 +41,7 @@ from growth.plan.world.machines import CONSOLIDATED, removal_of_node
 from growth.plan.world.nodes import working_pods
 from growth.plan.world.records import about_node, instant_of, seen, sooner
 from growth.plan.world.swaps import swaps
-from growth.solver.existing.blocking import Block
+from growth.solver.reasons import Block
 
 STAYING: Final = "Staying"
 _RETRY_SECONDS: Final = 5.0

@@ -32,8 +32,8 @@ from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import keep
 from growth.plan.world.nodes import is_protected_node, is_protected_pod, working_pods
 from growth.plan.world.records import seen
-from growth.solver.existing.blocking import Block
 from growth.solver.existing.what_if import Holding, Verdict, WhatIf
+from growth.solver.reasons import Block
 from growth.solver.rules.selectors import read_selector
 
 EMPTYING_TAINT = Taint(SCALE_DOWN_TAINT.key, "consolidation")

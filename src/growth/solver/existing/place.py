@@ -1,7 +1,7 @@
-"""How many of these pods find room on what is there? Asked wherever nothing is to be bought and nobody wants to know
-why not.
+"""How many of these pods find room on the nodes that exist? Asked where nothing is to be bought and no reasons are
+wanted: by the buffers, for their virtual pods.
 
-The greedy stage of `solver/purchase/solve` alone: every rule holds, full rooms are filled up first, and the answer
+The greedy stage of `solver/purchase/solve` alone: every rule holds, full nodes are filled up first, and the answer
 takes a fraction of the time."""
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from growth.solver.purchase.level import take_back_excess
 from growth.solver.purchase.problem import Placement, PlacementProblem
 
 
-class Lodged(Struct, frozen=True):
-    """Who stands where; `left` are counts without room, by demand class."""
+class ExistingPlacement(Struct, frozen=True):
+    """Which pods go where; `left` are counts without room, by demand class."""
 
     placements: tuple[Placement, ...] = ()
     left: tuple[tuple[int, int], ...] = ()
 
 
-def lodge(problem: PlacementProblem) -> Lodged:
-    """Into the rooms of the problem; its choices are not looked at."""
+def place_on_existing(problem: PlacementProblem) -> ExistingPlacement:
+    """Onto the nodes of the problem; what could be bought is not looked at."""
     layout = lay_out(problem)
     bins = Bins(layout)
     left_over = place_all(bins, layout.count)
@@ -38,7 +38,7 @@ def lodge(problem: PlacementProblem) -> Lodged:
         for index, count in sorted(bins.contents[number].items()):
             placements += [Placement(demand, room, taken) for demand, taken in _deal(hands[index], count)]
     left = [dealt for index in range(len(hands)) for dealt in _deal(hands[index], int(left_over[index]))]
-    return Lodged(tuple(sorted(placements, key=lambda one: (one.room, one.demand))), tuple(sorted(left)))
+    return ExistingPlacement(tuple(sorted(placements, key=lambda one: (one.room, one.demand))), tuple(sorted(left)))
 
 
 def _deal(hand: list[list[int]], count: int) -> list[tuple[int, int]]:

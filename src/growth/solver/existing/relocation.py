@@ -4,11 +4,11 @@
 | --- | --- |
 | 1 | first fit, each class first where the last of its kind went. Pods that only need amounts are counted apart and cost nothing to undo |
 | 2 | a pod that fits on no node even alone, and that no other pod can help: there is no place, whatever the order |
-| 3 | tightest fit, largest first; whoever finds no place is tried first in the next round (or last, if it was first) |
-| 4 | few pods: every way that differs, depth first |
+| 3 | tightest fit, largest first; a pod that finds no place is tried first in the next round (or last, if it was first) |
+| 4 | few pods: every order and every target that differ, depth first |
 
-Steps 3 and 4 spend from a purse of steps, so that one hard node cannot hold up the rest. An empty purse means no place
-was found; that errs on the side of keeping a node."""
+Steps 3 and 4 spend from a budget of steps, so that one hard node cannot delay the rest. When the budget is spent, no
+place was found; that errs on the side of keeping a node."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class Mover(NamedTuple):
         return self.pod if isinstance(self.pod, str) else self.pod.key
 
 
-class Found(NamedTuple):
-    """Where each mover goes, by node number in the order of the movers; or who found no place."""
+class Relocated(NamedTuple):
+    """Where each mover goes, by node number in the order of the movers; or the mover that found no place."""
 
     targets: list[int]
     stuck: Mover | None = None
 
 
-class Purse:
-    """Steps that searches may still spend, all together."""
+class StepBudget:
+    """Steps that searches may still take, all together."""
 
     def __init__(self, steps: int) -> None:
         self.left = steps
 
-    def spend(self) -> bool:
+    def take_step(self) -> bool:
         self.left -= 1
         return self.left >= 0
 
@@ -60,7 +60,7 @@ class Purse:
 class _Profile(NamedTuple):
     """What the search knows of a class."""
 
-    is_plain: bool  # only amounts matter, and nobody looks where it stands
+    is_plain: bool  # only amounts matter, and no rule looks where it is
     is_helpless: bool  # no placement of another pod can open a node for it
     rows: list[tuple[int, int]]
     order: tuple[bool, float, int]
@@ -106,7 +106,7 @@ class Relocation:
 
     # ------------------------------------------------------------------------------------ first fit
 
-    def quickly(self, movers: Sequence[Mover]) -> Found:
+    def first_fit(self, movers: Sequence[Mover]) -> Relocated:
         """First fit. Leaves nothing placed."""
         taken: dict[int, list[int]] = {}  # what is left on nodes that took plain pods
         counted: list[tuple[PodClass, int]] = []
@@ -126,7 +126,7 @@ class Relocation:
         for pod_class, target in counted:
             if target >= 0:
                 self._neighbours.count_in(pod_class, target, -1)
-        return Found(targets, movers[len(targets)] if len(targets) < len(movers) else None)
+        return Relocated(targets, movers[len(targets)] if len(targets) < len(movers) else None)
 
     def _first_target(self, pod_class: PodClass) -> int:
         neighbours = self._neighbours
@@ -167,42 +167,42 @@ class Relocation:
 
     # ----------------------------------------------------------------------------------- reordering
 
-    def is_hopeless(self, movers: Sequence[Mover]) -> Mover | None:
-        """One that fits nowhere even alone, and that nobody can help."""
+    def first_that_fits_nowhere(self, movers: Sequence[Mover]) -> Mover | None:
+        """A mover that fits on no target even alone, and that no placement of another pod can help."""
         for pod_class in dict.fromkeys(mover.pod_class for mover in movers):
             if self.profile(pod_class).is_helpless and not (self._neighbours.fits(pod_class) & self.targets).any():
                 return next(mover for mover in movers if mover.pod_class is pod_class)
         return None
 
-    def thoroughly(self, movers: Sequence[Mover], purse: Purse) -> Found | None:
-        """Other orders; None if none was found within the purse. Leaves nothing placed."""
-        own = Purse(min(_MOST_STEPS, purse.left))
+    def search(self, movers: Sequence[Mover], budget: StepBudget) -> Relocated | None:
+        """In other orders; None if no place was found within the budget. Leaves nothing placed."""
+        own = StepBudget(min(_MOST_STEPS, budget.left))
         try:
             order, seen = list(movers), set[tuple[int, ...]]()
             for _ in range(_ROUNDS):
                 seen.add(tuple(id(mover) for mover in order))
-                found = self._tightly(order, own)
+                found = self._tightest_fit(order, own)
                 if found.stuck is None:
                     return _in_order(movers, order, found.targets)
                 order = _reordered(order, found.stuck)
                 if tuple(id(mover) for mover in order) in seen:
                     break
-            return self._every_way(movers, own) if len(movers) <= _FEW else None
+            return self._search_all(movers, own) if len(movers) <= _FEW else None
         finally:
-            purse.left -= min(_MOST_STEPS, purse.left) - max(0, own.left)
+            budget.left -= min(_MOST_STEPS, budget.left) - max(0, own.left)
 
-    def _tightly(self, order: Sequence[Mover], purse: Purse) -> Found:
+    def _tightest_fit(self, order: Sequence[Mover], budget: StepBudget) -> Relocated:
         targets: list[int] = []
         with self._neighbours.trial():
             for mover in order:
-                ways = self.ways(mover.pod_class) if purse.spend() else []
-                if not ways:
-                    return Found(targets, mover)
-                self._neighbours.add(mover.pod_class, ways[0])
-                targets.append(ways[0])
-        return Found(targets)
+                nodes = self.targets_for(mover.pod_class) if budget.take_step() else []
+                if not nodes:
+                    return Relocated(targets, mover)
+                self._neighbours.add(mover.pod_class, nodes[0])
+                targets.append(nodes[0])
+        return Relocated(targets)
 
-    def ways(self, pod_class: PodClass) -> list[int]:
+    def targets_for(self, pod_class: PodClass) -> list[int]:
         """Nodes that take it, the tightest first."""
         numbers = np.flatnonzero(self._neighbours.fits(pod_class) & self.targets)
         if not len(numbers):
@@ -212,15 +212,15 @@ class Relocation:
         slack = weights @ free[:, numbers].astype(np.float64)
         return [int(number) for number in numbers[np.argsort(slack, kind="stable")]]
 
-    def _every_way(self, movers: Sequence[Mover], purse: Purse) -> Found | None:
+    def _search_all(self, movers: Sequence[Mover], budget: StepBudget) -> Relocated | None:
         left = list(movers)
         placed: list[tuple[Mover, int]] = []
-        if not self._descend(left, placed, purse):
+        if not self._place_all(left, placed, budget):
             return None
         order = [mover for mover, _ in placed]
         return _in_order(movers, order, [target for _, target in placed])
 
-    def _descend(self, left: list[Mover], placed: list[tuple[Mover, int]], purse: Purse) -> bool:
+    def _place_all(self, left: list[Mover], placed: list[tuple[Mover, int]], budget: StepBudget) -> bool:
         if not left:
             return True
         tried: set[int] = set()
@@ -229,24 +229,24 @@ class Relocation:
                 continue
             tried.add(mover.pod_class.number)
             rest = left[:position] + left[position + 1 :]
-            for target in self._unlike(mover.pod_class, left):
-                if not purse.spend():
+            for target in self._distinct_targets(mover.pod_class, left):
+                if not budget.take_step():
                     return False
                 with self._neighbours.trial():
                     self._neighbours.add(mover.pod_class, target)
                     placed.append((mover, target))
-                    if self._descend(rest, placed, purse):
+                    if self._place_all(rest, placed, budget):
                         return True
                     placed.pop()
             if self.profile(mover.pod_class).is_helpless:
-                return False  # it must go somewhere, and nobody can help it: later is no better
+                return False  # it must go somewhere, and no other pod can help it: later is no better
         return False
 
-    def _unlike(self, pod_class: PodClass, left: Sequence[Mover]) -> list[int]:
-        """Nodes that take it, one of each kind: nodes that all who are left cannot tell apart lead to the same end."""
-        ways = self.ways(pod_class)
+    def _distinct_targets(self, pod_class: PodClass, left: Sequence[Mover]) -> list[int]:
+        """Nodes that take it, one of each kind: nodes that all pods left cannot tell apart lead to the same result."""
+        nodes = self.targets_for(pod_class)
         alike = self._neighbours.node_classes(dict.fromkeys(mover.pod_class for mover in left))
-        return list({int(alike[number]): number for number in reversed(ways)}.values())[::-1]
+        return list({int(alike[number]): number for number in reversed(nodes)}.values())[::-1]
 
 
 def _reordered(order: list[Mover], stuck: Mover) -> list[Mover]:
@@ -254,7 +254,7 @@ def _reordered(order: list[Mover], stuck: Mover) -> list[Mover]:
     return [*others, stuck] if order[0] is stuck else [stuck, *others]
 
 
-def _in_order(movers: Sequence[Mover], order: Sequence[Mover], targets: Sequence[int]) -> Found:
+def _in_order(movers: Sequence[Mover], order: Sequence[Mover], targets: Sequence[int]) -> Relocated:
     """The targets in the order that was asked for."""
     by_name: dict[int, int] = {id(mover): target for mover, target in zip(order, targets, strict=True)}
-    return Found([by_name[id(mover)] for mover in movers])
+    return Relocated([by_name[id(mover)] for mover in movers])

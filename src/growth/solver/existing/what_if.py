@@ -12,22 +12,14 @@
 | does each pod find a place, by every rule of scheduling, beside those moved before it? | rescheduling_… |
 
 Pods of DaemonSets, mirrors and finished pods need no place, nor do those that are leaving already. Pods that wait for
-the scheduler, and virtual pods that stand for spare capacity, hold room: they are lodged first, and move like any
-other. What finds no room even now holds none. Nothing is decided here: who may be asked about at all is the plan's
-business.
-
-May pods be moved to this node at all? Asked by scale-down, consolidation and removal, before any rule of scheduling.
-
-| the node | is a target |
-| --- | --- |
-| is the one being removed, or was chosen in the same pass | no |
-| is marked for scale-down, whatever a pod tolerates | no |
-| is cordoned, not ready, being deleted, or cannot be read | no |
-| otherwise | if the rules of scheduling let the pod go there |
-"""
+the scheduler, and virtual pods of buffers, hold room: they are placed first, and move like any other. Those that find
+no room even now hold none. A node that is removed, chosen in the same pass, marked for scale-down (whatever a pod
+tolerates), cordoned, not ready, being deleted or unreadable is no target. Nothing is decided here: which nodes may be
+asked about is the plan's business."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -35,23 +27,24 @@ import numpy as np
 from msgspec import Struct
 
 from growth.model.labels import Labels
-from growth.model.node import SCALE_DOWN_TAINT, Node
+from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from growth.model.snapshot import EMPTY, VolumeWorld
-from growth.solver.arrays import FloatArray
-from growth.solver.existing.blocking import Block, cannot_move, no_capacity, no_nodes
-from growth.solver.existing.relocation import Found, Mover, Purse, Relocation
-from growth.solver.reasons import Kind, Reason, Rule, refusal
+from growth.solver.arrays import Amounts, FloatArray, Mask
+from growth.solver.existing.relocation import Mover, Relocated, Relocation, StepBudget
+from growth.solver.reasons import Block, Kind, Reason, no_capacity, no_nodes, plural
 from growth.solver.rules import Neighbours
 from growth.solver.rules.pod_class import PodClass
-from growth.solver.rules.resources import counted_needs
+from growth.solver.rules.question import Question
+from growth.solver.rules.resources import NodeResourcesFit, counted_needs
+from growth.solver.rules.rule import NodeRule
 
 PLAIN_HEADROOM: Final = 0.20
-CONSOLIDATION_HEADROOM: Final = 0.05
 SEARCH_STEPS: Final = 20_000  # for all questions to one what-if together
 
 _DIVISIBLE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_RENAMED: Final = {Kind.NODENAME: Kind.NODEAFFINITY, Kind.UNSCHEDULABLE: Kind.TOLERATION}
 
 
 class Holding(Struct, frozen=True):
@@ -87,7 +80,7 @@ class Verdict(Struct, frozen=True):
 class WhatIf:
     """The whole cluster, ready to be asked about many nodes."""
 
-    def __init__(  # noqa: PLR0913  (a world and how to look at it)
+    def __init__(
         self,
         nodes: Iterable[Node],
         pods: Iterable[Pod],
@@ -97,37 +90,30 @@ class WhatIf:
         holdings: Sequence[Holding] = (),
         leaving: Iterable[str] = (),
         headroom: float = PLAIN_HEADROOM,
-        search_steps: int = SEARCH_STEPS,
     ) -> None:
-        """`leaving` are nodes that go anyway: no targets."""
+        """`holdings` hold room without a node; `leaving` are nodes that go anyway: no targets."""
         bound = [pod for pod in pods if not pod.is_finished]
         self._neighbours = Neighbours(nodes, bound, volumes, namespaces, shapes=[each.shape for each in holdings])
         self._headroom = headroom
-        self._purse = Purse(search_steps)
+        self.steps = StepBudget(SEARCH_STEPS)
         gone = frozenset(leaving)
         table = self._neighbours.table
-        self._targets = np.array([why_not_target(node, gone) is None for node in table.nodes], np.bool_)
-        self._movers = self._who_must_move(bound)
+        self._targets = np.array([is_target(node, gone) for node in table.nodes], np.bool_)
+        self._movers = self._movers_by_node(bound)
         classes = {mover.pod_class: None for movers in self._movers.values() for mover in movers}
         classes |= {self._neighbours.class_of(each.shape): None for each in holdings}
         self._relocation = Relocation(self._neighbours, self._targets, list(classes))
         self._needs: dict[int, list[tuple[str, int]]] = {}
-        self.unlodged = self._lodge(holdings)
+        self.without_room = self._hold_room(holdings)
         self._free = self._free_amounts()
 
-    def _who_must_move(self, pods: Iterable[Pod]) -> dict[int, list[Mover]]:
+    def _movers_by_node(self, pods: Iterable[Pod]) -> dict[int, list[Mover]]:
         found: dict[int, list[Mover]] = {}
         known: dict[PodShape, PodClass] = {}
         index = self._neighbours.table.index
         for pod in pods:
             number = index.get(pod.node_name)
-            owner = pod.owner
-            if (
-                number is None
-                or pod.deleted_at is not None
-                or pod.is_mirror
-                or (owner is not None and owner.kind == "DaemonSet")
-            ):
+            if number is None or pod.deleted_at is not None or pod.is_mirror or pod.is_daemon:
                 continue
             pod_class = known.get(pod.shape)
             if pod_class is None:
@@ -137,19 +123,19 @@ class WhatIf:
             found.setdefault(number, []).append(Mover(pod, pod_class))
         return found
 
-    def _lodge(self, holdings: Sequence[Holding]) -> int:
-        """Onto the tightest nodes that take them; returns how many found no room even now."""
-        missing = 0
+    def _hold_room(self, holdings: Sequence[Holding]) -> int:
+        """On the tightest nodes that take them; returns how many found no room even now."""
+        without_room = 0
         for holding in holdings:
             mover = Mover(holding.name, self._neighbours.class_of(holding.shape))
             for placed in range(holding.count):
-                ways = self._relocation.ways(mover.pod_class)
-                if not ways:
-                    missing += holding.count - placed
+                targets = self._relocation.targets_for(mover.pod_class)
+                if not targets:
+                    without_room += holding.count - placed
                     break
-                self._neighbours.add(mover.pod_class, ways[0])
-                self._movers.setdefault(ways[0], []).append(mover)
-        return missing
+                self._neighbours.add(mover.pod_class, targets[0])
+                self._movers.setdefault(targets[0], []).append(mover)
+        return without_room
 
     # ------------------------------------------------------------------------------------ questions
 
@@ -168,10 +154,6 @@ class WhatIf:
         nodes = self._neighbours.table.nodes
         return Verdict(tuple(names), None, tuple(movers), tuple([nodes[target].name for target in found.targets]))
 
-    def judge_each(self, names: Iterable[str]) -> dict[str, Verdict]:
-        """Each alone, the others staying."""
-        return {name: self.judge([name]) for name in names}
-
     def keep(self, verdict: Verdict) -> None:
         """As if these nodes had gone: they are targets no more, and their pods stand where they were moved."""
         table = self._neighbours.table
@@ -185,8 +167,7 @@ class WhatIf:
             self._movers.setdefault(table.index[name], []).append(mover)
         self._free = self._free_amounts()
 
-    # ------------------------------------------------------------------------------------------ all
-    # together
+    # -------------------------------------------------------------------------------- all together
 
     def _free_amounts(self) -> dict[str, tuple[float, FloatArray]]:
         """Of each resource: how much the targets have left in all, and each of them."""
@@ -218,15 +199,16 @@ class WhatIf:
         for pod_class, count in counts.items():
             needs = self._needs.get(pod_class.number)
             if needs is None:
-                needs = self._needs[pod_class.number] = _divided(pod_class)
+                counted = counted_needs(pod_class.shape.requests)
+                needs = [(name, amount) for name, amount in counted.items() if name != PODS and amount > 0]
+                self._needs[pod_class.number] = needs
             for name, amount in needs:
                 total[name] = total.get(name, 0) + amount * count
         return total
 
-    # ------------------------------------------------------------------------------------------ one
-    # by one
+    # ---------------------------------------------------------------------------------- one by one
 
-    def _relocate(self, numbers: Sequence[int], movers: Sequence[Mover]) -> Found | Block:
+    def _relocate(self, numbers: Sequence[int], movers: Sequence[Mover]) -> Relocated | Block:
         neighbours, relocation = self._neighbours, self._relocation
         were = self._targets[list(numbers)]
         self._targets[list(numbers)] = False
@@ -234,62 +216,84 @@ class WhatIf:
             with neighbours.trial():
                 for number in numbers:
                     neighbours.take_out(number)
-                found = relocation.quickly(movers)
+                found = relocation.first_fit(movers)
                 if found.stuck is None:
                     return found
-                hopeless = relocation.is_hopeless(movers)
-                if hopeless is not None:
-                    return self._explain(hopeless)
-                return relocation.thoroughly(movers, self._purse) or self._explain_beside(
-                    movers, found.targets, found.stuck
-                )
+                refused = relocation.first_that_fits_nowhere(movers)
+                if refused is not None:
+                    return self._explain(refused)
+                better = relocation.search(movers, self.steps)
+                if better is not None:
+                    return better
+                for mover, target in zip(movers, found.targets, strict=False):
+                    neighbours.add(mover.pod_class, target)
+                return self._explain(found.stuck)
         finally:
             self._targets[list(numbers)] = were
 
-    def _explain_beside(self, movers: Sequence[Mover], targets: Sequence[int], stuck: Mover) -> Block:
-        """With those that found a place standing there."""
-        for mover, target in zip(movers, targets, strict=False):
-            self._neighbours.add(mover.pod_class, target)
-        return self._explain(stuck)
-
     def _explain(self, mover: Mover) -> Block:
-        question = self._neighbours.question(mover.pod_class)
-        return cannot_move(mover.name, question, self._neighbours.table, self._targets)
-
-
-def _divided(pod_class: PodClass) -> list[tuple[str, int]]:
-    return [
-        (name, amount)
-        for name, amount in counted_needs(pod_class.shape.requests).items()
-        if name != PODS and amount > 0
-    ]
+        return cannot_move(mover.name, self._neighbours.question(mover.pod_class), self._targets)
 
 
 def with_headroom(name: str, amount: int, headroom: float) -> int:
     """What must be free. Devices are whole: a fifth of one GPU is none."""
-    extra = amount * headroom
-    return amount + (
-        int(extra) if name not in _DIVISIBLE and not name.startswith("hugepages-") else int(-(-extra // 1))
-    )
+    is_divisible = name in _DIVISIBLE or name.startswith("hugepages-")
+    return amount + (math.ceil(amount * headroom) if is_divisible else math.floor(amount * headroom))
 
 
-NO_TARGETS: Final = refusal(Kind.NO_NODES, Rule.TARGET, "", "no available nodes for rescheduling")
+def is_target(node: Node, leaving: Collection[str] = ()) -> bool:
+    """May pods be moved there? `leaving` are the names of the node being removed and of those already chosen."""
+    is_going = node.name in leaving or node.is_marked or node.deleted_at is not None
+    return node.is_ready and not (node.malformed or node.is_unschedulable or is_going)
 
 
-def why_not_target(node: Node, leaving: Collection[str] = ()) -> Reason | None:
-    """Why no pod is moved there; `leaving` are the names of the node being removed and of those already chosen."""
-    if node.malformed:
-        return refusal(Kind.MALFORMED, Rule.TARGET, node.malformed, f"malformed node: {node.malformed}")
-    if node.name in leaving:
-        return _no_target("leaving", "going away itself")
-    if node.is_marked:
-        return _no_target(str(SCALE_DOWN_TAINT), "marked for scale-down")
-    if node.is_unschedulable:
-        return refusal(Kind.UNSCHEDULABLE, Rule.TARGET, "spec.unschedulable", "cordoned")
-    if not node.is_ready:
-        return _no_target("Ready", "not ready")
-    return None if node.deleted_at is None else _no_target("deletionTimestamp", "being deleted")
+class RefusedNodes(NamedTuple):
+    """So many nodes refuse for one reason."""
+
+    reason: Reason
+    nodes: int
+    detail: str
 
 
-def _no_target(constraint: str, phrase: str) -> Reason:
-    return refusal(Kind.NO_NODES, Rule.TARGET, constraint, phrase)
+def cannot_move(pod: str, question: Question, targets: Mask) -> Block:
+    """A pod that none of the targets takes: `pod myapp/web-abc123 cannot be rescheduled: taint gpu=true:NoSchedule on 3
+    of 4 remaining nodes is not tolerated; 1 node: insufficient memory (needs 4Gi, has 1Gi)`.
+    """
+    available = int(targets.sum())
+    refused = _count_refusals(question, targets)
+    first = refused[0].reason
+    kind = _RENAMED.get(first.kind, first.kind)
+    message = f"pod {pod} cannot be rescheduled: {'; '.join(_in_words(each, available) for each in refused)}"
+    return Block(f"rescheduling_{kind}", message, pod, str(kind), first.constraint, available, available)
+
+
+def _count_refusals(question: Question, targets: Mask) -> list[RefusedNodes]:
+    """What refuses the targets, the reason of most of them first; among equals in the order of the rules."""
+    if question.before:
+        return [RefusedNodes(question.before[0], int(targets.sum()), question.before[0].detail)]
+    found: dict[tuple[Kind, tuple[str, ...]], RefusedNodes] = {}
+    for rule, refused in question.refusals(targets):
+        for group in rule.groups(np.flatnonzero(refused)):
+            reason, detail = _reason_of(rule, group)
+            key = (reason.kind, reason.phrases)
+            known = found.get(key, RefusedNodes(reason, 0, detail))
+            detail = detail if detail == known.detail else ""
+            found[key] = RefusedNodes(known.reason, known.nodes + len(group), detail)
+    return sorted(found.values(), key=lambda each: -each.nodes)
+
+
+def _reason_of(rule: NodeRule, group: Amounts) -> tuple[Reason, str]:
+    """Why the rule refuses these nodes. Of amounts, in the words of the roomiest of them."""
+    if not isinstance(rule, NodeResourcesFit):
+        reason = rule.explain(int(group[0]))
+        return reason, reason.detail
+    reason = rule.explain(rule.roomiest(group))
+    return reason, reason.detail if len(group) == 1 else reason.detail.replace("has ", "has at most ")
+
+
+def _in_words(refused: RefusedNodes, available: int) -> str:
+    reason, count, detail = refused
+    if reason.kind is Kind.TOLERATION:
+        return f"taint {reason.constraint} on {count} of {available} remaining nodes is not tolerated"
+    phrase = ", ".join(reason.phrases)
+    return f"{count} node{plural(count)}: {phrase}" + (f" ({detail})" if detail else "")

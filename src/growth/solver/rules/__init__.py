@@ -111,11 +111,8 @@ class Neighbours(Placements):
         for reason in question.before[:1]:
             counts.update(dict.fromkeys(reason.phrases, int(open_to_it.sum())))
         for rule, refused in question.refusals(open_to_it):
-            numbers = np.flatnonzero(refused)
-            _, first, times = np.unique(rule.alike(numbers), return_index=True, return_counts=True)
-            for position, count in zip(first.tolist(), times.tolist(), strict=True):
-                for phrase in rule.explain(int(numbers[position])).phrases:
-                    counts[phrase] += count
+            for group in rule.groups(np.flatnonzero(refused)):
+                counts.update(dict.fromkeys(rule.explain(int(group[0])).phrases, len(group)))
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def sentence(self, pod_class: PodClass) -> str:

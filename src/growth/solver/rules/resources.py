@@ -14,11 +14,11 @@ import numpy as np
 
 from growth.model.pod import HostPort
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, format_amount
-from growth.solver.arrays import Amounts, IntArray, Mask
+from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.node_table import NodeTable, clipped
 from growth.solver.rules.pod_class import PodClass
-from growth.solver.rules.rule import DomainCounter, NodeRule, Weight
+from growth.solver.rules.rule import DomainCounter, NodeRule, Weight, grouped_by_kind
 from growth.solver.rules.selectors import is_label_key
 
 _ALWAYS: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -104,15 +104,17 @@ class NodeResourcesFit(NodeRule):
             np.minimum(counts, self._table.free[row, span] // amount, out=counts)
         return np.maximum(counts, 0)
 
-    def alike(self, numbers: Amounts) -> Amounts:
-        return self.shortages(numbers)
-
-    def shortages(self, numbers: IntArray) -> IntArray:
-        """For each of these nodes, which of the resources asked for it lacks, as bits: equal numbers lack the same."""
+    def groups(self, numbers: Amounts) -> list[Amounts]:
+        """Nodes that lack the same of the resources asked for."""
         lacks = np.zeros(len(numbers), np.int64)
         for position, (_, row, amount) in enumerate(self._asked[:60]):
             lacks |= (self._table.free[row, numbers] < amount).astype(np.int64) << position
-        return lacks
+        return grouped_by_kind(numbers, lacks)
+
+    def roomiest(self, numbers: Amounts) -> int:
+        """Of nodes that lack the same: the one that has most of the first resource they lack."""
+        row = next(row for _, row, amount in self._asked if self._table.free[row, numbers[0]] < amount)
+        return int(numbers[self._table.free[row, numbers].argmax()])
 
     def explain(self, index: int) -> Reason:
         short = [

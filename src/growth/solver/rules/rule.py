@@ -57,12 +57,11 @@ class NodeRule:
         """
         return iter(())
 
-    def alike(self, numbers: Amounts) -> Amounts:
-        """Of nodes that do not pass: those with equal numbers are refused in the same words."""
+    def groups(self, numbers: Amounts) -> list[Amounts]:
+        """Of nodes that do not pass: in groups, each of which is refused in the same words."""
         size = int(numbers.max(initial=-1)) + 1
         seen = np.array([look[numbers] for look in self.looks(slice(0, size))])
-        kinds: Amounts = np.unique(seen, axis=1, return_inverse=True)[1].reshape(-1)
-        return kinds
+        return grouped(numbers, np.unique(seen, axis=1, return_inverse=True)[1].reshape(-1))
 
     def explain(self, index: int, /) -> Reason:
         """Why the node does not pass; only asked for a node that does not."""
@@ -74,6 +73,17 @@ class NodeRule:
 
 Weight = Callable[[PodClass], int]
 Eligibility = Callable[[slice], Mask]
+
+
+def grouped(numbers: Amounts, kinds: Amounts) -> list[Amounts]:
+    """Nodes of one kind together, the group of the first node first."""
+    return sorted(grouped_by_kind(numbers, kinds), key=lambda group: int(group[0]))
+
+
+def grouped_by_kind(numbers: Amounts, kinds: Amounts) -> list[Amounts]:
+    """The same in the order of kinds."""
+    _, counts = np.unique(kinds, return_counts=True)
+    return np.split(numbers[np.argsort(kinds, kind="stable")], np.cumsum(counts)[:-1]) if len(numbers) else []
 
 
 class DomainCounter:

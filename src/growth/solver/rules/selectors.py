@@ -34,7 +34,7 @@ from growth.model.pod import PodShape
 from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.node_table import NodeTable, all_false, all_true
-from growth.solver.rules.rule import NodeRule
+from growth.solver.rules.rule import NodeRule, grouped
 
 ON_LABELS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 ON_NODES: Final = (*ON_LABELS, "Gt", "Lt")
@@ -264,8 +264,9 @@ class NodeAffinity(NodeRule):
     def passes(self, span: slice) -> Mask:
         return eligible(self._table, self._shape, span)
 
-    def alike(self, numbers: Amounts) -> Amounts:
-        return selected(self._table, self._shape.node_selector, slice(0, len(self._table)))[numbers].astype(np.int64)
+    def groups(self, numbers: Amounts) -> list[Amounts]:
+        has_labels = selected(self._table, self._shape.node_selector, slice(0, len(self._table)))
+        return grouped(numbers, has_labels[numbers].astype(np.int64))
 
     def explain(self, index: int) -> Reason:
         selector = self._shape.node_selector

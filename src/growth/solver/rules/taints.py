@@ -23,7 +23,7 @@ from growth.model.pod import Toleration
 from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.node_table import NodeTable
-from growth.solver.rules.rule import NodeRule
+from growth.solver.rules.rule import NodeRule, grouped
 from growth.solver.rules.selectors import integer
 
 HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
@@ -86,8 +86,8 @@ class TaintToleration(NodeRule):
     def _untolerated(self, taints: tuple[Taint, ...]) -> Taint | None:
         return first_untolerated(taints, self._tolerations)
 
-    def alike(self, numbers: Amounts) -> Amounts:
-        return self._table.taint_codes[numbers].astype(np.int64)
+    def groups(self, numbers: Amounts) -> list[Amounts]:
+        return grouped(numbers, self._table.taint_codes[numbers].astype(np.int64))
 
     def explain(self, index: int) -> Reason:
         taint = self._untolerated(self._table.nodes[index].taints)

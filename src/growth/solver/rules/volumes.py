@@ -27,7 +27,7 @@ from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.claims import ZONE_LABELS, AttachmentBook, Disk, VolumeNeeds, ZoneDemand
 from growth.solver.rules.node_table import ABSENT, NodeTable, all_false, all_true
 from growth.solver.rules.pod_class import PodClass
-from growth.solver.rules.rule import DomainCounter, NodeRule, Weight
+from growth.solver.rules.rule import DomainCounter, NodeRule, Weight, grouped
 from growth.solver.rules.selectors import any_term_matches, describe_terms, labelled, read_selector
 
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
@@ -173,8 +173,8 @@ class VolumeBinding(NodeRule):
             else any_term_matches(self._table, known.allowed_topologies, span)
         )
 
-    def alike(self, numbers: Amounts) -> Amounts:
-        return np.arange(len(numbers))  # each node may lack another volume
+    def groups(self, numbers: Amounts) -> list[Amounts]:
+        return grouped(numbers, numbers)  # each node may lack another volume
 
     def explain(self, index: int) -> Reason:
         one = slice(index, index + 1)
@@ -221,8 +221,8 @@ class VolumeZone(NodeRule):
             mask |= is_absent & labelled(self._table, Requirement(modern, "In", demand.values), span)
         return mask
 
-    def alike(self, numbers: Amounts) -> Amounts:
-        return np.arange(len(numbers))
+    def groups(self, numbers: Amounts) -> list[Amounts]:
+        return grouped(numbers, numbers)
 
     def explain(self, index: int) -> Reason:
         one = slice(index, index + 1)
