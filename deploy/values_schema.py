@@ -80,6 +80,9 @@ def _settings() -> Schema:
     _, components = msgspec.json.schema_components([Configuration], ref_template=REFERENCE + "{name}")
     configuration = components["Configuration"]
     properties = {name: part for name, part in configuration["properties"].items() if name != "namespace"}
+    for part in components.values():
+        if "description" in part:
+            part["description"] = " ".join(part["description"].split())  # a docstring may have several lines
     return {**components, "Configuration": {**configuration, "properties": properties}}
 
 

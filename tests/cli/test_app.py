@@ -15,7 +15,7 @@ from cyclopts import App
 import growth.cli
 from growth.cli.app import COMMANDS, FAILURE, INTERRUPTED, SUCCESS, USAGE, build_app, main, run_command
 
-NOT_COMMANDS = {"app"}
+NOT_COMMANDS = {"app", "session"}
 
 
 def app_with(function: object) -> App:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth.controllers.logs import redact
+from growth.cli.session import redact
 from growth.providers.redaction import SECRETS, SHORTEST_PART, Secrets
 
 SECRET = "s3cr3tTOKENwithManyCharacters0123456789"

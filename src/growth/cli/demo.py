@@ -4,14 +4,13 @@ changes nothing.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Annotated, Literal
 
-import structlog
 from cyclopts import Parameter
 
+from growth.cli.session import be_quiet
 from growth.sim.clock import run_virtual
 from growth.sim.stories.story import Story, Summary
 from growth.sim.stories.timeline import Say
@@ -31,7 +30,7 @@ def demo(
 ) -> int:
     """Watch pending pods become machines, and machines go again."""
     story = _at_hetzner if provider == "hetzner-fake" else Story
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    be_quiet()
     telling = 0
     while True:
         telling += 1

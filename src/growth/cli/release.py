@@ -1,22 +1,30 @@
-"""`growth release`: after growth has been taken away, let its objects go. Nodes and machines stay as they are."""
+"""`growth release`: after growth has been stopped, take our finalizer off every object that carries it, so that all of
+them can be deleted.
+
+Nodes, machines and pods stay exactly as they are; nothing is deleted by it, except what a person had deleted already
+and our finalizer held. It refuses while some growth still holds the Lease: that one would put the finalizer back."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
+import msgspec
 from cyclopts import Parameter
+from msgspec import Struct
 
-from growth.controllers.ask.release import Released, why_not_release
-from growth.controllers.ask.release import release as let_go
-from growth.controllers.configuration import Configuration, load_configuration
-from growth.controllers.loop.runtime import SystemRuntime
+from growth.cli.session import ClusterAccess, Context, Kubeconfig
+from growth.controllers.configuration import load_configuration
 from growth.kube.api.client import Client
-from growth.kube.api.http import HttpTransport
-from growth.kube.auth.kubeconfig import load_connection
+from growth.kube.api.errors import Conflict, EffectUnknown, KubeError, NotFound
+from growth.kube.api.resources import LEASES, NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, Resource
+from growth.kube.codec import Codec
 from growth.kube.election import LeaseSettings
+from growth.model.api import FINALIZER
+from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT
+from growth.runtime import Runtime
 
 
 def release(
@@ -25,41 +33,115 @@ def release(
         Path | None,
         Parameter(help="The settings file that growth ran with: its installation and namespace name the Lease."),
     ] = None,
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
-    ] = None,
-    context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     namespace: Annotated[str | None, Parameter(help="Where growth ran.")] = None,
 ) -> int:
     """Take growth's finalizer off NodeRequests, NodeRemovalRequests and NodePools. Stop growth first."""
     configuration = load_configuration(settings, os.environ, {"namespace": namespace})
-    return asyncio.run(_release(configuration, kubeconfig, context))
+    lease = LeaseSettings(name=configuration.installation, namespace=configuration.namespace)
+    return asyncio.run(_release(lease, ClusterAccess(kubeconfig, context)))
 
 
-async def _release(configuration: Configuration, kubeconfig: Path | None, context: str) -> int:
-    runtime = SystemRuntime()
-    async with HttpTransport(load_connection(runtime, kubeconfig, context)) as transport:
-        client = Client(transport, runtime)
-        why = await why_not_release(
-            client, runtime, LeaseSettings(name=configuration.installation, namespace=configuration.namespace)
-        )
+async def _release(lease: LeaseSettings, access: ClusterAccess) -> int:
+    async with access.connect() as (client, runtime):
+        why = await why_not_release(client, runtime, lease)
         if why:
             print(f"{why}. Stop it first: helm uninstall, or scale its Deployment to 0.")
             return 1
-        released = await let_go(client)
+        released = await release_all(client)
     print(as_text(released))
     return 1 if released.failures else 0
 
 
 def as_text(released: Released) -> str:
-    lines = [f"released {each}" for each in released.let_go]
-    lines += [f"failed   {each}" for each in released.failures]
-    lines += [f"tainted  {each}" for each in released.tainted]
+    groups = (("released", released.let_go), ("failed", released.failures), ("tainted", released.tainted))
+    lines = [f"{word:8} {each}" for word, group in groups for each in group]
     if released.tainted:
-        lines.append(
-            "Those nodes take no new pods while growth's taints are on them: `kubectl taint node NAME KEY:NoSchedule-` takes one off."
-        )
-    lines.append(
-        f"{len(released.let_go)} released, {len(released.failures)} failed. Nodes and machines were left as they are."
-    )
-    return "\n".join(lines)
+        command = "`kubectl taint node NAME KEY:NoSchedule-` takes one off"
+        lines.append(f"Those nodes take no new pods while growth's taints are on them: {command}.")
+    counted = f"{len(released.let_go)} released, {len(released.failures)} failed"
+    return "\n".join([*lines, f"{counted}. Nodes and machines were left as they are."])
+
+
+HELD: Final = (NODE_REQUESTS, NODE_REMOVAL_REQUESTS, NODE_POOLS)
+_ATTEMPTS: Final = 5
+_OUR_TAINTS: Final = (SCALE_DOWN_TAINT.key, STARTUP_TAINT.key)
+
+
+class Released(Struct, frozen=True):
+    """What was let go, what could not be, and the nodes on which a taint of ours is left."""
+
+    let_go: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    tainted: tuple[str, ...] = ()  # node: taints
+
+
+async def why_not_release(client: Client, runtime: Runtime, lease: LeaseSettings) -> str:
+    """Who still leads? Told by the Lease changing while we look, so clocks do not matter. Empty: nobody."""
+    before = await _lease(client, lease)
+    if before is None or not before.get("spec", {}).get("holderIdentity"):
+        return ""
+    await runtime.sleep(2 * lease.retry_seconds)
+    after = await _lease(client, lease)
+    if after is None or after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]:
+        return ""
+    holder = after.get("spec", {}).get("holderIdentity")
+    return f"growth still runs: {holder} keeps renewing the Lease {lease.namespace}/{lease.name}" if holder else ""
+
+
+async def release_all(client: Client) -> Released:
+    """Let go of everything; what fails is told, and does not stop the rest. Repeating it does no harm."""
+    let_go: list[str] = []
+    failures: list[str] = []
+    for resource in HELD:
+        for name in await _held(client, resource):
+            try:
+                await _let_go(client, resource, name)
+                let_go.append(f"{resource.kind} {name}")
+            except KubeError as error:
+                failures.append(f"{resource.kind} {name}: {error}")
+    return Released(tuple(let_go), tuple(failures), await _tainted(client))
+
+
+async def _lease(client: Client, lease: LeaseSettings) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = msgspec.json.decode(await client.get(LEASES, lease.name, lease.namespace))
+    except NotFound:
+        return None
+    return found
+
+
+async def _held(client: Client, resource: Resource) -> list[str]:
+    """The names of those with our finalizer; none where the kind is not installed."""
+    try:
+        items, _ = await client.list(resource)
+    except NotFound:
+        return []
+    found = [msgspec.json.decode(item)["metadata"] for item in items]
+    return [metadata["name"] for metadata in found if FINALIZER in metadata.get("finalizers", ())]
+
+
+async def _let_go(client: Client, resource: Resource, name: str) -> None:
+    """On the version just read: the finalizers of others must survive."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            metadata = msgspec.json.decode(await client.get(resource, name))["metadata"]
+            kept = [each for each in metadata.get("finalizers", ()) if each != FINALIZER]
+            only_if = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+            await client.merge_patch(resource, name, {"metadata": {**only_if, "finalizers": kept}})
+            return
+        except NotFound:
+            return  # gone, which is what the finalizer was in the way of
+        except (Conflict, EffectUnknown):
+            if attempt == _ATTEMPTS:
+                raise
+
+
+async def _tainted(client: Client) -> tuple[str, ...]:
+    """Nodes that would take no pods for ever: whoever took growth away must decide about them."""
+    codec = Codec()
+    items, _ = await client.list(NODES)
+    nodes = [codec.decode_node(item) for item in items]
+    ours = [(node.name, [str(taint) for taint in node.taints if taint.key in _OUR_TAINTS]) for node in nodes]
+    return tuple(f"{name}: {', '.join(taints)}" for name, taints in ours if taints)

@@ -16,18 +16,15 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
+from growth.cli.session import CatalogueFile, Context, Kubeconfig, ProviderName, provider_of, set_up_logs
 from growth.controllers.configuration import Configuration, load_configuration, print_configuration, with_scheduler
 from growth.controllers.growth import Growth, Installation
-from growth.controllers.logs import set_up_logs
 from growth.controllers.loop.runtime import SystemRuntime
-from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.request import ClientSettings
 from growth.kube.auth.connection import Connection
 from growth.kube.auth.kubeconfig import load_connection
 from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
-from growth.providers.contract import Provider
-from growth.providers.registry import open_provider
 from growth.runtime import Runtime
 from growth.web.server import Server
 
@@ -37,12 +34,10 @@ log = structlog.get_logger(__name__)
 def run(  # noqa: PLR0913 - every flag is an argument
     *,
     settings: Annotated[Path | None, Parameter(help="The settings file (YAML).")] = None,
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
-    ] = None,
-    context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = "",
-    provider: Annotated[str | None, Parameter(help="Where machines come from.")] = None,
-    catalogue: Annotated[str | None, Parameter(help="File with the machines to offer.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    provider: ProviderName = None,
+    catalogue: CatalogueFile = None,
     listen_port: Annotated[int | None, Parameter(help="Port of probes and metrics; 0 takes a free one.")] = None,
     observe: Annotated[bool | None, Parameter(help="Watch, plan and explain, but never buy, bind or delete.")] = None,
     scheduler: Annotated[
@@ -82,7 +77,7 @@ async def _serve(configuration: Configuration, kubeconfig: Path | None, context:
             HttpTransport(connection) as transport,
             _leadership(configuration, connection, runtime, stopping) as leads,
         ):
-            growth = Growth(transport, runtime, _provider_for(configuration), _installation(configuration), leads)
+            growth = Growth(transport, runtime, provider_of(configuration), _installation(configuration), leads)
             await _until(stopping, growth, configuration, runtime)
     finally:
         runtime.close()
@@ -143,12 +138,6 @@ async def _stop_without_lease(thread: ElectionThread, runtime: Runtime, stopping
         await runtime.sleep(1.0)
     log.error("the lease is no longer renewed")
     stopping.set()
-
-
-def _provider_for(configuration: Configuration) -> Callable[[Client, Runtime], Provider]:
-    return lambda client, runtime: open_provider(
-        configuration.provider, client, runtime, configuration.catalogue, configuration.hetzner
-    )
 
 
 def _installation(configuration: Configuration) -> Installation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import os
 import time
@@ -10,9 +9,9 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Annotated
 
-import structlog
 from cyclopts import Parameter
 
+from growth.cli.session import be_quiet
 from growth.sim.faults.crashpoints import deaths, die_at, differences, reference
 from growth.sim.faults.mutants import MUTANTS, hunt
 from growth.sim.stories.simulation import CALM, Report, simulate
@@ -36,7 +35,7 @@ def sim(  # noqa: PLR0913 - every flag is an argument
     jobs: Annotated[int, Parameter(help="Processes; 0: as many as there are processors.")] = 0,
 ) -> int:
     """Run growth in the embedded cluster under random faults and check the laws after every write."""
-    _be_quiet()
+    be_quiet()
     if mutants:
         return _hunt_all(jobs)
     if crash_points:
@@ -46,12 +45,8 @@ def sim(  # noqa: PLR0913 - every flag is an argument
     return _run_many(range(first, first + seeds), calm, jobs)
 
 
-def _be_quiet() -> None:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-
-
 def _workers(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs or os.cpu_count() or 1, multiprocessing.get_context("spawn"), initializer=_be_quiet)
+    return ProcessPoolExecutor(jobs or os.cpu_count() or 1, multiprocessing.get_context("spawn"), initializer=be_quiet)
 
 
 def _run_one(seed: str, trace: bool, calm: bool) -> int:

@@ -1,8 +1,8 @@
 """One settings file for a running growth: who it is, where it buys, and every number of the plans. Read once, at the
 start.
 
-Asked by `growth run`. The file is YAML; environment variables named GROWTH_… and then flags lie over it. Anything
-unknown or out of bounds is refused with the name of the field, before anything else happens."""
+Asked by `growth run` and the other commands. The file is YAML; environment variables named GROWTH_… and then flags lie
+over it. Anything unknown or out of bounds is refused with the name of the field, before anything else happens."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from growth.controllers.act.join_tokens import JoinTokens
+from growth.kube.api.client import Client
+from growth.kube.api.resources import NAMESPACES
 from growth.model.settings import Settings
 from growth.plan.world.schedule import UnknownTimeZoneError, read_zone
 from growth.providers.hetzner.settings import HetznerSettings
 
-Installed = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-
+InstallationName = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 
 SECTIONS = ("hetzner", "join_tokens", "plans")  # these belong into the file, not into the environment
 
@@ -34,7 +35,7 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     """All that `growth run` can be told."""
 
     installation: Annotated[
-        Installed,
+        InstallationName,
         Meta(
             description="Name of this growth. Part of the cluster id that machines are labelled with: never change it while it has machines."
         ),
@@ -83,11 +84,8 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 def load_configuration(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Configuration:
     """The file, the environment over it, the flags over both."""
     content = _read(path) if path else {}
-    layers = {
-        **content,
-        **_from_environment(environment),
-        **{key: value for key, value in flags.items() if value is not None},
-    }
+    given = {key: value for key, value in flags.items() if value is not None}
+    layers = {**content, **_from_environment(environment), **given}
     try:
         return _with_zone(msgspec.convert(layers, Configuration, strict=False), content, environment)
     except msgspec.ValidationError as error:
@@ -129,13 +127,19 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """GROWTH_LISTEN_PORT sets listenPort; GROWTH_PLANS_… is not offered: whole sections belong into the file."""
-    fields = {
-        field.name: field.encode_name for field in msgspec.structs.fields(Configuration) if field.name not in SECTIONS
-    }
-    named = {f"GROWTH_{name.upper()}": encoded for name, encoded in fields.items()}
+    fields = [field for field in msgspec.structs.fields(Configuration) if field.name not in SECTIONS]
+    named = {f"GROWTH_{field.name.upper()}": field.encode_name for field in fields}
     return {encoded: environment[name] for name, encoded in named.items() if name in environment}
 
 
 def print_configuration(configuration: Configuration) -> str:
     """The settings in force, as the file that would give them."""
     return yaml.safe_dump(msgspec.to_builtins(configuration), sort_keys=False)
+
+
+async def cluster_id(client: Client, installation: str) -> str:
+    """Which cluster is this? kube-system's UID and the installation's name: what our machines are labelled with at the
+    provider. Raises KubeError.
+    """
+    found = msgspec.json.decode(await client.get(NAMESPACES, "kube-system"))
+    return f"{found['metadata']['uid']}-{installation}"

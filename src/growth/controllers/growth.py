@@ -6,18 +6,17 @@ fence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 import structlog
 from msgspec import Struct
 
-from growth.controllers.act.apply import WAYS, Applier
-from growth.controllers.act.counted_provider import CountedProvider
+from growth.controllers.act.apply import EFFECTS, Applier
 from growth.controllers.act.gate import Gate
 from growth.controllers.act.join_tokens import JoinTokens, Mint
-from growth.controllers.act.nodes import Hands
-from growth.controllers.identity import cluster_id
+from growth.controllers.act.nodes import Tools
+from growth.controllers.configuration import cluster_id
 from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.loop import Loop
 from growth.controllers.loop.metrics import Metrics
@@ -29,10 +28,12 @@ from growth.kube.api.errors import KubeError
 from growth.kube.api.events import EventSettings, Recorder
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.transport import Transport
+from growth.model.offering import Machine, Offering
+from growth.model.outcome import Accepted, Outcome
 from growth.model.settings import Settings
 from growth.plan.buffers.placement import keep
 from growth.plan.nodes_up.demand import is_demand
-from growth.providers.contract import Provider
+from growth.providers.contract import Gone, Order, Provider, ProviderError
 from growth.runtime import Runtime, Spawned
 
 _START_RETRY_SECONDS: Final = 5.0
@@ -68,16 +69,12 @@ class Growth:
         self.runtime = runtime
         self.leads = leads
         self.metrics = Metrics(runtime)
-        self.metrics.expect((row.name for row in ROWS), (action.__name__ for action in WAYS))
+        self.metrics.expect((row.name for row in ROWS), (action.__name__ for action in EFFECTS))
         self.client = Client(transport, runtime, self.installation.client, may_write=leads)
         self.provider = CountedProvider(provider_for(self.client, runtime), self.metrics)
         schedules = self.installation.settings.scheduler.enabled
-        self.events = Recorder(
-            self.client,
-            runtime,
-            self.installation.name,
-            EventSettings(waiting=_EVENTS_OF_A_SCHEDULER) if schedules else None,
-        )
+        paced = EventSettings(waiting=_EVENTS_OF_A_SCHEDULER) if schedules else None
+        self.events = Recorder(self.client, runtime, self.installation.name, paced)
         self.journal = Journal(self.events, self.metrics)
         self.observer: Observer | None = None
         self.loop: Loop | None = None
@@ -106,19 +103,11 @@ class Growth:
                 task.cancel()
 
     async def _run(self) -> None:
-        cluster = await self._cluster_id()
-        log.info(
-            "growth starts", cluster=cluster, provider=self.provider.name, observes=self.installation.only_observes
-        )
+        cluster, chosen = await self._cluster_id(), self.installation
+        log.info("growth starts", cluster=cluster, provider=self.provider.name, observes=chosen.only_observes)
         supply = Supply(self.provider, cluster, self.runtime)
-        chosen = self.installation
         self.observer = Observer(
-            self.client,
-            self.runtime,
-            supply,
-            self.metrics,
-            serves_buffers=chosen.serves_buffers,
-            settings=chosen.settings,
+            self.client, self.runtime, supply, self.metrics, chosen.settings, serves_buffers=chosen.serves_buffers
         )
         self._tasks.append(self.runtime.spawn("supply", supply.run()))
         self._tasks.extend(self.observer.start(self.journal))
@@ -141,17 +130,11 @@ class Growth:
         running.cancel()
 
     def _assemble(self, observer: Observer, supply: Supply, cluster: str) -> Loop:
-        settings = self.installation.settings
-        gate = Gate(self.client, self.provider, observer, settings, cluster, self.leads, self.runtime.monotonic)
-        mint = (
-            Mint(self.client, self.runtime, self.installation.join_tokens)
-            if self.installation.join_tokens.mint
-            else None
-        )
-        hands = Hands(
-            self.client, self.provider, observer, gate, self.runtime, self.metrics, cluster, supply.ask_soon, mint
-        )
-        applier = Applier(hands, only_observes=self.installation.only_observes)
+        settings, tokens, runtime = self.installation.settings, self.installation.join_tokens, self.runtime
+        gate = Gate(self.client, self.provider, observer, settings, cluster, self.leads, runtime.monotonic)
+        mint = Mint(self.client, runtime, tokens) if tokens.mint else None
+        tools = Tools(self.client, self.provider, observer, gate, runtime, self.metrics, cluster, supply.ask_soon, mint)
+        applier = Applier(tools, only_observes=self.installation.only_observes)
         return Loop(observer, applier, self.journal, self.metrics, self.runtime, settings)
 
     async def _cluster_id(self) -> str:
@@ -161,3 +144,43 @@ class Growth:
             except KubeError as error:
                 log.warning("the API server does not answer yet", error=str(error))
                 await self.runtime.sleep(_START_RETRY_SECONDS)
+
+
+Answer = TypeVar("Answer")
+
+
+class CountedProvider:
+    """The provider, with every call counted by how it ended; it changes nothing."""
+
+    def __init__(self, provider: Provider, metrics: Metrics) -> None:
+        self.name = provider.name
+        self._provider = provider
+        self._metrics = metrics
+
+    async def offerings(self) -> tuple[Offering, ...]:
+        return await self._asked("offerings", self._provider.offerings())
+
+    async def list(self, cluster: str) -> tuple[Machine, ...]:
+        return await self._asked("list", self._provider.list(cluster))
+
+    async def describe(self, machine_id: str) -> Machine | Gone:
+        return await self._asked("describe", self._provider.describe(machine_id))
+
+    async def launch(self, order: Order) -> Outcome:
+        return self._ended("launch", await self._provider.launch(order))
+
+    async def delete(self, machine_id: str) -> Outcome:
+        return self._ended("delete", await self._provider.delete(machine_id))
+
+    async def _asked(self, call: str, question: Awaitable[Answer]) -> Answer:
+        try:
+            answer = await question
+        except ProviderError as error:
+            self._metrics.provider_call(call, error)
+            raise
+        self._metrics.provider_call(call, Accepted())
+        return answer
+
+    def _ended(self, call: str, outcome: Outcome) -> Outcome:
+        self._metrics.provider_call(call, outcome)
+        return outcome

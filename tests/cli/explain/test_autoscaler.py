@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from growth.cli import main
-from growth.cli.explain.target import look
+from growth.cli.explain.autoscaler import look
 from growth.kube.api.client import Client
 from growth.model.settings import WarmPoolSettings
 from growth.sim.apiserver import objects

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from growth.controllers.act.apply import WAYS, _outcome_of, is_slow
+from growth.controllers.act.apply import EFFECTS, _outcome_of, is_slow
 from growth.kube.api import errors
 from growth.kube.api.errors import Status
 from growth.model import action as act
@@ -16,16 +16,16 @@ from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater,
 
 
 def test_there_is_a_way_for_every_action_and_no_way_without_one() -> None:
-    assert set(WAYS) == set(get_args(Action))
+    assert set(EFFECTS) == set(get_args(Action))
 
 
 def test_every_way_names_the_field_that_holds_its_object() -> None:
-    for kind, way in WAYS.items():
+    for kind, way in EFFECTS.items():
         assert not way.subject or way.subject in kind.__struct_fields__, kind
 
 
 def test_only_actions_that_speak_to_the_provider_are_slow() -> None:
-    slow = {kind for kind, way in WAYS.items() if way.is_slow}
+    slow = {kind for kind, way in EFFECTS.items() if way.is_slow}
     assert {act.LaunchMachine, act.DeleteMachine, act.FinishRemoval} <= slow
     assert not is_slow(act.BindPod(act.Seen("p"), "n"))
 

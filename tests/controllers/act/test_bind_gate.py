@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from growth.controllers.act.bind_gate import BindGate
+from growth.controllers.act.gate import BindGate
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Refused
 from growth.kube.api.resources import NODES, PODS

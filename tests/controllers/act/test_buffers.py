@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from growth.controllers.act.buffers import write_buffer_status, write_pod_template
-from growth.controllers.act.nodes import Hands
+from growth.controllers.act.nodes import Tools
+from growth.controllers.act.pods import write_buffer_status, write_pod_template
 from growth.kube.api.resources import CAPACITY_BUFFERS, POD_TEMPLATES, Resource
 from growth.model.action import Seen, WriteBufferStatus, WritePodTemplate
 from growth.model.capacitybuffer import CapacityBufferStatus
@@ -37,27 +37,27 @@ class Learned:
         return resource
 
 
-def on_server(test: Callable[[Bench, Hands, Seen], Awaitable[None]]) -> None:
+def on_server(test: Callable[[Bench, Tools, Seen], Awaitable[None]]) -> None:
     async def run(bench: Bench) -> None:
         made = msgspec.json.decode(await bench.client.create(CAPACITY_BUFFERS, BUFFER))["metadata"]
-        hands: Any = Hands(bench.client, None, Learned(), None, bench.runtime, None, "", lambda: None)  # type: ignore[arg-type]
-        await test(bench, hands, Seen("spare", made["uid"], made["resourceVersion"], "default"))
+        tools: Any = Tools(bench.client, None, Learned(), None, bench.runtime, None, "", lambda: None)  # type: ignore[arg-type]
+        await test(bench, tools, Seen("spare", made["uid"], made["resourceVersion"], "default"))
 
     on_api_server(run)
 
 
 def test_the_status_goes_to_the_buffer_in_its_namespace() -> None:
-    async def test(bench: Bench, hands: Hands, seen: Seen) -> None:
-        assert await write_buffer_status(hands, WriteBufferStatus(seen, CapacityBufferStatus(replicas=3))) == Accepted()
+    async def test(bench: Bench, tools: Tools, seen: Seen) -> None:
+        assert await write_buffer_status(tools, WriteBufferStatus(seen, CapacityBufferStatus(replicas=3))) == Accepted()
         assert (await bench.read(CAPACITY_BUFFERS, "spare", "default"))["status"]["replicas"] == 3
 
     on_server(test)
 
 
 def test_a_template_is_made_owned_and_brought_up_to_date() -> None:
-    async def test(bench: Bench, hands: Hands, seen: Seen) -> None:
+    async def test(bench: Bench, tools: Tools, seen: Seen) -> None:
         for digest in ("one", "two"):
-            assert await write_pod_template(hands, WritePodTemplate(seen, "mine", TEXT, digest)) == Accepted()
+            assert await write_pod_template(tools, WritePodTemplate(seen, "mine", TEXT, digest)) == Accepted()
             found = await bench.read(POD_TEMPLATES, "mine", "default")
             assert found["metadata"]["annotations"] == {"growth.dev/template-digest": digest}
             assert [owner["uid"] for owner in found["metadata"]["ownerReferences"]] == [seen.uid]
@@ -66,7 +66,7 @@ def test_a_template_is_made_owned_and_brought_up_to_date() -> None:
 
 
 def test_a_template_of_somebody_else_is_refused_and_stays_as_it_is() -> None:
-    async def test(bench: Bench, hands: Hands, seen: Seen) -> None:
+    async def test(bench: Bench, tools: Tools, seen: Seen) -> None:
         theirs = {
             "apiVersion": "v1",
             "kind": "PodTemplate",
@@ -74,7 +74,7 @@ def test_a_template_of_somebody_else_is_refused_and_stays_as_it_is() -> None:
             "template": {},
         }
         before = msgspec.json.decode(await bench.client.create(POD_TEMPLATES, theirs))
-        outcome = await write_pod_template(hands, WritePodTemplate(seen, "mine", TEXT, "one"))
+        outcome = await write_pod_template(tools, WritePodTemplate(seen, "mine", TEXT, "one"))
         assert isinstance(outcome, Refused)
         assert await bench.read(POD_TEMPLATES, "mine", "default") == before
 

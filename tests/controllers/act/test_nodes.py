@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from growth.controllers.act.nodes import Hands, create_node_request, write_node_request_status
+from growth.controllers.act.nodes import Tools, create_node_request, write_node_request_status
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Conflict as ApiConflict
 from growth.kube.api.request import ClientSettings
@@ -63,32 +63,32 @@ def test_a_request_whose_answer_was_lost_is_found_again_whatever_the_next_answer
         pool = await house.put(NODE_POOLS, "default", spec={"serverTypes": [{"name": "CX33"}]})
         network, learned = Losing(house.server, second), Learned()
         client = Client(network, house.runtime, ClientSettings(attempts=1))
-        hands: Any = Hands(client, house.shelf, learned, house.gate, house.runtime, house.metrics, "", lambda: None)  # type: ignore[arg-type]
+        tools: Any = Tools(client, house.shelf, learned, house.gate, house.runtime, house.metrics, "", lambda: None)  # type: ignore[arg-type]
         action = CreateNodeRequest(Seen("default", pool.uid), NodeRequestSpec("default", "sim-cx33", "fsn1"))
-        assert await create_node_request(hands, action) == Accepted()
+        assert await create_node_request(tools, action) == Accepted()
         await house.runtime.sleep(1.0)
         assert (network.creates, len(house.observer.requests.view()), len(learned.bodies)) == (creates, 1, 1)
 
     run_virtual(story())
 
 
-def on_server(story: Callable[[Gatehouse, Hands], Awaitable[None]]) -> None:
+def on_server(story: Callable[[Gatehouse, Tools], Awaitable[None]]) -> None:
     async def play() -> None:
         house = Gatehouse()
         await house.open()
-        hands: Any = Hands(
+        tools: Any = Tools(
             house.client, house.shelf, house.observer, house.gate, house.runtime, house.metrics, "", lambda: None
         )
-        await story(house, hands)
+        await story(house, tools)
 
     run_virtual(play())
 
 
 def test_ruling_16_a_request_is_held_by_our_finalizer_and_owned_by_its_pool_without_holding_it() -> None:
-    async def story(house: Gatehouse, hands: Hands) -> None:
+    async def story(house: Gatehouse, tools: Tools) -> None:
         pool = await house.put(NODE_POOLS, "default", spec={"serverTypes": [{"name": "CX33"}]})
         await create_node_request(
-            hands, CreateNodeRequest(Seen("default", pool.uid), NodeRequestSpec("default", "sim-cx33", "fsn1"))
+            tools, CreateNodeRequest(Seen("default", pool.uid), NodeRequestSpec("default", "sim-cx33", "fsn1"))
         )
         [item] = [stored.decoded() for stored in house.server.store.all(BY_NAME["NodeRequest"])]
         assert (item["metadata"]["finalizers"], item["metadata"]["labels"]) == (
@@ -103,17 +103,17 @@ def test_ruling_16_a_request_is_held_by_our_finalizer_and_owned_by_its_pool_with
 
 
 def test_a_status_is_written_whole_and_only_onto_the_version_that_was_seen() -> None:
-    async def story(house: Gatehouse, hands: Hands) -> None:
+    async def story(house: Gatehouse, tools: Tools) -> None:
         status = {"phase": "Provisioning", "machineID": "17"}
         await house.put(NODE_REQUESTS, "a", spec={"pool": "default", "targetOffering": "sim-cx33"}, status=status)
         seen = house.observer.requests.view()["a"]
         action = WriteNodeRequestStatus(
             Seen("a", seen.uid, seen.resource_version), NodeRequestStatus("Unmet", expires_at="2026-01-01T00:10:00Z")
         )
-        assert await write_node_request_status(hands, action) == Accepted()
+        assert await write_node_request_status(tools, action) == Accepted()
         written = house.observer.requests.view()["a"].status
         assert (written.phase, written.machine_id, written.expires_at) == ("Unmet", "", "2026-01-01T00:10:00Z")
         with pytest.raises(ApiConflict):
-            await write_node_request_status(hands, action)
+            await write_node_request_status(tools, action)
 
     on_server(story)

@@ -58,7 +58,7 @@ class Stage:
         self.line = Counting(self.bench)
         self.caches = Caches(*nodes)
         client = Client(self.line, self.bench.runtime)
-        self.hands: Any = type("Hands", (), {"client": client, "caches": self.caches, "runtime": self.bench.runtime})()
+        self.tools: Any = type("Tools", (), {"client": client, "caches": self.caches, "runtime": self.bench.runtime})()
         for each in (*(node(name) for name in nodes), *(pod(f"p{number}") for number in range(pods))):
             self.bench.api.verbs.create(BY_NAME[each["kind"]], each, "user")
 
@@ -76,7 +76,7 @@ def test_pods_are_bound_so_many_at_a_time_and_the_caches_know_at_once() -> None:
     async def story() -> None:
         stage = Stage(10, "a", "b")
         asked = tuple(Assignment(stage.seen(number), "ab"[number % 2]) for number in range(10))
-        assert await bind_pods(stage.hands, BindPods(asked, at_once=4)) == Accepted()
+        assert await bind_pods(stage.tools, BindPods(asked, at_once=4)) == Accepted()
         assert stage.line.most == 4
         assert {stage.read(number)["spec"]["nodeName"] for number in (0, 2)} == {"a"}
         assert len(stage.caches.where) == 10
@@ -88,10 +88,10 @@ def test_a_node_that_vanished_and_a_pod_that_is_bound_already_stop_nobody_else()
     async def story() -> None:
         stage = Stage(3, "a")
         taken, first = stage.seen(1), stage.seen(0)
-        await bind_pods(stage.hands, BindPods((Assignment(taken, "a"),)))
+        await bind_pods(stage.tools, BindPods((Assignment(taken, "a"),)))
         asked = (Assignment(first, "gone"), Assignment(taken, "a"), Assignment(stage.seen(2), "a"))
         with pytest.raises(Conflict, match="node gone is gone"):
-            await bind_pods(stage.hands, BindPods(asked, at_once=1))
+            await bind_pods(stage.tools, BindPods(asked, at_once=1))
         assert "nodeName" not in stage.read(0)["spec"]
         assert stage.read(2)["spec"]["nodeName"] == "a"
 
@@ -108,7 +108,7 @@ def test_the_condition_is_written_beside_the_others() -> None:
 
         stage.bench.api.verbs.modify(BY_NAME["Pod"], "p0", "default", put, "user", "status")
         asked = Unscheduled(stage.seen(0), NOW, "0/0 nodes are available")
-        assert await write_pods_unscheduled(stage.hands, WritePodsUnscheduled((asked,))) == Accepted()
+        assert await write_pods_unscheduled(stage.tools, WritePodsUnscheduled((asked,))) == Accepted()
         written = stage.read(0)["status"]["conditions"]
         told = {
             "type": "PodScheduled",

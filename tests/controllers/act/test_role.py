@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from growth.controllers.act.join_tokens import JoinTokens
-from growth.controllers.act.rights import Right
 from growth.controllers.act.role import manifests, rights, rules
-from growth.kube.api.resources import NODES, PODS
+from growth.kube.api.resources import NODES, PODS, Right
 
 
 def verbs_on(resource: str, provider: str = "kwok") -> list[str]:

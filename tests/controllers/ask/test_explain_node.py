@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from growth.controllers.ask.explain_node import NodeAnswer, why_node
+from growth.controllers.ask.explain import NodeAnswer, why_node
 from growth.model.node import DO_NOT_DISRUPT, SCALE_DOWN_AT, SCALE_DOWN_TAINT, Node
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRemovalRequestStatus
 from growth.model.pod import Owner, Pod

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.controllers.ask.explain_pod import find_pod, why_pod
+from growth.controllers.ask.explain import find_pod, why_pod
 from growth.model.node import Taint
 from growth.model.pod import Pod
 from growth.model.settings import SchedulerSettings, Settings

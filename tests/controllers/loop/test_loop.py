@@ -53,7 +53,7 @@ def taken(row: Row, world: World, *inbox: Settled) -> RowMemory:
         loop = Loop(observer, applier, journal, Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]  # doubles
         memory = RowMemory(row)
         memory.inbox += inbox
-        await loop._take(memory)
+        await loop._look(memory)
         return memory
 
     return run_virtual(play())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from growth.controllers.observe.scale import ScaleWatch, newest_live
+from growth.controllers.observe.scale import ScaledReference, newest_live
 from growth.kube.api.client import ServedResource
 from growth.kube.api.errors import Forbidden, NotFound, ServerError, Status
 from growth.kube.api.resources import Resource
@@ -18,6 +18,7 @@ from growth.kube.codec.buffer import ScaledObject
 from growth.model.capacitybuffer import ScalableReference
 from growth.sim.clock import SimRuntime, run_virtual
 
+NAMED = {"metadata": {"name": "web", "namespace": "team"}}
 ROLLOUT = ScalableReference("Rollout", "web", "argoproj.io")
 
 
@@ -36,7 +37,7 @@ class Server:
     def __init__(self) -> None:
         self.group: Any = ["v1alpha1"]
         self.kinds: Any = [ServedResource("rollouts", "Rollout", True), ServedResource("rollouts/scale", "Scale", True)]
-        self.answer: Any = {"spec": {"replicas": 6}, "status": {"replicas": 6, "selector": "app=web"}}
+        self.answer: Any = {**NAMED, "spec": {"replicas": 6}, "status": {"replicas": 6, "selector": "app=web"}}
         self.pods: Any = [pod("1", "2026-01-01T00:00:00Z"), pod("2", "2026-01-02T00:00:00Z")]
         self.selected = ""
 
@@ -64,8 +65,8 @@ def _or_raise(answer: Any) -> Any:
 def looked(server: Server, seconds: float = 1.0, later: Any = None) -> ScaledObject:
     async def run() -> ScaledObject:
         runtime = SimRuntime("scale")
-        watch = ScaleWatch(server, runtime, "team", ROLLOUT, lambda: None)  # type: ignore[arg-type]  # as much of a client as it uses
-        task = runtime.spawn("look", watch.run())
+        watch = ScaledReference(server, "team", ROLLOUT, lambda: None)  # type: ignore[arg-type]  # as much of a client as it uses
+        task = runtime.spawn("look", watch.poller.run(runtime, lambda: 15.0))
         await runtime.sleep(seconds)
         if later is not None:
             later(server)
@@ -108,7 +109,7 @@ def test_finished_and_going_pods_are_no_template() -> None:
         ("kinds", [ServedResource("rollouts", "Rollout", True)], "Rollout of argoproj.io has no scale subresource"),
         ("kinds", [], "no kind Rollout is served in argoproj.io"),
         ("pods", [], "has no live pod to learn a chunk's shape from"),
-        ("answer", {"spec": {"replicas": 2}, "status": {}}, "names no selector"),
+        ("answer", {**NAMED, "spec": {"replicas": 2}, "status": {}}, "names no selector"),
         ("pods", ServerError(Status(code=500)), "cannot be read now"),
     ],
 )
@@ -126,7 +127,7 @@ def test_an_object_that_is_not_there_is_missing_and_one_that_grows_is_noticed() 
     assert looked(server).is_missing
 
     def grow(them: Server) -> None:
-        them.answer = {"spec": {"replicas": 9}, "status": {"selector": "app=web"}}
+        them.answer = {**NAMED, "spec": {"replicas": 9}, "status": {"selector": "app=web"}}
 
     assert looked(Server(), later=grow).replicas == 9
 

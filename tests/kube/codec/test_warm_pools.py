@@ -128,7 +128,7 @@ def test_a_scale_is_read() -> None:
         "spec": {"replicas": 4},
         "status": {"replicas": 2},
     }
-    assert read_scale(raw(scale)) == WarmPool("p", "web", 4, 2, 2, "u", "", "3")
+    assert read_scale(raw(scale)).pool == WarmPool("p", "web", 4, 2, 2, "u", "", "3")
 
 
 def test_pods_are_found_by_their_owner_and_by_whether_they_are_ready() -> None:

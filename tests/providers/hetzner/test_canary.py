@@ -14,9 +14,9 @@ import pytest
 import structlog
 from prometheus_client import generate_latest
 
+from growth.cli.session import set_up_logs
 from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.growth import Installation
-from growth.controllers.logs import set_up_logs
 from growth.sim.apiserver.objects import deployment, node_pool
 from growth.sim.cloud.hetzner.api import Request
 from growth.sim.cloud.hetzner.project import Refusal

@@ -19,6 +19,7 @@ from cyclopts import Parameter
 from growth.cli.explain.autoscaler import Given, Place, explain_file, explain_live
 from growth.cli.explain.buffer import explain_buffers
 from growth.cli.explain.cluster import explain_in_cluster
+from growth.cli.session import Context, Kubeconfig, SettingsFile
 from growth.controllers.configuration import load_configuration
 
 
@@ -54,11 +55,9 @@ def explain(  # noqa: PLR0913 - every flag is an argument
     sizing: Annotated[
         Literal["capped", "upstream"] | None, Parameter(help="buffer: default: the setting plans.bufferSizing.")
     ] = None,
-    settings: Annotated[Path | None, Parameter(help="The settings file that growth runs with.")] = None,
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
-    ] = None,
-    context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = "",
+    settings: SettingsFile = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     output: Annotated[Literal["text", "json"], Parameter(help="Lines for people, or JSON.")] = "text",
 ) -> int:
     """Say what growth would make of an object, and why; end with 1 if it cannot work as it is."""

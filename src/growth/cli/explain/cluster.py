@@ -14,11 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.cli.explain.autoscaler import Place
-from growth.controllers.ask.explain_node import NodeAnswer, why_node
-from growth.controllers.ask.explain_pod import PodAnswer, find_pod, why_pod
+from growth.controllers.ask.explain import NodeAnswer, PodAnswer, find_pod, why_node, why_pod
 from growth.controllers.configuration import Configuration
 from growth.controllers.loop.runtime import SystemRuntime
-from growth.controllers.observe.once import look_once
+from growth.controllers.observe.observer import look_once
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.kubeconfig import load_connection

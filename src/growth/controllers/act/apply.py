@@ -1,4 +1,4 @@
-"""How each action is performed. A table with one row for each action: the way, whether it is slow, and the rights it
+"""How each action is performed. A table with one row for each action: the function, whether it is slow, and the rights it
 needs.
 
 Asked by the loop. Translates failures into Outcomes in one place; decides nothing. The role that growth runs under is
@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from growth.controllers.act import buffers, nodes, pods, warm_pools
-from growth.controllers.act.nodes import Hands
-from growth.controllers.act.rights import Right
+from growth.controllers.act import nodes, pods
+from growth.controllers.act.nodes import Tools
 from growth.kube.api import errors
 from growth.kube.api.resources import (
     CAPACITY_BUFFERS,
@@ -23,97 +22,79 @@ from growth.kube.api.resources import (
     NODES,
     POD_TEMPLATES,
     PODS,
+    Right,
 )
 from growth.model import action as act
 from growth.model.action import Action
 from growth.model.outcome import Conflict, Outcome, Refused, TryLater, Unknown
 
 
-class Way(Struct, frozen=True):
+class Effect(Struct, frozen=True):
     """How one kind of action is performed."""
 
-    perform: Callable[[Hands, Any], Awaitable[Outcome]]
+    perform: Callable[[Tools, Any], Awaitable[Outcome]]
+    subject: str  # the action's field that names the object acted on; "" where there is none yet
     rights: tuple[Right, ...] = ()
     is_slow: bool = False  # speaks to the provider: runs beside the loop
-    subject: str = "request"  # the field that names the object acted on; "" where there is none yet
 
 
-_REQUEST_STATUS: Final = Right(NODE_REQUESTS, ("patch",), "status")
-_REMOVAL_STATUS: Final = Right(NODE_REMOVAL_REQUESTS, ("patch",), "status")
-_NODE_PATCH: Final = Right(NODES, ("patch",))
+_PATCH_NODE: Final = (Right(NODES, ("patch",)),)
+_WRITE_POD_STATUS: Final = (Right(PODS, ("patch",), "status"),)
+_BIND: Final = Right(PODS, ("create",), "binding")
+_LIST_PODS: Final = Right(PODS, ("list",))
+_RELEASE_REQUEST: Final = Right(NODE_REQUESTS, ("get", "delete", "patch"))
+_RELEASE_REMOVAL: Final = Right(NODE_REMOVAL_REQUESTS, ("get", "delete", "patch"))
+_DEMAND_IS_REAL: Final = tuple(Right(resource, ("get",)) for resource in (PODS, CAPACITY_BUFFERS, NODES))
 
-WAYS: Final[Mapping[type[Any], Way]] = {
-    act.CreateNodeRequest: Way(
-        nodes.create_node_request,
-        (
-            Right(NODE_REQUESTS, ("create", "get")),
-            Right(PODS, ("get",)),
-            Right(CAPACITY_BUFFERS, ("get",)),
-            Right(NODES, ("get",)),
-        ),
-        subject="",
+EFFECTS: Final[Mapping[type[Any], Effect]] = {
+    act.CreateNodeRequest: Effect(
+        nodes.create_node_request, "", (Right(NODE_REQUESTS, ("create", "get")), *_DEMAND_IS_REAL)
     ),
-    act.WriteNodeRequestStatus: Way(nodes.write_node_request_status, (_REQUEST_STATUS,)),
-    act.ReleaseNodeRequest: Way(nodes.release_node_request, (Right(NODE_REQUESTS, ("get", "delete", "patch")),)),
-    act.LaunchMachine: Way(nodes.launch_machine, (Right(NODE_REQUESTS, ("get",)),), is_slow=True),
-    act.RegisterNode: Way(nodes.register_node, (_NODE_PATCH,), subject="node"),
-    act.BindPod: Way(
-        nodes.bind_pod,
-        (Right(PODS, ("create",), "binding"), Right(NODES, ("get",)), Right(PODS, ("list",))),
-        subject="pod",
+    act.WriteNodeRequestStatus: Effect(
+        nodes.write_node_request_status, "request", (Right(NODE_REQUESTS, ("patch",), "status"),)
     ),
-    act.BindPods: Way(pods.bind_pods, (Right(PODS, ("create",), "binding"),), is_slow=True, subject=""),
-    act.WritePodsUnscheduled: Way(
-        pods.write_pods_unscheduled, (Right(PODS, ("patch",), "status"),), is_slow=True, subject=""
+    act.ReleaseNodeRequest: Effect(nodes.release_node_request, "request", (_RELEASE_REQUEST,)),
+    act.LaunchMachine: Effect(nodes.launch_machine, "request", (Right(NODE_REQUESTS, ("get",)),), is_slow=True),
+    act.RegisterNode: Effect(nodes.register_node, "node", _PATCH_NODE),
+    act.BindPod: Effect(pods.bind_pod, "pod", (_BIND, Right(NODES, ("get",)), _LIST_PODS)),
+    act.BindPods: Effect(pods.bind_pods, "", (_BIND,), is_slow=True),
+    act.WritePodsUnscheduled: Effect(pods.write_pods_unscheduled, "", _WRITE_POD_STATUS, is_slow=True),
+    act.NominatePod: Effect(pods.nominate_pod, "pod", _WRITE_POD_STATUS),
+    act.ReadyNode: Effect(nodes.ready_node, "node", _PATCH_NODE),
+    act.MarkScaleDown: Effect(nodes.mark_scale_down, "node", _PATCH_NODE),
+    act.UnmarkScaleDown: Effect(nodes.unmark_scale_down, "node", _PATCH_NODE),
+    act.CreateNodeRemovalRequest: Effect(
+        nodes.create_node_removal_request, "node", (Right(NODE_REMOVAL_REQUESTS, ("create", "get")),)
     ),
-    act.NominatePod: Way(nodes.nominate_pod, (Right(PODS, ("patch",), "status"),), subject="pod"),
-    act.ReadyNode: Way(nodes.ready_node, (_NODE_PATCH,), subject="node"),
-    act.MarkScaleDown: Way(nodes.mark_scale_down, (_NODE_PATCH,), subject="node"),
-    act.UnmarkScaleDown: Way(nodes.unmark_scale_down, (_NODE_PATCH,), subject="node"),
-    act.CreateNodeRemovalRequest: Way(
-        nodes.create_node_removal_request, (Right(NODE_REMOVAL_REQUESTS, ("create", "get")),), subject="node"
+    act.WriteNodeRemovalStatus: Effect(
+        nodes.write_node_removal_status, "removal", (Right(NODE_REMOVAL_REQUESTS, ("patch",), "status"),)
     ),
-    act.WriteNodeRemovalStatus: Way(nodes.write_node_removal_status, (_REMOVAL_STATUS,), subject="removal"),
-    act.EvictPod: Way(nodes.evict_pod, (Right(PODS, ("create",), "eviction"),), subject="pod"),
-    act.DeleteMachine: Way(
-        nodes.delete_machine,
-        (Right(NODE_REMOVAL_REQUESTS, ("get",)), Right(PODS, ("list",))),
-        is_slow=True,
-        subject="removal",
+    act.EvictPod: Effect(pods.evict_pod, "pod", (Right(PODS, ("create",), "eviction"),)),
+    act.DeleteMachine: Effect(
+        nodes.delete_machine, "removal", (Right(NODE_REMOVAL_REQUESTS, ("get",)), _LIST_PODS), is_slow=True
     ),
-    act.FinishRemoval: Way(
-        nodes.finish_removal,
-        (Right(NODES, ("delete",)), Right(NODE_REMOVAL_REQUESTS, ("get", "delete", "patch"))),
-        is_slow=True,
-        subject="removal",
+    act.FinishRemoval: Effect(
+        nodes.finish_removal, "removal", (Right(NODES, ("delete",)), _RELEASE_REMOVAL), is_slow=True
     ),
-    act.CancelRemoval: Way(
-        nodes.cancel_removal, (Right(NODE_REMOVAL_REQUESTS, ("get", "delete", "patch")),), subject="removal"
-    ),
-    act.WriteNodePoolStatus: Way(
-        nodes.write_node_pool_status, (Right(NODE_POOLS, ("patch",), "status"),), subject="pool"
-    ),
-    act.HoldNodePool: Way(nodes.hold_node_pool, (Right(NODE_POOLS, ("get", "patch")),), subject="pool"),
-    act.ScaleWarmPool: Way(warm_pools.scale_warm_pool, warm_pools.SCALE_RIGHTS, subject="target"),
-    act.WritePoolAutoscalerStatus: Way(
-        warm_pools.write_pool_autoscaler_status, warm_pools.STATUS_RIGHTS, subject="autoscaler"
-    ),
-    act.WriteBufferStatus: Way(
-        buffers.write_buffer_status, (Right(CAPACITY_BUFFERS, ("patch",), "status"),), subject="buffer"
-    ),
-    act.WritePodTemplate: Way(
-        buffers.write_pod_template, (Right(POD_TEMPLATES, ("create", "get", "update")),), subject="buffer"
+    act.CancelRemoval: Effect(nodes.cancel_removal, "removal", (_RELEASE_REMOVAL,)),
+    act.WriteNodePoolStatus: Effect(nodes.write_node_pool_status, "pool", (Right(NODE_POOLS, ("patch",), "status"),)),
+    act.HoldNodePool: Effect(nodes.hold_node_pool, "pool", (Right(NODE_POOLS, ("get", "patch")),)),
+    act.ScaleWarmPool: Effect(pods.scale_warm_pool, "target", pods.SCALE_RIGHTS),
+    act.WritePoolAutoscalerStatus: Effect(pods.write_pool_autoscaler_status, "autoscaler", pods.STATUS_RIGHTS),
+    act.WriteBufferStatus: Effect(pods.write_buffer_status, "buffer", (Right(CAPACITY_BUFFERS, ("patch",), "status"),)),
+    act.WritePodTemplate: Effect(
+        pods.write_pod_template, "buffer", (Right(POD_TEMPLATES, ("create", "get", "update")),)
     ),
 }
 
 
 def is_slow(action: Action) -> bool:
-    return WAYS[type(action)].is_slow
+    return EFFECTS[type(action)].is_slow
 
 
 def object_of(action: Action) -> str:
     """What the action is about: actions on one object keep their order, and only one slow action on it runs at a time."""
-    field = WAYS[type(action)].subject
+    field = EFFECTS[type(action)].subject
     if not field:
         return f"new/{id(action)}"
     subject: act.Seen = getattr(action, field)
@@ -123,16 +104,15 @@ def object_of(action: Action) -> str:
 class Applier:
     """Performs actions. With `only_observes` it performs none, and says so."""
 
-    def __init__(self, hands: Hands, *, only_observes: bool = False) -> None:
-        self.hands = hands
+    def __init__(self, tools: Tools, *, only_observes: bool = False) -> None:
+        self.tools = tools
         self.only_observes = only_observes
 
     async def perform(self, action: Action) -> Outcome:
         if self.only_observes:
             return TryLater("growth only observes", retry_after_seconds=60.0)
-        name = type(action).__name__
-        with self.hands.metrics.time_action(name) as record:
-            record.outcome = await _outcome_of(WAYS[type(action)].perform(self.hands, action))
+        with self.tools.metrics.time_action(type(action).__name__) as record:
+            record.outcome = await _outcome_of(EFFECTS[type(action)].perform(self.tools, action))
             return record.outcome
 
 

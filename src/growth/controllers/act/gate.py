@@ -1,8 +1,8 @@
 """May this machine be bought, or given back, right now? The last question before every create and delete at a provider,
 and before every bind.
 
-Asked by `controllers/act/nodes`, on live data, however sure the plan was. Answers None (open) or the Outcome that says
-why not.
+Asked by `controllers/act/nodes` and `pods`, on live data, however sure the plan was and however old the caches are.
+Answers None (open) or the Outcome that says why not.
 
 | checked | before a launch | before a delete |
 | --- | --- | --- |
@@ -15,30 +15,39 @@ why not.
 | brake: not while many nodes are NotReady | | ✓ |
 | leadership, last of all | ✓ | ✓ |
 
-Before a bind: `controllers/act/bind_gate`.
-"""
+| read live before a bind | if not |
+| --- | --- |
+| our start-up taint is on the node: the scheduler keeps off | Conflict: planned again |
+| every pod there is one that the plan counted | TryLater: when the caches know it, planned again |
+
+The taint alone does not say that the room is free: pods that tolerate everything come past it, and a user who takes it
+off lets in others before growth puts it back. A kubelet rejects what has no room. The node is read first, then its
+pods, so a pod that came before the taint is seen. One look serves all pods that are bound within a second; those asked
+for meanwhile wait for it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
 
 import msgspec
 
-from growth.controllers.act.bind_gate import BindGate
 from growth.controllers.observe.observer import Observer
 from growth.kube.api.client import Client
-from growth.kube.api.errors import NotFound
+from growth.kube.api.errors import KubeError, NotFound
 from growth.kube.api.errors import Refused as ApiRefused
-from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, PODS
+from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
+from growth.kube.codec import Codec
 from growth.model.action import BindPod, DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.labels import Labels
-from growth.model.node import POOL_LABEL
+from growth.model.node import POOL_LABEL, STARTUP_TAINT
 from growth.model.nodepool import PAUSED
 from growth.model.noderequest import DEPROVISIONING, PENDING
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
+from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.plan.nodes_down.budgets import why_braked
 from growth.plan.world.limits import counts, why_over_limit
@@ -50,7 +59,7 @@ _CLOSED_SECONDS: Final = 10.0
 
 
 class Gate:
-    """Stands before the provider."""
+    """Asked before every launch, delete and bind."""
 
     def __init__(
         self,
@@ -87,9 +96,8 @@ class Gate:
         live = await self._record(NODE_REQUESTS, action.request.name)
         if live is None or live["metadata"]["uid"] != action.request.uid or live["metadata"].get("deletionTimestamp"):
             return Conflict(f"NodeRequest {action.request.name} is gone")
-        if live.get("status", {}).get("phase", PENDING) != PENDING or FINALIZER not in live["metadata"].get(
-            "finalizers", ()
-        ):
+        is_pending = live.get("status", {}).get("phase", PENDING) == PENDING
+        if not is_pending or FINALIZER not in live["metadata"].get("finalizers", ()):
             return Conflict(f"NodeRequest {action.request.name} no longer waits for a machine")
         return await self._why_paused(action.spec.pool) or self._why_over_limit(action) or self._why_not_leader()
 
@@ -104,12 +112,11 @@ class Gate:
             return Conflict(f"NodeRemovalRequest {action.removal.name} is gone")
         if live.get("status", {}).get("phase") != DEPROVISIONING:
             return Conflict(f"NodeRemovalRequest {action.removal.name} is not Deprovisioning")
-        closed = self._why_closed(live["spec"]["pool"]) or self._why_braked()
+        closed = self._why_closed(live["spec"]["pool"]) or why_braked(*self._observer.readiness())
         if closed:
             return TryLater(closed, _CLOSED_SECONDS)
-        paused = await self._why_paused(live["spec"]["pool"])
         return (
-            paused
+            await self._why_paused(live["spec"]["pool"])
             or await self._why_occupied(action.node_name)
             or await self._why_not_ours(action)
             or self._why_not_leader()
@@ -143,13 +150,11 @@ class Gate:
         supply = self._observer.supply
         if supply.machines_at is None:
             return TryLater("the provider has not yet said which machines exist", _CLOSED_SECONDS)
-        known = (
-            self._observer.snapshot()
-        )  # an order of which neither record nor node speaks any more has no machine that only we remember
+        known = self._observer.snapshot()
+        # an order without a record or a node any more has no machine that only we remember
         told = {name for name, request in known.requests.items() if counts(request, known)} | set(known.nodes)
-        self._ordered = {
-            name: order for name, order in self._ordered.items() if name not in supply.machines and name in told
-        }
+        forgotten = set(self._ordered) - told | set(supply.machines)
+        self._ordered = {name: order for name, order in self._ordered.items() if name not in forgotten}
         counted = {**self._ordered, **supply.machines}
         counted.pop(action.request.name, None)  # asked for again: it counts once
         over = why_over_limit(pool, action.spec, tuple(counted.values()), supply.offerings, self._settings.limits)
@@ -157,9 +162,6 @@ class Gate:
             return TryLater(over, _CLOSED_SECONDS)
         self._ordered[action.request.name] = _ordered_machine(action)
         return None
-
-    def _why_braked(self) -> str:
-        return why_braked(*self._observer.readiness())
 
     async def _why_occupied(self, node: str) -> Outcome | None:
         items, _ = await self._client.list(PODS, fields=f"spec.nodeName={node}")
@@ -177,9 +179,8 @@ class Gate:
             return TryLater(str(error), _CLOSED_SECONDS)
         if isinstance(machine, Gone):
             return Accepted()
-        is_recorded = machine.name == action.node_name or (
-            action.request_uid and machine.request_uid == action.request_uid
-        )
+        is_of_request = action.request_uid and machine.request_uid == action.request_uid
+        is_recorded = machine.name == action.node_name or is_of_request
         if machine.cluster != self._cluster or not is_recorded:
             return Refused(f"machine {action.machine_id} is not the one recorded for node {action.node_name}")
         return None
@@ -201,3 +202,69 @@ async def _answered(question: Awaitable[Outcome | None]) -> Outcome | None:
 def _ordered_machine(action: LaunchMachine) -> Machine:
     spec = action.spec
     return Machine("", action.request.name, spec.target_offering, spec.location, labels=Labels({POOL_LABEL: spec.pool}))
+
+
+_LOOK_SECONDS: Final = 1.0  # how long one look at a node serves
+_UNCOUNTED_SECONDS: Final = 2.0
+
+
+class _Look:
+    """What was seen of one node, and when."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.at = float("-inf")
+        self.is_held = False
+        self.pods: tuple[Pod, ...] = ()
+        self.error: KubeError | None = None  # all who waited for this look fail with it, instead of one after the other
+
+
+class BindGate:
+    """The part of the gate before a bind: looks at nodes, and remembers each look for a second."""
+
+    def __init__(self, client: Client, codec: Codec, clock: Callable[[], float]) -> None:
+        self._client, self._codec, self._clock = client, codec, clock
+        self._looks: dict[str, _Look] = {}
+
+    async def why_not_bind(self, node: str, beside: Collection[str]) -> Outcome | None:
+        """`beside`: UIDs of the pods that the plan counted there."""
+        look = await self._look_at(node)
+        if look.error is not None:
+            raise look.error
+        if not look.is_held:
+            return Conflict(f"node {node} is no longer held by our start-up taint")
+        uncounted = next((pod.key for pod in look.pods if pod.uid not in beside), "")
+        why = f"pod {uncounted} is on node {node}, and the plan has not counted it"
+        return TryLater(why, _UNCOUNTED_SECONDS) if uncounted else None
+
+    async def _look_at(self, node: str) -> _Look:
+        self._looks = {name: look for name, look in self._looks.items() if look.lock.locked() or self._is_fresh(look)}
+        look = self._looks.setdefault(node, _Look())
+        async with look.lock:
+            if not self._is_fresh(look):
+                await self._renew(look, node)
+        return look
+
+    def _is_fresh(self, look: _Look) -> bool:
+        return self._clock() - look.at < _LOOK_SECONDS
+
+    async def _renew(self, look: _Look, node: str) -> None:
+        began_at = self._clock()
+        try:
+            look.is_held = await self._is_held(node)
+            look.pods = await self._pods_on(node) if look.is_held else ()
+            look.at, look.error = began_at, None
+        except KubeError as error:
+            look.at, look.error = self._clock(), error
+
+    async def _is_held(self, node: str) -> bool:
+        try:
+            live: Any = msgspec.json.decode(await self._client.get(NODES, node))
+        except NotFound:
+            return False
+        return any(taint["key"] == STARTUP_TAINT.key for taint in live["spec"].get("taints") or ())
+
+    async def _pods_on(self, node: str) -> tuple[Pod, ...]:
+        items, _ = await self._client.list(PODS, fields=f"spec.nodeName={node}")
+        pods = (self._codec.decode_pod(item) for item in items)
+        return tuple(pod for pod in pods if not pod.is_finished)

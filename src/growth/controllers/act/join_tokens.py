@@ -21,10 +21,9 @@ from typing import Annotated, Any, Final
 import structlog
 from msgspec import Meta, Struct
 
-from growth.controllers.act.rights import Right
 from growth.kube.api.client import Client
 from growth.kube.api.errors import AlreadyExists, Forbidden, KubeError, NotFound
-from growth.kube.api.resources import SECRETS
+from growth.kube.api.resources import SECRETS, Right
 from growth.kube.crds.policies import LONGEST_SECONDS, NAMESPACE, TOKEN_TYPE
 from growth.model.instant import format_instant
 from growth.model.node import REQUEST_LABEL

@@ -1,7 +1,7 @@
 """The ways in which actions are performed at the API server and the provider. Called through the table in
 `controllers/act/apply.py`.
 
-Each way does one thing, with the preconditions its action carries, and hands what the server answered to the caches, so
+Each way does one thing, with the preconditions its action carries, and tools what the server answered to the caches, so
 that the next snapshot already contains it. Failures of the API are raised; `apply` turns them into Outcomes."""
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Caches(Protocol):
     def served(self, resource: Resource) -> Resource: ...
 
 
-class Hands(msgspec.Struct):
-    """What the ways work with."""
+class Tools(msgspec.Struct):
+    """What actions are performed with."""
 
     client: Client
     provider: Provider
@@ -79,30 +79,30 @@ class Hands(msgspec.Struct):
 # -------------------------------------------------------------------------------------- NodeRequest
 
 
-async def create_node_request(hands: Hands, action: act.CreateNodeRequest) -> Outcome:
+async def create_node_request(tools: Tools, action: act.CreateNodeRequest) -> Outcome:
     """For demand that is real: one of the pods (or buffers) it is for is looked at live, however old the caches are."""
-    if action.spec.planned_pods and not await _someone_waits(hands, action.spec.planned_pods):
+    if action.spec.planned_pods and not await _someone_waits(tools, action.spec.planned_pods):
         return Conflict("the pods it would be for wait no longer")
-    if action.spec.replaces and not await _all_stand(hands, action.spec.replaces):
+    if action.spec.replaces and not await _all_stand(tools, action.spec.replaces):
         return Conflict("a node it would replace is gone, or going")
     pool = action.pool
     owner = {"apiVersion": NODE_POOLS.api_version, "kind": NODE_POOLS.kind, "name": pool.name, "uid": pool.uid}
     metadata = {
-        "name": f"{pool.name[:_POOL_NAME_LENGTH]}-pool-{hands.runtime.new_id()[:_ID_DIGITS]}",
+        "name": f"{pool.name[:_POOL_NAME_LENGTH]}-pool-{tools.runtime.new_id()[:_ID_DIGITS]}",
         "finalizers": [FINALIZER],
         "labels": {POOL_LABEL: pool.name},
         "ownerReferences": [owner],
     }
-    return await _create_surely(hands, NODE_REQUESTS, metadata, action.spec)
+    return await _create_surely(tools, NODE_REQUESTS, metadata, action.spec)
 
 
-async def _someone_waits(hands: Hands, pods: tuple[str, ...]) -> bool:
+async def _someone_waits(tools: Tools, pods: tuple[str, ...]) -> bool:
     for key in pods[:_LIVE_LOOKS]:
         namespace, _, name = key.partition("/")
         buffer, is_virtual, _ = name.rpartition("*")
         try:
-            resource = hands.caches.served(CAPACITY_BUFFERS) if is_virtual else PODS
-            live = msgspec.json.decode(await hands.client.get(resource, buffer or name, namespace))
+            resource = tools.caches.served(CAPACITY_BUFFERS) if is_virtual else PODS
+            live = msgspec.json.decode(await tools.client.get(resource, buffer or name, namespace))
         except NotFound:
             continue
         if not live["spec"].get("nodeName") and not live["metadata"].get("deletionTimestamp"):
@@ -110,11 +110,11 @@ async def _someone_waits(hands: Hands, pods: tuple[str, ...]) -> bool:
     return False
 
 
-async def _all_stand(hands: Hands, nodes: tuple[str, ...]) -> bool:
+async def _all_stand(tools: Tools, nodes: tuple[str, ...]) -> bool:
     """Of the nodes that shall be replaced the first few are looked at live."""
     for name in nodes[:_LIVE_LOOKS]:
         try:
-            live = msgspec.json.decode(await hands.client.get(NODES, name))
+            live = msgspec.json.decode(await tools.client.get(NODES, name))
         except NotFound:
             return False
         if live["metadata"].get("deletionTimestamp"):
@@ -122,33 +122,33 @@ async def _all_stand(hands: Hands, nodes: tuple[str, ...]) -> bool:
     return True
 
 
-async def write_node_request_status(hands: Hands, action: act.WriteNodeRequestStatus) -> Outcome:
+async def write_node_request_status(tools: Tools, action: act.WriteNodeRequestStatus) -> Outcome:
     if action.status.phase not in (PENDING, PROVISIONING):
-        await _take_token_back(hands, action.request.name)
-    written = await _patch_status(hands, NODE_REQUESTS, action.request, action.status)
+        await _take_token_back(tools, action.request.name)
+    written = await _patch_status(tools, NODE_REQUESTS, action.request, action.status)
     if action.status.phase == READY:
-        hands.metrics.ready_seconds.labels(written["spec"]["targetOffering"]).observe(_age_seconds(hands, written))
+        tools.metrics.ready_seconds.labels(written["spec"]["targetOffering"]).observe(_age_seconds(tools, written))
     return Accepted()
 
 
-async def release_node_request(hands: Hands, action: act.ReleaseNodeRequest) -> Outcome:
-    await _take_token_back(hands, action.request.name)
-    return await _release(hands, NODE_REQUESTS, action.request)
+async def release_node_request(tools: Tools, action: act.ReleaseNodeRequest) -> Outcome:
+    await _take_token_back(tools, action.request.name)
+    return await _release(tools, NODE_REQUESTS, action.request)
 
 
-async def launch_machine(hands: Hands, action: act.LaunchMachine) -> Outcome:
+async def launch_machine(tools: Tools, action: act.LaunchMachine) -> Outcome:
     """The gate comes last: whatever takes time is done before."""
     try:
-        join_token = await hands.mint.token_for(action.request.name) if hands.mint is not None else ""
+        join_token = await tools.mint.token_for(action.request.name) if tools.mint is not None else ""
     except (Forbidden, Invalid) as error:
         return Refused(why_not_minted(error))
-    closed = await hands.gate.why_not_launch(action)
+    closed = await tools.gate.why_not_launch(action)
     if closed is not None:
         return closed
     order = Order(
         name=action.request.name,
         request_uid=action.request.uid,
-        cluster=hands.cluster,
+        cluster=tools.cluster,
         pool=action.spec.pool,
         offering=action.spec.target_offering,
         location=action.spec.location,
@@ -158,141 +158,108 @@ async def launch_machine(hands: Hands, action: act.LaunchMachine) -> Outcome:
         settings=action.settings,
         join_token=join_token,
     )
-    outcome = await hands.provider.launch(order)
-    hands.gate.launched(order.name, outcome)
-    hands.machines_changed()
+    outcome = await tools.provider.launch(order)
+    tools.gate.launched(order.name, outcome)
+    tools.machines_changed()
     return outcome
 
 
-async def _take_token_back(hands: Hands, request: str) -> None:
-    if hands.mint is not None:
-        await hands.mint.take_back(request)
+async def _take_token_back(tools: Tools, request: str) -> None:
+    if tools.mint is not None:
+        await tools.mint.take_back(request)
 
 
 # -------------------------------------------------------------------------------------------- nodes
 
 
-async def register_node(hands: Hands, action: act.RegisterNode) -> Outcome:
-    await _take_token_back(hands, action.node.name)  # it has joined
+async def register_node(tools: Tools, action: act.RegisterNode) -> Outcome:
+    await _take_token_back(tools, action.node.name)  # it has joined
     metadata = {"labels": dict(action.labels), "annotations": dict(action.annotations)}
-    return await _patch_node(hands, action.node, metadata, action.taints)
+    return await _patch_node(tools, action.node, metadata, action.taints)
 
 
-async def ready_node(hands: Hands, action: act.ReadyNode) -> Outcome:
-    return await _patch_node(hands, action.node, {}, action.taints)
+async def ready_node(tools: Tools, action: act.ReadyNode) -> Outcome:
+    return await _patch_node(tools, action.node, {}, action.taints)
 
 
-async def mark_scale_down(hands: Hands, action: act.MarkScaleDown) -> Outcome:
+async def mark_scale_down(tools: Tools, action: act.MarkScaleDown) -> Outcome:
     annotations = {SCALE_DOWN_AT: format_instant(action.scale_down_at)}
-    return await _patch_node(hands, action.node, {"annotations": annotations}, action.taints)
+    return await _patch_node(tools, action.node, {"annotations": annotations}, action.taints)
 
 
-async def unmark_scale_down(hands: Hands, action: act.UnmarkScaleDown) -> Outcome:
-    return await _patch_node(hands, action.node, {"annotations": {SCALE_DOWN_AT: None}}, action.taints)
+async def unmark_scale_down(tools: Tools, action: act.UnmarkScaleDown) -> Outcome:
+    return await _patch_node(tools, action.node, {"annotations": {SCALE_DOWN_AT: None}}, action.taints)
 
 
-async def _patch_node(hands: Hands, node: Seen, metadata: dict[str, Any], taints: tuple[Taint, ...]) -> Outcome:
+async def _patch_node(tools: Tools, node: Seen, metadata: dict[str, Any], taints: tuple[Taint, ...]) -> Outcome:
     """The list of taints is atomic: it is written whole, and only onto the version it was computed from."""
     wanted = [
-        {"key": taint.key, "effect": taint.effect, **({"value": taint.value} if taint.value else {})}
-        for taint in taints
+        {"key": each.key, "effect": each.effect, **({"value": each.value} if each.value else {})} for each in taints
     ]
     patch = {"metadata": {**metadata, **_only_if(node)}, "spec": {"taints": wanted or None}}
-    hands.caches.learned(NODES, await hands.client.merge_patch(NODES, node.name, patch))
-    return Accepted()
-
-
-# --------------------------------------------------------------------------------------------- pods
-
-
-async def bind_pod(hands: Hands, action: act.BindPod) -> Outcome:
-    """The node and its pods are looked at live; the pod by the API server: it refuses one of another UID, bound
-    already, gated or being deleted.
-    """
-    closed = await hands.gate.why_not_bind(action)
-    if closed is not None:
-        return closed
-    pod = action.pod
-    await hands.client.bind(pod.name, pod.namespace, action.node_name, uid=pod.uid)
-    hands.caches.bound(f"{pod.namespace}/{pod.name}", pod.uid, action.node_name)
-    return Accepted()
-
-
-async def nominate_pod(hands: Hands, action: act.NominatePod) -> Outcome:
-    patch = {"metadata": {"uid": action.pod.uid}, "status": {"nominatedNodeName": action.node_name or None}}
-    body = await hands.client.merge_patch(PODS, action.pod.name, patch, action.pod.namespace, "status")
-    hands.caches.learned(PODS, body)
-    return Accepted()
-
-
-async def evict_pod(hands: Hands, action: act.EvictPod) -> Outcome:
-    await hands.client.evict(action.pod.name, action.pod.namespace, uid=action.pod.uid)
+    tools.caches.learned(NODES, await tools.client.merge_patch(NODES, node.name, patch))
     return Accepted()
 
 
 # ----------------------------------------------------------------------------------------- removals
 
 
-async def create_node_removal_request(hands: Hands, action: act.CreateNodeRemovalRequest) -> Outcome:
+async def create_node_removal_request(tools: Tools, action: act.CreateNodeRemovalRequest) -> Outcome:
     metadata = {"name": action.node.name, "finalizers": [FINALIZER], "labels": {POOL_LABEL: action.spec.pool}}
-    return await _create_surely(hands, NODE_REMOVAL_REQUESTS, metadata, action.spec)
+    return await _create_surely(tools, NODE_REMOVAL_REQUESTS, metadata, action.spec)
 
 
-async def write_node_removal_status(hands: Hands, action: act.WriteNodeRemovalStatus) -> Outcome:
-    return await write_status(hands, NODE_REMOVAL_REQUESTS, action.removal, action.status)
+async def write_node_removal_status(tools: Tools, action: act.WriteNodeRemovalStatus) -> Outcome:
+    return await write_status(tools, NODE_REMOVAL_REQUESTS, action.removal, action.status)
 
 
-async def delete_machine(hands: Hands, action: act.DeleteMachine) -> Outcome:
-    closed = await hands.gate.why_not_delete(action)
+async def delete_machine(tools: Tools, action: act.DeleteMachine) -> Outcome:
+    closed = await tools.gate.why_not_delete(action)
     if closed is not None:
         return closed
-    outcome = await hands.provider.delete(action.machine_id)
-    hands.machines_changed()
+    outcome = await tools.provider.delete(action.machine_id)
+    tools.machines_changed()
     return outcome
 
 
-async def finish_removal(hands: Hands, action: act.FinishRemoval) -> Outcome:
+async def finish_removal(tools: Tools, action: act.FinishRemoval) -> Outcome:
     """Only a positive "gone" from the provider ends a node's life."""
     try:
-        there = await hands.provider.describe(action.machine_id) if action.machine_id else Gone()
+        there = await tools.provider.describe(action.machine_id) if action.machine_id else Gone()
     except ProviderError as error:
         return TryLater(str(error), retry_after_seconds=10.0)
     if not isinstance(there, Gone):
         return TryLater(f"machine {action.machine_id} is still {there.state}", retry_after_seconds=5.0)
     try:
-        await hands.client.delete(NODES, action.node_name)
+        await tools.client.delete(NODES, action.node_name)
     except NotFound:
         pass
-    hands.caches.forgot(NODES, action.node_name)
+    tools.caches.forgot(NODES, action.node_name)
 
     def measure(removal: Json) -> None:
-        hands.metrics.removal_seconds.labels(removal["spec"].get("offering", "")).observe(_age_seconds(hands, removal))
+        tools.metrics.removal_seconds.labels(removal["spec"].get("offering", "")).observe(_age_seconds(tools, removal))
 
-    return await _release(hands, NODE_REMOVAL_REQUESTS, action.removal, measure)
+    return await _release(tools, NODE_REMOVAL_REQUESTS, action.removal, measure)
 
 
-async def cancel_removal(hands: Hands, action: act.CancelRemoval) -> Outcome:
-    return await _release(hands, NODE_REMOVAL_REQUESTS, action.removal)
+async def cancel_removal(tools: Tools, action: act.CancelRemoval) -> Outcome:
+    return await _release(tools, NODE_REMOVAL_REQUESTS, action.removal)
 
 
 # -------------------------------------------------------------------------------------------- pools
 
 
-async def write_node_pool_status(hands: Hands, action: act.WriteNodePoolStatus) -> Outcome:
-    return await write_status(hands, NODE_POOLS, action.pool, action.status)
+async def write_node_pool_status(tools: Tools, action: act.WriteNodePoolStatus) -> Outcome:
+    return await write_status(tools, NODE_POOLS, action.pool, action.status)
 
 
-async def hold_node_pool(hands: Hands, action: act.HoldNodePool) -> Outcome:
-    live = msgspec.json.decode(await hands.client.get(NODE_POOLS, action.pool.name))
+async def hold_node_pool(tools: Tools, action: act.HoldNodePool) -> Outcome:
+    live = msgspec.json.decode(await tools.client.get(NODE_POOLS, action.pool.name))
     held = live["metadata"].get("finalizers", [])
-    wanted = (
-        [*held, FINALIZER]
-        if action.holds and FINALIZER not in held
-        else [each for each in held if action.holds or each != FINALIZER]
-    )
-    if wanted != held:
+    if action.holds != (FINALIZER in held):
+        wanted = [*held, FINALIZER] if action.holds else [each for each in held if each != FINALIZER]
         patch = {"metadata": {"finalizers": wanted, "resourceVersion": live["metadata"]["resourceVersion"]}}
-        hands.caches.learned(NODE_POOLS, await hands.client.merge_patch(NODE_POOLS, action.pool.name, patch))
+        tools.caches.learned(NODE_POOLS, await tools.client.merge_patch(NODE_POOLS, action.pool.name, patch))
     return Accepted()
 
 
@@ -306,53 +273,49 @@ def _only_if(seen: Seen) -> dict[str, str]:
 
 
 async def _create_surely(
-    hands: Hands, resource: Resource, metadata: Mapping[str, Any], spec: msgspec.Struct
+    tools: Tools, resource: Resource, metadata: Mapping[str, Any], spec: msgspec.Struct
 ) -> Outcome:
     """A lost answer is asked for again under the same name, so that it never means a second object."""
-    item = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": metadata,
-        "spec": msgspec.to_builtins(spec),
-    }
+    kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+    item = {**kind, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
     is_in_doubt = False
     for attempt in range(_CREATE_ATTEMPTS):
         try:
-            hands.caches.learned(resource, await _create_or_find(hands, resource, item, is_in_doubt))
+            tools.caches.learned(resource, await _create_or_find(tools, resource, item, is_in_doubt))
             return Accepted()
         except EffectUnknown:
             is_in_doubt = True
         except KubeError:
             if not is_in_doubt:
                 raise
-        await hands.runtime.sleep(2.0**attempt * (0.5 + hands.runtime.jitter()))
+        await tools.runtime.sleep(2.0**attempt * (0.5 + tools.runtime.jitter()))
     raise EffectUnknown(f"whether {resource.kind} {metadata['name']} was created is not known")
 
 
-async def _create_or_find(hands: Hands, resource: Resource, item: Mapping[str, Any], is_in_doubt: bool) -> bytes:
+async def _create_or_find(tools: Tools, resource: Resource, item: Mapping[str, Any], is_in_doubt: bool) -> bytes:
     try:
-        return await hands.client.create(resource, item)
+        return await tools.client.create(resource, item)
     except (AlreadyExists, ApiConflict):  # a 409 whose body is torn does not say which
         if not is_in_doubt:
             raise
-        return await hands.client.get(resource, item["metadata"]["name"])
+        return await tools.client.get(resource, item["metadata"]["name"])
 
 
-async def write_status(hands: Hands, resource: Resource, seen: Seen, status: msgspec.Struct) -> Outcome:
-    await _patch_status(hands, resource, seen, status)
+async def write_status(tools: Tools, resource: Resource, seen: Seen, status: msgspec.Struct) -> Outcome:
+    await _patch_status(tools, resource, seen, status)
     return Accepted()
 
 
-async def _patch_status(hands: Hands, resource: Resource, seen: Seen, status: msgspec.Struct) -> Json:
+async def _patch_status(tools: Tools, resource: Resource, seen: Seen, status: msgspec.Struct) -> Json:
     patch = {"metadata": _only_if(seen), "status": _whole(status)}
-    body = await hands.client.merge_patch(resource, seen.name, patch, seen.namespace, "status")
-    hands.caches.learned(resource, body)
+    body = await tools.client.merge_patch(resource, seen.name, patch, seen.namespace, "status")
+    tools.caches.learned(resource, body)
     written: Json = msgspec.json.decode(body)
     return written
 
 
-def _age_seconds(hands: Hands, item: Json) -> float:
-    return max(0.0, hands.runtime.now() - parse_instant(item["metadata"]["creationTimestamp"]))
+def _age_seconds(tools: Tools, item: Json) -> float:
+    return max(0.0, tools.runtime.now() - parse_instant(item["metadata"]["creationTimestamp"]))
 
 
 def _whole(status: msgspec.Struct) -> dict[str, Any]:
@@ -362,21 +325,21 @@ def _whole(status: msgspec.Struct) -> dict[str, Any]:
 
 
 async def _release(
-    hands: Hands, resource: Resource, seen: Seen, ended: Callable[[Json], None] = lambda _item: None
+    tools: Tools, resource: Resource, seen: Seen, ended: Callable[[Json], None] = lambda _item: None
 ) -> Outcome:
     """Delete, then drop our finalizer: whoever dies in between leaves a deletion that is only waiting for us. `ended`
     is told what has gone.
     """
     try:
-        live = msgspec.json.decode(await hands.client.get(resource, seen.name))
+        live = msgspec.json.decode(await tools.client.get(resource, seen.name))
         if live["metadata"]["uid"] != seen.uid:
             return Conflict(f"{resource.kind} {seen.name} is another one by now")
         if not live["metadata"].get("deletionTimestamp"):
-            await hands.client.delete(resource, seen.name, uid=seen.uid)
+            await tools.client.delete(resource, seen.name, uid=seen.uid)
         kept = [each for each in live["metadata"].get("finalizers", []) if each != FINALIZER]
-        await hands.client.merge_patch(resource, seen.name, {"metadata": {"uid": seen.uid, "finalizers": kept}})
+        await tools.client.merge_patch(resource, seen.name, {"metadata": {"uid": seen.uid, "finalizers": kept}})
         ended(live)
     except NotFound:
         pass  # gone already, which is what was wanted
-    hands.caches.forgot(resource, seen.name)
+    tools.caches.forgot(resource, seen.name)
     return Accepted()

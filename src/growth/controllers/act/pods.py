@@ -1,39 +1,76 @@
-"""The ways in which growth's own scheduler acts on many pods at once. Called through the table in
-`controllers/act/apply.py`.
+"""How actions on pods, on what growth says of a CapacityBuffer, and on warm pools are performed. Called through the
+table in `controllers/act/apply.py`.
 
-A bounded number of requests is under way at a time. One that fails stops no other; the first failure is handed back
-when all are done."""
+Of a CapacityBuffer only its status and the PodTemplate it owns are written: a PodTemplate of another owner is refused,
+not overwritten."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from growth.controllers.act.nodes import Hands
-from growth.kube.api.errors import Conflict, KubeError, Status
-from growth.kube.api.resources import PODS
+import msgspec
+
+from growth.controllers.act.nodes import Tools, write_status
+from growth.controllers.loop.runtime import work_through
+from growth.kube.api.errors import AlreadyExists, Conflict, KubeError, Status
+from growth.kube.api.resources import CAPACITY_BUFFERS, POD_TEMPLATES, PODS, POOL_AUTOSCALERS, Right
+from growth.kube.cache.warm_pools import resource_of
+from growth.kube.codec.warm_pools import read_scale
 from growth.model import action as act
+from growth.model.capacitybuffer import TEMPLATE_DIGEST
 from growth.model.instant import format_instant
-from growth.model.outcome import Accepted, Outcome
+from growth.model.outcome import Accepted, Outcome, Refused
+from growth.model.warmpool import KNOWN_KINDS, REPLICA_SET, WarmPoolKind
 
 Item = TypeVar("Item")
 
+# ------------------------------------------------------------------------------------------ one pod
 
-async def bind_pods(hands: Hands, action: act.BindPods) -> Outcome:
+
+async def bind_pod(tools: Tools, action: act.BindPod) -> Outcome:
+    """The gate looks at the node and its pods live. The API server looks at the pod: it refuses one of another UID,
+    bound already, gated or being deleted.
+    """
+    closed = await tools.gate.why_not_bind(action)
+    if closed is not None:
+        return closed
+    await _bind(tools, action.pod, action.node_name)
+    return Accepted()
+
+
+async def _bind(tools: Tools, pod: act.Seen, node: str) -> None:
+    await tools.client.bind(pod.name, pod.namespace, node, uid=pod.uid)
+    tools.caches.bound(f"{pod.namespace}/{pod.name}", pod.uid, node)
+
+
+async def nominate_pod(tools: Tools, action: act.NominatePod) -> Outcome:
+    patch = {"metadata": {"uid": action.pod.uid}, "status": {"nominatedNodeName": action.node_name or None}}
+    body = await tools.client.merge_patch(PODS, action.pod.name, patch, action.pod.namespace, "status")
+    tools.caches.learned(PODS, body)
+    return Accepted()
+
+
+async def evict_pod(tools: Tools, action: act.EvictPod) -> Outcome:
+    await tools.client.evict(action.pod.name, action.pod.namespace, uid=action.pod.uid)
+    return Accepted()
+
+
+# ------------------------------------------------------------- many pods, for growth's own scheduler
+
+
+async def bind_pods(tools: Tools, action: act.BindPods) -> Outcome:
     """The API server binds to nodes that do not exist: whether a node is still there is looked up at the last moment."""
 
     async def bind(one: act.Assignment) -> None:
-        pod = one.pod
-        if not hands.caches.has_node(one.node_name):
+        if not tools.caches.has_node(one.node_name):
             raise Conflict(Status(code=409, reason="NodeGone", message=f"node {one.node_name} is gone"))
-        await hands.client.bind(pod.name, pod.namespace, one.node_name, uid=pod.uid)
-        hands.caches.bound(f"{pod.namespace}/{pod.name}", pod.uid, one.node_name)
+        await _bind(tools, one.pod, one.node_name)
 
-    return await _each(hands, action.assignments, action.at_once, bind)
+    return await _each(tools, action.assignments, action.at_once, bind)
 
 
-async def write_pods_unscheduled(hands: Hands, action: act.WritePodsUnscheduled) -> Outcome:
+async def write_pods_unscheduled(tools: Tools, action: act.WritePodsUnscheduled) -> Outcome:
     async def write(one: act.Unscheduled) -> None:
         condition = {
             "type": "PodScheduled",
@@ -43,27 +80,101 @@ async def write_pods_unscheduled(hands: Hands, action: act.WritePodsUnscheduled)
             "lastTransitionTime": format_instant(one.since),
         }
         patch = {"metadata": {"uid": one.pod.uid}, "status": {"conditions": [condition]}}
-        hands.caches.learned(
-            PODS, await hands.client.strategic_patch(PODS, one.pod.name, patch, one.pod.namespace, "status")
-        )
+        body = await tools.client.strategic_patch(PODS, one.pod.name, patch, one.pod.namespace, "status")
+        tools.caches.learned(PODS, body)
 
-    return await _each(hands, action.pods, action.at_once, write)
+    return await _each(tools, action.pods, action.at_once, write)
 
 
 async def _each(
-    hands: Hands, items: Iterable[Item], at_once: int, perform: Callable[[Item], Awaitable[None]]
+    tools: Tools, items: Iterable[Item], at_once: int, perform: Callable[[Item], Awaitable[None]]
 ) -> Outcome:
-    waiting, failures = deque(items), list[KubeError]()
+    """Perform it for each item, `at_once` at a time. A failure stops no other item; the first is raised when all are
+    done.
+    """
+    failures = list[KubeError]()
 
-    async def work() -> None:
-        while waiting:
-            try:
-                await perform(waiting.popleft())
-            except KubeError as error:
-                failures.append(error)
+    async def attempt(item: Item) -> None:
+        try:
+            await perform(item)
+        except KubeError as error:
+            failures.append(error)
 
-    for worker in [hands.runtime.spawn("pods", work()) for _ in range(min(at_once, len(waiting)))]:
-        await worker
+    await work_through(tools.runtime, "pods", items, at_once, attempt)
     if failures:
         raise failures[0]
     return Accepted()
+
+
+# ------------------------------------------------------------------------------------------ buffers
+
+
+async def write_buffer_status(tools: Tools, action: act.WriteBufferStatus) -> Outcome:
+    return await write_status(tools, tools.caches.served(CAPACITY_BUFFERS), action.buffer, action.status)
+
+
+async def write_pod_template(tools: Tools, action: act.WritePodTemplate) -> Outcome:
+    buffer = action.buffer
+    owner = {
+        "apiVersion": tools.caches.served(CAPACITY_BUFFERS).api_version,
+        "kind": CAPACITY_BUFFERS.kind,
+        "name": buffer.name,
+        "uid": buffer.uid,
+        "controller": True,
+    }
+    metadata = {
+        "name": action.name,
+        "namespace": buffer.namespace,
+        "annotations": {TEMPLATE_DIGEST: action.digest},
+        "ownerReferences": [owner],
+    }
+    template = msgspec.json.decode(action.text)
+    item = {"apiVersion": "v1", "kind": POD_TEMPLATES.kind, "metadata": metadata, "template": template}
+    try:
+        body = await tools.client.create(POD_TEMPLATES, item)
+    except AlreadyExists:
+        live = msgspec.json.decode(await tools.client.get(POD_TEMPLATES, action.name, buffer.namespace))
+        if all(each.get("uid") != buffer.uid for each in live["metadata"].get("ownerReferences") or ()):
+            return Refused(f"PodTemplate {buffer.namespace}/{action.name} belongs to somebody else")
+        version = live["metadata"]["resourceVersion"]
+        body = await tools.client.replace(POD_TEMPLATES, {**item, "metadata": {**metadata, "resourceVersion": version}})
+    tools.caches.learned(POD_TEMPLATES, body)
+    return Accepted()
+
+
+# --------------------------------------------------------------------------------------- warm pools
+
+
+def scale_rights(kinds: tuple[WarmPoolKind, ...]) -> tuple[Right, ...]:
+    """What scaling these kinds needs: to follow them, and to patch their scale."""
+    rights: list[Right] = []
+    for kind in kinds:
+        resource = resource_of(kind)
+        rights.append(Right(resource, ("get", "patch") if kind.reads_scale else ("patch",), "scale"))
+        if not kind.reads_scale:
+            rights.append(Right(resource, ("list", "watch")))
+    return tuple(rights)
+
+
+SCALE_RIGHTS: Final = scale_rights((*KNOWN_KINDS, REPLICA_SET))
+STATUS_RIGHTS: Final = (Right(POOL_AUTOSCALERS, ("list", "watch")), Right(POOL_AUTOSCALERS, ("patch",), "status"))
+
+
+async def scale_warm_pool(tools: Tools, action: act.ScaleWarmPool) -> Outcome:
+    """One write, on the version that was seen; the count is known here at once."""
+    began_at, target = tools.runtime.monotonic(), action.target
+    direction = "scale_up" if action.replicas > action.before else "scale_down"
+    try:
+        answer = await tools.client.set_scale(
+            resource_of(action.kind), target.name, target.namespace, action.replicas, target.resource_version
+        )
+    except KubeError:
+        tools.metrics.reconciled(direction, "internal", tools.runtime.monotonic() - began_at)
+        raise
+    tools.metrics.reconciled(direction, "none", tools.runtime.monotonic() - began_at)
+    tools.caches.scaled(action.kind, f"{target.namespace}/{target.name}", target.uid, read_scale(answer).pool.replicas)
+    return Accepted()
+
+
+async def write_pool_autoscaler_status(tools: Tools, action: act.WritePoolAutoscalerStatus) -> Outcome:
+    return await write_status(tools, POOL_AUTOSCALERS, action.autoscaler, action.status)

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from growth.controllers.act.apply import WAYS
+from growth.controllers.act.apply import EFFECTS
 from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
 from growth.controllers.act.join_tokens import JoinTokens
-from growth.controllers.act.rights import Right
-from growth.controllers.act.warm_pools import scale_rights
+from growth.controllers.act.pods import scale_rights
 from growth.controllers.observe.buffers import BUFFER_KINDS
 from growth.controllers.observe.observer import WATCHED
-from growth.kube.api.resources import EVENTS, LEASES, NAMESPACES, NODES
+from growth.kube.api.resources import EVENTS, LEASES, NAMESPACES, NODES, Right
 from growth.kube.crds.policies import NAMESPACE as TOKEN_NAMESPACE
 from growth.kube.crds.policies import token_policies
 from growth.model.warmpool import WarmPoolKind
@@ -30,7 +29,7 @@ _PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
 def rights(provider: str, kinds: tuple[WarmPoolKind, ...] = ()) -> tuple[Right, ...]:
     """All that a running growth uses outside its own namespace; `kinds` are those of the user's own that it may scale."""
     watched = tuple(Right(resource, ("list", "watch")) for resource in (*WATCHED, *BUFFER_KINDS))
-    acted = tuple(right for way in WAYS.values() for right in way.rights)
+    acted = tuple(right for way in EFFECTS.values() for right in way.rights)
     return (
         *watched,
         *acted,

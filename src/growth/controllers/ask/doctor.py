@@ -25,12 +25,11 @@ import msgspec
 from msgspec import Struct
 
 from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
-from growth.controllers.act.rights import Right
 from growth.controllers.act.role import lease_rights, rights
-from growth.controllers.identity import cluster_id
+from growth.controllers.configuration import cluster_id
 from growth.kube.api.client import JSON, Client
 from growth.kube.api.errors import Forbidden, KubeError, NotFound
-from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_POOLS
+from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_POOLS, Right
 from growth.kube.api.transport import Request, Transport, TransportError
 from growth.kube.codec import Codec
 from growth.kube.crds import definitions

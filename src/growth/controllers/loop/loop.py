@@ -10,7 +10,6 @@ twice."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 from growth.controllers.act.apply import Applier, is_slow, object_of
 from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.metrics import Metrics
-from growth.controllers.loop.signal import Signal
+from growth.controllers.loop.runtime import Signal, work_through
 from growth.controllers.loop.table import ROWS, Row
 from growth.controllers.observe.observer import Observer
 from growth.model.action import Action
@@ -41,7 +40,7 @@ log = structlog.get_logger(__name__)
 
 
 class RowMemory:
-    """What the loop remembers of one row."""
+    """What the loop remembers of one row of the table."""
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -96,8 +95,8 @@ class Loop:
         self._notice_a_clock_that_went_back()
         for memory in self.memories:
             if memory.is_due(self.observer.version, self.runtime.now()):
-                with self.metrics.time_row(memory.row.name):
-                    await self._take_safely(memory)
+                with self.metrics.time(self.metrics.rows.labels(memory.row.name)):
+                    await self._look_safely(memory)
 
     def _notice_a_clock_that_went_back(self) -> None:
         """Timers in memory then lie in a future that may not come for an hour. Ledgers may be lost, so they begin anew,
@@ -115,16 +114,16 @@ class Loop:
         due = [memory.again_at - now for memory in self.memories if memory.again_at is not None]
         return max(0.0, min([_LONGEST_SLEEP_SECONDS, *due]))
 
-    async def _take_safely(self, memory: RowMemory) -> None:
+    async def _look_safely(self, memory: RowMemory) -> None:
         """A mistake in one decision must not stop the others: it is told, counted and tried again later."""
         try:
-            await self._take(memory)
+            await self._look(memory)
         except Exception:
             log.exception("a decision failed", row=memory.row.name)
             self.metrics.failures.labels(memory.row.name).inc()
             memory.again_at = self.runtime.now() + _FAILED_SECONDS
 
-    async def _take(self, memory: RowMemory) -> None:
+    async def _look(self, memory: RowMemory) -> None:
         """What came back is settled first; the decision then sees what settling wrote."""
         outcomes, memory.inbox, memory.again_at = memory.inbox, [], None
         if outcomes:
@@ -139,15 +138,15 @@ class Loop:
         await self._settle(memory, snapshot, await self._perform(memory, self._absorb(memory, decision)))
 
     async def _decide(self, memory: RowMemory, snapshot: Snapshot) -> Decision[Any]:
-        row = memory.row
-        if row.question is None:
-            decision: Decision[Any] = row.plan(snapshot, memory.ledger, self.settings)
-            return decision
-        question = row.question(snapshot, memory.ledger, self.settings)
-        with self.metrics.time_solve():
-            solution = None if question is None else await self.runtime.offload(row.answer, question.problem)
-        answer: Decision[Any] = row.plan(snapshot, memory.ledger, self.settings, question, solution)
-        return answer
+        row, given = memory.row, (snapshot, memory.ledger, self.settings)
+        solved: tuple[Any, ...] = ()
+        if row.question is not None:
+            question = row.question(*given)
+            with self.metrics.time(self.metrics.solves):
+                solution = None if question is None else await self.runtime.offload(row.answer, question.problem)
+            solved = (question, solution)
+        decision: Decision[Any] = row.plan(*given, *solved)
+        return decision
 
     async def _settle(self, memory: RowMemory, snapshot: Snapshot, settled: list[Settled]) -> None:
         """Turn outcomes into the next steps, and theirs into the next. They are seen as the decision saw, at the time
@@ -180,14 +179,12 @@ class Loop:
                 self._start(memory, action)
             else:
                 queues.setdefault(object_of(action), []).append(action)
-        lanes, settled = deque(queues.values()), list[Settled]()
+        settled = list[Settled]()
 
-        async def work() -> None:
-            while lanes:
-                settled.extend([Settled(action, await self.applier.perform(action)) for action in lanes.popleft()])
+        async def perform(queue: list[Action]) -> None:
+            settled.extend([Settled(action, await self.applier.perform(action)) for action in queue])
 
-        for worker in [self.runtime.spawn("apply", work()) for _ in range(min(_PARALLEL_WRITES, len(lanes)))]:
-            await worker
+        await work_through(self.runtime, "apply", queues.values(), _PARALLEL_WRITES, perform)
         return settled
 
     def _start(self, memory: RowMemory, action: Action) -> None:

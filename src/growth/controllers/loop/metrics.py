@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import get_args
+from typing import Annotated, get_args, get_type_hints
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from growth.model.labels import ZONE
-from growth.model.node import OFFERING_LABEL, Node
-from growth.model.noderequest import NodeRemovalRequest, NodeRequest, RemovalPhase, RequestPhase
+from growth.model.node import OFFERING_LABEL
+from growth.model.noderequest import RemovalPhase, RequestPhase
 from growth.model.outcome import Outcome
 from growth.model.resources import CPU, MEMORY
+from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import Kept
 from growth.plan.nodes_up import outlook
 from growth.plan.nodes_up.demand import MALFORMED
@@ -26,7 +27,8 @@ _SECONDS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _BLINKS = (0.00001, 0.0001, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0)
 _MINUTES = (5, 15, 30, 60, 120, 300, 600, 1200, 3600)
 
-
+_OF_BUFFER = ("namespace", "buffer")
+_ENDING = ("action", "error")
 _BUFFER_STATES = ("Provisioned", "Waiting", "Empty", "Failed")
 
 UNPLACED = (*pools.REASONS, MALFORMED, *outlook.REASONS)
@@ -39,94 +41,86 @@ class Performed:
 
 
 class Metrics:
+    """The table of metrics: kind, name, what it counts, labels, buckets. Below it, how they are written."""
+
+    rows: Annotated[Histogram, "growth_loop_duration_seconds", "Time one row of the loop took.", ("row",), _SECONDS]
+    failures: Annotated[
+        Counter, "growth_loop_failures_total", "Turns that ended in an error of growth's own.", ("row",)
+    ]
+    solves: Annotated[Histogram, "growth_solve_duration_seconds", "Time one question to the solver took.", (), _SECONDS]
+    actions: Annotated[Counter, "growth_actions_total", "Actions performed, by outcome.", ("action", "outcome")]
+    action_seconds: Annotated[
+        Histogram, "growth_action_duration_seconds", "Time one action took.", ("action",), _SECONDS
+    ]
+    provider_calls: Annotated[
+        Counter, "growth_provider_calls_total", "Calls to the provider, by outcome.", ("call", "outcome")
+    ]
+    demands: Annotated[
+        Gauge,
+        "growth_demands",
+        "Pods that need a place and that growth may find one for, those with a node on its way included.",
+    ]
+    unplaced: Annotated[Gauge, "growth_unplaced", "Pods that growth found no place for, by reason.", ("reason",)]
+    notes: Annotated[Counter, "growth_notes_total", "What growth had to say, by reason.", ("reason", "severity")]
+    safety_failures: Annotated[
+        Counter,
+        "growth_safety_check_failures_total",
+        "Nodes that stayed because a check failed, at each look, by the check.",
+        ("check_type", "nodepool"),
+    ]
+    nodes: Annotated[Gauge, "growth_nodes", "Nodes by pool and offering.", ("pool", "offering")]
+    price: Annotated[Gauge, "growth_price_per_hour", "What the nodes cost per hour.", ("pool", "offering")]
+    requests: Annotated[Gauge, "growth_node_requests", "NodeRequests by phase.", ("phase",)]
+    removals: Annotated[Gauge, "growth_node_removal_requests", "NodeRemovalRequests by phase.", ("phase",)]
+    orphans: Annotated[Gauge, "growth_orphaned_machines", "Machines of ours that no object speaks of."]
+    ready_seconds: Annotated[
+        Histogram, "growth_node_ready_duration_seconds", "From request to a Ready node.", ("offering",), _MINUTES
+    ]
+    removal_seconds: Annotated[
+        Histogram,
+        "growth_node_removal_duration_seconds",
+        "From the decision to remove a node until it and its machine are gone.",
+        ("offering",),
+        _MINUTES,
+    ]
+    cache_age: Annotated[
+        Gauge, "growth_cache_age_seconds", "Time since a cache was last proved up to date.", ("resource",)
+    ]
+    buffers: Annotated[Gauge, "growth_buffers", "CapacityBuffers by state.", ("state",)]
+    buffer_pods: Annotated[Gauge, "growth_buffer_virtual_pods", "Virtual pods of a CapacityBuffer.", _OF_BUFFER]
+    buffer_cpu: Annotated[
+        Gauge, "growth_buffer_capacity_cpu_cores", "What the virtual pods that have room ask for.", _OF_BUFFER
+    ]
+    buffer_memory: Annotated[
+        Gauge, "growth_buffer_capacity_memory_bytes", "What the virtual pods that have room ask for.", _OF_BUFFER
+    ]
+    buffer_nodes: Annotated[Gauge, "growth_buffer_nodes", "Nodes on which a CapacityBuffer has room.", _OF_BUFFER]
+    buffer_blocked: Annotated[
+        Counter, "growth_buffer_consolidation_blocked_total", "Idle nodes that stayed because a buffer needs them."
+    ]
+    reconciliations: Annotated[
+        Counter,
+        "growth_poolautoscaler_reconciliations_total",
+        "Looks at a PoolAutoscaler, by what came of them.",
+        _ENDING,
+    ]
+    reconciliation_seconds: Annotated[
+        Histogram,
+        "growth_poolautoscaler_reconciliation_duration_seconds",
+        "Time one look at a PoolAutoscaler took, its write included.",
+        _ENDING,
+        _BLINKS,
+    ]
+    observations: Annotated[Counter, "growth_poolautoscaler_observations_total", "Samples taken for capacity policies."]
+    leads: Annotated[Gauge, "growth_leader", "1 while this process leads."]
+
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.registry = CollectorRegistry()
-        scope = self.registry
-        self.rows = Histogram(
-            "growth_loop_duration_seconds", "Time one row of the loop took.", ["row"], buckets=_SECONDS, registry=scope
-        )
-        self.failures = Counter(
-            "growth_loop_failures_total", "Turns that ended in an error of growth's own.", ["row"], registry=scope
-        )
-        self.solves = Histogram(
-            "growth_solve_duration_seconds", "Time one question to the solver took.", buckets=_SECONDS, registry=scope
-        )
-        self.actions = Counter(
-            "growth_actions_total", "Actions performed, by outcome.", ["action", "outcome"], registry=scope
-        )
-        self.action_seconds = Histogram(
-            "growth_action_duration_seconds", "Time one action took.", ["action"], buckets=_SECONDS, registry=scope
-        )
-        self.provider_calls = Counter(
-            "growth_provider_calls_total", "Calls to the provider, by outcome.", ["call", "outcome"], registry=scope
-        )
-        self.demands = Gauge(
-            "growth_demands",
-            "Pods that need a place and that growth may find one for, those with a node on its way included.",
-            registry=scope,
-        )
-        self.unplaced = Gauge(
-            "growth_unplaced", "Pods that growth found no place for, by reason.", ["reason"], registry=scope
-        )
-        self.notes = Counter(
-            "growth_notes_total", "What growth had to say, by reason.", ["reason", "severity"], registry=scope
-        )
-        about = "Nodes that stayed because a check failed, at each look, by the check."
-        self.safety_failures = Counter(
-            "growth_safety_check_failures_total", about, ["check_type", "nodepool"], registry=scope
-        )
-        self.nodes = Gauge("growth_nodes", "Nodes by pool and offering.", ["pool", "offering"], registry=scope)
-        self.price = Gauge(
-            "growth_price_per_hour", "What the nodes cost per hour.", ["pool", "offering"], registry=scope
-        )
-        self.requests = Gauge("growth_node_requests", "NodeRequests by phase.", ["phase"], registry=scope)
-        self.removals = Gauge(
-            "growth_node_removal_requests", "NodeRemovalRequests by phase.", ["phase"], registry=scope
-        )
-        self.orphans = Gauge("growth_orphaned_machines", "Machines of ours that no object speaks of.", registry=scope)
-        self.ready_seconds = Histogram(
-            "growth_node_ready_duration_seconds",
-            "From request to a Ready node.",
-            ["offering"],
-            buckets=_MINUTES,
-            registry=scope,
-        )
-        about = "From the decision to remove a node until it and its machine are gone."
-        self.removal_seconds = Histogram(
-            "growth_node_removal_duration_seconds", about, ["offering"], buckets=_MINUTES, registry=scope
-        )
-        self.cache_age = Gauge(
-            "growth_cache_age_seconds", "Time since a cache was last proved up to date.", ["resource"], registry=scope
-        )
-        one = ["namespace", "buffer"]
-        self.buffers = Gauge("growth_buffers", "CapacityBuffers by state.", ["state"], registry=scope)
-        self.buffer_pods = Gauge("growth_buffer_virtual_pods", "Virtual pods of a CapacityBuffer.", one, registry=scope)
-        self.buffer_cpu = Gauge(
-            "growth_buffer_capacity_cpu_cores", "What the virtual pods that have room ask for.", one, registry=scope
-        )
-        self.buffer_memory = Gauge(
-            "growth_buffer_capacity_memory_bytes", "What the virtual pods that have room ask for.", one, registry=scope
-        )
-        self.buffer_nodes = Gauge(
-            "growth_buffer_nodes", "Nodes on which a CapacityBuffer has room.", one, registry=scope
-        )
-        self.buffer_blocked = Counter(
-            "growth_buffer_consolidation_blocked_total",
-            "Idle nodes that stayed because a buffer needs them.",
-            registry=scope,
-        )
-        ends = ["action", "error"]
-        about = "Looks at a PoolAutoscaler, by what came of them."
-        self.reconciliations = Counter("growth_poolautoscaler_reconciliations_total", about, ends, registry=scope)
-        about = "Time one look at a PoolAutoscaler took, its write included."
-        self.reconciliation_seconds = Histogram(
-            "growth_poolautoscaler_reconciliation_duration_seconds", about, ends, buckets=_BLINKS, registry=scope
-        )
-        self.observations = Counter(
-            "growth_poolautoscaler_observations_total", "Samples taken for capacity policies.", registry=scope
-        )
-        self.leads = Gauge("growth_leader", "1 while this process leads.", registry=scope)
+        for attribute, declared in get_type_hints(Metrics, include_extras=True).items():
+            kind, name, about, *rest = get_args(declared)
+            given = dict(zip(("labelnames", "buckets"), rest, strict=False))
+            setattr(self, attribute, kind(name, about, registry=self.registry, **given))
         self._begin()
 
     def _begin(self) -> None:
@@ -153,20 +147,12 @@ class Metrics:
                 self.actions.labels(action, outcome.__name__)
 
     @contextmanager
-    def time_row(self, name: str) -> Iterator[None]:
+    def time(self, histogram: Histogram) -> Iterator[None]:
         began_at = self._runtime.monotonic()
         try:
             yield
         finally:
-            self.rows.labels(name).observe(self._runtime.monotonic() - began_at)
-
-    @contextmanager
-    def time_solve(self) -> Iterator[None]:
-        began_at = self._runtime.monotonic()
-        try:
-            yield
-        finally:
-            self.solves.observe(self._runtime.monotonic() - began_at)
+            histogram.observe(self._runtime.monotonic() - began_at)
 
     @contextmanager
     def time_action(self, name: str) -> Iterator[Performed]:
@@ -177,28 +163,22 @@ class Metrics:
             self.action_seconds.labels(name).observe(self._runtime.monotonic() - began_at)
             self.actions.labels(name, type(performed.outcome).__name__).inc()
 
-    def count(
-        self,
-        nodes: Iterable[Node],
-        requests: Iterable[NodeRequest],
-        removals: Iterable[NodeRemovalRequest],
-        prices: Mapping[tuple[str, str], float],
-    ) -> None:
+    def count(self, snapshot: Snapshot, prices: Mapping[tuple[str, str], float]) -> None:
         """Set the gauges of what there is now; what is no longer there disappears."""
         for gauge in (self.nodes, self.price, self.requests, self.removals):
             gauge.clear()
-        for node in nodes:
+        for node in snapshot.nodes.values():
             if node.pool:
                 offering = node.labels.get(OFFERING_LABEL, "")
                 self.nodes.labels(node.pool, offering).inc()
                 self.price.labels(node.pool, offering).inc(prices.get((offering, node.labels.get(ZONE, "")), 0.0))
         for phase in get_args(RequestPhase):
             self.requests.labels(phase)
-        for request in requests:
+        for request in snapshot.requests.values():
             self.requests.labels(request.phase).inc()
         for phase in get_args(RemovalPhase):
             self.removals.labels(phase)
-        for removal in removals:
+        for removal in snapshot.removals.values():
             self.removals.labels(removal.phase).inc()
 
     def count_unplaced(self, counts: Mapping[str, int]) -> None:

@@ -1,7 +1,7 @@
-"""The real world's Runtime: asyncio, the system clocks and one worker process for heavy, pure work.
+"""How does growth wait, and work on several things at once? The real Runtime (asyncio, the system clocks, one worker
+process for heavy, pure work), and what is built on any Runtime: `Signal` and `work_through`.
 
-Asked by `growth run`. The worker is spawned, never forked: a fork would copy locks that threads of the event loop may
-hold."""
+The worker process is spawned, never forked: a fork would copy locks that threads of the event loop may hold."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import multiprocessing
 import random
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Final, TypeVar
 
 import structlog
 
+from growth.runtime import Runtime
+
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 _THREADS: Final = 8  # for synchronous clients; the default ones stay free for name lookups
 
@@ -85,3 +89,37 @@ class SystemRuntime:
         for executor in (self._worker, self._threads):
             if executor is not None:
                 executor.shutdown(wait=False, cancel_futures=True)
+
+
+class Signal:
+    """A wake-up that can be waited for with a limit; it carries no data. Set from anywhere on the loop's thread; stays set until cleared."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def clear(self) -> None:
+        self._event.clear()
+
+    async def wait(self, longest_seconds: float) -> None:
+        try:
+            await self._runtime.within(longest_seconds, self._event.wait())
+        except TimeoutError:
+            return
+
+
+async def work_through(
+    runtime: Runtime, name: str, items: Iterable[Item], at_once: int, perform: Callable[[Item], Awaitable[None]]
+) -> None:
+    """Perform it for each item, in order, with at most `at_once` workers beside each other; return when all are done."""
+    waiting = deque(items)
+
+    async def work() -> None:
+        while waiting:
+            await perform(waiting.popleft())
+
+    for worker in [runtime.spawn(name, work()) for _ in range(min(at_once, len(waiting)))]:
+        await worker

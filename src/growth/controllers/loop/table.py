@@ -35,8 +35,8 @@ def measure_scale_up(metrics: Metrics, ledger: scale_up.Ledger, _seconds: float)
 
 
 class Row(Struct, frozen=True):
-    """One decision. `question` is set where the solver must answer before the plan can, `measure` where a pass has
-    counts of its own.
+    """One decision. `question` is set where the solver must answer before the plan can, `measure` where a look has
+    counts of its own. The name is the label `row` of metrics, so it stays when a module is renamed.
     """
 
     name: str
@@ -45,9 +45,7 @@ class Row(Struct, frozen=True):
     first_ledger: Callable[[], Any]
     question: Plan | None = None
     answer: Callable[[Any], Any] = solve  # answers the question's problem, in the worker process
-    measure: Callable[[Metrics, Any, float], None] | None = (
-        None  # what a pass left in the ledger, and the seconds it took
-    )
+    measure: Callable[[Metrics, Any, float], None] | None = None  # what is in the ledger after a look, and its seconds
     without_timers: Callable[[Any], Any] | None = (
         None  # what of a ledger outlives a clock that went back; unset: nothing
     )

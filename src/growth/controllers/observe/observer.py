@@ -1,13 +1,14 @@
 """What does growth know right now? Follows the API server with one cache for each kind and makes snapshots of them.
 
-Asked by the loop (for decisions) and the gate (how fresh, which pool, how many nodes are NotReady). A snapshot costs
-what changed since the last one. It translates and never decides."""
+Asked by the loop (for decisions), the gate (how fresh, which pool, how many nodes are NotReady) and `growth explain`
+(one snapshot). A snapshot costs what changed since the last one. The observer translates and never decides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
+from growth.controllers.configuration import cluster_id
 from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.metrics import Metrics
 from growth.controllers.observe.buffers import BufferWatch
@@ -33,7 +34,7 @@ from growth.kube.api.resources import (
 from growth.kube.cache import Cache
 from growth.kube.cache.pods import PodCache
 from growth.kube.codec import Codec
-from growth.kube.watch.reflector import Reflector, Trouble, WatchSettings
+from growth.kube.watch.reflector import Reflector, Trouble
 from growth.model.disruption import PodDisruptionBudget
 from growth.model.labels import Labels
 from growth.model.node import Node
@@ -45,6 +46,7 @@ from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPoolKind
 from growth.plan.nodes_down.orphans import is_alone
+from growth.providers.contract import Provider
 from growth.runtime import Runtime, Spawned
 
 WATCHED: Final[tuple[Resource, ...]] = (
@@ -72,10 +74,9 @@ class Observer:
         runtime: Runtime,
         supply: Supply,
         metrics: Metrics,
-        watching: WatchSettings | None = None,
+        settings: Settings | None = None,
         *,
         serves_buffers: bool = True,
-        settings: Settings | None = None,
     ) -> None:
         self.supply = supply
         self._serves_buffers = serves_buffers
@@ -100,45 +101,36 @@ class Observer:
             cache.resource: cache for cache in vars(self).values() if isinstance(cache, Cache)
         }
         self._reflectors = [
-            Reflector(client, runtime, resource, self._caches[resource], watching, report=self._report)
-            for resource in WATCHED
+            Reflector(client, runtime, resource, self._caches[resource], report=self._report) for resource in WATCHED
         ]
         self._journal: Journal | None = None
-        self.buffers = BufferWatch(client, runtime, self.codec, watching, self._report, self._tell)
-        self.warm_pools = WarmPoolWatch(
-            client, runtime, self.codec, self.pods, settings.warm_pools, watching, self._report
-        )
+        self.buffers = BufferWatch(client, runtime, self.codec, self._report, self._say)
+        self.warm_pools = WarmPoolWatch(client, runtime, self.codec, self.pods, settings.warm_pools, self._report)
 
     # -------------------------------------------------------------------------------------- running
 
     def start(self, journal: Journal | None = None) -> list[Spawned]:
         """Begin to follow every kind; trouble with one is told in the journal, if there is one."""
         self._journal = journal
-        followed = [
-            self._runtime.spawn(f"watch {reflector.resource}", reflector.run()) for reflector in self._reflectors
-        ]
-        followed.append(self._runtime.spawn("watch warm pools", self.warm_pools.run()))
-        return (
-            [*followed, self._runtime.spawn("watch buffers", self.buffers.run())] if self._serves_buffers else followed
-        )
+        followed = [("watch warm pools", self.warm_pools.run())]
+        if self._serves_buffers:
+            followed.append(("watch buffers", self.buffers.run()))
+        watches = [(f"watch {reflector.resource}", reflector.run()) for reflector in self._reflectors]
+        return [self._runtime.spawn(name, work) for name, work in (*watches, *followed)]
 
     def on_change(self, callback: Callable[[], None]) -> None:
         for cache in self._caches.values():
             cache.subscribe(callback)
-        self.supply.on_change(callback)
-        self.buffers.on_change(callback)
-        self.warm_pools.on_change(callback)
+        for other in (self.supply, self.buffers, self.warm_pools):
+            other.on_change(callback)
 
-    def _tell(self, note: Note) -> None:
+    def _say(self, note: Note) -> None:
         if self._journal is not None:
             self._journal.record([note])
 
     def _report(self, trouble: Trouble) -> None:
-        if self._journal is not None:
-            about = About("Resource", str(trouble.resource))
-            self._journal.record(
-                [Note(about, "CannotWatch", trouble.message, "Warning", (("trouble", str(trouble.kind)),))]
-            )
+        about, fields = About("Resource", str(trouble.resource)), (("trouble", str(trouble.kind)),)
+        self._say(Note(about, "CannotWatch", trouble.message, "Warning", fields))
 
     # -------------------------------------------------------------------------------- what is known
 
@@ -156,18 +148,12 @@ class Observer:
     @property
     def version(self) -> tuple[int, ...]:
         """Moves whenever something a decision could see has changed."""
-        return (
-            self.supply.version,
-            self.buffers.version,
-            self.warm_pools.version,
-            *(cache.version for cache in self._caches.values()),
-        )
+        caches = (cache.version for cache in self._caches.values())
+        return (self.supply.version, self.buffers.version, self.warm_pools.version, *caches)
 
     def snapshot(self) -> Snapshot:
         """This moment. Parts that did not change are the very same objects as in the last snapshot."""
-        volumes = VolumeWorld(
-            self.claims.view(), self.volumes.view(), self.storage_classes.view(), self.volume_nodes.view()
-        )
+        classes, volume_nodes = self.storage_classes.view(), self.volume_nodes.view()
         return Snapshot(
             now=self._runtime.now(),
             nodes=self.nodes.view(),
@@ -175,7 +161,7 @@ class Observer:
             waiting_pods=self.pods.waiting(),
             namespaces=self.namespaces.view(),
             daemon_sets=tuple(self.daemon_sets.view().values()),
-            volumes=volumes,
+            volumes=VolumeWorld(self.claims.view(), self.volumes.view(), classes, volume_nodes),
             pools=self.pools.view(),
             requests=self.requests.view(),
             requests_age_seconds=self.requests.age_seconds or 0.0,
@@ -192,28 +178,21 @@ class Observer:
 
     def complaints(self) -> tuple[Note, ...]:
         """Every object that could not be read, or not wholly, told on that object; the others are not affected."""
-        found = [each for cache in self._caches.values() for each in cache.malformed.values()] + list(
-            self.buffers.malformed()
-        )
-        found += self.warm_pools.malformed()
-        notes = [_complaint(About(each.kind, each.name, each.namespace, each.uid), each.why) for each in found]
-        notes += [
-            _complaint(About("Node", node.name, uid=node.uid), node.malformed) for node in self.nodes.damaged.values()
-        ]
-        notes += [
-            _complaint(About("Pod", pod.name, pod.namespace, pod.uid), pod.shape.malformed)
-            for pod in self.pods.damaged.values()
-        ]
-        return tuple(notes)
+        unread = [each for cache in self._caches.values() for each in cache.malformed.values()]
+        unread += [*self.buffers.malformed(), *self.warm_pools.malformed()]
+        nodes, pods = self.nodes.damaged.values(), self.pods.damaged.values()
+        found = [(About(each.kind, each.name, each.namespace, each.uid), each.why) for each in unread]
+        found += [(About("Node", node.name, uid=node.uid), node.malformed) for node in nodes]
+        found += [(About("Pod", pod.name, pod.namespace, pod.uid), pod.shape.malformed) for pod in pods]
+        return tuple(Note(about, "Malformed", f"cannot be read: {why}", "Warning") for about, why in found)
 
     def pool(self, name: str) -> NodePool | None:
         return self.pools.get(name)
 
     def readiness(self) -> tuple[int, int]:
         """How many nodes have ever been Ready, and how many of those are not now."""
-        known = [
-            node for node in self.nodes.view().values() if node.is_ready or node.ready_changed_at > node.created_at
-        ]
+        nodes = self.nodes.view().values()
+        known = [node for node in nodes if node.is_ready or node.ready_changed_at > node.created_at]
         return len(known), sum(not node.is_ready for node in known)
 
     def why_stale(self, oldest_seconds: float) -> str:
@@ -230,9 +209,7 @@ class Observer:
         snapshot = self.snapshot()
         self._metrics.orphans.set(sum(is_alone(machine, snapshot) for machine in snapshot.machines.values()))
         prices = {(offering.name, offering.zone): offering.price_per_hour for offering in self.supply.offerings}
-        self._metrics.count(
-            self.nodes.view().values(), self.requests.view().values(), self.removals.view().values(), prices
-        )
+        self._metrics.count(snapshot, prices)
 
     # ----------------------------------------------------------------------------------- our writes
 
@@ -259,5 +236,32 @@ class Observer:
         self.pods.bound(pod, uid, node)
 
 
-def _complaint(about: About, why: str) -> Note:
-    return Note(about, "Malformed", f"cannot be read: {why}", "Warning")
+_POLL_SECONDS: Final = 0.05
+_BUFFERS_SECONDS: Final = 5.0  # the kind may not be installed
+
+
+async def look_once(
+    client: Client, runtime: Runtime, provider: Provider, installation: str, settings: Settings, seconds: float = 30.0
+) -> Snapshot:
+    """One snapshot, made as a running growth makes it; then the observer ends. Raise TimeoutError, with the kinds that
+    were not answered for.
+    """
+    supply = Supply(provider, await cluster_id(client, installation), runtime)
+    observer = Observer(client, runtime, supply, Metrics(runtime), settings)
+    tasks = [*observer.start(), runtime.spawn("supply", supply.run())]
+    try:
+        return await _first_snapshot(observer, runtime, seconds)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _first_snapshot(observer: Observer, runtime: Runtime, seconds: float) -> Snapshot:
+    began_at = runtime.monotonic()
+    while True:
+        spent = runtime.monotonic() - began_at
+        if observer.is_synced and (observer.snapshot().buffers.is_known or spent > _BUFFERS_SECONDS):
+            return observer.snapshot()
+        if spent > seconds:
+            raise TimeoutError(f"no answer within {seconds:.0f} s about: {', '.join(observer.missing)}")
+        await runtime.sleep(_POLL_SECONDS)

@@ -1,105 +1,122 @@
-"""How large is an object that is known only by its scale subresource, and what do its pods look like? Asked by
-`controllers/observe/buffers`.
+"""How large are objects that are known only by their scale subresource? Asked by the watches of buffers and of warm
+pools.
 
-Looked at regularly, since such kinds are many and a watch on each would cost more than it tells: the Scale says how
-many, its newest live pod says of which shape. Needs `get` on the kind's scale, which the operator grants; without it
-the buffer says which rule is missing."""
+They are looked at regularly, since such kinds are many and a watch on each would cost more than it tells. For a warm
+pool the counts are enough. For a buffer the newest live pod also shows the shape of a chunk; that needs `get` on the
+kind's scale, which the operator grants: without it the buffer says which rule is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Forbidden, KubeError, NotFound
 from growth.kube.api.resources import PODS, Resource
 from growth.kube.codec.buffer import ScaledObject
 from growth.kube.codec.template import cleaned
+from growth.kube.codec.text import UnreadableError
+from growth.kube.codec.warm_pools import read_scale
 from growth.model.capacitybuffer import ScalableReference
+from growth.model.snapshot import EMPTY
 from growth.runtime import Runtime
 
-_LOOK_SECONDS: Final = 15.0
+Found = TypeVar("Found")
+
 _FINISHED: Final = ("Succeeded", "Failed")
 
 
-class _Part(Struct, frozen=True):
-    replicas: int | None = None
-    selector: str = ""
+class ScalePoller(Generic[Found]):
+    """Looks at the wanted objects in turn, at most `most` of them in one interval. What was read stays known when a
+    later look fails.
+    """
 
+    def __init__(self, read: Callable[[str], Awaitable[Found]], tell: Callable[[], None], most: int = 1) -> None:
+        self.known: Mapping[str, Found] = EMPTY
+        self.problem = ""  # of the latest look that failed, until one succeeds
+        self._read, self._tell, self._most = read, tell, most
+        self._wanted: tuple[str, ...] = ()
+        self._found: dict[str, Found | None] = {}  # None: there is no such object
+        self._looked_at: frozenset[str] = frozenset()
+        self._next = 0
 
-class _Scale(Struct, frozen=True):
-    spec: _Part = _Part()
-    status: _Part = _Part()
+    @property
+    def is_complete(self) -> bool:
+        """Every wanted object has been looked at."""
+        return self._looked_at.issuperset(self._wanted)
 
+    def want(self, keys: Iterable[str]) -> None:
+        self._wanted = tuple(sorted(keys))
+        self._found = {key: found for key, found in self._found.items() if key in self._wanted}
 
-_scale = msgspec.json.Decoder(_Scale)
-
-
-class ScaleWatch:
-    """One object, looked at again and again by `run`."""
-
-    def __init__(
-        self,
-        client: Client,
-        runtime: Runtime,
-        namespace: str,
-        reference: ScalableReference,
-        changed: Callable[[], None],
-    ) -> None:
-        self.found: ScaledObject | None = None  # None: not looked at yet
-        self._client = client
-        self._runtime = runtime
-        self._namespace = namespace
-        self._reference = reference
-        self._changed = changed
-
-    async def run(self) -> None:
+    async def run(self, runtime: Runtime, interval_seconds: Callable[[], float]) -> None:
         while True:
-            try:
-                found = await self._look()
-            except NotFound:
-                found = ScaledObject(is_missing=True)
-            except Forbidden as error:
-                found = ScaledObject(why=str(error))
-            except (KubeError, msgspec.DecodeError) as error:
-                found = self.found or ScaledObject(why=f"cannot be read now: {error}")  # what was known stands
-            if found != self.found:
-                self.found = found
-                self._changed()
-            await self._runtime.sleep(_LOOK_SECONDS * (1 + self._runtime.jitter() / 10))
+            await self.look()
+            await runtime.sleep(interval_seconds())
 
-    async def _look(self) -> ScaledObject:
-        resource = await self._resource()
-        if isinstance(resource, ScaledObject):
-            return resource
+    async def look(self) -> None:
+        before, count = (dict(self._found), self.problem), min(self._most, len(self._wanted))
+        for key in [self._wanted[(self._next + step) % len(self._wanted)] for step in range(count)]:
+            await self._look_at(key)
+        self._next = (self._next + count) % max(1, len(self._wanted))
+        self._looked_at = frozenset(self._found)
+        if (self._found, self.problem) != before:
+            self.known = MappingProxyType({key: found for key, found in self._found.items() if found is not None})
+            self._tell()
+
+    async def _look_at(self, key: str) -> None:
         try:
-            scale = _scale.decode(await self._client.scale(resource, self._reference.name, self._namespace))
+            self._found[key], self.problem = await self._read(key), ""
+        except NotFound:
+            self._found[key] = None
+        except (KubeError, UnreadableError, msgspec.DecodeError) as error:
+            self.problem = str(error)
+
+
+class ScaledReference:
+    """One object that a buffer refers to: how many replicas, and of which shape."""
+
+    def __init__(self, client: Client, namespace: str, reference: ScalableReference, tell: Callable[[], None]) -> None:
+        self._client, self._namespace, self._reference = client, namespace, reference
+        self.poller = ScalePoller(self._look, tell)
+        self.poller.want([reference.name])
+
+    @property
+    def found(self) -> ScaledObject | None:
+        """None: not looked at yet."""
+        if self.poller.is_complete:
+            return self.poller.known.get(self._reference.name, ScaledObject(is_missing=True))
+        return ScaledObject(why=f"cannot be read now: {self.poller.problem}") if self.poller.problem else None
+
+    async def _look(self, name: str) -> ScaledObject:
+        try:
+            resource = await self._resource()
+            return resource if isinstance(resource, ScaledObject) else await self._scaled(resource, name)
+        except Forbidden as error:
+            return ScaledObject(why=str(error))
+
+    async def _scaled(self, resource: Resource, name: str) -> ScaledObject:
+        try:
+            scale = read_scale(await self._client.scale(resource, name, self._namespace))
         except Forbidden:
             rule = f'apiGroups: ["{resource.group}"], resources: ["{resource.plural}/scale"], verbs: ["get"]'
             return ScaledObject(why=f"growth may not read the scale of {resource}: add the rule {rule} to its role")
-        replicas = 1 if scale.spec.replicas is None else max(0, scale.spec.replicas)
-        if not scale.status.selector:
-            return ScaledObject(
-                replicas, why=f"the scale of {self._named} names no selector, so its pods cannot be found"
-            )
-        pods, _ = await self._client.list(PODS, self._namespace, labels=scale.status.selector)
+        replicas, named = 1 if scale.replicas is None else max(0, scale.replicas), f"{self._reference.kind} {name}"
+        if not scale.selector:
+            return ScaledObject(replicas, why=f"the scale of {named} names no selector, so its pods cannot be found")
+        pods, _ = await self._client.list(PODS, self._namespace, labels=scale.selector)
         newest = newest_live(pods)
         if newest is None:
-            return ScaledObject(
-                replicas,
-                why=f"{self._named} has no live pod to learn a chunk's shape from; a podTemplateRef needs none",
-            )
+            why = f"{named} has no live pod to learn a chunk's shape from; a podTemplateRef needs none"
+            return ScaledObject(replicas, why=why)
         return ScaledObject(replicas, cleaned(newest))
 
-    @property
-    def _named(self) -> str:
-        return f"{self._reference.kind} {self._reference.name}"
-
     async def _resource(self) -> Resource | ScaledObject:
-        """Where such objects live; or why they cannot be asked."""
+        """Where such objects are served; or why they cannot be asked for."""
         group, kind = self._reference.api_group, self._reference.kind
         try:
             versions = await self._client.versions(group) if group else ["v1"]
@@ -117,13 +134,12 @@ class ScaleWatch:
 
 
 def newest_live(items: Iterable[Raw]) -> dict[str, Any] | None:
-    """The pod that was made last, of those that are neither finished nor going."""
+    """The pod that was made last, of those that are neither finished nor being deleted."""
     pods: list[dict[str, Any]] = [msgspec.json.decode(item) for item in items]
     live = [
         pod
         for pod in pods
         if not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") not in _FINISHED
     ]
-    return max(
-        live, key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]), default=None
-    )
+    made = [(pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]) for pod in live]
+    return live[made.index(max(made))] if live else None

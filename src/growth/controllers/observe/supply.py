@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from growth.controllers.loop.signal import Signal
+from growth.controllers.loop.runtime import Signal
 from growth.model.offering import Machine, Offering
 from growth.providers.contract import Provider, ProviderError
 from growth.runtime import Runtime

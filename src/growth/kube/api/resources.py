@@ -1,6 +1,9 @@
 """Where objects live: the address of each kind of thing as data.
 
 Asked by the client, the reflectors and the controllers. Adding a kind is adding a line.
+
+A right that something growth does needs. Declared beside the thing that needs it; collected into the role by
+`controllers/act/role.py`.
 """
 
 from __future__ import annotations
@@ -80,3 +83,12 @@ NODE_REMOVAL_REQUESTS = Resource(
 POOL_AUTOSCALERS = Resource("growth.dev", "v1alpha1", "poolautoscalers", "PoolAutoscaler")
 CAPACITY_BUFFERS = Resource("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer")
 CAPACITY_BUFFERS_V1ALPHA1 = Resource("autoscaling.x-k8s.io", "v1alpha1", "capacitybuffers", "CapacityBuffer")
+
+
+class Right(Struct, frozen=True):
+    """Verbs on a resource or a subresource; `namespace` is set where a namespaced Role is enough."""
+
+    resource: Resource
+    verbs: tuple[str, ...]
+    subresource: str = ""
+    namespace: str = ""

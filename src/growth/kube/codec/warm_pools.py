@@ -122,17 +122,30 @@ def _pool(meta: WireMeta, replicas: int, available: int, started: int) -> WarmPo
     )
 
 
-class _Scale(Struct):
+class Scale(Struct, frozen=True):
+    """What a scale subresource says of an object."""
+
+    pool: WarmPool  # all that has started counts as available, for nothing more is known
+    replicas: int | None = None  # that are asked for, if it says so
+    selector: str = ""  # of its pods
+
+
+class _WireScaleStatus(Struct, rename="camel"):
+    replicas: int | None = None
+    selector: str | None = None
+
+
+class _WireScale(Struct):
     metadata: WireMeta
     spec: _WireTargetSpec | None = None
-    status: _WireTargetStatus | None = None
+    status: _WireScaleStatus | None = None
 
 
-_scale = msgspec.json.Decoder(_Scale)
+_scale = msgspec.json.Decoder(_WireScale)
 
 
-def read_scale(raw: Raw | bytes) -> WarmPool:
-    """The answer of a scale subresource: all that has started counts as available, for nothing more is known."""
+def read_scale(raw: Raw | bytes) -> Scale:
     wire = read(_scale, raw, "Scale")
-    spec, status = wire.spec or _NO_SPEC, wire.status or _NO_STATUS
-    return _pool(wire.metadata, spec.replicas or 0, status.replicas or 0, status.replicas or 0)
+    spec, status = wire.spec or _NO_SPEC, wire.status or _WireScaleStatus()
+    started = status.replicas or 0
+    return Scale(_pool(wire.metadata, spec.replicas or 0, started, started), spec.replicas, status.selector or "")

@@ -55,7 +55,7 @@ def _now(place: str) -> Any:
 
 PLACES: Final = {
     "rows": "growth.controllers.loop.loop:ROWS",
-    "ways": "growth.controllers.act.apply:WAYS",
+    "effects": "growth.controllers.act.apply:EFFECTS",
     "write_taints": "growth.controllers.act.nodes:_patch_node",
     "gate_limits": "growth.controllers.act.gate:Gate._why_over_limit",
     "gate_pods": "growth.controllers.act.gate:Gate._why_occupied",
@@ -174,11 +174,14 @@ def restless() -> Any:
 def keeps_startup_taint() -> Any:
     """The start-up taint is said to be off, and is not."""
 
-    async def say_so(_hands: Any, _action: Any) -> Any:
+    async def say_so(_tools: Any, _action: Any) -> Any:
         return Accepted()
 
     return replaced(
-        ways={kind: replace(way, perform=say_so) if kind is ReadyNode else way for kind, way in _now("ways").items()}
+        effects={
+            kind: replace(effect, perform=say_so) if kind is ReadyNode else effect
+            for kind, effect in _now("effects").items()
+        }
     )
 
 

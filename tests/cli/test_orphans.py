@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from growth.controllers.ask.orphans import find_orphans, give_back
+from growth.cli.orphans import find_orphans, give_back
 from growth.kube.api.resources import NODE_REQUESTS, NODES
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused
 from growth.sim.clock import run_virtual

@@ -1,0 +1,90 @@
+"""How does a command begin? The flags that many commands share, the way to the cluster and to the provider, and where
+log lines go. Used by the commands; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import structlog
+from cyclopts import Parameter
+from msgspec import Struct
+
+from growth.controllers.configuration import Configuration
+from growth.controllers.loop.runtime import SystemRuntime
+from growth.kube.api.client import Client
+from growth.kube.api.http import HttpTransport
+from growth.kube.auth.kubeconfig import load_connection
+from growth.providers.contract import Provider
+from growth.providers.redaction import SECRETS
+from growth.providers.registry import open_provider
+from growth.runtime import Runtime
+
+SettingsFile = Annotated[Path | None, Parameter(help="The settings file that growth runs with.")]
+Kubeconfig = Annotated[
+    Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
+]
+Context = Annotated[str, Parameter(help="Context of the kubeconfig.")]
+ProviderName = Annotated[str | None, Parameter(help="Where machines come from.")]
+CatalogueFile = Annotated[str | None, Parameter(help="File with the machines to offer.")]
+FindingsOutput = Annotated[Literal["text", "json"], Parameter(help="Lines for people, or one JSON list.")]
+
+
+class ClusterAccess(Struct, frozen=True):
+    """Which cluster a command speaks to, and as whom."""
+
+    kubeconfig: Path | None = None
+    context: str = ""
+
+    @asynccontextmanager
+    async def connect(
+        self, may_write: Callable[[], bool] = lambda: True
+    ) -> AsyncIterator[tuple[Client, SystemRuntime]]:
+        """Raises ConfigError where no kubeconfig says how."""
+        runtime = SystemRuntime()
+        try:
+            async with HttpTransport(load_connection(runtime, self.kubeconfig, self.context)) as transport:
+                yield Client(transport, runtime, may_write=may_write), runtime
+        finally:
+            runtime.close()
+
+
+def provider_of(configuration: Configuration) -> Callable[[Client, Runtime], Provider]:
+    """How the provider of these settings is opened."""
+    return lambda client, runtime: open_provider(
+        configuration.provider, client, runtime, configuration.catalogue, configuration.hetzner
+    )
+
+
+def be_quiet() -> None:
+    """Log nothing: what the command prints says it all."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+def set_up_logs(level: str) -> None:
+    """Log one JSON object a line on standard error, or coloured text where a person watches."""
+    is_watched = sys.stderr.isatty()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.StackInfoRenderer(),
+            structlog.processors.format_exc_info,
+            redact,
+            structlog.dev.ConsoleRenderer() if is_watched else structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """No line leaves with a secret in it, traces included."""
+    return {name: SECRETS.redacted_value(value) for name, value in event.items()}
