@@ -210,9 +210,7 @@ class ElectionThread:
         self._thread.start()
 
     def stop(self, timeout_seconds: float = 5.0) -> None:
-        """Close the fence, release the lease and wait. Only after every write has ended; blocks, so call it off the
-        event loop.
-        """
+        """Close the fence, release the lease and wait. Only after every write has ended; blocks its thread."""
         self._stop_wanted.set()
         if self._loop is not None and self._stopping is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stopping.set)

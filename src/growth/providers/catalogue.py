@@ -197,16 +197,13 @@ def _check_quantities(one: ServerType) -> None:
             raise CatalogueError(f"server type {one.name}: {error}") from None
 
 
-# -------------------------------------------------------------------------------------------- built
-# in
+# ------------------------------------------------------------------------------------------ built in
 
 _EXAMPLE_PLACES: Final = (Location("fsn1", "eu-central"), Location("nbg1", "eu-central"), Location("hel1", "eu-north"))
 
 
 def built_in_catalogue(provider: str = "hetzner") -> Catalogue:
-    """Machines to try things with. Sizes as sold, prices are examples in EUR per hour without tax: no offer, and not
-    kept up to date.
-    """
+    """Machines for trials. Sizes as sold; prices are examples in EUR per hour without tax, not kept up to date."""
     return Catalogue(provider, _EXAMPLE_PLACES, _EXAMPLE_TYPES)
 
 

@@ -49,9 +49,7 @@ class Provider(Protocol):
         """The catalogue; raises ProviderError."""
 
     async def launch(self, order: Order) -> Outcome:
-        """Accepted (with machine_id; also when the name is taken by our own earlier launch), NoCapacity, Refused,
-        TryLater, Unknown.
-        """
+        """Accepted (with machine_id; also if we have launched it before), NoCapacity, Refused, TryLater, Unknown."""
 
     async def describe(self, machine_id: str) -> Machine | Gone:
         """One machine by id; raises ProviderError."""

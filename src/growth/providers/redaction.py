@@ -32,9 +32,7 @@ class Secrets:
             self._parts.pop(part, None)
 
     def add_text(self, text: str) -> None:
-        """A longer text, such as user data: only longer quotes of it are struck out, and only the latest texts are
-        kept.
-        """
+        """A long text, such as user data: only longer quotes of it are struck out, only the latest texts are kept."""
         key = hash(text)
         self._quotes.pop(key, None)
         lines = (line.strip() for line in text.splitlines())

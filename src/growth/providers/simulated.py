@@ -70,9 +70,7 @@ class Server(Struct, frozen=True):
 
 
 class CloudApi(Protocol):
-    """The cloud's interface. Raises CloudError when it says no, and TimeoutError or ConnectionError when no answer
-    comes.
-    """
+    """The cloud's interface. Raises CloudError for a refusal, TimeoutError or ConnectionError without an answer."""
 
     async def sold(self) -> tuple[Offering, ...]: ...
 
@@ -138,9 +136,7 @@ class SimulatedProvider:
         return Accepted(machine_id)
 
     async def _adopt(self, order: Order) -> Outcome:
-        """The name is taken: by an earlier launch of the same request, or by a stranger. A cloud that does not show by
-        whom says nothing.
-        """
+        """The name is taken: by an earlier launch of the same request, by another, or by an unknown one."""
         try:
             found = await self._read(self._cloud.find_servers(order.name))
         except ProviderError as error:

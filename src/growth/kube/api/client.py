@@ -1,6 +1,6 @@
 """The verbs of the Kubernetes API, over any transport.
 
-Asked by reflectors, the lease, the event recorder and `controllers/act/apply`. Answers are the bytes the server sent,
+Used by reflectors, the election, the event recorder and `controllers/act/apply`. Answers are the bytes the server sent,
 for the codec to read; failures are the typed errors of `kube/api/errors.py`. Never caches, never decides."""
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from msgspec import Raw, Struct
 
 from growth.kube.api.errors import Expired, UnreadableAnswer
 from growth.kube.api.pace import Lane
-from growth.kube.api.request import ClientSettings, Exchange
+from growth.kube.api.request import ClientSettings, Sender
 from growth.kube.api.resources import ACCESS_REVIEWS, PODS, Resource
 from growth.kube.api.transport import Request, Response, Transport
 from growth.runtime import Runtime
 
 JSON = "application/json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+_MERGE_PATCH = "application/merge-patch+json"
+_STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 _LARGE_PAGE_BYTES = 4_000_000  # one decode holds the event loop: ask for fewer objects when a page grows beyond this
 _SMALLEST_PAGE = 20
@@ -36,7 +36,6 @@ class Page(Struct, frozen=True):
     items: list[Raw]
     version: str
     first: bool
-    last: bool
 
 
 class ServedResource(Struct, frozen=True):
@@ -45,7 +44,6 @@ class ServedResource(Struct, frozen=True):
     name: str
     kind: str
     namespaced: bool
-    verbs: tuple[str, ...] = ()
 
 
 class _ListMetadata(Struct, rename={"version": "resourceVersion", "token": "continue"}):
@@ -66,13 +64,13 @@ class _GroupVersion(Struct):
     version: str
 
 
-class _Group(Struct):
+class _Group(Struct, rename="camel"):
     versions: list[_GroupVersion]
-    preferredVersion: _GroupVersion  # noqa: N815 - the name on the wire
+    preferred_version: _GroupVersion
 
 
-class _Version(Struct):
-    gitVersion: str  # noqa: N815 - the name on the wire
+class _Version(Struct, rename="camel"):
+    git_version: str
 
 
 class _ReviewStatus(Struct):
@@ -83,31 +81,23 @@ class _Review(Struct):
     status: _ReviewStatus
 
 
-def _always() -> bool:
-    return True
-
-
 class Client:
-    """One client shares one pace; `may_write` is asked right before each write leaves (the fence of the leader's
-    lease).
-    """
+    """All requests of one client share one pace; before each write it asks `may_write`, the fence of the lease."""
 
     def __init__(
         self,
         transport: Transport,
         runtime: Runtime,
         settings: ClientSettings | None = None,
-        may_write: Callable[[], bool] = _always,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self.settings = settings or ClientSettings()
-        self._exchange = Exchange(transport, runtime, self.settings, may_write)
+        self._sender = Sender(transport, runtime, self.settings, may_write)
 
     # -------------------------------------------------------------------------------------- reading
 
-    async def get(
-        self, resource: Resource, name: str, namespace: str = "", subresource: str = "", lane: Lane = Lane.NORMAL
-    ) -> bytes:
-        return await self._read(resource.path(name, namespace, subresource), lane)
+    async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> bytes:
+        return await self._read(resource.path(name, namespace, subresource))
 
     async def list(
         self, resource: Resource, namespace: str = "", labels: str = "", fields: str = ""
@@ -125,9 +115,7 @@ class Client:
     async def pages(
         self, resource: Resource, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Page]:
-        """A consistent listing page by page. When it expires half way it starts again: first in pages, then as one
-        whole answer.
-        """
+        """A consistent listing, page by page. When it expires it starts again: first in pages, then as one answer."""
         limit, token, expired = self.settings.page_size, "", 0
         while True:
             query = {"limit": limit, "continue": token, "labelSelector": labels, "fieldSelector": fields}
@@ -139,9 +127,9 @@ class Client:
                 expired += 1
                 limit, token = (limit if expired == 1 else 0), ""
                 continue
-            listing = _decoded(_decode_list, body)
+            listing = _decoded(body, _List)
             first, token = not token, listing.metadata.token
-            yield Page(listing.items or [], listing.metadata.version, first, last=not token)
+            yield Page(listing.items or [], listing.metadata.version, first)
             if not token:
                 return
             if len(body) > _LARGE_PAGE_BYTES:
@@ -149,22 +137,21 @@ class Client:
 
     async def watch(self, resource: Resource, namespace: str = "", **query: str | int) -> Response:
         """An open stream of events; the caller reads and closes it."""
-        return await self._exchange.stream(
-            self._request("GET", _with_query(resource.path(namespace=namespace), {"watch": "true"} | query))
-        )
+        path = _with_query(resource.path(namespace=namespace), {"watch": "true"} | query)
+        return await self._sender.stream(self._request("GET", path))
 
     async def server_version(self) -> str:
-        return _decoded(_decode_version, await self._read("/version")).gitVersion
+        return _decoded(await self._read("/version"), _Version).git_version
 
     async def served(self, group: str, version: str) -> Sequence[ServedResource]:
         """The resources of one group and version; raises NotFound where the server does not have it."""
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        return _decoded(_decode_resources, await self._read(path)).resources or []
+        return _decoded(await self._read(path), _ResourceList).resources or []
 
     async def versions(self, group: str) -> Sequence[str]:
         """The versions of a named group, the preferred one first; raises NotFound where the server does not have it."""
-        found = _decoded(_decode_group, await self._read(f"/apis/{group}"))
-        preferred = found.preferredVersion.version
+        found = _decoded(await self._read(f"/apis/{group}"), _Group)
+        preferred = found.preferred_version.version
         return [preferred, *(each.version for each in found.versions if each.version != preferred)]
 
     async def may(
@@ -173,13 +160,9 @@ class Client:
         """Whether these credentials are allowed this (a SelfSubjectAccessReview)."""
         attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.plural}
         attributes |= {"subresource": subresource, "namespace": namespace, "name": name}
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        request = self._request("POST", ACCESS_REVIEWS.path(), review)
-        return _decoded(_decode_review, await self._exchange.answer(request, writes=False)).status.allowed
+        review = _of_kind("authorization.k8s.io/v1", "SelfSubjectAccessReview", spec={"resourceAttributes": attributes})
+        body = await self._sender.answer(self._request("POST", ACCESS_REVIEWS.path(), review), writes=False)
+        return _decoded(body, _Review).status.allowed
 
     # -------------------------------------------------------------------------------------- writing
 
@@ -187,11 +170,10 @@ class Client:
         path = resource.path(namespace=item.get("metadata", {}).get("namespace", ""))
         return await self._write("POST", path, item, lane=lane)
 
-    async def replace(self, resource: Resource, item: Object, subresource: str = "") -> bytes:
-        """Put the object in place of the stored one; with a resourceVersion in it only if that is still the stored
-        one's.
-        """
-        return await self._write("PUT", _path_of(resource, item, subresource), item)
+    async def replace(self, resource: Resource, item: Object) -> bytes:
+        """Replace the stored object; if the new one has a resourceVersion, only if it is still the stored one."""
+        metadata = item["metadata"]
+        return await self._write("PUT", resource.path(metadata["name"], metadata.get("namespace", "")), item)
 
     async def merge_patch(
         self,
@@ -202,21 +184,20 @@ class Client:
         subresource: str = "",
         lane: Lane = Lane.NORMAL,
     ) -> bytes:
-        return await self._write("PATCH", resource.path(name, namespace, subresource), patch, MERGE_PATCH, lane)
+        return await self._write("PATCH", resource.path(name, namespace, subresource), patch, _MERGE_PATCH, lane)
 
     async def strategic_patch(
         self, resource: Resource, name: str, patch: Object, namespace: str = "", subresource: str = ""
     ) -> bytes:
         """Lists of built-in kinds merge by their key: one condition is written and the others stay."""
-        return await self._write("PATCH", resource.path(name, namespace, subresource), patch, STRATEGIC_PATCH)
+        return await self._write("PATCH", resource.path(name, namespace, subresource), patch, _STRATEGIC_PATCH)
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", version: str = ""
     ) -> bytes:
         """Delete one object; with a uid or a resourceVersion only if it is still that one (Conflict otherwise)."""
-        return await self._write(
-            "DELETE", resource.path(name, namespace), _delete_options(uid, version), lane=Lane.URGENT
-        )
+        options = _delete_options(uid, version)
+        return await self._write("DELETE", resource.path(name, namespace), options, lane=Lane.URGENT)
 
     # --------------------------------------------------------------------------------- subresources
 
@@ -230,63 +211,38 @@ class Client:
 
     async def evict(self, name: str, namespace: str, *, uid: str = "") -> None:
         """Ask for a pod to leave. BlockedByBudget: a disruption budget says not now. NotFound: it is gone already."""
-        eviction = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": name, "namespace": namespace},
-            "deleteOptions": _delete_options(uid, ""),
-        }
+        metadata, options = {"name": name, "namespace": namespace}, _delete_options(uid, "")
+        eviction = _of_kind("policy/v1", "Eviction", metadata=metadata, deleteOptions=options)
         await self._write("POST", PODS.path(name, namespace, "eviction"), eviction, lane=Lane.URGENT)
 
     async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
         """Put a pod on a node. Conflict: it is bound already, or is another pod of the same name."""
         metadata = {"name": name, "namespace": namespace, **({"uid": uid} if uid else {})}
-        target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        binding = _of_kind("v1", "Binding", metadata=metadata, target=_of_kind("v1", "Node", name=node))
         await self._write("POST", PODS.path(name, namespace, "binding"), binding)
 
     # ---------------------------------------------------------------------------------------- steps
 
-    async def _read(self, path: str, lane: Lane = Lane.NORMAL) -> bytes:
-        return await self._exchange.answer(self._request("GET", path), writes=False, lane=lane)
+    async def _read(self, path: str) -> bytes:
+        return await self._sender.answer(self._request("GET", path), writes=False)
 
     async def _write(
-        self, method: str, path: str, content: Object | Sequence[Object], media: str = JSON, lane: Lane = Lane.NORMAL
+        self, method: str, path: str, content: Object, media: str = JSON, lane: Lane = Lane.NORMAL
     ) -> bytes:
-        return await self._exchange.answer(self._request(method, path, content, media), writes=True, lane=lane)
+        return await self._sender.answer(self._request(method, path, content, media), writes=True, lane=lane)
 
-    def _request(
-        self, method: str, path: str, content: Object | Sequence[Object] | None = None, media: str = JSON
-    ) -> Request:
-        headers = {"accept": JSON, "user-agent": "growth"}
-        if content is None:
-            return Request(method, path, headers, timeout_seconds=self.settings.timeout_seconds)
-        return Request(
-            method,
-            path,
-            {**headers, "content-type": media},
-            msgspec.json.encode(content),
-            self.settings.timeout_seconds,
-        )
+    def _request(self, method: str, path: str, content: Object | None = None, media: str = JSON) -> Request:
+        headers, body = {"accept": JSON, "user-agent": "growth"}, b""
+        if content is not None:
+            headers, body = {**headers, "content-type": media}, msgspec.json.encode(content)
+        return Request(method, path, headers, body, self.settings.timeout_seconds)
 
 
-_decode_list = msgspec.json.Decoder(_List).decode
-_decode_version = msgspec.json.Decoder(_Version).decode
-_decode_group = msgspec.json.Decoder(_Group).decode
-_decode_resources = msgspec.json.Decoder(_ResourceList).decode
-_decode_review = msgspec.json.Decoder(_Review).decode
-
-
-def _decoded(decode: Callable[[bytes], Answer], body: bytes) -> Answer:
+def _decoded(body: bytes, kind: type[Answer]) -> Answer:
     try:
-        return decode(body)
+        return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableAnswer(f"the server's answer cannot be read: {error}") from error
-
-
-def _path_of(resource: Resource, item: Object, subresource: str) -> str:
-    metadata = item["metadata"]
-    return resource.path(metadata["name"], metadata.get("namespace", ""), subresource)
 
 
 def _with_query(path: str, query: Mapping[str, Any]) -> str:
@@ -294,6 +250,10 @@ def _with_query(path: str, query: Mapping[str, Any]) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+def _of_kind(api_version: str, kind: str, **content: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, **content}
+
+
 def _delete_options(uid: str, version: str) -> dict[str, Any]:
     given = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
-    return {"apiVersion": "v1", "kind": "DeleteOptions", **({"preconditions": given} if given else {})}
+    return _of_kind("v1", "DeleteOptions", **({"preconditions": given} if given else {}))

@@ -1,6 +1,6 @@
 """What went wrong with a request, so that a caller can tell "refused" from "unknown".
 
-Raised by the client, matched by everybody above it. Never decides what to do about it.
+Raised by the client, matched by its callers, which decide what to do about it.
 
     answered with a 4xx ........................ a kind of Refused: nothing was done
     no answer, read or never sent .............. Unreachable: nothing was done
@@ -27,9 +27,7 @@ class Unreachable(KubeError):
 
 
 class EffectUnknown(KubeError):
-    """A write was sent and its answer was lost, or was a server error. It may or may not have happened, or may still
-    happen.
-    """
+    """A write was sent, and its answer was lost or a server error. It may have happened, or may still happen."""
 
 
 class NotLeader(KubeError):
@@ -92,9 +90,6 @@ class Forbidden(Refused): ...
 class NotFound(Refused): ...
 
 
-class MethodNotAllowed(Refused): ...
-
-
 class AlreadyExists(Refused): ...
 
 
@@ -104,9 +99,6 @@ class Conflict(Refused):
 
 class Expired(Refused):
     """410: the resourceVersion or the continue token is older than what the server still knows."""
-
-
-class PayloadTooLarge(Refused): ...
 
 
 class Invalid(Refused):
@@ -123,35 +115,23 @@ class BlockedByBudget(TooManyRequests):
 class InternalError(ServerError): ...
 
 
-class ServiceUnavailable(ServerError): ...
-
-
-class ServerTimeout(ServerError): ...
-
-
 _BY_CODE: Mapping[int, type[ApiError]] = {
     400: BadRequest,
     401: Unauthorized,
     403: Forbidden,
     404: NotFound,
-    405: MethodNotAllowed,
     409: Conflict,
     410: Expired,
-    413: PayloadTooLarge,
     422: Invalid,
     429: TooManyRequests,
     500: InternalError,
-    503: ServiceUnavailable,
-    504: ServerTimeout,
 }
 
 _decode_status = msgspec.json.Decoder(Status).decode
 
 
 def error_from_answer(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The typed error of an HTTP answer; a body that is no Status (a proxy's page, a plain line) becomes the message,
-    cut short.
-    """
+    """The typed error of an HTTP answer; a body that is no Status (a proxy's page) becomes the message, cut short."""
     try:
         status = _decode_status(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -179,10 +159,8 @@ def _typed(status: Status, retry_after_seconds: float | None) -> ApiError:
 
 def _budget_blocks(status: Status) -> bool:
     causes = (status.details and status.details.causes) or ()
-    return (
-        any(cause.reason == "DisruptionBudget" for cause in causes)
-        or "more than one PodDisruptionBudget" in status.message
-    )
+    names_budget = any(cause.reason == "DisruptionBudget" for cause in causes)
+    return names_budget or "more than one PodDisruptionBudget" in status.message
 
 
 def _seconds(value: str | None) -> float | None:

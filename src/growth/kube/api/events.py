@@ -1,11 +1,11 @@
-"""Tells people, through Kubernetes events, what happened to an object.
+"""Writes Kubernetes events, so that people see what happened to an object.
 
-Asked by the journal, which says nothing twice. Writes events.k8s.io/v1, which `kubectl describe` shows with its count
+Used by the journal, which says nothing twice. Writes events.k8s.io/v1, which `kubectl describe` shows with its count
 and age. Never blocks its caller and never fails it: what could not be written is counted in `dropped`.
 
     the same object, severity, reason and note    first time ... one Event is created
-                                                  again ........ counted; the count is written at most once in `series_seconds`
-    it cannot be written now                      the event goes to the end of the line, and is dropped an hour after it happened
+                                                  again ........ counted; written at most once in `series_seconds`
+    it cannot be written now                      it goes to the end of the queue, and is dropped after an hour
     many different events of one object           beyond `burst` only one each `refill_seconds`, the others are dropped
 """
 
@@ -35,13 +35,7 @@ from growth.runtime import Runtime, Spawned
 
 NOTE_BYTES = 1024
 _WORD_BYTES = 128  # reason, action and reporting instance
-_PASSING = (
-    Unreachable,
-    EffectUnknown,
-    TooManyRequests,
-    NotLeader,
-    Unauthorized,
-)  # the same event may get through later
+_PASSING = (Unreachable, EffectUnknown, TooManyRequests, NotLeader, Unauthorized)  # it may get through later
 _KEPT_SECONDS = 3600.0  # so long a server keeps events, too
 
 Severity = Literal["Normal", "Warning"]
@@ -99,9 +93,8 @@ class Recorder:
         self._writing: Spawned | None = None
 
     def record(self, regarding: Regarding, severity: Severity, reason: str, note: str, action: str = "") -> None:
-        occasion = self._occasion(
-            regarding, severity, _cut(reason, _WORD_BYTES), _cut(note, NOTE_BYTES), _cut(action or reason, _WORD_BYTES)
-        )
+        action, reason = _cut(action or reason, _WORD_BYTES), _cut(reason, _WORD_BYTES)
+        occasion = self._occasion(regarding, severity, reason, _cut(note, NOTE_BYTES), action)
         if occasion is None:
             self.dropped += 1
             return
@@ -139,8 +132,7 @@ class Recorder:
         if self._writing is None:
             self._writing = self._runtime.spawn("event recorder", self._write_all())
 
-    # ----------------------------------------------------------------------------------- beside the
-    # caller
+    # ----------------------------------------------------------------------------- beside the caller
 
     async def _write_all(self) -> None:
         backoff = Backoff(self._runtime, 1.0, 30.0)
@@ -161,15 +153,11 @@ class Recorder:
             self._writing = None
 
     def _put_back(self, occasion: _Occasion) -> None:
-        """Nobody will say it again, so it waits, behind the others: one that the server never takes must not hold them
-        up.
-        """
+        """The event waits behind the others: one that the server never takes must not hold them up."""
+        is_old = self._runtime.monotonic() >= occasion.queued_at + _KEPT_SECONDS
         if occasion.is_waiting:
             return
-        if (
-            self._runtime.monotonic() >= occasion.queued_at + _KEPT_SECONDS
-            or len(self._waiting) >= self._settings.waiting
-        ):
+        if is_old or len(self._waiting) >= self._settings.waiting:
             self.dropped += 1
             return
         occasion.is_waiting = True
@@ -177,11 +165,9 @@ class Recorder:
 
     async def _write(self, occasion: _Occasion) -> None:
         if occasion.is_created:
+            patch, namespace = {"series": _series(occasion)}, occasion.regarding.namespace or "default"
             try:
-                patch = {"series": _series(occasion)}
-                await self._client.merge_patch(
-                    EVENTS, occasion.name, patch, occasion.regarding.namespace or "default", lane=Lane.BACKGROUND
-                )
+                await self._client.merge_patch(EVENTS, occasion.name, patch, namespace, lane=Lane.BACKGROUND)
                 return
             except NotFound:  # events live for an hour
                 occasion.first_at, occasion.count, occasion.name, occasion.is_created = occasion.last_at, 1, "", False

@@ -1,5 +1,4 @@
-"""Carries bytes to a real API server over HTTP/1.1 and TLS. Used in production alone; the embedded cluster has its own
-transport.
+"""Carries bytes to a real API server over HTTP/1.1 and TLS. The embedded cluster has a transport of its own.
 
 TLS is always verified, by the cluster's authority or the system's. Never repeats a request by itself, save once after a
 401 with new credentials: a request that was answered 401 was not acted on."""
@@ -82,10 +81,8 @@ class HttpTransport:
             raise NeverSent(str(error)) from error
 
     async def _send(self, request: Request, credential: Credential) -> HttpResponse:
-        headers = {
-            "accept-encoding": "identity",
-            **request.headers,
-        }  # packing costs both sides more than the network saves
+        # no compression: it costs both sides more than the network saves
+        headers = {"accept-encoding": "identity", **request.headers}
         if credential.token:
             headers["authorization"] = f"Bearer {credential.token}"
         session = await self._session_for(credential)
@@ -136,14 +133,11 @@ def _open_session(context: ssl.SSLContext) -> aiohttp.ClientSession:
 
 
 def tls_context(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """Verifies the server by `authority` (PEM; the system's if empty) and presents the client certificate if there is
-    one.
-    """
+    """Verify the server by `authority` (PEM; empty: the system's); present the client certificate if there is one."""
     context = ssl.create_default_context(cadata=authority.decode("ascii", errors="ignore") if authority else None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_flags &= (
-        ~ssl.VERIFY_X509_STRICT
-    )  # Python 3.13 sets it; authorities made by older kubeadm lack an extension it wants
+    # Python 3.13 sets this flag; authorities made by older kubeadm lack an extension it wants
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if certificate:
         with tempfile.TemporaryDirectory(prefix="growth-") as directory:  # ssl reads a private key from files only
             pair = (Path(directory, "certificate"), Path(directory, "key"))

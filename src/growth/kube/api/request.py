@@ -1,7 +1,6 @@
-"""One request and its answer: paced, fenced, bounded in time, retried where that is safe, and failing with a typed
-error.
+"""How is one request sent? Paced, fenced, bounded in time, retried where that is safe, and failing with a typed error.
 
-Used by `kube/api/client.py` alone. Which requests are made, and what is done about a failure, is not its business.
+Used by `kube/api/client.py` alone, which decides what is asked; its callers decide what to do about a failure.
 
     what happened                      a read                     a write
     429 with Retry-After               again, later               again, later (it was refused)
@@ -42,8 +41,8 @@ class ClientSettings(Struct, frozen=True):
     page_size: int = 500
 
 
-class Exchange:
-    """Sends requests of one client over one transport."""
+class Sender:
+    """Sends the requests of one client over one transport."""
 
     def __init__(
         self, transport: Transport, runtime: Runtime, settings: ClientSettings, may_write: Callable[[], bool]
@@ -78,9 +77,8 @@ class Exchange:
         if writes and not self._may_write():
             raise NotLeader(f"{request.method} {request.path} was not sent: leadership is not certain")
         try:
-            return await self._runtime.within(
-                request.timeout_seconds or self._settings.timeout_seconds, self._whole(request)
-            )
+            seconds = request.timeout_seconds or self._settings.timeout_seconds
+            return await self._runtime.within(seconds, self._whole(request))
         except (TimeoutError, TransportError) as error:
             _lost(error, writes)
         except ServerError as error:
@@ -118,11 +116,8 @@ class Exchange:
     def _may_repeat(self, error: KubeError, writes: bool) -> bool:
         if isinstance(error, TooManyRequests):
             asked = error.retry_after_seconds
-            return (
-                not isinstance(error, BlockedByBudget)
-                and asked is not None
-                and asked <= self._settings.retry_after_limit_seconds
-            )
+            is_soon = asked is not None and asked <= self._settings.retry_after_limit_seconds
+            return is_soon and not isinstance(error, BlockedByBudget)
         return not writes and isinstance(error, Unreachable | ServerError)
 
 

@@ -71,8 +71,7 @@ class Cache(Generic[Held]):
         self._outdated: dict[str, Decoded] = {}  # listed, but older than our own writes
         self._subscribers: list[Callable[[], None]] = []
 
-    # ----------------------------------------------------------------------------------------- what
-    # is asked
+    # --------------------------------------------------------------------------------- what is asked
 
     def __len__(self) -> int:
         return len(self._items)
@@ -108,9 +107,7 @@ class Cache(Generic[Held]):
     # ----------------------------------------------------------------------------------- our writes
 
     def learned(self, body: bytes | Raw) -> None:
-        """The API server's answer to a create, patch or read of ours: known from now on, unless the watch already knows
-        better.
-        """
+        """Take the API server's answer to our create, patch or read, unless the watch already knows a newer one."""
         decoded = self._codec.decode(self.resource.kind, body)
         version, held = as_number(decoded.resource_version), self._version_of(decoded.key)
         if held is not None and version < held:
@@ -132,8 +129,7 @@ class Cache(Generic[Held]):
             self._drop(key)
         self._tell(before)
 
-    # ------------------------------------------------------------------------------------------ the
-    # reflector's sink
+    # -------------------------------------------------------------------------- the reflector's sink
 
     def relisting(self) -> None:
         self._seen = set()
@@ -300,9 +296,7 @@ class OwnWrites:
         self._writes[key] = OwnWrite(version, is_gone=True)
 
     def outdates(self, key: str, version: int) -> bool:
-        """Is something at this version older than (or just) what we wrote? It confirms a write at its own version or
-        below.
-        """
+        """Is this version not newer than our write? A version at or above our write confirms it."""
         write = self._writes.get(key)
         if write is None:
             return False
@@ -316,9 +310,7 @@ class OwnWrites:
         return write is not None and not write.is_gone and write.version > version
 
     def reached(self, version: int) -> list[str]:
-        """The server has told everything up to here: drop the memory; returns the objects of ours that it never
-        mentioned.
-        """
+        """The server has shown everything up to here: forget these writes; returns our objects that it never showed."""
         done = [key for key, write in self._writes.items() if write.version <= version]
         return [key for key in done if self._writes.pop(key).is_new]
 

@@ -32,8 +32,7 @@ class PodCache(Cache[Pod]):
         self._by_owner: dict[str, tuple[Pod, ...]] = {}
         self._bound_by_us: dict[str, str] = {}  # UIDs of pods whose binding no event has shown yet, and their nodes
 
-    # ----------------------------------------------------------------------------------------- what
-    # is asked
+    # --------------------------------------------------------------------------------- what is asked
 
     def by_node(self) -> Mapping[str, tuple[Pod, ...]]:
         """Bound pods, finished ones included, by their node and in the order of their keys."""

@@ -1,15 +1,10 @@
-"""The door of the codec: bytes of one object in, noun out. Asked by the caches and by everything that reads a live
-object.
+"""The door of the codec: bytes of one object in, noun out. Used by the caches and by all that reads a live object.
 
-    Pod, Node ............ always the noun; what could not be read stands in its `malformed`
+    Pod, Node ............ always the noun; its `malformed` says what could not be read
     every other kind ..... the noun, or a Malformed with the reason
 
 Nothing that the API server (or a file) can contain makes this raise. Shapes, labels, owners and amounts that repeat
-become one object.
-
-Namespaces, DaemonSets, budgets and priority classes, from bytes to nouns. Asked by the codec; raises
-UnreadableError.
-"""
+become one object. Namespaces, DaemonSets, budgets and priority classes are read here, the other kinds beside."""
 
 from __future__ import annotations
 
@@ -107,6 +102,12 @@ class _Identified(Struct, frozen=True, gc=False):
 
 
 _identified = msgspec.json.Decoder(_Identified)
+_namespace = msgspec.json.Decoder(WireNamespace)
+_daemon_set = msgspec.json.Decoder(WireDaemonSet)
+_budget = msgspec.json.Decoder(WireBudget)
+_priority_class = msgspec.json.Decoder(WirePriorityClass)
+
+_NO_META = WireMeta()
 
 
 class Codec:
@@ -148,7 +149,7 @@ class Codec:
         if kind == "Node":
             node = self.nodes.decode(raw)
             return Decoded(node.name, node.resource_version, node)
-        return self._decode_other(kind, raw)
+        return decode_with(kind, raw, self._readers[kind])
 
     def decode_pod(self, raw: Raw | bytes) -> Pod:
         return self.pods.decode(raw)
@@ -160,9 +161,6 @@ class Codec:
         """The shape that the pods of a template will have."""
         return self.pods.decode_template(raw, namespace)
 
-    def _decode_other(self, kind: str, raw: Raw | bytes) -> Decoded:
-        return decode_with(kind, raw, self._readers[kind])
-
 
 def decode_with(kind: str, raw: Raw | bytes, reader: Callable[[Raw | bytes], Noun]) -> Decoded:
     """The noun that the reader makes of it, or a Malformed."""
@@ -171,7 +169,8 @@ def decode_with(kind: str, raw: Raw | bytes, reader: Callable[[Raw | bytes], Nou
     try:
         return Decoded(key, identity.resource_version, reader(raw))
     except UnreadableError as error:
-        return Decoded(key, identity.resource_version, _malformed(kind, identity, str(error)))
+        name, namespace, uid, version = msgspec.structs.astuple(identity)
+        return Decoded(key, version, Malformed(kind, name, str(error), namespace, uid, version))
 
 
 def _identity(raw: Raw | bytes) -> _Identity:
@@ -181,18 +180,6 @@ def _identity(raw: Raw | bytes) -> _Identity:
         found = salvage(raw)
         parts = (salvage_text(found, "metadata", field) for field in ("name", "namespace", "uid", "resourceVersion"))
         return _Identity(*parts)
-
-
-def _malformed(kind: str, identity: _Identity, why: str) -> Malformed:
-    return Malformed(kind, identity.name, why, identity.namespace, identity.uid, identity.resource_version)
-
-
-_namespace = msgspec.json.Decoder(WireNamespace)
-_daemon_set = msgspec.json.Decoder(WireDaemonSet)
-_budget = msgspec.json.Decoder(WireBudget)
-_priority_class = msgspec.json.Decoder(WirePriorityClass)
-
-_NO_META = WireMeta()
 
 
 def read_namespace(raw: Raw | bytes) -> Labels:

@@ -1,9 +1,9 @@
-"""CapacityBuffers and what they look at, from bytes to nouns: workloads, PodTemplates, LimitRanges, quotas. Asked by
-the codec and explain.
+"""CapacityBuffers and what they refer to, from bytes to nouns: workloads, PodTemplates, LimitRanges, quotas.
 
-Workloads and PodTemplates stay text here (`Workload`, `TemplateText`): what their pods become depends on LimitRanges
-and classes of priority and runtime, which change on their own. `build_world` puts all of it together. Reading raises
-UnreadableError; a buffer is read as loosely as any definition in a cluster may allow, and judged by the plan."""
+Used by the codec and `growth explain`. Workloads and PodTemplates stay text here (`Workload`, `TemplateText`): what
+their pods become depends on LimitRanges and classes of priority and runtime, which change on their own. `WorldBuilder`
+puts all of it together. Reading raises UnreadableError; a buffer is read as loosely as any definition in a cluster may
+allow, and judged by the plan."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from growth.kube.api.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Resource
 from growth.kube.codec.pod import PodDecoder
 from growth.kube.codec.template import Admission, ContainerRange, RuntimeClass, cleaned, container_range, read_template
-from growth.kube.codec.text import Json, UnreadableError, read, read_optional_instant
-from growth.kube.codec.wire import NO_RAW, WireMeta, WireOwner
+from growth.kube.codec.text import Json, UnreadableError, all_annotations, created_at, deleted_at, read, read_owners
+from growth.kube.codec.wire import NO_RAW, WireMeta
 from growth.model.capacitybuffer import (
     TEMPLATE_DIGEST,
     BufferTemplate,
@@ -143,8 +144,6 @@ _template = msgspec.json.Decoder(_WireTemplate)
 _range = msgspec.json.Decoder(_WireRange)
 _runtime_class = msgspec.json.Decoder(_WireRuntimeClass)
 _quota = msgspec.json.Decoder(_WireQuota)
-_owners = msgspec.json.Decoder(tuple[WireOwner, ...] | None)
-_annotations = msgspec.json.Decoder(dict[str, str] | None)
 
 
 def read_capacity_buffer(raw: Raw | bytes) -> CapacityBuffer:
@@ -158,13 +157,13 @@ def read_capacity_buffer(raw: Raw | bytes) -> CapacityBuffer:
         uid=meta.uid or "",
         generation=meta.generation or 0,
         resource_version=meta.resource_version or "",
-        created_at=read_optional_instant(meta.creation_timestamp, "metadata.creationTimestamp") or 0.0,
-        deleted_at=read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
+        created_at=created_at(meta),
+        deleted_at=deleted_at(meta),
     )
 
 
 def _status(raw: Raw) -> CapacityBufferStatus:
-    """What somebody else has written there, and we cannot read, is as good as nothing: it is written anew."""
+    """A status that growth cannot read counts as none: growth writes a new one."""
     try:
         return read(_buffer_status, raw, "status") or CapacityBufferStatus()
     except UnreadableError:
@@ -191,19 +190,17 @@ def read_workload(raw: Raw | bytes, resource: Resource) -> Workload:
 def read_pod_template(raw: Raw | bytes) -> TemplateText:
     wire = read(_template, raw, "PodTemplate")
     meta = wire.metadata
-    owner = next(
-        (
-            each
-            for each in read(_owners, meta.owner_references, "metadata.ownerReferences") or ()
-            if each.kind == "CapacityBuffer"
-        ),
-        None,
-    )
-    marks = read(_annotations, meta.annotations, "metadata.annotations") or {}
+    owners = (each.uid for each in read_owners(meta.owner_references) if each.kind == "CapacityBuffer")
     return TemplateText(
-        meta.namespace or "", meta.name or "", _cleaned(wire.template, "template"), meta.generation or 0, meta.uid or "",
-        "" if owner is None else owner.uid, marks.get(TEMPLATE_DIGEST, ""), meta.resource_version or "",
-    )  # fmt: skip
+        namespace=meta.namespace or "",
+        name=meta.name or "",
+        template=_cleaned(wire.template, "template"),
+        generation=meta.generation or 0,
+        uid=meta.uid or "",
+        owner_uid=next(owners, ""),
+        digest=all_annotations(meta).get(TEMPLATE_DIGEST, ""),
+        resource_version=meta.resource_version or "",
+    )
 
 
 def _cleaned(template: Json | None, where: str) -> str:
@@ -215,10 +212,9 @@ def _cleaned(template: Json | None, where: str) -> str:
 
 def read_limit_range(raw: Raw | bytes) -> ContainerRange:
     wire = read(_range, raw, "LimitRange")
+    limits = (wire.spec or _WireRangeSpec()).limits or ()
     try:
-        return container_range(
-            wire.metadata.namespace or "", wire.metadata.name or "", (wire.spec or _WireRangeSpec()).limits or ()
-        )
+        return container_range(wire.metadata.namespace or "", wire.metadata.name or "", limits)
     except (TypeError, AttributeError, ValueError) as error:
         raise UnreadableError(f"spec.limits: {error}") from None
 
@@ -239,10 +235,8 @@ def read_resource_quota(raw: Raw | bytes) -> ResourceQuota:
         name=wire.metadata.name or "",
         hard=_amounts(status.hard or spec.hard or {}),
         used=_amounts(status.used or {}),
-        scopes=(
-            *(QuotaScope(name) for name in spec.scopes or ()),
-            *(QuotaScope(one.scope_name, one.operator, one.values or ()) for one in chosen),
-        ),
+        scopes=tuple(QuotaScope(name) for name in spec.scopes or ())
+        + tuple(QuotaScope(one.scope_name, one.operator, one.values or ()) for one in chosen),
     )
 
 
@@ -261,9 +255,7 @@ def _amounts(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
 
 
 class ScaledObject(Struct, frozen=True):
-    """Anything else with a size: known by its scale subresource, and its newest live pod as template ("" if there is
-    none).
-    """
+    """An object of another kind: its size by the scale subresource, its newest live pod as template ("": none)."""
 
     replicas: int = 0
     template: str = ""
@@ -307,29 +299,19 @@ class WorldBuilder:
             template = self._template(scaled.template, key.split("/")[1], before) if scaled.template else None
             scalables[key] = Scalable(scaled.replicas, template, scaled.is_missing, scaled.why)
         templates = {f"{each.namespace}/{each.name}": self._stored(each, before) for each in found.templates}
-        return BufferWorld(_with_groups(found.buffers), scalables, templates, found.quotas, found.is_known)
+        buffers = {key: _with_group(buffer) for key, buffer in found.buffers.items()}
+        return BufferWorld(buffers, scalables, templates, found.quotas, found.is_known)
 
     def _template(self, text: str, namespace: str, before: Mapping[tuple[str, str], BufferTemplate]) -> BufferTemplate:
-        made = (
-            before.get((namespace, text))
-            or self._known.get((namespace, text))
-            or read_template(text, namespace, self._admission, self._pods)
-        )
-        self._known[namespace, text] = made
+        key = (namespace, text)
+        made = before.get(key) or self._known.get(key) or read_template(text, namespace, self._admission, self._pods)
+        self._known[key] = made
         return made
 
     def _stored(self, each: TemplateText, before: Mapping[tuple[str, str], BufferTemplate]) -> StoredTemplate:
         template = self._template(each.template, each.namespace, before)
-        return StoredTemplate(
-            each.namespace,
-            each.name,
-            template,
-            each.generation,
-            each.uid,
-            each.owner_uid,
-            each.digest,
-            each.resource_version,
-        )
+        known = (each.generation, each.uid, each.owner_uid, each.digest, each.resource_version)
+        return StoredTemplate(each.namespace, each.name, template, *known)
 
 
 def known_workload(reference: ScalableReference) -> Resource | None:
@@ -345,14 +327,8 @@ def with_group(reference: ScalableReference) -> ScalableReference:
     return reference if known is None else ScalableReference(reference.kind, reference.name, known.group)
 
 
-def _with_groups(buffers: Mapping[str, CapacityBuffer]) -> dict[str, CapacityBuffer]:
-    return {key: _with_group(buffer) for key, buffer in buffers.items()}
-
-
 def _with_group(buffer: CapacityBuffer) -> CapacityBuffer:
     reference = buffer.spec.scalable_ref
     if reference is None or with_group(reference) == reference:
         return buffer
-    return msgspec.structs.replace(
-        buffer, spec=msgspec.structs.replace(buffer.spec, scalable_ref=with_group(reference))
-    )
+    return replace(buffer, spec=replace(buffer.spec, scalable_ref=with_group(reference)))

@@ -1,10 +1,9 @@
-"""Files of Kubernetes objects to nouns, without a cluster: YAML or JSON, many documents, Lists, `kubectl get -o json`.
-Asked by the CLI.
+"""Files of Kubernetes objects to nouns, without a cluster: YAML or JSON, many documents, `kubectl get -o json`.
 
 What the API server would do on the way is done here: a missing namespace is `default`, a priority class becomes its
 number, and a Deployment, ReplicaSet, StatefulSet or Job becomes the pods its controller would make. Pods that wait
 count as unschedulable, since there is no scheduler to say so. Kinds that growth does not read are counted in `skipped`.
-Everything that is wrong is told at once, each with the number of its document."""
+Everything that is wrong is reported at once, each with the number of its document. Used by the CLI."""
 
 from __future__ import annotations
 
@@ -32,19 +31,11 @@ from growth.model.snapshot import DaemonSet, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 
 _CLUSTER_SCOPED: Final = (
-    "Node",
-    "Namespace",
-    "PersistentVolume",
-    "StorageClass",
-    "CSINode",
-    "PriorityClass",
+    *("Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "PriorityClass"),
     *(kind.resource.kind for kind in KINDS),
 )
 _COUNTS: Final = {
-    "Deployment": "replicas",
-    "ReplicaSet": "replicas",
-    "StatefulSet": "replicas",
-    "ReplicationController": "replicas",
+    **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"), "replicas"),
     "Job": "parallelism",
 }
 _PRIORITIES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
@@ -135,12 +126,9 @@ def _opened(place: str, root: Any, problems: list[str]) -> Iterator[_Document]:
         problems.append(f"{place}: not a Kubernetes object: it has no kind")
     elif root["kind"].endswith("List") and isinstance(root.get("items"), list):
         inner = root["kind"].removesuffix("List")
+        implied = {"kind": inner, "apiVersion": root.get("apiVersion", "")} if inner else {}
         for number, item in enumerate(root["items"], 1):
-            whole = (
-                {"kind": inner, "apiVersion": root.get("apiVersion", ""), **item}
-                if inner and isinstance(item, dict)
-                else item
-            )
+            whole = {**implied, **item} if isinstance(item, dict) else item
             yield from _opened(f"{place}, item {number}", whole, problems)
     else:
         yield _Document(place, root)
@@ -167,22 +155,20 @@ def _noun_of(
 
 
 def _read(place: str, kind: str, item: Json, codec: Codec, problems: list[str]) -> Noun | None:
-    """None after something was said about it."""
+    """None: it cannot be read, and `problems` says why."""
     try:
         noun = codec.decode(kind, msgspec.json.encode(_placed(kind, item))).noun
     except (*BROKEN, TypeError) as error:
         problems.append(f"{place}: {kind}: {described(error)}")
         return None
-    why = (
-        noun.why
-        if isinstance(noun, Malformed)
-        else noun.malformed
-        if isinstance(noun, Node)
-        else noun.shape.malformed
-        if isinstance(noun, Pod)
-        else ""
-    )
-    why = why or ("" if _key(kind, item).strip("/") else "metadata.name is missing")
+    why = "" if _key(kind, item).strip("/") else "metadata.name is missing"
+    match noun:
+        case Malformed():
+            why = noun.why or why
+        case Node():
+            why = noun.malformed or why
+        case Pod():
+            why = noun.shape.malformed or why
     if why:
         problems.append(f"{place}: {kind} {_key(kind, item)}: {why}")
         return None
@@ -199,20 +185,15 @@ def _placed(kind: str, item: Json) -> Json:
 
 def _key(kind: str, item: Json) -> str:
     meta = item.get("metadata")
-    name, namespace = (
-        (meta.get("name") or meta.get("generateName") or "", meta.get("namespace"))
-        if isinstance(meta, dict)
-        else ("", None)
-    )
-    return str(name) if kind in _CLUSTER_SCOPED else f"{namespace or 'default'}/{name}"
+    meta = meta if isinstance(meta, dict) else {}
+    name = str(meta.get("name") or meta.get("generateName") or "")
+    return name if kind in _CLUSTER_SCOPED else f"{meta.get('namespace') or 'default'}/{name}"
 
 
 def _waiting(pod: Pod) -> Pod:
-    return (
-        pod
-        if pod.node_name or pod.is_gated or pod.unschedulable_at is not None
-        else replace(pod, unschedulable_at=pod.created_at)
-    )
+    if pod.node_name or pod.is_gated or pod.unschedulable_at is not None:
+        return pod
+    return replace(pod, unschedulable_at=pod.created_at)
 
 
 def _pods_of(
@@ -224,16 +205,13 @@ def _pods_of(
     template, count = (spec or {}).get("template"), (spec or {}).get(_COUNTS[kind])
     count = 1 if count is None else count
     if not isinstance(template, dict) or not isinstance(count, int) or not 0 <= count <= _MOST_PODS:
-        problems.append(
-            f"{document.place}: {kind} {_key(kind, item)}: needs a template, and from 0 to {_MOST_PODS} {_COUNTS[kind]}"
-        )
+        needs = f"needs a template, and from 0 to {_MOST_PODS} {_COUNTS[kind]}"
+        problems.append(f"{document.place}: {kind} {_key(kind, item)}: {needs}")
         return
     _resolve_priority(template.get("spec"), priorities)
     namespace, _, name = _key(kind, item).partition("/")
-    pod = {
-        "metadata": {**(template.get("metadata") or {}), "name": name, "namespace": namespace},
-        "spec": template.get("spec"),
-    }
+    metadata = {**(template.get("metadata") or {}), "name": name, "namespace": namespace}
+    pod = {"metadata": metadata, "spec": template.get("spec")}
     noun = _read(document.place, "Pod", pod, codec, problems)
     if isinstance(noun, Pod):
         owner = Owner(kind, name)

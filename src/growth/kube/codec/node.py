@@ -14,6 +14,8 @@ from growth.kube.codec.pod import Interned
 from growth.kube.codec.text import (
     BROKEN,
     UnreadableError,
+    created_at,
+    deleted_at,
     described,
     read_annotations,
     read_optional_instant,
@@ -23,7 +25,7 @@ from growth.kube.codec.text import (
     salvage_text,
 )
 from growth.kube.codec.wire import WireCondition, WireMeta
-from growth.kube.codec.wire_cluster import WireNode, WireNodeSpec, WireNodeStatus, WireTaint
+from growth.kube.codec.wire_cluster import WireNode, WireNodeSpec, WireNodeStatus
 from growth.model.labels import NO_LABELS, Labels
 from growth.model.node import Node, Taint
 from growth.model.quantity import QuantityError
@@ -58,15 +60,15 @@ class NodeDecoder:
         return Node(
             name=intern(meta.name or ""),
             labels=labels,
-            taints=self._taints.one(tuple(_taint(wire) for wire in spec.taints or ())),
+            taints=self._taints.one(tuple(Taint(one.key, one.value or "", one.effect) for one in spec.taints or ())),
             allocatable=self._allocatable.one(allocatable),
             uid=meta.uid or "",
-            annotations=read_annotations(meta.annotations),
+            annotations=read_annotations(meta),
             is_unschedulable=bool(spec.unschedulable),
             is_ready=ready.status == "True",
             ready_changed_at=read_optional_instant(ready.last_transition_time, "status.conditions") or 0.0,
-            created_at=read_optional_instant(meta.creation_timestamp, "metadata.creationTimestamp") or 0.0,
-            deleted_at=read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
+            created_at=created_at(meta),
+            deleted_at=deleted_at(meta),
             provider_id=spec.provider_id or "",
             resource_version=meta.resource_version or "",
             malformed="; ".join(problem for problem in (bad_labels, bad_amount) if problem),
@@ -85,10 +87,6 @@ def _allocatable(status: WireNodeStatus) -> tuple[Resources, str]:
         return Resources.parse(status.allocatable or {}), ""
     except QuantityError as error:
         return NOTHING, f"status.allocatable: {error}"
-
-
-def _taint(wire: WireTaint) -> Taint:
-    return Taint(wire.key, wire.value or "", wire.effect)
 
 
 def _salvaged(raw: Raw | bytes, why: str) -> Node:

@@ -5,12 +5,19 @@ Reading raises UnreadableError: an object that breaks the bounds of its own sche
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from growth.kube.codec.text import UnreadableError, read, read_annotations, read_optional_instant
+from growth.kube.codec.text import (
+    UnreadableError,
+    created_at,
+    deleted_at,
+    read,
+    read_annotations,
+    read_optional_instant,
+)
 from growth.kube.codec.wire import WireMeta
 from growth.model.nodepool import NodePool, NodePoolSpec, NodePoolStatus
 from growth.model.noderequest import (
@@ -23,29 +30,20 @@ from growth.model.noderequest import (
 )
 
 Spec = TypeVar("Spec")
+Status = TypeVar("Status")
 
 
-class _WireNodePool(Struct):
+class OwnObject(Struct, Generic[Spec, Status]):
+    """An object of a kind of ours: spec and status are the model's own types."""
+
     metadata: WireMeta
-    spec: NodePoolSpec
-    status: NodePoolStatus | None = None
+    spec: Spec
+    status: Status | None = None
 
 
-class _WireNodeRequest(Struct):
-    metadata: WireMeta
-    spec: NodeRequestSpec
-    status: NodeRequestStatus | None = None
-
-
-class _WireNodeRemovalRequest(Struct):
-    metadata: WireMeta
-    spec: NodeRemovalRequestSpec
-    status: NodeRemovalRequestStatus | None = None
-
-
-_pool = msgspec.json.Decoder(_WireNodePool)
-_request = msgspec.json.Decoder(_WireNodeRequest)
-_removal = msgspec.json.Decoder(_WireNodeRemovalRequest)
+_pool = msgspec.json.Decoder(OwnObject[NodePoolSpec, NodePoolStatus])
+_request = msgspec.json.Decoder(OwnObject[NodeRequestSpec, NodeRequestStatus])
+_removal = msgspec.json.Decoder(OwnObject[NodeRemovalRequestSpec, NodeRemovalRequestStatus])
 
 
 def read_node_pool(raw: Raw | bytes) -> NodePool:
@@ -58,10 +56,10 @@ def read_node_pool(raw: Raw | bytes) -> NodePool:
         uid=meta.uid or "",
         generation=meta.generation or 0,
         resource_version=meta.resource_version or "",
-        annotations=dict(read_annotations(meta.annotations)),
+        annotations=dict(read_annotations(meta)),
         finalizers=meta.finalizers or (),
-        created_at=_created_at(meta),
-        deleted_at=_deleted_at(meta),
+        created_at=created_at(meta),
+        deleted_at=deleted_at(meta),
     )
 
 
@@ -80,7 +78,7 @@ def _checked(spec: NodePoolSpec) -> NodePoolSpec:
 def read_node_request(raw: Raw | bytes) -> NodeRequest:
     wire = read(_request, raw, "NodeRequest")
     meta, status = wire.metadata, wire.status or NodeRequestStatus()
-    created_at = _created_at(meta)
+    made_at = created_at(meta)
     return NodeRequest(
         name=meta.name or "",
         spec=wire.spec,
@@ -88,9 +86,9 @@ def read_node_request(raw: Raw | bytes) -> NodeRequest:
         uid=meta.uid or "",
         resource_version=meta.resource_version or "",
         finalizers=meta.finalizers or (),
-        created_at=created_at,
-        deleted_at=_deleted_at(meta),
-        changed_at=read_optional_instant(status.last_transition_time, "status.lastTransitionTime") or created_at,
+        created_at=made_at,
+        deleted_at=deleted_at(meta),
+        changed_at=read_optional_instant(status.last_transition_time, "status.lastTransitionTime") or made_at,
     )
 
 
@@ -104,15 +102,7 @@ def read_node_removal_request(raw: Raw | bytes) -> NodeRemovalRequest:
         uid=meta.uid or "",
         resource_version=meta.resource_version or "",
         finalizers=meta.finalizers or (),
-        created_at=_created_at(meta),
-        deleted_at=_deleted_at(meta),
+        created_at=created_at(meta),
+        deleted_at=deleted_at(meta),
         attempted_at=read_optional_instant(status.remove_attempted_at, "status.removeAttemptedAt"),
     )
-
-
-def _created_at(meta: WireMeta) -> float:
-    return read_optional_instant(meta.creation_timestamp, "metadata.creationTimestamp") or 0.0
-
-
-def _deleted_at(meta: WireMeta) -> float | None:
-    return read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp")

@@ -2,13 +2,8 @@
 
 Pods of one template differ in name, node and times; the rest repeats byte for byte. So the bytes of all that scheduling
 can see are hashed, and a shape that was read once is found again by that hash. Never raises: what cannot be read is
-said in `shape.malformed`.
-
-What was read before need not be read or kept again. Asked by the codec, for every text and value that repeats.
-
-A Memo forgets in two generations, so it stays bounded while pods of ever new templates come and go. Forgetting costs
-time, never truth.
-"""
+said in `shape.malformed`. A Memo forgets in two generations, so it stays bounded while pods of ever new templates come
+and go; what was forgotten is read again."""
 
 from __future__ import annotations
 
@@ -27,6 +22,7 @@ from growth.kube.codec.text import (
     described,
     read,
     read_instant,
+    read_owners,
     salvage,
     salvage_instant,
     salvage_text,
@@ -35,7 +31,6 @@ from growth.kube.codec.volumes import has_local_data, telling_volumes, volume_us
 from growth.kube.codec.wire import (
     WireAnnotations,
     WireCondition,
-    WireOwner,
     WirePod,
     WirePodMeta,
     WirePodSpec,
@@ -48,7 +43,6 @@ from growth.model.pod import Owner, Pod, PodShape
 
 _pod = msgspec.json.Decoder(WirePod)
 _template = msgspec.json.Decoder(WireTemplate)
-_owners = msgspec.json.Decoder(tuple[WireOwner, ...] | None)
 _conditions = msgspec.json.Decoder(tuple[WireCondition, ...] | None)
 
 _NO_ANNOTATIONS = WireAnnotations()
@@ -58,6 +52,10 @@ _NO_STATUS = WirePodStatus()
 _COMPARING: Final = ("Gt", "Lt")
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _BETWEEN: Final = b"\x1f"  # no JSON text holds this byte
+_GENERATION: Final = 32_768
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 class PodDecoder:
@@ -84,9 +82,8 @@ class PodDecoder:
             wire = _template.decode(raw)
             spec = wire.spec or _NO_SPEC
             labels = (wire.metadata or _NO_META).labels
-            return self._one_shape.one(
-                self._read_shape(ShapeSource(namespace, labels, spec, required_node=spec.node_name or ""))
-            )
+            source = ShapeSource(namespace, labels, spec, required_node=spec.node_name or "")
+            return self._one_shape.one(self._read_shape(source))
         except BROKEN as error:
             return PodShape(namespace=namespace, malformed=described(error))
 
@@ -123,26 +120,21 @@ class PodDecoder:
         known = self._shapes.get(key)
         if known is not None:
             return known
-        return self._shapes.put(
-            key, self._one_shape.one(self._read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status)))
-        )
+        source = ShapeSource(meta.namespace or "", meta.labels, spec, status)
+        return self._shapes.put(key, self._one_shape.one(self._read_shape(source)))
 
     def _settled_shape(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus) -> PodShape:
-        """Of a DaemonSet's pod that has its node: its bytes name that node, so they never repeat, but the shape without
-        it does.
-        """
-        return self._one_shape.one(
-            self._read_shape(ShapeSource(meta.namespace or "", meta.labels, spec, status, is_settled_daemon=True))
-        )
+        """The shape of a DaemonSet's bound pod: its bytes name the node and never repeat, the shape without it does."""
+        source = ShapeSource(meta.namespace or "", meta.labels, spec, status, is_settled_daemon=True)
+        return self._one_shape.one(self._read_shape(source))
 
     def _read_shape(self, source: ShapeSource) -> PodShape:
         """An operator that the cluster does not know tolerates nothing."""
         shape = read_shape(source)
         if self._compares_tolerations or not any(each.operator in _COMPARING for each in shape.tolerations):
             return shape
-        return msgspec.structs.replace(
-            shape, tolerations=tuple(each for each in shape.tolerations if each.operator not in _COMPARING)
-        )
+        known = tuple(each for each in shape.tolerations if each.operator not in _COMPARING)
+        return msgspec.structs.replace(shape, tolerations=known)
 
     def _owner(self, raw: Raw) -> Owner | None:
         text = bytes(raw)
@@ -151,7 +143,7 @@ class PodDecoder:
         known = self._owners.get(text)
         if known is not None:
             return known
-        for wire in read(_owners, raw, "metadata.ownerReferences") or ():
+        for wire in read_owners(raw):
             if wire.controller:
                 return self._owners.put(text, Owner(wire.kind, wire.name, wire.uid, wire.api_version))
         return None
@@ -175,10 +167,8 @@ class PodDecoder:
 
 
 def _is_ready(status: WirePodStatus) -> bool:
-    return any(
-        condition.type == "Ready" and condition.status == "True"
-        for condition in read(_conditions, status.conditions, "status.conditions") or ()
-    )
+    conditions = read(_conditions, status.conditions, "status.conditions") or ()
+    return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
 
 
 def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]) -> bytes:
@@ -203,10 +193,8 @@ def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, vo
         parts += (container.name, container.resources, container.ports)
     for container in spec.init_containers or ():
         parts += (b"init", container.name, container.restart_policy, container.resources, container.ports)
-    for container_status in status.container_statuses or ():
-        parts += (b"status", container_status.name, container_status.resources, container_status.allocated_resources)
-    for container_status in status.init_container_statuses or ():
-        parts += (b"status", container_status.name, container_status.resources, container_status.allocated_resources)
+    for had in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
+        parts += (b"status", had.name, had.resources, had.allocated_resources)
     if volumes:
         parts.append(repr(list(volume_uses(volumes))).encode())
     if b"PodResizePending" in bytes(status.conditions):
@@ -215,9 +203,7 @@ def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, vo
 
 
 def _salvaged(raw: Raw | bytes, why: str) -> Pod:
-    """A pod whose JSON is not a pod's: where it is and that it cannot be read, so that it blocks its node and nothing
-    else.
-    """
+    """A pod whose JSON is not a pod's: its names and its node, so that it blocks its node and nothing else."""
     found = salvage(raw)
     return Pod(
         salvage_text(found, "metadata", "name"),
@@ -231,18 +217,12 @@ def _salvaged(raw: Raw | bytes, why: str) -> Pod:
     )
 
 
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
-
-GENERATION: Final = 32_768
-
-
 class Memo(Generic[Key, Value]):
     """A bounded mapping: what was not asked for during one whole generation is forgotten."""
 
     __slots__ = ("_limit", "_older", "_recent")
 
-    def __init__(self, limit: int = GENERATION) -> None:
+    def __init__(self, limit: int = _GENERATION) -> None:
         self._limit = limit
         self._recent: dict[Key, Value] = {}
         self._older: dict[Key, Value] = {}
@@ -270,7 +250,7 @@ class Interned(Generic[Key]):
 
     __slots__ = ("_memo",)
 
-    def __init__(self, limit: int = GENERATION) -> None:
+    def __init__(self, limit: int = _GENERATION) -> None:
         self._memo: Memo[Key, Key] = Memo(limit)
 
     def one(self, value: Key) -> Key:

@@ -1,6 +1,6 @@
 """The scheduling rules of a pod, from wire to model: selectors, affinity, spread, tolerations.
 
-Asked by `codec_shape`, once for each distinct text. Unknown operators are an UnreadableError here, so the pod says so;
+Used by `codec/shape`, once for each distinct text. Unknown operators are an UnreadableError here, so the pod says so;
 only a toleration keeps its strange operator, because it then simply permits nothing."""
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ def node_terms(wire: WireNodeSelector) -> tuple[NodeSelectorTerm, ...]:
 
 
 def node_term(wire: WireNodeTerm) -> NodeSelectorTerm:
-    return NodeSelectorTerm(
-        _requirements(wire.match_expressions, _ON_NODES), _requirements(wire.match_fields, _ON_NODES)
-    )
+    expressions, fields = (_requirements(some, _ON_NODES) for some in (wire.match_expressions, wire.match_fields))
+    return NodeSelectorTerm(expressions, fields)
 
 
 def label_selector(wire: WireSelector | None) -> LabelSelector | None:
@@ -39,10 +38,8 @@ def label_selector(wire: WireSelector | None) -> LabelSelector | None:
     if wire is None:
         return None
     labels = sorted((wire.match_labels or {}).items())
-    return LabelSelector(
-        tuple(Requirement(key, "In", (value,)) for key, value in labels)
-        + _requirements(wire.match_expressions, _ON_LABELS)
-    )
+    equal = tuple(Requirement(key, "In", (value,)) for key, value in labels)
+    return LabelSelector(equal + _requirements(wire.match_expressions, _ON_LABELS))
 
 
 def _requirements(wires: tuple[WireRequirement, ...] | None, operators: tuple[str, ...]) -> tuple[Requirement, ...]:
@@ -50,18 +47,16 @@ def _requirements(wires: tuple[WireRequirement, ...] | None, operators: tuple[st
 
 
 def _requirement(wire: WireRequirement, operators: tuple[str, ...]) -> Requirement:
-    values = wire.values or ()
-    if wire.operator not in operators:
-        raise UnreadableError(
-            f"unknown operator {shown(wire.operator)} on {shown(wire.key)} (known: {', '.join(operators)})"
-        )
-    if wire.operator in ("In", "NotIn") and not values:
-        raise UnreadableError(f"{wire.operator} on {shown(wire.key)} needs values")
-    if wire.operator in ("Exists", "DoesNotExist") and values:
-        raise UnreadableError(f"{wire.operator} on {shown(wire.key)} takes no values")
-    if wire.operator in ("Gt", "Lt") and len(values) != 1:
-        raise UnreadableError(f"{wire.operator} on {shown(wire.key)} takes one value, not {len(values)}")
-    return Requirement(wire.key, wire.operator, values)
+    operator, key, values = wire.operator, wire.key, wire.values or ()
+    if operator not in operators:
+        raise UnreadableError(f"unknown operator {shown(operator)} on {shown(key)} (known: {', '.join(operators)})")
+    if operator in ("In", "NotIn") and not values:
+        raise UnreadableError(f"{operator} on {shown(key)} needs values")
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise UnreadableError(f"{operator} on {shown(key)} takes no values")
+    if operator in ("Gt", "Lt") and len(values) != 1:
+        raise UnreadableError(f"{operator} on {shown(key)} takes one value, not {len(values)}")
+    return Requirement(key, operator, values)
 
 
 def pod_term(wire: WirePodTerm, labels: Labels) -> PodAffinityTerm:
@@ -85,16 +80,15 @@ def toleration(wire: WireToleration) -> Toleration:
 
 
 def topology_spread(wire: WireSpread) -> TopologySpread:
+    key, otherwise = wire.topology_key, wire.when_unsatisfiable
     if wire.max_skew < 1:
-        raise UnreadableError(f"maxSkew {wire.max_skew} on {shown(wire.topology_key)} is not positive")
-    if wire.when_unsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
-        raise UnreadableError(
-            f"unknown whenUnsatisfiable {shown(wire.when_unsatisfiable)} on {shown(wire.topology_key)}"
-        )
+        raise UnreadableError(f"maxSkew {wire.max_skew} on {shown(key)} is not positive")
+    if otherwise not in ("DoNotSchedule", "ScheduleAnyway"):
+        raise UnreadableError(f"unknown whenUnsatisfiable {shown(otherwise)} on {shown(key)}")
     return TopologySpread(
         wire.max_skew,
-        wire.topology_key,
-        wire.when_unsatisfiable,
+        key,
+        otherwise,
         label_selector(wire.label_selector),
         wire.min_domains,
         wire.node_affinity_policy or "Honor",

@@ -1,4 +1,4 @@
-"""What can scheduling see of this pod? From wire to PodShape. Asked by `codec_pod` for each shape not seen before.
+"""What can scheduling see of this pod? From wire to PodShape. Asked by `PodDecoder` for each shape not seen before.
 
 A part that cannot be read is left out and named in `malformed`; the other parts stay, so that the pod still counts on
 its node."""
@@ -26,7 +26,15 @@ from growth.kube.codec.wire import (
 )
 from growth.kube.codec.wire_cluster import WireAffinity, WirePodAffinity, WireSpread, WireToleration
 from growth.model.labels import NO_LABELS, Labels, NodeSelectorTerm
-from growth.model.pod import HostPort, PodAffinityTerm, PodShape, PreferredNodes, PreferredPods
+from growth.model.pod import (
+    HostPort,
+    PodAffinityTerm,
+    PodShape,
+    PreferredNodes,
+    PreferredPods,
+    Toleration,
+    TopologySpread,
+)
 from growth.model.pod_requests import Asked, PodAsked, Quantities, effective_requests
 from growth.model.quantity import QuantityError
 from growth.model.resources import NOTHING, Resources
@@ -60,9 +68,7 @@ class ShapeSource(msgspec.Struct, frozen=True, gc=False):
     labels: Raw
     spec: WirePodSpec
     status: WirePodStatus = _NO_STATUS
-    is_settled_daemon: bool = (
-        False  # bound, of a DaemonSet: it never moves, so the rule that names its own node is dropped
-    )
+    is_settled_daemon: bool = False  # a DaemonSet's bound pod never moves: the rule naming its own node is dropped
     required_node: str = ""
 
 
@@ -84,9 +90,8 @@ def read_shape(source: ShapeSource) -> PodShape:
     spec, parts = source.spec, _Parts()
     labels = parts.take(lambda: read_raw_labels(source.labels), NO_LABELS)
     affinity = parts.take(lambda: read(_affinity, spec.affinity, "spec.affinity"), None) or _NO_AFFINITY
-    node_affinity, preferred_nodes = parts.take(
-        lambda: _nodes_wanted(affinity, source.is_settled_daemon), _NO_NODES_WANTED
-    )
+    settled = source.is_settled_daemon
+    node_affinity, preferred_nodes = parts.take(lambda: _nodes_wanted(affinity, settled), _NO_NODES_WANTED)
     near, preferred_near = parts.take(lambda: _pods_wanted(affinity.pod_affinity, labels), _NO_PODS_WANTED)
     apart, preferred_apart = parts.take(lambda: _pods_wanted(affinity.pod_anti_affinity, labels), _NO_PODS_WANTED)
     if not spec.containers:
@@ -95,10 +100,7 @@ def read_shape(source: ShapeSource) -> PodShape:
         namespace=source.namespace,
         labels=labels,
         requests=parts.take(lambda: _requests(spec, source.status), NOTHING),
-        tolerations=parts.take(
-            lambda: tuple(toleration(wire) for wire in read(_tolerations, spec.tolerations, "spec.tolerations") or ()),
-            (),
-        ),
+        tolerations=parts.take(lambda: _tolerated(spec), ()),
         node_selector=parts.take(lambda: read_raw_labels(spec.node_selector, "spec.nodeSelector"), NO_LABELS),
         node_affinity=node_affinity,
         preferred_nodes=preferred_nodes,
@@ -106,22 +108,25 @@ def read_shape(source: ShapeSource) -> PodShape:
         anti_affinity=apart,
         preferred_affinity=preferred_near,
         preferred_anti_affinity=preferred_apart,
-        spread=parts.take(
-            lambda: tuple(
-                topology_spread(wire)
-                for wire in read(_spread, spec.topology_spread_constraints, "spec.topologySpread") or ()
-            ),
-            (),
-        ),
+        spread=parts.take(lambda: _spread_rules(spec), ()),
         host_ports=parts.take(lambda: tuple(_host_ports(spec)), ()),
         volumes=parts.take(lambda: tuple(volume_uses(spec.volumes or ())), ()),
         priority=parts.take(lambda: read(_number, spec.priority, "spec.priority") or 0, 0),
-        scheduler_name=parts.take(lambda: read(_text, spec.scheduler_name, "spec.schedulerName") or "", "")
+        scheduler_name=parts.take(lambda: read(_text, spec.scheduler_name, "spec.schedulerName"), None)
         or "default-scheduler",
         required_node=source.required_node,
         uses_resource_claims=parts.take(lambda: bool(read(_claims, spec.resource_claims, "spec.resourceClaims")), True),
         malformed="; ".join(parts.problems),
     )
+
+
+def _tolerated(spec: WirePodSpec) -> tuple[Toleration, ...]:
+    return tuple(toleration(wire) for wire in read(_tolerations, spec.tolerations, "spec.tolerations") or ())
+
+
+def _spread_rules(spec: WirePodSpec) -> tuple[TopologySpread, ...]:
+    wires = read(_spread, spec.topology_spread_constraints, "spec.topologySpread") or ()
+    return tuple(topology_spread(wire) for wire in wires)
 
 
 def _nodes_wanted(affinity: WireAffinity, is_settled_daemon: bool) -> NodesWanted:
@@ -142,10 +147,8 @@ def _without_own_node(terms: tuple[NodeSelectorTerm, ...]) -> tuple[NodeSelector
 
 def _pods_wanted(wire: WirePodAffinity | None, labels: Labels) -> PodsWanted:
     wire = wire or _NO_POD_AFFINITY
-    required = tuple(pod_term(term, labels) for term in wire.required or ())
-    return required, tuple(
-        PreferredPods(one.weight, pod_term(one.pod_affinity_term, labels)) for one in wire.preferred or ()
-    )
+    preferred = (PreferredPods(one.weight, pod_term(one.pod_affinity_term, labels)) for one in wire.preferred or ())
+    return tuple(pod_term(term, labels) for term in wire.required or ()), tuple(preferred)
 
 
 def _host_ports(spec: WirePodSpec) -> Iterator[HostPort]:
@@ -169,16 +172,15 @@ def _is_sidecar(container: WireContainer) -> bool:
 
 
 def _requests(spec: WirePodSpec, status: WirePodStatus) -> Resources:
-    statuses = {
-        _name(one): one for one in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-    }
+    all_statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    statuses = {_name(one): one for one in all_statuses}
     return effective_requests(
         PodAsked(
             containers=[_asked(container, statuses) for container in spec.containers or ()],
             init_containers=[_asked(container, statuses) for container in spec.init_containers or ()],
             pod_level=_asked_by_pod(spec, status),
             overhead=read(_quantities, spec.overhead, "spec.overhead") or {},
-            is_resize_infeasible=is_resize_infeasible(status),
+            is_resize_infeasible=_is_resize_infeasible(status),
         )
     )
 
@@ -186,10 +188,8 @@ def _requests(spec: WirePodSpec, status: WirePodStatus) -> Resources:
 def _asked(container: WireContainer, statuses: Mapping[str, WireContainerStatus]) -> Asked:
     name = _name(container)
     asked = read(_resources, container.resources, f"container {name}: resources") or WireQuantities()
-    status = statuses.get(name)
-    actual, allocated = (
-        _had(status.resources, status.allocated_resources, f"container {name}") if status else (None, {})
-    )
+    had = statuses.get(name)
+    actual, allocated = _had(had.resources, had.allocated_resources, f"container {name}") if had else (None, {})
     return Asked(name, asked.requests or {}, asked.limits or {}, actual, allocated, _is_sidecar(container))
 
 
@@ -201,11 +201,10 @@ def _asked_by_pod(spec: WirePodSpec, status: WirePodStatus) -> Asked:
 
 def _had(resources: Raw, allocated: Raw, where: str) -> tuple[Quantities | None, Quantities]:
     actual = read(_resources, resources, f"{where}: status resources")
-    return (actual.requests or {}) if actual else None, read(
-        _quantities, allocated, f"{where}: allocatedResources"
-    ) or {}
+    given = read(_quantities, allocated, f"{where}: allocatedResources") or {}
+    return (actual.requests or {}) if actual else None, given
 
 
-def is_resize_infeasible(status: WirePodStatus) -> bool:
+def _is_resize_infeasible(status: WirePodStatus) -> bool:
     conditions = read(_conditions, status.conditions, "status.conditions") or ()
     return any(condition.type == "PodResizePending" and condition.reason == "Infeasible" for condition in conditions)

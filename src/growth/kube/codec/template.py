@@ -1,9 +1,8 @@
-"""What would the API server make of pods from this template? Asked by the codec of buffers: growth may not create pods
-to find out.
+"""What would the API server make of pods from this template? growth may not create pods to find out.
 
 In the order of the API server: limits that have no request become requests; LimitRanges fill in what is missing and
 refuse what is out of their bounds; a priority class becomes a number; a runtime class adds its overhead, and where its
-pods can run. What belongs to one pod alone (its node, claims) is left out."""
+pods can run. What belongs to one pod alone (its node, claims) is left out. Used by the codec of buffers."""
 
 from __future__ import annotations
 
@@ -112,9 +111,8 @@ def cleaned(template: Json) -> str:
     for container in _containers(spec):
         container.pop("volumeDevices", None)
         if "volumeMounts" in container:
-            container["volumeMounts"] = [
-                mount for mount in container["volumeMounts"] or () if mount.get("name") in known
-            ]
+            mounts = container["volumeMounts"] or ()
+            container["volumeMounts"] = [mount for mount in mounts if mount.get("name") in known]
     kept = {name: meta[name] for name in ("labels", "annotations") if meta.get(name)}
     return msgspec.json.encode({"metadata": kept, "spec": spec}, order="sorted").decode()
 
@@ -157,18 +155,17 @@ def _fill_in(spec: Json, ranges: Iterable[ContainerRange]) -> None:
 
 
 def _check(container: str, within: ContainerRange, limits: Mapping[str, Any], requests: Mapping[str, Any]) -> None:
+    rule = f"LimitRange {within.name}"
     for name, most in within.max.items():
         for asked in (limits.get(name), requests.get(name)):
             if asked is not None and parse_quantity(asked) > parse_quantity(most):
-                raise RefusedError(
-                    f"LimitRange {within.name} allows at most {name} {most} for each container; {container} has {asked}"
-                )
+                bound = f"allows at most {name} {most} for each container"
+                raise RefusedError(f"{rule} {bound}; {container} has {asked}")
     for name, least in within.min.items():
         asked = requests.get(name)
         if asked is not None and parse_quantity(asked) < parse_quantity(least):
-            raise RefusedError(
-                f"LimitRange {within.name} wants at least {name} {least} for each container; {container} asks for {asked}"
-            )
+            bound = f"wants at least {name} {least} for each container"
+            raise RefusedError(f"{rule} {bound}; {container} asks for {asked}")
 
 
 def _limits(spec: Json) -> Resources:
@@ -181,13 +178,8 @@ def _limits(spec: Json) -> Resources:
     containers = [asked(container) for container in spec.get("containers") or ()]
     first = [asked(container) for container in spec.get("initContainers") or ()]
     limited = effective_requests(PodAsked(containers, first))
-    return effective_requests(
-        PodAsked(
-            containers,
-            first,
-            overhead={name: each for name, each in (spec.get("overhead") or {}).items() if name in limited},
-        )
-    )
+    overhead = {name: each for name, each in (spec.get("overhead") or {}).items() if name in limited}
+    return effective_requests(PodAsked(containers, first, overhead=overhead))
 
 
 def container_range(namespace: str, name: str, limits: Iterable[Json]) -> ContainerRange:

@@ -1,7 +1,6 @@
-"""How one piece of JSON is read, and what is said when it cannot be. Asked by every decoder of the codec.
+"""How one piece of JSON is read, and what is said when it cannot be. Used by every decoder of the codec.
 
-UnreadableError is the one error inside the codec; it never leaves it: the noun carries the sentence instead.
-"""
+UnreadableError is the one error inside the codec; it never leaves it: the noun carries the sentence instead."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Raw
 
+from growth.kube.codec.wire import WireMeta, WireOwner
 from growth.model.instant import InstantError, parse_instant
 from growth.model.labels import NO_LABELS, Labels
 from growth.model.quantity import QuantityError, whole_value
@@ -30,6 +30,7 @@ _SHOWN = 80
 
 _anything = msgspec.json.Decoder()
 _texts = msgspec.json.Decoder(dict[str, str] | None)
+_owners = msgspec.json.Decoder(tuple[WireOwner, ...] | None)
 
 
 class UnreadableError(ValueError):
@@ -56,16 +57,35 @@ def read_labels(items: Mapping[str, str] | None, where: str) -> Labels:
         if _KEY.fullmatch(key) is None:
             raise UnreadableError(f"{where}: {shown(key)} is not a label key")
         if _VALUE.fullmatch(value) is None:
-            raise UnreadableError(
-                f"{where}: {shown(value)} is not a value for the label {key} (at most 63 letters, digits, '-', '_' and '.')"
-            )
+            allowed = "(at most 63 letters, digits, '-', '_' and '.')"
+            raise UnreadableError(f"{where}: {shown(value)} is not a value for the label {key} {allowed}")
     return Labels(items) if items else NO_LABELS
 
 
-def read_annotations(raw: Raw) -> Labels:
+def all_annotations(meta: WireMeta) -> dict[str, str]:
+    return read(_texts, meta.annotations, "metadata.annotations") or {}
+
+
+def read_annotations(meta: WireMeta) -> Labels:
     """Only those growth reads."""
-    found = read(_texts, raw, "metadata.annotations") or {}
+    found = all_annotations(meta)
     return Labels({key: value for key, value in found.items() if key.startswith(_READ)}) or NO_LABELS
+
+
+def read_owners(raw: Raw) -> tuple[WireOwner, ...]:
+    return read(_owners, raw, "metadata.ownerReferences") or ()
+
+
+def controller_uid(meta: WireMeta) -> str:
+    return next((owner.uid for owner in read_owners(meta.owner_references) if owner.controller), "")
+
+
+def created_at(meta: WireMeta) -> float:
+    return read_optional_instant(meta.creation_timestamp, "metadata.creationTimestamp") or 0.0
+
+
+def deleted_at(meta: WireMeta) -> float | None:
+    return read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp")
 
 
 def read_raw_labels(raw: Raw, where: str = "metadata.labels") -> Labels:

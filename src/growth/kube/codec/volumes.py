@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Raw
 
 from growth.kube.codec.rules import label_selector, node_terms
-from growth.kube.codec.text import read, read_amount, read_optional_instant, read_raw_labels
-from growth.kube.codec.wire import WireDisk, WireMeta, WireOwner, WireVolume
+from growth.kube.codec.text import all_annotations, controller_uid, deleted_at, read, read_amount, read_raw_labels
+from growth.kube.codec.wire import WireDisk, WireMeta, WireVolume
 from growth.kube.codec.wire_cluster import (
     WireClaim,
     WireClaimSpec,
@@ -33,8 +33,6 @@ _claim = msgspec.json.Decoder(WireClaim)
 _volume = msgspec.json.Decoder(WirePersistentVolume)
 _class = msgspec.json.Decoder(WireStorageClass)
 _volume_node = msgspec.json.Decoder(WireVolumeNode)
-_annotations = msgspec.json.Decoder(dict[str, str] | None)
-_owners = msgspec.json.Decoder(tuple[WireOwner, ...] | None)
 
 _NO_META = WireMeta()
 
@@ -90,7 +88,7 @@ def read_claim(raw: Raw | bytes) -> Claim:
     wire = read(_claim, raw, "PersistentVolumeClaim")
     meta, spec = wire.metadata or _NO_META, wire.spec or WireClaimSpec()
     phase = wire.status.phase if wire.status else None
-    annotations = read(_annotations, meta.annotations, "metadata.annotations") or {}
+    annotations = all_annotations(meta)
     requests = spec.resources.requests if spec.resources else None
     return Claim(
         namespace=meta.namespace or "",
@@ -102,18 +100,13 @@ def read_claim(raw: Raw | bytes) -> Claim:
         access_modes=spec.access_modes or (),
         selected_node=annotations.get(_SELECTED_NODE),
         request_bytes=read_amount((requests or {}).get("storage", 0), "spec.resources.requests.storage"),
-        deleted_at=read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
+        deleted_at=deleted_at(meta),
         uid=meta.uid or "",
         selector=label_selector(spec.selector),
         volume_mode=spec.volume_mode or "Filesystem",
         attributes_class=spec.volume_attributes_class_name or "",
-        owner_uid=_controller_uid(meta),
+        owner_uid=controller_uid(meta),
     )
-
-
-def _controller_uid(meta: WireMeta) -> str:
-    owners = read(_owners, meta.owner_references, "metadata.ownerReferences") or ()
-    return next((owner.uid for owner in owners if owner.controller), "")
 
 
 def read_volume(raw: Raw | bytes) -> Volume:
@@ -121,7 +114,7 @@ def read_volume(raw: Raw | bytes) -> Volume:
     meta, spec = wire.metadata or _NO_META, wire.spec or WireVolumeSpec()
     driver, handle = _driver_and_handle(spec)
     required = spec.node_affinity.required if spec.node_affinity else None
-    annotations = read(_annotations, meta.annotations, "metadata.annotations") or {}
+    annotations = all_annotations(meta)
     return Volume(
         name=meta.name or "",
         labels=read_raw_labels(meta.labels),
@@ -136,7 +129,7 @@ def read_volume(raw: Raw | bytes) -> Volume:
         claim_uid=(spec.claim_ref.uid or "") if spec.claim_ref else "",
         volume_mode=spec.volume_mode or "Filesystem",
         attributes_class=spec.volume_attributes_class_name or "",
-        deleted_at=read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
+        deleted_at=deleted_at(meta),
     )
 
 

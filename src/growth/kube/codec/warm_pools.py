@@ -1,8 +1,7 @@
-"""PoolAutoscalers and what they scale, from bytes to nouns. Asked by the codec and by the caches of targets; raises
-UnreadableError.
+"""PoolAutoscalers and what they scale, from bytes to nouns. Used by the codec and the caches of warm pools.
 
-The kinds we know are read field by field; a kind of the user's own is read whole, and only its counts are kept.
-"""
+Raises UnreadableError. The kinds we know are read field by field; a kind of the user's own is read whole, and only its
+counts are kept."""
 
 from __future__ import annotations
 
@@ -11,18 +10,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from growth.kube.codec.text import UnreadableError, read, read_optional_instant
-from growth.kube.codec.wire import WireMeta, WireOwner
+from growth.kube.codec.own import OwnObject
+from growth.kube.codec.text import UnreadableError, controller_uid, created_at, deleted_at, read
+from growth.kube.codec.wire import WireMeta
 from growth.model.poolautoscaler import PoolAutoscaler, PoolAutoscalerSpec, PoolAutoscalerStatus
 from growth.model.warmpool import CAPACITY_BUFFER, KNOWN_KINDS, WarmPool, WarmPoolKind, value_at
 
 _WITHOUT_CAPACITY = ("RequiresNewCapacity", "NotReadyForProvisioning", "LimitedByPool")
-
-
-class _WireAutoscaler(Struct):
-    metadata: WireMeta
-    spec: PoolAutoscalerSpec
-    status: PoolAutoscalerStatus | None = None
 
 
 class _WireCondition(Struct, rename="camel"):
@@ -47,9 +41,8 @@ class _WireTarget(Struct):
     status: _WireTargetStatus | None = None
 
 
-_autoscaler = msgspec.json.Decoder(_WireAutoscaler)
+_autoscaler = msgspec.json.Decoder(OwnObject[PoolAutoscalerSpec, PoolAutoscalerStatus])
 _target = msgspec.json.Decoder(_WireTarget)
-_owners = msgspec.json.Decoder(tuple[WireOwner, ...] | None)
 _anything = msgspec.json.Decoder(dict[str, Any])
 
 _NO_SPEC, _NO_STATUS = _WireTargetSpec(), _WireTargetStatus()
@@ -66,8 +59,8 @@ def read_pool_autoscaler(raw: Raw | bytes) -> PoolAutoscaler:
         uid=meta.uid or "",
         generation=meta.generation or 0,
         resource_version=meta.resource_version or "",
-        created_at=read_optional_instant(meta.creation_timestamp, "metadata.creationTimestamp") or 0.0,
-        deleted_at=read_optional_instant(meta.deletion_timestamp, "metadata.deletionTimestamp"),
+        created_at=created_at(meta),
+        deleted_at=deleted_at(meta),
     )
 
 
@@ -84,9 +77,8 @@ def _read_known(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
         "status.availableReplicas": status.available_replicas,
     }
     available = counts[kind.available_path] or 0
-    if kind == CAPACITY_BUFFER and any(
-        each.type == "Provisioning" and each.reason in _WITHOUT_CAPACITY for each in status.conditions or ()
-    ):
+    lacks = (each.type == "Provisioning" and each.reason in _WITHOUT_CAPACITY for each in status.conditions or ())
+    if kind == CAPACITY_BUFFER and any(lacks):
         available = 0  # resolved, but there is no room for all of them yet
     return _pool(wire.metadata, spec.replicas or 0, available, status.replicas or 0)
 
@@ -94,10 +86,7 @@ def _read_known(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
 def _read_own(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
     found = read(_anything, raw, kind.kind)
     meta = read(_target, raw, kind.kind).metadata if isinstance(found.get("metadata"), dict) else WireMeta()
-    replicas, available, started = (
-        _count(found, path) for path in ("spec.replicas", kind.available_path, kind.started_path)
-    )
-    return _pool(meta, replicas, available, started)
+    return _pool(meta, *(_count(found, path) for path in ("spec.replicas", kind.available_path, kind.started_path)))
 
 
 def _count(found: dict[str, Any], path: str) -> int:
@@ -108,8 +97,6 @@ def _count(found: dict[str, Any], path: str) -> int:
 
 
 def _pool(meta: WireMeta, replicas: int, available: int, started: int) -> WarmPool:
-    owners = read(_owners, meta.owner_references, "metadata.ownerReferences") or ()
-    owner_uid = next((owner.uid for owner in owners if owner.controller), "")
     return WarmPool(
         name=meta.name or "",
         namespace=meta.namespace or "",
@@ -117,7 +104,7 @@ def _pool(meta: WireMeta, replicas: int, available: int, started: int) -> WarmPo
         available=available,
         started=started,
         uid=meta.uid or "",
-        owner_uid=owner_uid,
+        owner_uid=controller_uid(meta),
         resource_version=meta.resource_version or "",
     )
 

@@ -1,11 +1,7 @@
-"""Nodes, volumes, namespaces, DaemonSets and budgets as the API server writes them: only the fields growth reads.
+"""What the API server writes of nodes, volumes, namespaces, DaemonSets, budgets, and of the rules of pods.
 
-Asked by the codec. Every field may be absent or null.
-
-The scheduling rules of a pod as the API server writes them: tolerations, affinity, spread.
-
-Asked by the codec, once for each distinct text. Says nothing about what the rules mean.
-"""
+Only the fields growth reads, each of which may be absent or null. Used by the codec; the rules (tolerations, affinity,
+spread) are read once for each distinct text. Says nothing about what they mean."""
 
 from __future__ import annotations
 

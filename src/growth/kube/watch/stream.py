@@ -193,17 +193,13 @@ class Sink(Protocol):
         """A whole listing begins (anew): forget an unfinished one, keep the objects you hold."""
 
     def listed(self, objects: Sequence[Raw]) -> None:
-        """Some objects of the listing. The same object may come twice: the later one counts, whatever its
-        resourceVersion.
-        """
+        """Some objects of the listing. If one comes twice the later one counts, whatever its resourceVersion."""
 
     def relisted(self, version: str) -> None:
         """The listing is complete: what was not in it is gone, even if the versions in it are lower (a restored etcd)."""
 
     def changed(self, change: ChangeType, item: Raw) -> None:
-        """One object was added, modified or deleted. During a listing only DELETED comes: that object is no longer part
-        of it.
-        """
+        """One object has changed. During a listing only DELETED comes: the object is no longer part of it."""
 
     def bookmarked(self, version: str) -> None:
         """Nothing is missing up to this version."""

@@ -221,9 +221,7 @@ def _fields(details: Any) -> str:
 
 
 def _was_never_sent(error: requests.exceptions.ConnectionError) -> bool:
-    """A name that is not known, a port where nobody listens, a certificate that is not good: before the first byte of
-    ours.
-    """
+    """An unknown name, a closed port or a bad certificate fails before the first byte of the request."""
     reason = getattr(error.args[0] if error.args else None, "reason", None)
     return isinstance(error, requests.exceptions.SSLError) or any(
         kind.__name__ == "NewConnectionError" for kind in type(reason).__mro__

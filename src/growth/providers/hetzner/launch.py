@@ -46,9 +46,7 @@ class ServerRequest(Struct, frozen=True):
 
 
 class ServerRequests:
-    """Makes the request for a server; raises Unusable where the settings do not allow one, CallError where Hetzner
-    cannot be asked.
-    """
+    """Makes requests for servers; raises Unusable if the settings do not allow one, CallError if Hetzner fails."""
 
     def __init__(
         self,
@@ -150,9 +148,7 @@ class Subnets:
         return found
 
     async def bring_in(self, server_id: int, attachments: Iterable[Attachment]) -> str:
-        """Attach and start the server; why Hetzner refuses, or empty. Raises NoAnswer where the same must be asked for
-        again.
-        """
+        """Attach and start the server; returns why Hetzner refuses, or "". Raises NoAnswer: ask for the same again."""
         try:
             for each in attachments:
                 await self._attach(server_id, each)

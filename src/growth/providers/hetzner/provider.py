@@ -202,9 +202,7 @@ class HetznerProvider:
         return Accepted(str(server.id))
 
     def _noted(self, error: CallError, outcome: Outcome) -> Outcome:
-        """What holds for the whole project stops further orders for a while, instead of being asked for each type in
-        turn.
-        """
+        """An error that holds for the whole project stops further orders for a while."""
         if isinstance(error, Answered) and error.code in OF_THE_PROJECT:
             self._stop = Stop(self._runtime.monotonic() + STOPPED_SECONDS, str(error))
         return outcome
