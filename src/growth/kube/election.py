@@ -13,11 +13,8 @@ so clocks that differ or step do no harm. The times written into the record are 
 The fence holds for `deadline_seconds` from the moment the last successful renewal was *asked for*; others wait
 `duration_seconds` from when they saw it. The difference is what a write that began in time may still take.
 
-Runs the election where a busy event loop cannot delay it: its own thread, its own loop, its own connection.
-
-Used by `growth run`; the embedded cluster spawns `Election.run` through its Runtime instead. What is shared with the
-rest is the fence alone.
-"""
+`growth run` contends in a thread with a loop and a connection of its own (`ElectionThread`), so that a busy event loop
+cannot delay it; only the fence is shared. The embedded cluster spawns `Election.run` through its Runtime instead."""
 
 from __future__ import annotations
 
@@ -50,9 +47,8 @@ class LeaseSettings(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not 0 < self.request_seconds < self.retry_seconds < self.deadline_seconds < self.duration_seconds:
-            raise ValueError(
-                "lease times must grow: request_seconds < retry_seconds < deadline_seconds < duration_seconds"
-            )
+            order = "request_seconds < retry_seconds < deadline_seconds < duration_seconds"
+            raise ValueError(f"lease times must grow: {order}")
 
 
 class Fence:
@@ -92,9 +88,8 @@ class Election:
         self.holder = ""  # as last seen
         self.failure: Exception | None = None  # of the last attempt
         self._runtime = runtime
-        self._client = Client(
-            transport, runtime, ClientSettings(timeout_seconds=self.settings.request_seconds, attempts=1)
-        )
+        paced = ClientSettings(timeout_seconds=self.settings.request_seconds, attempts=1)
+        self._client = Client(transport, runtime, paced)
         self._record: dict[str, Any] | None = None  # as last seen
         self._seen_at = -math.inf  # when it was first seen so
         self._uncertain = True  # it must be read before it is written
@@ -104,12 +99,9 @@ class Election:
         while True:
             began_at = self._runtime.monotonic()
             await self._attempt()
-            spent = self._runtime.monotonic() - began_at
-            pause = (
-                self.settings.retry_seconds
-                if self.fence.holds()
-                else self.settings.retry_seconds * (1 + self._runtime.jitter() / 5)
-            )
+            spent, pause = self._runtime.monotonic() - began_at, self.settings.retry_seconds
+            if not self.fence.holds():
+                pause *= 1 + self._runtime.jitter() / 5
             await self._runtime.sleep(max(0.0, pause - spent))
 
     async def release(self) -> None:
@@ -158,10 +150,8 @@ class Election:
 
     def _see(self, body: bytes) -> None:
         record = msgspec.json.decode(body, type=dict[str, Any])
-        changed = (
-            self._record is None or self._record["metadata"]["resourceVersion"] != record["metadata"]["resourceVersion"]
-        )
-        if changed:
+        version = record["metadata"]["resourceVersion"]
+        if self._record is None or self._record["metadata"]["resourceVersion"] != version:
             self._seen_at = self._runtime.monotonic()
         self._record = record
         self.holder = record.setdefault("spec", {}).get("holderIdentity") or ""
@@ -172,22 +162,15 @@ class Election:
 
     def _renewed(self, record: dict[str, Any], holder: str) -> dict[str, Any]:
         stamp = format_precise_instant(self._runtime.now())
-        spec = record["spec"] | {
-            "holderIdentity": holder,
-            "leaseDurationSeconds": self.settings.duration_seconds,
-            "renewTime": stamp,
-        }
-        if holder != (record["spec"].get("holderIdentity") or ""):
-            spec |= {
-                "acquireTime": stamp,
-                "leaseTransitions": (record["spec"].get("leaseTransitions") or 0) + bool(holder),
-            }
+        before, lasts = record["spec"], self.settings.duration_seconds
+        spec = before | {"holderIdentity": holder, "leaseDurationSeconds": lasts, "renewTime": stamp}
+        if holder != (before.get("holderIdentity") or ""):
+            transitions = (before.get("leaseTransitions") or 0) + bool(holder)
+            spec |= {"acquireTime": stamp, "leaseTransitions": transitions}
         return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": record["metadata"], "spec": spec}
 
 
-OpenElection = Callable[
-    [Fence], AbstractAsyncContextManager[Election]
-]  # called on the thread's loop: opens and closes the connection
+OpenElection = Callable[[Fence], AbstractAsyncContextManager[Election]]  # opens and closes the connection
 
 
 class ElectionThread:

@@ -1,6 +1,6 @@
 """All that a transport needs to know to speak to one API server: address, trust and identity, as data.
 
-Made by `kube/auth/kubeconfig.py` and `kube/auth/kubeconfig.py`, used by `kube/api/http.py`. No secret appears in a repr or
+Made by `kube/auth/kubeconfig.py`, used by `kube/api/http.py`. No secret appears in a repr or
 an error."""
 
 from __future__ import annotations

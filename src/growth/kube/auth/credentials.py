@@ -23,9 +23,7 @@ from growth.runtime import Runtime
 KEEP_FILES_SECONDS = 60.0
 _PLUGIN_SECONDS = 120.0  # a person may have to log in
 _EXPIRY_MARGIN_SECONDS = 10.0
-_PLUGIN_PAUSE_SECONDS = (
-    10.0  # between two runs after refusals: a 401 that has another cause must not start a plugin for each request
-)
+_PLUGIN_PAUSE_SECONDS = 10.0  # between runs after refusals: a 401 of another cause must not start one each time
 
 
 class ReadCredentials:
@@ -93,9 +91,8 @@ class PluginCredentials:
             if self._last is None or self._runtime.now() >= self._expires_at - _EXPIRY_MARGIN_SECONDS:
                 answer = self._understood(await self._run())
                 self._ran_at = self._runtime.monotonic()
-                self._last = Credential(
-                    answer.token, answer.client_certificate_data.encode(), answer.client_key_data.encode()
-                )
+                pair = (answer.client_certificate_data.encode(), answer.client_key_data.encode())
+                self._last = Credential(answer.token, *pair)
                 self._expires_at = self._expiry(answer.expiration_timestamp)
             return self._last
 
@@ -139,10 +136,9 @@ class PluginCredentials:
             answer = msgspec.json.decode(output, type=_PluginAnswer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._failed(f"wrote no ExecCredential: {error}") from None
-        if (answer.kind, answer.api_version) != ("ExecCredential", self._plugin.api_version):
-            raise self._failed(
-                f"answered with {answer.api_version} {answer.kind}, not with {self._plugin.api_version} ExecCredential"
-            )
+        wanted = self._plugin.api_version
+        if (answer.kind, answer.api_version) != ("ExecCredential", wanted):
+            raise self._failed(f"answered with {answer.api_version} {answer.kind}, not with {wanted} ExecCredential")
         if bool(answer.status.client_certificate_data) != bool(answer.status.client_key_data):
             raise self._failed("must answer with clientCertificateData and clientKeyData together")
         if not answer.status.token and not answer.status.client_key_data:

@@ -1,17 +1,13 @@
-"""What do kubeconfig files say? Asked by `kube/auth/kubeconfig.py`.
+"""Where is the API server, and as whom do we speak to it? Asked once, by the command line.
+
+    a path was given ...... that kubeconfig
+    KUBECONFIG is set ..... those files
+    inside a cluster ...... the pod's service account
+    otherwise ............. ~/.kube/config
 
 Several files are merged as kubectl does it: for each name, and for the current context, the first file that has it
 wins; paths are relative to the file they stand in. Refuses what would be unsafe or misleading to ignore: skipped TLS
-verification, passwords, impersonation, auth providers.
-
-Where is the API server, and as whom do we speak to it? Asked once, by the command line; every error names the file
-and the field.
-
-a path was given ...... that kubeconfig
-KUBECONFIG is set ..... those files; the first to name a thing wins
-inside a cluster ...... the pod's service account
-otherwise ............. ~/.kube/config
-"""
+verification, passwords, impersonation, auth providers. Every error names the file and the field."""
 
 from __future__ import annotations
 
@@ -32,6 +28,7 @@ from growth.kube.auth.connection import ConfigError, Connection, Credential, Cre
 from growth.kube.auth.credentials import Plugin, PluginCredentials, ReadCredentials
 from growth.runtime import Runtime
 
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -125,6 +122,40 @@ class _Section(Struct, frozen=True):
             raise self.error(key, "is not base64") from None
 
 
+def load_connection(
+    runtime: Runtime, path: Path | None = None, context: str = "", environment: Mapping[str, str] = os.environ
+) -> Connection:
+    """The connection that this process should use; a context is looked for in kubeconfig files only."""
+    if path is not None:
+        return from_kubeconfig(runtime, [path], context)
+    if environment.get("KUBECONFIG"):
+        paths = [Path(each) for each in environment["KUBECONFIG"].split(os.pathsep) if each]
+        return from_kubeconfig(runtime, paths, context)
+    if environment.get("KUBERNETES_SERVICE_HOST") and not context:
+        return in_cluster(runtime, environment)
+    return from_kubeconfig(runtime, [Path.home() / ".kube" / "config"], context)
+
+
+def in_cluster(
+    runtime: Runtime, environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT
+) -> Connection:
+    """The connection of a pod. The kubelet renews the token, so it is read again each minute."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise ConfigError("not inside a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set")
+    token = partial(file_token, folder / "token", "service account token (is automountServiceAccountToken off?)")
+    authority = partial(file_bytes, folder / "ca.crt", "service account authority")
+    for read in (token, authority):
+        read()  # a missing file is better said now than at the first request
+    namespace = folder / "namespace"
+    return Connection(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        authority=authority,
+        credentials=ReadCredentials(lambda: Credential(token=token()), runtime),
+        namespace=namespace.read_text().strip() if namespace.is_file() else "default",
+    )
+
+
 def from_kubeconfig(runtime: Runtime, paths: list[Path], context: str = "") -> Connection:
     """The connection of a context (or the current one) in these files."""
     files = [(path, _parsed(path)) for path in paths if path.is_file()]
@@ -140,10 +171,8 @@ def from_kubeconfig(runtime: Runtime, paths: list[Path], context: str = "") -> C
         user_section, user = _find(files, "users", chosen.user, lambda entry: entry.user)
     _refuse_cluster(cluster_section, cluster)
     _refuse_user(user_section, user)
-    authority = _reader(
-        cluster_section, "certificate-authority", cluster.certificate_authority, cluster.certificate_authority_data
-    )
-    authority()
+    file, inline = cluster.certificate_authority, cluster.certificate_authority_data
+    authority = _reader(cluster_section, "certificate-authority", file, inline)
     return Connection(
         server=cluster.server.rstrip("/"),
         authority=authority,
@@ -160,9 +189,8 @@ def _parsed(path: Path) -> _File:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except yaml.MarkedYAMLError as error:  # its own text quotes the file, which holds secrets
-        raise ConfigError(
-            f"{path}: not YAML{f', line {error.problem_mark.line + 1}' if error.problem_mark else ''}"
-        ) from None
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{path}: not YAML{line}") from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise ConfigError(f"{path}: not YAML") from None
     except msgspec.ValidationError as error:
@@ -190,9 +218,8 @@ def _find(
 
 def _refuse_cluster(section: _Section, cluster: _Cluster) -> None:
     if cluster.insecure_skip_tls_verify:
-        raise section.error(
-            "insecure-skip-tls-verify", "TLS is always verified; name the authority in certificate-authority instead"
-        )
+        what = "TLS is always verified; name the authority in certificate-authority instead"
+        raise section.error("insecure-skip-tls-verify", what)
     address = urlsplit(cluster.server)
     if address.scheme != "https" and not (address.scheme == "http" and address.hostname in _LOOPBACK):
         raise section.error("server", f"{cluster.server!r} is not an https address (http is for this machine only)")
@@ -202,10 +229,8 @@ def _refuse_cluster(section: _Section, cluster: _Cluster) -> None:
 
 def _refuse_user(section: _Section, user: _User) -> None:
     if user.username or user.password:
-        raise section.error(
-            "username",
-            "passwords are not supported, and Kubernetes itself has removed them; use a certificate, a token or exec",
-        )
+        what = "passwords are not supported, and Kubernetes itself has removed them; use a certificate, a token or exec"
+        raise section.error("username", what)
     if user.auth_provider is not None:
         raise section.error("auth-provider", "removed from Kubernetes; use an exec plugin")
     if user.impersonate or user.impersonate_uid or user.impersonate_groups:
@@ -218,9 +243,8 @@ def _credentials(runtime: Runtime, section: _Section, user: _User, cluster_info:
     certificate = _reader(section, "client-certificate", user.client_certificate, user.client_certificate_data)
     key = _reader(section, "client-key", user.client_key, user.client_key_data)
     if bool(certificate()) != bool(key()):
-        raise section.error(
-            "client-key" if certificate() else "client-certificate", "missing: certificate and key belong together"
-        )
+        lacking = "client-key" if certificate() else "client-certificate"
+        raise section.error(lacking, "missing: certificate and key belong together")
     token: Callable[[], str] = lambda: user.token  # noqa: E731 - one of two ways to get it
     if user.token_file:
         token = partial(file_token, section.file(user.token_file), section.at("tokenFile"))
@@ -239,9 +263,8 @@ def _reader(section: _Section, key: str, file: str, inline: str) -> Callable[[],
 
 def _plugin(section: _Section, given: _Exec, cluster_info: dict[str, Any]) -> Plugin:
     if given.api_version not in _EXEC_VERSIONS:
-        raise section.error(
-            "exec.apiVersion", f"{given.api_version!r} is not supported, only {' and '.join(_EXEC_VERSIONS)}"
-        )
+        what = f"{given.api_version!r} is not supported, only {' and '.join(_EXEC_VERSIONS)}"
+        raise section.error("exec.apiVersion", what)
     mode = given.interactive_mode or ("" if given.api_version == _EXEC_VERSIONS[0] else "IfAvailable")
     if mode not in _INTERACTIVE_MODES:
         raise section.error("exec.interactiveMode", f"must be one of {', '.join(_INTERACTIVE_MODES)}, not {mode!r}")
@@ -257,45 +280,7 @@ def _plugin(section: _Section, given: _Exec, cluster_info: dict[str, Any]) -> Pl
 
 
 def _cluster_info(cluster: _Cluster, authority: bytes) -> dict[str, Any]:
-    """The cluster as a plugin may be told of it."""
+    """The cluster, as it is described to a plugin."""
     info = {"server": cluster.server, "tls-server-name": cluster.tls_server_name, "proxy-url": cluster.proxy_url}
     info["certificate-authority-data"] = base64.b64encode(authority).decode()
     return {key: value for key, value in info.items() if value}
-
-
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
-
-def load_connection(
-    runtime: Runtime, path: Path | None = None, context: str = "", environment: Mapping[str, str] = os.environ
-) -> Connection:
-    """The connection that this process should use; a context is looked for in kubeconfig files only."""
-    if path is not None:
-        return from_kubeconfig(runtime, [path], context)
-    if environment.get("KUBECONFIG"):
-        return from_kubeconfig(
-            runtime, [Path(each) for each in environment["KUBECONFIG"].split(os.pathsep) if each], context
-        )
-    if environment.get("KUBERNETES_SERVICE_HOST") and not context:
-        return in_cluster(runtime, environment)
-    return from_kubeconfig(runtime, [Path.home() / ".kube" / "config"], context)
-
-
-def in_cluster(
-    runtime: Runtime, environment: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT
-) -> Connection:
-    """The connection of a pod. The kubelet renews the token, so it is read again each minute."""
-    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
-    if not host or not port:
-        raise ConfigError("not inside a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set")
-    token = partial(file_token, folder / "token", "service account token (is automountServiceAccountToken off?)")
-    authority = partial(file_bytes, folder / "ca.crt", "service account authority")
-    for read in (token, authority):
-        read()  # a missing file is better said now than at the first request
-    namespace = folder / "namespace"
-    return Connection(
-        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        authority=authority,
-        credentials=ReadCredentials(lambda: Credential(token=token()), runtime),
-        namespace=namespace.read_text().strip() if namespace.is_file() else "default",
-    )

@@ -1,26 +1,21 @@
-"""What does the API server hold of one kind of object, as nouns? Filled by a reflector, asked by
-`controllers/observe/observer`.
+"""What does the API server hold of one kind of object, as nouns? Filled by a reflector, asked by the observer.
 
-- `version` moves only when something growth reads has changed: a heartbeat that changes nothing we project wakes nobody.
+- `version` moves only when something growth reads has changed: a heartbeat that changes none of it wakes nobody.
 - Views are immutable and made again only after a change.
-- What we wrote ourselves is here at once (`learned`, `forgot`), and older events do not undo it: see `cache_writes`.
+- What we wrote ourselves is here at once (`learned`, `forgot`), and older events do not undo it (see below).
 - An object that cannot be read is in `malformed` (pods and nodes carry it themselves); it never stops the others.
 
 A listing is taken in as it comes, page by page; what was not in it goes at its end, so no single call is long.
 
-Which of our own writes has the watch not brought back yet? Asked by the cache, so that an older event never undoes a
-newer write.
+Our own writes: versions are compared as numbers, which the API server allows for objects of one kind.
 
-Versions are compared as numbers, which the API server allows for objects of one kind.
-
-| then comes, for a key we wrote at version w | it is |
+| for a key we wrote at version w there comes | it is |
 | --- | --- |
 | an event or listed object below w | older than our write: passed over |
 | one at w | our own write: confirmed, what we hold stays |
 | one above w | newer: confirmed, it replaces what we hold |
-| a bookmark or listing at or above w, without any of these | a write the server no longer knows: an object we made is taken out |
-| a listing below the version already reached | a restored etcd: all our writes are forgotten |
-"""
+| a bookmark or listing at or above w, and none of these | a write the server lost: an object we made is taken out |
+| a listing below the version already reached | a restored etcd: all our writes are forgotten |"""
 
 from __future__ import annotations
 
@@ -39,10 +34,6 @@ from growth.model.malformed import Malformed
 Held = TypeVar("Held")
 
 
-def _never() -> float:
-    return 0.0
-
-
 class Decoder(Protocol):
     """Bytes to nouns: the codec, or a part of it."""
 
@@ -52,7 +43,7 @@ class Decoder(Protocol):
 class Cache(Generic[Held]):
     """One kind. `clock` is monotonic seconds, for `age_seconds`."""
 
-    def __init__(self, resource: Resource, codec: Decoder, clock: Callable[[], float] = _never) -> None:
+    def __init__(self, resource: Resource, codec: Decoder, clock: Callable[[], float] = lambda: 0.0) -> None:
         self.resource = resource
         self.version = 0
         self.synced = False  # a whole listing has been taken in
@@ -216,7 +207,10 @@ class Cache(Generic[Held]):
             return
         self._items[key] = noun
         self._view = None
-        self._note_damage(key, noun)
+        if _why_damaged(noun):
+            self._damaged[key] = noun
+        else:
+            self._damaged.pop(key, None)
         self._replaced(key, held, noun)
         if held is None or not _same_but_version(held, noun):
             self.version += 1
@@ -240,12 +234,6 @@ class Cache(Generic[Held]):
             self.version += 1
             self._replaced(key, held, None)
 
-    def _note_damage(self, key: str, noun: Held) -> None:
-        if _why_damaged(noun):
-            self._damaged[key] = noun
-        else:
-            self._damaged.pop(key, None)
-
     def _replaced(self, key: str, before: Held | None, after: Held | None) -> None:
         """For caches with an index of their own."""
 
@@ -256,7 +244,8 @@ class Cache(Generic[Held]):
             held = self._malformed.get(key)
         if held is None:
             return None
-        return as_number(self._versions[key] if key in self._versions else held.resource_version)  # noqa: SIM401  (not every noun has one)
+        version = self._versions.get(key)
+        return as_number(held.resource_version if version is None else version)
 
     def _tell(self, before: int, *, always: bool = False) -> None:
         if self.version != before or always:

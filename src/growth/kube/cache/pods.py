@@ -16,51 +16,69 @@ from growth.kube.codec import Codec, Decoded
 from growth.model.pod import Pod
 
 
+class _Groups:
+    """Pods by a name they share, as tuples in the order of their keys; only a group that changed is made again."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, Pod]] = {}
+        self._touched: dict[str, None] = {}  # groups whose tuple is out of date, in the order they were touched
+        self._tuples: dict[str, tuple[Pod, ...]] = {}
+        self._view: Mapping[str, tuple[Pod, ...]] = MappingProxyType(self._tuples)
+
+    def put(self, group: str, key: str, pod: Pod) -> None:
+        self._pods.setdefault(group, {})[key] = pod
+        self._touched[group] = None
+
+    def remove(self, group: str, key: str) -> None:
+        self._pods[group].pop(key, None)
+        self._touched[group] = None
+
+    def view(self) -> Mapping[str, tuple[Pod, ...]]:
+        if self._touched:
+            self._tuples = dict(self._tuples)
+            for group in self._touched:
+                pods = self._pods[group]
+                if pods:
+                    self._tuples[group] = tuple(pods[key] for key in sorted(pods))
+                else:
+                    del self._pods[group]
+                    self._tuples.pop(group, None)
+            self._touched = {}
+            self._view = MappingProxyType(self._tuples)
+        return self._view
+
+
 class PodCache(Cache[Pod]):
     """Pods in their three orders. Finished pods stay on their node, but do not wait."""
 
     def __init__(self, codec: Codec, clock: Callable[[], float] = lambda: 0.0) -> None:
         super().__init__(PODS, codec, clock)
-        self._on_node: dict[str, dict[str, Pod]] = {}
-        self._touched: dict[str, None] = {}  # nodes whose tuple is out of date, in the order they were touched
-        self._tuples: dict[str, tuple[Pod, ...]] = {}
-        self._by_node: Mapping[str, tuple[Pod, ...]] = MappingProxyType({})
+        self._on_node = _Groups()
+        self._owned: _Groups | None = None  # by the UID of their controller; None until the first question
         self._waiting: dict[str, Pod] = {}
         self._in_order: tuple[Pod, ...] | None = ()
-        self._owned: dict[str, dict[str, Pod]] | None = None  # by the UID of their controller; None until somebody asks
-        self._owners_touched: dict[str, None] = {}
-        self._by_owner: dict[str, tuple[Pod, ...]] = {}
         self._bound_by_us: dict[str, str] = {}  # UIDs of pods whose binding no event has shown yet, and their nodes
 
     # --------------------------------------------------------------------------------- what is asked
 
     def by_node(self) -> Mapping[str, tuple[Pod, ...]]:
         """Bound pods, finished ones included, by their node and in the order of their keys."""
-        if self._touched:
-            for node in self._touched:
-                self._rebuild(node)
-            self._touched = {}
-            self._by_node = MappingProxyType(dict(self._tuples))
-        return self._by_node
+        return self._on_node.view()
 
     def waiting(self) -> tuple[Pod, ...]:
         """Neither bound nor finished, oldest first."""
         if self._in_order is None:
-            self._in_order = tuple(sorted(self._waiting.values(), key=_age_order))
+            self._in_order = tuple(sorted(self._waiting.values(), key=lambda pod: (pod.created_at, pod.key)))
         return self._in_order
 
     def by_owner(self) -> Mapping[str, tuple[Pod, ...]]:
         """Pods by the UID of their controller, in the order of their keys. Kept from the first time it is asked."""
         if self._owned is None:
-            self._owned = {}
+            self._owned = _Groups()
             for key, pod in self.view().items():
-                self._put_owned(key, pod)
-        if self._owners_touched:
-            self._by_owner = dict(self._by_owner)
-            for owner in self._owners_touched:
-                self._rebuild_owner(owner, self._owned[owner])
-            self._owners_touched = {}
-        return MappingProxyType(self._by_owner)
+                if pod.owner is not None:
+                    self._owned.put(pod.owner.uid, key, pod)
+        return self._owned.view()
 
     def unschedulable(self) -> tuple[Pod, ...]:
         """Those waiting of which the scheduler has said that no node takes them."""
@@ -98,52 +116,20 @@ class PodCache(Cache[Pod]):
 
     def _replaced(self, key: str, before: Pod | None, after: Pod | None) -> None:
         if before is not None:
-            self._take_out(key, before)
+            if before.node_name:
+                self._on_node.remove(before.node_name, key)
+            elif not before.is_finished:
+                del self._waiting[key]
+                self._in_order = None
             if after is None or after.uid != before.uid:
                 self._bound_by_us.pop(before.uid, None)
             if self._owned is not None and before.owner is not None:
-                self._owned[before.owner.uid].pop(key, None)
-                self._owners_touched[before.owner.uid] = None
+                self._owned.remove(before.owner.uid, key)
         if after is not None:
-            self._put_in(key, after)
-            self._put_owned(key, after)
-
-    def _put_owned(self, key: str, pod: Pod) -> None:
-        if self._owned is not None and pod.owner is not None:
-            self._owned.setdefault(pod.owner.uid, {})[key] = pod
-            self._owners_touched[pod.owner.uid] = None
-
-    def _rebuild_owner(self, owner: str, pods: dict[str, Pod]) -> None:
-        if pods:
-            self._by_owner[owner] = tuple(pods[key] for key in sorted(pods))
-        elif self._owned is not None:
-            del self._owned[owner]
-            self._by_owner.pop(owner, None)
-
-    def _put_in(self, key: str, pod: Pod) -> None:
-        if pod.node_name:
-            self._on_node.setdefault(pod.node_name, {})[key] = pod
-            self._touched[pod.node_name] = None
-        elif not pod.is_finished:
-            self._waiting[key] = pod
-            self._in_order = None
-
-    def _take_out(self, key: str, pod: Pod) -> None:
-        if pod.node_name:
-            del self._on_node[pod.node_name][key]
-            self._touched[pod.node_name] = None
-        elif not pod.is_finished:
-            del self._waiting[key]
-            self._in_order = None
-
-    def _rebuild(self, node: str) -> None:
-        pods = self._on_node[node]
-        if pods:
-            self._tuples[node] = tuple(pods[key] for key in sorted(pods))
-        else:
-            del self._on_node[node]
-            self._tuples.pop(node, None)
-
-
-def _age_order(pod: Pod) -> tuple[float, str]:
-    return pod.created_at, pod.key
+            if after.node_name:
+                self._on_node.put(after.node_name, key, after)
+            elif not after.is_finished:
+                self._waiting[key] = after
+                self._in_order = None
+            if self._owned is not None and after.owner is not None:
+                self._owned.put(after.owner.uid, key, after)

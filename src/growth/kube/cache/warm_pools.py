@@ -1,6 +1,4 @@
-"""The targets of PoolAutoscalers of one kind, as their watch brings them. Filled by a reflector, asked by
-`controllers/targets`.
-"""
+"""The targets of PoolAutoscalers of one kind, as their watch brings them. Filled by a reflector, asked by the observer."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 Run by the controllers, one reflector for each kind; the sink is a cache. Translates, never decides.
 
     what happened                                    what follows
-    no version known ............................... list: as a stream where the server offers it, else in pages; then watch on
+    no version known ............................... list (as a stream if the server offers it, else in pages), then watch
     the stream ended in order (its time was up) .... watch on from the last version
-    cut, no answer, 5xx, 429, 401, 403 ............. wait (longer each time, no less than Retry-After), watch on from the last version
+    cut, no answer, 5xx, 429, 401, 403 ............. wait (longer each time, at least Retry-After), then watch on
     410, as an answer or as an event ............... list again; the sink keeps what it has until the listing is complete
     nothing heard for longer than bookmarks take ... list again
     a line that cannot be read ..................... list again: what it said is unknown
@@ -62,9 +62,6 @@ class SilenceError(Exception):
     """The line is dead, or nothing happens and the server sends no bookmarks: only a new listing can tell."""
 
 
-def _say_nothing(_trouble: Trouble) -> None: ...
-
-
 class Reflector:
     """One kind of object, followed for ever by `run`."""
 
@@ -77,7 +74,7 @@ class Reflector:
         settings: WatchSettings | None = None,
         *,
         selection: Selection | None = None,
-        report: Callable[[Trouble], None] = _say_nothing,
+        report: Callable[[Trouble], None] = lambda _trouble: None,
     ) -> None:
         self.resource = resource
         self.synced = False  # the sink has held a whole listing
@@ -173,11 +170,8 @@ class Reflector:
 
     def _query(self) -> dict[str, str | int]:
         seconds = int(self._settings.shortest_watch_seconds * (1 + self._runtime.jitter()))
-        chosen: dict[str, str | int] = {
-            "labelSelector": self._selection.labels,
-            "fieldSelector": self._selection.fields,
-        }
-        common = chosen | {"allowWatchBookmarks": "true", "timeoutSeconds": seconds}
+        common: dict[str, str | int] = {"allowWatchBookmarks": "true", "timeoutSeconds": seconds}
+        common |= {"labelSelector": self._selection.labels, "fieldSelector": self._selection.fields}
         if self._version:
             return common | {"resourceVersion": self._version}
         return common | {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}

@@ -1,22 +1,17 @@
-"""What do the bytes of a watch mean for a cache?
+"""What do the bytes of a watch mean for a cache? Asked by the reflector, chunk by chunk.
 
-Asked by the reflector, chunk by chunk. Pure: reads no clock, waits for nothing, so that any cutting of the same bytes
-gives the same calls.
+Pure: reads no clock and waits for nothing, so that any cutting of the same bytes gives the same calls.
 
     the watch was opened      events until the end of the listing      events afterwards
     without a version         ADDED, MODIFIED -> listed                changed, bookmarked
     from a version            (there is no listing)                    changed, bookmarked
 
-Where a reflector puts what it hears from the API server: the smallest thing a cache must be.
-
-Called by `kube/watch/reflector.py`, implemented by the caches. Calls come one at a time, from one task, and must return
-quickly; a sink that raises makes the reflector list everything again.
+A cache is a `Sink`. Its calls come one at a time, from one task, and must return quickly; a sink that raises makes the
+reflector list everything again. An object handed over is a view into a larger buffer: decode it or copy it, but do not
+keep it.
 
     relisting -> listed* -> relisted(version)        a whole listing; may begin again before it ended
-    changed | bookmarked(version)                    one change after another, from then on
-
-An object handed over is a view into a larger buffer: decode it or copy it, but do not keep it.
-"""
+    changed | bookmarked(version)                    one change after another, from then on"""
 
 from __future__ import annotations
 
@@ -30,9 +25,30 @@ from msgspec import Raw, Struct
 from growth.kube.api.errors import error_from_event
 
 LONGEST_LINE_BYTES = 64 << 20
-_LISTING_ENDS = (
-    "k8s.io/initial-events-end"  # the annotation of the bookmark behind the last object of a streamed listing
-)
+_LISTING_ENDS = "k8s.io/initial-events-end"  # annotates the bookmark behind the last object of a streamed listing
+
+
+class ChangeType(StrEnum):
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class Sink(Protocol):
+    def relisting(self) -> None:
+        """A whole listing begins (anew): forget an unfinished one, keep the objects you hold."""
+
+    def listed(self, objects: Sequence[Raw]) -> None:
+        """Some objects of the listing. If one comes twice the later one counts, whatever its resourceVersion."""
+
+    def relisted(self, version: str) -> None:
+        """The listing is complete: what was not in it is gone, even if the versions in it are lower (a restored etcd)."""
+
+    def changed(self, change: ChangeType, item: Raw) -> None:
+        """One object has changed. During a listing only DELETED comes: the object is no longer part of it."""
+
+    def bookmarked(self, version: str) -> None:
+        """Nothing is missing up to this version."""
 
 
 class TroubleKind(StrEnum):
@@ -59,9 +75,7 @@ class Lines:
 
     def __init__(self, longest_bytes: int = LONGEST_LINE_BYTES) -> None:
         self._longest = longest_bytes
-        self._begun: list[
-            bytes
-        ] = []  # pieces of the unfinished line, joined once: a long line must not cost its square
+        self._begun: list[bytes] = []  # pieces of the unfinished line, joined once: cost must not be quadratic
         self._begun_bytes = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
@@ -82,8 +96,8 @@ class _Event(Struct):
     object: Raw
 
 
-class _Metadata(Struct):
-    resourceVersion: str = ""  # noqa: N815 - the name on the wire
+class _Metadata(Struct, rename="camel"):
+    resource_version: str = ""
     annotations: dict[str, str] | None = None
 
 
@@ -113,16 +127,15 @@ class WatchStream:
         lines = self._lines.feed(chunk)
         for line in lines:
             self._hear(line)
-        self._settle()
+        self._advance_to_latest()
         return len(lines)
 
     def _hear(self, line: bytes) -> None:
         try:
             event = _decode_event(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise StreamError(
-                TroubleKind.MALFORMED, f"an event of {len(line)} bytes cannot be read: {error}"
-            ) from error
+            what = f"an event of {len(line)} bytes cannot be read: {error}"
+            raise StreamError(TroubleKind.MALFORMED, what) from error
         match event.type:
             case ChangeType.ADDED | ChangeType.MODIFIED if self.listing:
                 self._listed.append(event.object)
@@ -133,7 +146,7 @@ class WatchStream:
             case "BOOKMARK":
                 self._bookmark(event.object)
             case "ERROR":
-                self._settle()
+                self._advance_to_latest()
                 raise error_from_event(event.object)
             case _:
                 raise StreamError(TroubleKind.MALFORMED, f"an event of unknown type {event.type[:40]!r}")
@@ -142,18 +155,18 @@ class WatchStream:
         metadata = _metadata(item)
         if self.listing and (metadata.annotations or {}).get(_LISTING_ENDS) == "true":
             self._flush()
-            self.listing, self.version, self._latest = False, metadata.resourceVersion, None
+            self.listing, self.version, self._latest = False, metadata.resource_version, None
             self._sink.relisted(self.version)
-        elif not self.listing and metadata.resourceVersion:
-            self._advance(metadata.resourceVersion)
+        elif not self.listing and metadata.resource_version:
+            self._advance(metadata.resource_version)
             self._latest = None
             self._sink.bookmarked(self.version)
 
-    def _settle(self) -> None:
+    def _advance_to_latest(self) -> None:
         """Only the last event's version counts, so only that object is looked into."""
         self._flush()
         if self._latest is not None and not self.listing:
-            self._advance(_metadata(self._latest).resourceVersion)
+            self._advance(_metadata(self._latest).resource_version)
         self._latest = None
 
     def _flush(self) -> None:
@@ -162,11 +175,9 @@ class WatchStream:
             self._listed = []
 
     def _advance(self, version: str) -> None:
-        if _is_lower(version, self.version):
-            raise StreamError(
-                TroubleKind.WENT_BACK,
-                f"resourceVersion {version} came after {self.version}: an older state of the cluster",
-            )
+        if version.isdecimal() and self.version.isdecimal() and int(version) < int(self.version):
+            what = f"resourceVersion {version} came after {self.version}: an older state of the cluster"
+            raise StreamError(TroubleKind.WENT_BACK, what)
         self.version = version or self.version
 
 
@@ -176,30 +187,3 @@ def _metadata(item: Raw) -> _Metadata:
         return _decode_object(item).metadata
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _Metadata()
-
-
-def _is_lower(version: str, than: str) -> bool:
-    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
-
-
-class ChangeType(StrEnum):
-    ADDED = "ADDED"
-    MODIFIED = "MODIFIED"
-    DELETED = "DELETED"
-
-
-class Sink(Protocol):
-    def relisting(self) -> None:
-        """A whole listing begins (anew): forget an unfinished one, keep the objects you hold."""
-
-    def listed(self, objects: Sequence[Raw]) -> None:
-        """Some objects of the listing. If one comes twice the later one counts, whatever its resourceVersion."""
-
-    def relisted(self, version: str) -> None:
-        """The listing is complete: what was not in it is gone, even if the versions in it are lower (a restored etcd)."""
-
-    def changed(self, change: ChangeType, item: Raw) -> None:
-        """One object has changed. During a listing only DELETED comes: the object is no longer part of it."""
-
-    def bookmarked(self, version: str) -> None:
-        """Nothing is missing up to this version."""
