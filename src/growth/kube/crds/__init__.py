@@ -1,5 +1,4 @@
-"""Our kinds as CustomResourceDefinitions: NodePool (np), NodeRequest (nr), NodeRemovalRequest (nrr), PoolAutoscaler
-(pa).
+"""Our kinds as CustomResourceDefinitions: NodePool, NodeRequest, NodeRemovalRequest and PoolAutoscaler.
 
 Printed by `growth crds`, kept in `deploy/crds`, installed into the embedded cluster. Generated from the model, never
 written by hand."""
@@ -14,7 +13,7 @@ from msgspec import Struct
 
 from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, POOL_AUTOSCALERS, Resource
 from growth.kube.crds.policies import policies
-from growth.kube.crds.schema import Definition, schema_of
+from growth.kube.crds.schema import Definition, definition_of, object_schema, printer_column, schema_of, validations
 from growth.model.nodepool import NodePoolSpec, NodePoolStatus
 from growth.model.noderequest import (
     NodeRemovalRequestSpec,
@@ -28,7 +27,7 @@ _AGE: Final = ("Age", "date", ".metadata.creationTimestamp", "")
 
 
 class CustomKind(Struct, frozen=True):
-    """A row: what a CRD says beyond its schema. Columns are (name, type, JSON path, description)."""
+    """What a definition says beyond its schema. Columns are (name, type, JSON path, description)."""
 
     resource: Resource
     short_name: str
@@ -161,62 +160,20 @@ def _write(path: Path, definition: Definition) -> Path:
 
 
 def _definition(kind: CustomKind) -> Definition:
-    resource = kind.resource
-    names = {
-        "kind": resource.kind,
-        "listKind": f"{resource.kind}List",
-        "plural": resource.plural,
-        "singular": resource.kind.lower(),
-        "shortNames": [kind.short_name],
-        "categories": ["growth"],
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.plural}.{resource.group}", "labels": {"app.kubernetes.io/name": "growth"}},
-        "spec": {
-            "group": resource.group,
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "names": names,
-            "versions": [_version(kind)],
-        },
-    }
-
-
-def _version(kind: CustomKind) -> Definition:
-    return {
+    names = {"shortNames": [kind.short_name], "categories": ["growth"]}
+    schema = object_schema(kind.about, schema_of(kind.spec), _with_first_status(schema_of(kind.status)))
+    version = {
         "name": kind.resource.version,
         "served": True,
         "storage": True,
-        "additionalPrinterColumns": [_column(*column) for column in kind.columns],
+        "additionalPrinterColumns": [printer_column(*column) for column in kind.columns],
         "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": _whole(kind)},
+        "schema": {"openAPIV3Schema": schema | validations(kind.rules)},
     }
-
-
-def _column(name: str, kind: str, path: str, description: str) -> Definition:
-    column = {"name": name, "type": kind, "jsonPath": path}
-    return column | ({"description": description} if description else {})
-
-
-def _whole(kind: CustomKind) -> Definition:
-    rules = [{"rule": rule, "message": message} for rule, message in kind.rules]
-    return {
-        "type": "object",
-        "description": kind.about,
-        "required": ["spec"],
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object"},
-            "spec": schema_of(kind.spec),
-            "status": _with_first_status(schema_of(kind.status)),
-        },
-    } | ({"x-kubernetes-validations": rules} if rules else {})
+    return definition_of(kind.resource, names, [version])
 
 
 def _with_first_status(schema: Definition) -> Definition:
     """An object has a status from the start, so that its columns are never empty."""
-    return schema | {
-        "default": {name: part["default"] for name, part in schema["properties"].items() if "default" in part}
-    }
+    properties = schema["properties"].items()
+    return schema | {"default": {name: part["default"] for name, part in properties if "default" in part}}

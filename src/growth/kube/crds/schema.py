@@ -1,19 +1,15 @@
-"""A msgspec Struct as a structural OpenAPI v3 schema, as CustomResourceDefinitions want it. Asked by `crds`.
+"""A msgspec Struct as a structural OpenAPI v3 schema, as CustomResourceDefinitions want it. Used by `crds`.
 
 Bounds, patterns, choices, defaults and descriptions come from the model's own annotations, so the API server refuses
 what the codec would. Every node has a type and there are no references. A string, list or map without a bound is
 refused here: CEL's cost would be unbounded, and so would the object.
 
-What the API server checks beyond types and bounds: CEL rules, and which lists are sets or maps. Asked by
-`crds_schema`.
-
-Rules stand beside the Struct (or the field of one) they are about. Each has a sentence for the person whose object was
-refused.
-"""
+What the API server checks beyond types and bounds stands in tables: CEL rules beside the Struct (or the field of one)
+they are about, each with a sentence for the person whose object was refused, and which lists are sets or maps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -34,6 +30,7 @@ from msgspec.inspect import (
     type_info,
 )
 
+from growth.kube.api.resources import Resource
 from growth.model.nodepool import DisruptionBudget, NodePoolSpec, NodePoolStatus, ServerTypeChoice
 from growth.model.noderequest import (
     NodeRemovalRequestSpec,
@@ -51,129 +48,6 @@ from growth.model.poolautoscaler import (
 
 Schema: TypeAlias = dict[str, Any]
 Definition: TypeAlias = dict[str, Any]  # a whole object as Kubernetes has it
-
-
-def schema_of(struct: type[Struct]) -> Schema:
-    found = type_info(struct)
-    if not isinstance(found, StructType):
-        raise TypeError(f"{struct.__name__} is no plain Struct")
-    return _of_struct(found)
-
-
-def _of_struct(found: StructType) -> Schema:
-    schema: Schema = {"type": "object"}
-    text = (found.cls.__doc__ or "").strip()
-    if text and not text.startswith(found.cls.__name__):
-        schema["description"] = " ".join(text.split())
-    required = [field.encode_name for field in found.fields if field.required]
-    if required:
-        schema["required"] = required
-    schema["properties"] = {field.encode_name: _of_field(found.cls, field) for field in found.fields}
-    return schema | _rules(found.cls)
-
-
-def _rules(owner: type | tuple[type, str]) -> Schema:
-    rules = RULES.get(owner, ())
-    return (
-        {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]} if rules else {}
-    )
-
-
-def _of_field(owner: type, field: Field) -> Schema:
-    schema = _of_type(field.type, f"{owner.__name__}.{field.name}")
-    default = _default(field)
-    if default is not None:
-        schema["default"] = default
-    place = (owner, field.name)
-    if place in LIST_KEYS:
-        schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(LIST_KEYS[place])}
-    elif place in SETS:
-        schema["x-kubernetes-list-type"] = "set"
-    elif schema.get("type") == "array":
-        schema["x-kubernetes-list-type"] = "atomic"
-    return schema | _rules(place)
-
-
-def _default(field: Field) -> Any:
-    """What the API server fills in; an empty list, map or text is left absent, and None means absent."""
-    default = (
-        field.default_factory()
-        if field.default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT
-        else field.default
-    )
-    if default is msgspec.NODEFAULT or default is None or default in ("", (), {}):
-        return None
-    plain = _without_nothing(msgspec.to_builtins(default))
-    return None if plain == {} else plain
-
-
-def _without_nothing(value: Any) -> Any:
-    if isinstance(value, dict):
-        kept = {name: _without_nothing(part) for name, part in value.items()}
-        return {name: part for name, part in kept.items() if part not in (None, "", [], {})}
-    return [_without_nothing(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-def _of_type(found: Type, where: str) -> Schema:
-    if isinstance(found, Metadata):
-        schema = _of_type(found.type, where)
-        return schema | _plain(found.extra_json_schema)
-    if isinstance(found, UnionType):
-        kinds = [one for one in found.types if not isinstance(one, NoneType)]
-        return _of_type(kinds[0], where) if len(kinds) == 1 else _of_either(kinds, where)
-    return _of_plain(found, where)
-
-
-def _of_either(kinds: list[Type], where: str) -> Schema:
-    """A number or a text, as Kubernetes' IntOrString: each half of the bounds speaks of its own type."""
-    halves = [_of_type(kind, where) for kind in kinds]
-    if sorted(half["type"] for half in halves) != ["integer", "string"]:
-        raise TypeError(f"{where}: only a number or a text can be told apart")
-    bounds = {name: value for half in halves for name, value in half.items() if name not in ("type", "format")}
-    return {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}], **bounds}
-
-
-def _of_plain(found: Type, where: str) -> Schema:
-    if isinstance(found, StructType):
-        return _of_struct(found)
-    if isinstance(found, StrType):
-        return _of_text(found, where)
-    if isinstance(found, IntType):
-        bounds = {"minimum": found.ge, "maximum": found.le}
-        return {"type": "integer", "format": "int64"} | {
-            name: value for name, value in bounds.items() if value is not None
-        }
-    if isinstance(found, BoolType):
-        return {"type": "boolean"}
-    if isinstance(found, LiteralType):
-        return {"type": "string", "enum": list(found.values)}
-    if isinstance(found, VarTupleType):
-        return {"type": "array", **_size(found, "Items", where), "items": _of_type(found.item_type, f"{where}[]")}
-    if isinstance(found, DictType):
-        return {
-            "type": "object",
-            **_size(found, "Properties", where),
-            "additionalProperties": _of_type(found.value_type, f"{where}{{}}"),
-        }
-    raise TypeError(f"{where}: no schema for {type(found).__name__}")
-
-
-def _of_text(found: StrType, where: str) -> Schema:
-    schema: Schema = {"type": "string", **_size(found, "Length", where)}
-    if found.pattern is not None:
-        schema["pattern"] = found.pattern
-    return schema
-
-
-def _size(found: StrType | VarTupleType | DictType, unit: str, where: str) -> Schema:
-    if found.max_length is None:
-        raise TypeError(f"{where} has no bound")
-    least = {f"min{unit}": found.min_length} if found.min_length else {}
-    return least | {f"max{unit}": found.max_length}
-
-
-def _plain(extra: Mapping[str, Any] | None) -> Schema:
-    return {name: value for name, value in (extra or {}).items() if name in ("description", "format")}
 
 
 Place: TypeAlias = type | tuple[type, str]
@@ -195,6 +69,8 @@ _ABOUT_OUR_LABELS: Final = (
     "growth itself writes growth.dev/pool, growth.dev/offering, growth.dev/node-request and kubernetes.io/hostname"
 )
 
+_HAS_VALUES: Final = "has(self.values) && size(self.values) > 0"
+
 RULES: Final[Mapping[Place, tuple[Rule, ...]]] = {
     ServerTypeChoice: (
         ("!has(self.max) || !has(self.min) || self.min <= self.max", "min must not be larger than max"),
@@ -206,10 +82,7 @@ RULES: Final[Mapping[Place, tuple[Rule, ...]]] = {
         ),
     ),
     (NodePoolSpec, "labels"): (
-        (
-            f"self.all(key, !(key in {_OUR_LABELS}))",
-            _ABOUT_OUR_LABELS,
-        ),
+        (f"self.all(key, !(key in {_OUR_LABELS}))", _ABOUT_OUR_LABELS),
         ("self.all(key, size(key) <= 317)", "a label key has at most 317 characters"),
     ),
     (NodePoolSpec, "annotations"): (
@@ -251,7 +124,7 @@ RULES: Final[Mapping[Place, tuple[Rule, ...]]] = {
     CapacityPolicy: ((_TOLERANCE, "tolerance must be smaller than targetAvailable"),),
     PodExpression: (
         (
-            "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : !has(self.values) || size(self.values) == 0",
+            f"self.operator in ['In', 'NotIn'] ? {_HAS_VALUES} : !has(self.values) || size(self.values) == 0",
             "In and NotIn need values, Exists and DoesNotExist take none",
         ),
     ),
@@ -284,3 +157,141 @@ LIST_KEYS: Final[Mapping[tuple[type[Struct], str], tuple[str, ...]]] = {
 SETS: Final[frozenset[tuple[type[Struct], str]]] = frozenset(
     {(NodePoolSpec, "locations"), (NodePoolSpec, "architectures"), (NodePoolSpec, "allowed_namespaces")}
 )
+
+
+def schema_of(struct: type[Struct]) -> Schema:
+    found = type_info(struct)
+    if not isinstance(found, StructType):
+        raise TypeError(f"{struct.__name__} is no plain Struct")
+    return _of_struct(found)
+
+
+def _of_struct(found: StructType) -> Schema:
+    schema: Schema = {"type": "object"}
+    text = (found.cls.__doc__ or "").strip()
+    if text and not text.startswith(found.cls.__name__):
+        schema["description"] = " ".join(text.split())
+    required = [field.encode_name for field in found.fields if field.required]
+    if required:
+        schema["required"] = required
+    schema["properties"] = {field.encode_name: _of_field(found.cls, field) for field in found.fields}
+    return schema | validations(RULES.get(found.cls, ()))
+
+
+def _of_field(owner: type, field: Field) -> Schema:
+    schema = _of_type(field.type, f"{owner.__name__}.{field.name}")
+    default = _default(field)
+    if default is not None:
+        schema["default"] = default
+    place = (owner, field.name)
+    if place in LIST_KEYS:
+        schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(LIST_KEYS[place])}
+    elif place in SETS:
+        schema["x-kubernetes-list-type"] = "set"
+    elif schema.get("type") == "array":
+        schema["x-kubernetes-list-type"] = "atomic"
+    return schema | validations(RULES.get(place, ()))
+
+
+def _default(field: Field) -> Any:
+    """What the API server fills in; an empty list, map or text is left absent, and None means absent."""
+    default = field.default
+    if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
+        default = field.default_factory()
+    if default is msgspec.NODEFAULT or default is None or default in ("", (), {}):
+        return None
+    plain = _without_nothing(msgspec.to_builtins(default))
+    return None if plain == {} else plain
+
+
+def _without_nothing(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {name: _without_nothing(part) for name, part in value.items()}
+        return {name: part for name, part in kept.items() if part not in (None, "", [], {})}
+    return [_without_nothing(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _of_type(found: Type, where: str) -> Schema:
+    if isinstance(found, Metadata):
+        extra = found.extra_json_schema or {}
+        told = {name: value for name, value in extra.items() if name in ("description", "format")}
+        return _of_type(found.type, where) | told
+    if isinstance(found, UnionType):
+        kinds = [one for one in found.types if not isinstance(one, NoneType)]
+        return _of_type(kinds[0], where) if len(kinds) == 1 else _of_either(kinds, where)
+    return _of_plain(found, where)
+
+
+def _of_either(kinds: list[Type], where: str) -> Schema:
+    """A number or a text, as Kubernetes' IntOrString: each half of the bounds speaks of its own type."""
+    halves = [_of_type(kind, where) for kind in kinds]
+    if sorted(half["type"] for half in halves) != ["integer", "string"]:
+        raise TypeError(f"{where}: only a number or a text can be told apart")
+    bounds = {name: value for half in halves for name, value in half.items() if name not in ("type", "format")}
+    return {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}], **bounds}
+
+
+def _of_plain(found: Type, where: str) -> Schema:
+    if isinstance(found, StructType):
+        return _of_struct(found)
+    if isinstance(found, StrType):
+        return _of_text(found, where)
+    if isinstance(found, IntType):
+        bounds = (("minimum", found.ge), ("maximum", found.le))
+        return {"type": "integer", "format": "int64", **{name: value for name, value in bounds if value is not None}}
+    if isinstance(found, BoolType):
+        return {"type": "boolean"}
+    if isinstance(found, LiteralType):
+        return {"type": "string", "enum": list(found.values)}
+    if isinstance(found, VarTupleType):
+        return {"type": "array", **_size(found, "Items", where), "items": _of_type(found.item_type, f"{where}[]")}
+    if isinstance(found, DictType):
+        values = _of_type(found.value_type, f"{where}{{}}")
+        return {"type": "object", **_size(found, "Properties", where), "additionalProperties": values}
+    raise TypeError(f"{where}: no schema for {type(found).__name__}")
+
+
+def _of_text(found: StrType, where: str) -> Schema:
+    schema: Schema = {"type": "string", **_size(found, "Length", where)}
+    if found.pattern is not None:
+        schema["pattern"] = found.pattern
+    return schema
+
+
+def _size(found: StrType | VarTupleType | DictType, unit: str, where: str) -> Schema:
+    if found.max_length is None:
+        raise TypeError(f"{where} has no bound")
+    least = {f"min{unit}": found.min_length} if found.min_length else {}
+    return least | {f"max{unit}": found.max_length}
+
+
+# ------------------------------------------------------------------------- around the schema of a spec
+
+
+def definition_of(resource: Resource, more_names: Definition, versions: list[Definition]) -> Definition:
+    """A CustomResourceDefinition."""
+    names = {"kind": resource.kind, "listKind": f"{resource.kind}List", "plural": resource.plural}
+    names |= {"singular": resource.kind.lower(), **more_names}
+    scope = "Namespaced" if resource.namespaced else "Cluster"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}", "labels": {"app.kubernetes.io/name": "growth"}},
+        "spec": {"group": resource.group, "scope": scope, "names": names, "versions": versions},
+    }
+
+
+def object_schema(about: str, spec: Schema, status: Schema) -> Schema:
+    parts = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    properties = parts | {"spec": spec, "status": status}
+    return {"type": "object", "description": about, "required": ["spec"], "properties": properties}
+
+
+def printer_column(name: str, kind: str, path: str, description: str) -> Definition:
+    column = {"name": name, "type": kind, "jsonPath": path}
+    return column | ({"description": description} if description else {})
+
+
+def validations(rules: Iterable[Rule]) -> Schema:
+    found = [{"rule": rule, "message": message} for rule, message in rules]
+    return {"x-kubernetes-validations": found} if found else {}
