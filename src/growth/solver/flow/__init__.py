@@ -4,14 +4,13 @@
     groups of equal pods ──arcs──▶ classes of machines ──steps of rising cost──▶ sink
             └──────────────────▶ unscheduled ─────────────────────────────────▶ sink
 
-It places onto nodes that exist and buys nothing: that is the business of `solver/purchase/solve`. It stands on the same
-rules (`solver/rules`)."""
+It places onto nodes that exist and buys nothing: that is the business of `solver/purchase`. The rules are the same
+(`solver/rules`)."""
 
 from __future__ import annotations
 
-from growth.solver.flow.arcs import Arc, Arcs, arcs_of
 from growth.solver.flow.fleet import Fleet
-from growth.solver.flow.gangs import Gang, read_gang
+from growth.solver.flow.network import Arc, Arcs, arcs_of
 from growth.solver.flow.place import Group, Left, Placed, Round, place
 
-__all__ = ["Arc", "Arcs", "Fleet", "Gang", "Group", "Left", "Placed", "Round", "arcs_of", "place", "read_gang"]
+__all__ = ["Arc", "Arcs", "Fleet", "Group", "Left", "Placed", "Round", "arcs_of", "place"]

@@ -1,9 +1,9 @@
-"""What does a place on a machine cost? The three cost models. Asked by `flow/rounds` (steps of the network) and by
-whoever picks machines one by one.
+"""What does a place on a machine cost, and which places are the cheapest? The three cost models. Asked by the network
+(its steps) and wherever counts of pods become machines.
 
 | part | cost |
 | --- | --- |
-| `spread` | `loadCost` × how many pods of mean size stand there with the new one, on a machine of mean size: rising with every pod |
+| `spread` | `loadCost` × how many pods of mean size are there with the new one, on a machine of mean size: rising with every pod |
 | `pack` | `loadCost` × how many more would have fitted into the machine: falling the fuller it is |
 | `cheapest` | nothing on a machine that is kept anyway; on an empty one `priceCost` × its price per hour × the share that a pod takes |
 | soft taint | `softTaintCost` for each PreferNoSchedule taint that is not tolerated |
@@ -29,7 +29,7 @@ _FEW_STEPS: Final = 4_000  # so many are counted one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class LoadCosts:
     """How full and how dear the machines are at this moment, and which share of each the mean pod takes."""
 
     settings: SchedulerSettings
@@ -100,14 +100,64 @@ def _merged(owners: IntArray, widths: IntArray, costs: FloatArray) -> tuple[IntA
     return pairs[0][kept], width[kept], pairs[1][kept]
 
 
-def ground(
+def load_costs(
     settings: SchedulerSettings, load: FloatArray, unit: FloatArray, is_open: FloatArray, upkeep: FloatArray
-) -> Ground:
-    """`is_open` marks the machines that somebody may use: only they make the mean."""
+) -> LoadCosts:
+    """`is_open` marks the machines that may be used: only they make the mean."""
     usable = unit[(is_open > 0) & (unit > 0) & (unit < 1e6)]
     scale = float((1.0 / usable).mean()) if len(usable) else 1.0
-    return Ground(settings, load, unit, scale, upkeep)
+    return LoadCosts(settings, load, unit, scale, upkeep)
 
 
 def minutes_waited(seconds: float) -> int:
     return min(LONGEST_WAIT_MINUTES, max(0, int(seconds // 60)))
+
+
+_HALVINGS = 30
+
+
+def fill(first: FloatArray, slope: FloatArray, room: IntArray, count: int, rank: FloatArray | None = None) -> IntArray:
+    """How many on each, `count` in all or as many as there is room for. `rank` decides between equal costs, then the
+    order of machines.
+    """
+    count = min(count, int(room.sum()))
+    if count <= 0:
+        return np.zeros(len(room), np.int64)
+    if not slope.any():
+        return _one_after_the_other(np.lexsort((first if rank is None else rank, first)), room, count)
+    open_to_it = np.flatnonzero(room > 0)
+    if len(open_to_it) > count:  # no machine beyond the `count` cheapest gets any
+        open_to_it = np.sort(open_to_it[np.argpartition(first[open_to_it], count - 1)[:count]])
+    taken = np.zeros(len(room), np.int64)
+    taken[open_to_it] = _level(first[open_to_it], slope[open_to_it], room[open_to_it], count)
+    return taken
+
+
+def _level(first: FloatArray, slope: FloatArray, room: IntArray, count: int) -> IntArray:
+    """All places up to a certain cost, and as many of the next as are missing."""
+    low, high = float(first.min()) - 1.0, float((first + slope * room).max()) + 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if int(_below(middle, first, slope, room).sum()) >= count:
+            high = middle
+        else:
+            low = middle
+    taken = _below(low, first, slope, room)
+    extra = _below(high, first, slope, room) - taken
+    return taken + _one_after_the_other(
+        np.argsort(first + slope * taken, kind="stable"), extra, count - int(taken.sum())
+    )
+
+
+def _below(level: float, first: FloatArray, slope: FloatArray, room: IntArray) -> IntArray:
+    """How many places of each machine cost at most this."""
+    steep = np.maximum(slope, 1e-9)
+    below: IntArray = np.clip(np.floor((level - first) / steep) + 1, 0, room).astype(np.int64)
+    return below
+
+
+def _one_after_the_other(order: IntArray, room: IntArray, count: int) -> IntArray:
+    taken = np.zeros(len(room), np.int64)
+    before = np.cumsum(room[order]) - room[order]
+    taken[order] = np.clip(count - before, 0, room[order])
+    return taken

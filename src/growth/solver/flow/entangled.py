@@ -4,35 +4,45 @@ large as the rules allow.
 | rule | how many in one step |
 | --- | --- |
 | anti-affinity, host port, disk, attached volume | one into each domain (or machine) that is free |
-| affinity, the first of its kind | one; then all the others, where the first stands |
+| affinity, the first of its kind | one; then all the others, where the first is |
 | spread over one key | every domain is raised to the same level, as far as its room goes, none more than `maxSkew` above the fullest that can rise no more |
 | spread over more keys | as many as each domain may take while the emptiest stays as it is |
 | preferred pods, ScheduleAnyway | an eighth, for the costs change with every pod |
 
 Each step is valid in the order in which it raises the lowest first, so the rules hold for every pod when it is placed.
+
+| preference | costs `preferenceCost` times |
+| --- | --- |
+| preferred affinity | its weight, in a domain without a matching pod |
+| preferred anti-affinity | its weight, in a domain with one |
+| spread, ScheduleAnyway | 100 / `maxSkew` for each matching pod in the domain |
+
+The preferences of pods that run already are not looked at.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from growth.solver.arrays import FloatArray, IntArray, Mask
-from growth.solver.flow.costs import Ground
-from growth.solver.flow.filling import fill
-from growth.solver.flow.preferences import looks_for_pods, preference_cost
+from growth.model.pod import PodAffinityTerm, PodShape, TopologySpread
+from growth.model.settings import SchedulerSettings
+from growth.solver.arrays import MANY, FloatArray, IntArray, Mask
+from growth.solver.flow.costs import LoadCosts, fill
 from growth.solver.flow.work import Member, Work
+from growth.solver.rules import Neighbours
 from growth.solver.rules.node_table import ABSENT, Column
+from growth.solver.rules.pod_affinity import Term, matching, read_terms, view
+from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.rule import DomainCounter
-from growth.solver.rules.spread import Constraint
-
-_WITHOUT_END: Final = 2**40
+from growth.solver.rules.spread import Constraint, matching_pods, read_constraint
 
 
 @dataclass(slots=True)
-class Limit:
+class DomainLimit:
     """How many pods each domain of a column may take in this step."""
 
     codes: IntArray  # N
@@ -44,7 +54,7 @@ class Limit:
         return int(counted.max(initial=0)) <= 1
 
 
-class Spread(NamedTuple):
+class SpreadNow(NamedTuple):
     """One spread of a class, how many matching pods a domain may hold for one more to go there, and whether the class
     counts itself.
     """
@@ -56,7 +66,7 @@ class Spread(NamedTuple):
 
 
 def place_entangled(work: Work, members: list[Member]) -> None:
-    """Classes in order, again and again while any finds a place: some wait for others to stand somewhere."""
+    """Classes in order, again and again while any finds a place: some need others to be placed first."""
     moved = True
     while moved:
         moved = False
@@ -74,7 +84,7 @@ def _step(work: Work, member: Member) -> int:
     rule = question.spreads
     pairs = [] if rule is None else rule.constraints
     spreads = [
-        Spread(*pair, 0 if rule is None else rule.most_in(position), id(pair[1]) in own)
+        SpreadNow(*pair, 0 if rule is None else rule.most_in(position), id(pair[1]) in own)
         for position, pair in enumerate(pairs)
     ]
     leading = _leading(work, closing, spreads)
@@ -85,11 +95,11 @@ def _step(work: Work, member: Member) -> int:
     mask = question.fits(rule) & work.is_open & _within(work, leading, others)
     limits = closing + [_slack(work, each) for each in others if each.is_own]
     capacity = _capacity(work, member, mask, limits, leading.counter.column)
-    rising = Limit(_codes(work, leading.counter.column), _raised(leading, capacity, count))
+    rising = DomainLimit(_codes(work, leading.counter.column), _raised(leading, capacity, count))
     return _choose(work, member, mask, [*limits, rising], count)
 
 
-def _within(work: Work, leading: Spread, others: list[Spread]) -> Mask:
+def _within(work: Work, leading: SpreadNow, others: list[SpreadNow]) -> Mask:
     """Machines that have the keys of all spreads, and that all but the leading one let in now."""
     mask: Mask = _codes(work, leading.counter.column) != ABSENT
     for each in others:
@@ -102,19 +112,19 @@ def _codes(work: Work, column: Column) -> IntArray:
     return column.codes[: len(work.index.table)].astype(np.int64)
 
 
-def _closing(work: Work, column: Column) -> Limit:
+def _closing(work: Work, column: Column) -> DomainLimit:
     """One into each domain; machines without the label are not held to it."""
     most = np.ones(work.index.table.domain_count(column), np.int64)
-    most[ABSENT] = _WITHOUT_END
-    return Limit(_codes(work, column), most)
+    most[ABSENT] = MANY
+    return DomainLimit(_codes(work, column), most)
 
 
-def _slack(work: Work, spread: Spread) -> Limit:
+def _slack(work: Work, spread: SpreadNow) -> DomainLimit:
     """What each domain may take while the emptiest stays as it is."""
-    return Limit(_codes(work, spread.counter.column), np.maximum(spread.most - spread.counter.sums + 1, 0))
+    return DomainLimit(_codes(work, spread.counter.column), np.maximum(spread.most - spread.counter.sums + 1, 0))
 
 
-def _leading(work: Work, closing: list[Limit], spreads: list[Spread]) -> Spread | None:
+def _leading(work: Work, closing: list[DomainLimit], spreads: list[SpreadNow]) -> SpreadNow | None:
     """The one spread that may rise level by level: all other limits must be by machine."""
     own = [each for each in spreads if each.is_own]
     wide = [each for each in own if not _closing(work, each.counter.column).is_by_machine]
@@ -123,14 +133,14 @@ def _leading(work: Work, closing: list[Limit], spreads: list[Spread]) -> Spread 
     return wide[0] if wide else own[0] if len(own) == 1 else None
 
 
-def _by_machine(limits: list[Limit], room: IntArray) -> IntArray:
+def _by_machine(limits: list[DomainLimit], room: IntArray) -> IntArray:
     for limit in limits:
         if limit.is_by_machine:
             room = np.minimum(room, limit.most[limit.codes])
     return room
 
 
-def _capacity(work: Work, member: Member, mask: Mask, limits: list[Limit], column: Column) -> IntArray:
+def _capacity(work: Work, member: Member, mask: Mask, limits: list[DomainLimit], column: Column) -> IntArray:
     """How many more pods each domain has room for."""
     room = _by_machine(limits, _room(work, member, mask))
     codes, size = _codes(work, column), work.index.table.domain_count(column)
@@ -144,11 +154,11 @@ def _room(work: Work, member: Member, mask: Mask) -> IntArray:
     return room
 
 
-def _raised(spread: Spread, capacity: IntArray, count: int) -> IntArray:
+def _raised(spread: SpreadNow, capacity: IntArray, count: int) -> IntArray:
     """How many pods each domain gets when the lowest are raised first."""
     constraint, size = spread.constraint, len(capacity)
     counts, is_counted = spread.counter.sums[:size], spread.counter.present[:size] > 0
-    most = np.where(is_counted, 0, _WITHOUT_END)  # pods in domains that do not count are held to nothing
+    most = np.where(is_counted, 0, MANY)  # pods in domains that do not count are held to nothing
     within = np.flatnonzero(is_counted)
     here, highest = counts[within], counts[within] + capacity[within]
     fewest = int(highest.min()) if len(within) and len(within) >= constraint.minimum_domains else 0
@@ -170,18 +180,18 @@ def _raised(spread: Spread, capacity: IntArray, count: int) -> IntArray:
 # ----------------------------------------------------------------------------------- which machines
 
 
-def _choose(work: Work, member: Member, mask: Mask, limits: list[Limit], count: int) -> int:
+def _choose(work: Work, member: Member, mask: Mask, limits: list[DomainLimit], count: int) -> int:
     """The cheapest machines within the limits."""
     room = _by_machine(limits, _room(work, member, mask))
     numbers = np.flatnonzero(room > 0)
     if not len(numbers):
         return 0
-    ground = work.ground_for([member])
+    costs = work.costs_for([member])
     wide = [limit for limit in limits if not limit.is_by_machine]
     if not wide:
-        return _put(work, member, numbers, room, count, ground)
+        return _put(work, member, numbers, room, count, costs)
     cells, cell_of = np.unique(np.array([limit.codes[numbers] for limit in wide]), axis=1, return_inverse=True)
-    cost = _first_cost(work, member, numbers, ground)
+    cost = _first_cost(work, member, numbers, costs)
     cheapest = np.full(cells.shape[1], np.inf)
     np.minimum.at(cheapest, np.asarray(cell_of).reshape(-1), cost)
     placed = 0
@@ -190,7 +200,7 @@ def _choose(work: Work, member: Member, mask: Mask, limits: list[Limit], count: 
             [count - placed, *(int(limit.most[code]) for limit, code in zip(wide, cells[:, cell], strict=True))]
         )
         taken = (
-            _put(work, member, numbers[np.asarray(cell_of).reshape(-1) == cell], room, allowed, ground)
+            _put(work, member, numbers[np.asarray(cell_of).reshape(-1) == cell], room, allowed, costs)
             if allowed > 0
             else 0
         )
@@ -200,18 +210,74 @@ def _choose(work: Work, member: Member, mask: Mask, limits: list[Limit], count: 
     return placed
 
 
-def _put(work: Work, member: Member, numbers: IntArray, room: IntArray, count: int, ground: Ground) -> int:
+def _put(work: Work, member: Member, numbers: IntArray, room: IntArray, count: int, costs: LoadCosts) -> int:
     load, share = work.fleet.load(numbers), work.fleet.share(member.needs, numbers)
-    counts = fill(_first_cost(work, member, numbers, ground), ground.slope(share), room[numbers], count, rank=-load)
+    counts = fill(_first_cost(work, member, numbers, costs), costs.slope(share), room[numbers], count, rank=-load)
     return work.put(member, numbers, counts)
 
 
-def _first_cost(work: Work, member: Member, numbers: IntArray, ground: Ground) -> FloatArray:
+def _first_cost(work: Work, member: Member, numbers: IntArray, costs: LoadCosts) -> FloatArray:
     load, share = work.fleet.load(numbers), work.fleet.share(member.needs, numbers)
     dislike = work.fleet.dislike(member.pod_class, work.settings)[numbers]
     cost: FloatArray = (
-        ground.first(share, load, numbers)
+        costs.first(share, load, numbers)
         + dislike
         + preference_cost(work.index, member.pod_class, numbers, work.settings)
     )
     return cost
+
+
+# -------------------------------------------------------------------------------------- preferences
+
+
+def looks_for_pods(shape: PodShape) -> bool:
+    """Does the pod prefer to be beside other pods, or away from them?"""
+    return bool(shape.preferred_affinity or shape.preferred_anti_affinity or any(_soft_spreads(shape)))
+
+
+def preference_cost(
+    index: Neighbours, pod_class: PodClass, numbers: IntArray, settings: SchedulerSettings
+) -> FloatArray:
+    cost = np.zeros(len(numbers))
+    shape = pod_class.shape
+    for preferred in shape.preferred_affinity:
+        cost += preferred.weight * (_matching_on(_term_counter(index, pod_class, preferred.term), numbers) == 0)
+    for preferred in shape.preferred_anti_affinity:
+        cost += preferred.weight * (_matching_on(_term_counter(index, pod_class, preferred.term), numbers) > 0)
+    for spread in _soft_spreads(shape):
+        cost += 100.0 / spread.max_skew * _matching_on(_spread_counter(index, pod_class, spread), numbers)
+    return cost * settings.preference_cost
+
+
+def open_counters(index: Neighbours, pod_class: PodClass) -> None:
+    """Begin to count for these preferences, before anything is placed: a counter begins with what is in the index."""
+    shape = pod_class.shape
+    for preferred in (*shape.preferred_affinity, *shape.preferred_anti_affinity):
+        _term_counter(index, pod_class, preferred.term)
+    for spread in _soft_spreads(shape):
+        _spread_counter(index, pod_class, spread)
+
+
+def _soft_spreads(shape: PodShape) -> Iterator[TopologySpread]:
+    return (spread for spread in shape.spread if spread.when_unsatisfiable != "DoNotSchedule")
+
+
+def _matching_on(counter: DomainCounter, numbers: IntArray) -> IntArray:
+    codes = counter.column.codes[numbers]
+    counter.catch_up()
+    return np.where(codes == ABSENT, 0, counter.sums[codes])
+
+
+def _term_counter(index: Neighbours, pod_class: PodClass, stated: PodAffinityTerm) -> DomainCounter:
+    term: Term = read_terms((stated,), pod_class.namespace, index.namespaces)[0]
+    column = index.table.column(term.topology_key)
+    return index.counter(("apart", term), lambda: DomainCounter(index.table, column, matching(term), view([term])))
+
+
+def _spread_counter(index: Neighbours, pod_class: PodClass, spread: TopologySpread) -> DomainCounter:
+    selector, namespace = read_constraint(spread, pod_class.shape).selector, pod_class.namespace
+    column = index.table.column(spread.topology_key)
+    key = ("soft spread", namespace, selector, spread.topology_key)
+    return index.counter(
+        key, lambda: DomainCounter(index.table, column, matching_pods(selector, namespace), frozenset((namespace,)))
+    )

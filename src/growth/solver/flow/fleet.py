@@ -1,7 +1,5 @@
-"""Which machines are there, how full is each, and what does a pod dislike about one? The ground on which flow placement
-stands.
-
-Asked by all of `solver/flow`; kept from round to round by `plan/flow/scheduling`. `follow` takes in what has changed
+"""Which machines are there, how full is each, and what does a pod dislike about one? Asked
+by all of `solver/flow`; kept from round to round by `plan/flow/scheduling`. `follow` takes in what has changed
 and nothing else: an index that has followed equals one made anew. Nodes that went are only taken out; when there are
 many of them, the index is made again."""
 
@@ -21,7 +19,6 @@ from growth.model.snapshot import EMPTY, VolumeWorld
 from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.rules import Neighbours
 from growth.solver.rules.pod_class import PodClass
-from growth.solver.rules.resources import Vector
 from growth.solver.rules.selectors import any_term_matches
 from growth.solver.rules.taints import count_soft_untolerated
 
@@ -46,11 +43,9 @@ class Fleet:
         self._allocatable: FloatArray = np.zeros((len(_LOAD), 0))
         self._work: list[int] = []
         self._soft: dict[Hashable, IntArray] = {}
-        self._vectors: dict[int, Vector] = {}
         self._describe(range(len(self.index.table)))
 
-    # ------------------------------------------------------------------------------------ following
-    # a cluster
+    # -------------------------------------------------------------------------- following a cluster
 
     def follow(
         self,
@@ -75,16 +70,11 @@ class Fleet:
                 self._follow_pods(name, before, after)
 
     def _is_worn_out(self, nodes: Mapping[str, Node], volumes: VolumeWorld, namespaces: Mapping[str, Labels]) -> bool:
+        parts = zip(_parts(*self._world), _parts(volumes, namespaces), strict=True)
+        if not self._nodes or any(mine is not other for mine, other in parts):
+            return True
         gone = len(self.index.table) - len(self._nodes)
-        is_other_world = any(
-            mine is not other for mine, other in zip(_parts(*self._world), _parts(volumes, namespaces), strict=True)
-        )
-        return (
-            is_other_world
-            or not self._nodes
-            or 10 * gone > len(nodes) + 100
-            or len(self.index.classes.all) > _MOST_CLASSES
-        )
+        return 10 * gone > len(nodes) + 100 or len(self.index.classes.all) > _MOST_CLASSES
 
     def _follow_nodes(self, nodes: Mapping[str, Node]) -> None:
         for name in [name for name in self._nodes if name not in nodes]:
@@ -152,24 +142,12 @@ class Fleet:
         return float(max(needs.get(name, 0.0) / most for name, most in zip(_LOAD, largest, strict=True)))
 
     def in_use(self) -> IntArray:
-        """How many pods that count as work stand on each machine."""
+        """How many pods that count as work are on each machine."""
         return np.array(self._work, np.int64)
 
-    def vector(self, pod_class: PodClass) -> Vector:
-        """What a pod of the class takes."""
-        known = self._vectors.get(pod_class.number)
-        if known is None:
-            known = self._vectors[pod_class.number] = Vector(self.index.table, pod_class.shape.requests)
-        return known
-
     def room_on(self, pod_class: PodClass, numbers: IntArray) -> IntArray:
-        """How often a pod of the class fits into what is left of each of these machines."""
-        free = self.index.table.free
-        often = np.full(len(numbers), np.iinfo(np.int64).max, np.int64)
-        for row, amount in self.vector(pod_class).rows:
-            if amount > 0:
-                np.minimum(often, free[row, numbers] // amount, out=often)
-        return np.maximum(often, 0)
+        """How many pods of the class the amounts of each of these machines leave room for."""
+        return self.index.question(pod_class).amounts.how_often(numbers)
 
     # ------------------------------------------------------------------------------------- dislikes
 
@@ -181,9 +159,8 @@ class Fleet:
         key = (shape.tolerations, shape.preferred_nodes, settings.soft_taint_cost, settings.preference_cost)
         known = self._soft.get(key)
         if known is None:
-            known = self._soft[key] = (
-                self._taints(shape) * settings.soft_taint_cost + self._unmet(shape) * settings.preference_cost
-            )
+            taints = self._taints(shape) * settings.soft_taint_cost
+            known = self._soft[key] = taints + self._unmet(shape) * settings.preference_cost
         return known
 
     def _taints(self, shape: PodShape) -> IntArray:

@@ -1,5 +1,15 @@
-"""What is the cheapest way through the network? One linear program, whose corners are whole numbers because it is a
-network. Asked by `flow/rounds`.
+"""Where do pods go that do not look at each other? Round after round through the network, until no pod that is left has
+room anywhere.
+
+    groups ──▶ classes of machines ──▶ sink       each round: build what changed, solve, turn the flow into pods on machines
+
+A class of machines holds those that all groups of the round see alike: the same rules let them in, at the same cost of
+taints and preferences. How full they are is no part of it: a group's arc is as wide as its pods fit, machine by machine
+(the k-th place of a machine exists only if k pods fit), and fuller machines have higher steps to the sink. Several
+groups may still be sent to the same place. Then the pods that have waited longest get it, then the larger ones, and the
+others go through the network again, which by then knows that the place is taken: nothing is ever overcommitted.
+
+The cheapest flow is one linear program, whose corners are whole numbers because it is a network:
 
 minimise   Σ cost_a sent_a + Σ cost_s used_s + Σ price_g waiting_g
 where      Σ_{a from g} sent_a + waiting_g = pods_g            every pod of a group goes somewhere
@@ -9,12 +19,23 @@ where      Σ_{a from g} sent_a + waiting_g = pods_g            every pod of a g
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
-from growth.solver.arrays import IntArray
+from growth.model.node import Node
+from growth.model.pod import Pod
+from growth.model.settings import SchedulerSettings
+from growth.solver.arrays import IntArray, Mask
+from growth.solver.flow.costs import LoadCosts, fill
+from growth.solver.flow.fleet import Fleet
+from growth.solver.flow.work import Member, Work
 from growth.solver.linear import Coefficients, LinearProgram, solve_linear
+
+_MANY = 1_000  # places are counted up to here
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +59,127 @@ class Flow:
     sent: IntArray  # along each arc
     waiting: IntArray  # of each group
     cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStage:
+    """What stays the same from round to round."""
+
+    members: list[Member]
+    allowed: list[Mask]  # by member: machines that the rules let it into
+    class_of: IntArray  # N; -1: of use to no group
+    machines: list[IntArray]  # by class
+
+
+def place_by_flow(work: Work, members: list[Member]) -> int:
+    """Places what it can; returns the cost of the first flow: that of the placement, if no two groups wanted the same
+    place.
+    """
+    waiting = [member for member in members if member.left]
+    if not waiting:
+        return 0
+    stage = set_stage(work, waiting)
+    first_cost = None
+    while any(member.left for member in waiting):
+        network = build_network(work, stage, work.costs_for(waiting))
+        flow = cheapest_flow(network)
+        first_cost = flow.cost if first_cost is None else first_cost
+        if not _put_flow(work, stage, network, flow, work.costs_for(waiting)):
+            break
+    return first_cost or 0
+
+
+def set_stage(work: Work, members: list[Member]) -> FlowStage:
+    allowed = []
+    for member in members:
+        question = work.index.question(member.pod_class)
+        allowed.append(question.fits(question.amounts) & work.is_open)
+    class_of = _classes(work, members, allowed)
+    order = np.argsort(class_of, kind="stable")
+    bounds = np.searchsorted(class_of[order], np.arange(int(class_of.max(initial=-1)) + 2))
+    machines = [order[start:end] for start, end in pairwise(bounds.tolist())]
+    return FlowStage(members, allowed, class_of, machines)
+
+
+def _classes(work: Work, members: list[Member], allowed: list[Mask]) -> IntArray:
+    """Machines that all groups see alike have one number."""
+    seen = np.ascontiguousarray(np.packbits(np.array(allowed), axis=0).T)
+    dislikes = {
+        id(dislike): dislike for dislike in (work.fleet.dislike(member.pod_class, work.settings) for member in members)
+    }.values()
+    differing = [
+        dislike.reshape(-1, 1).view(np.uint8) for dislike in dislikes if len(dislike) and dislike.min() != dislike.max()
+    ]
+    looks = np.ascontiguousarray(np.concatenate([seen, *differing], axis=1))
+    _, numbers = np.unique(looks.view(np.dtype((np.void, looks.shape[1]))).reshape(-1), return_inverse=True)
+    is_of_use = seen.any(axis=1)
+    _, dense = np.unique(numbers.reshape(-1)[is_of_use], return_inverse=True)
+    class_of = np.full(len(seen), -1, np.int64)
+    class_of[is_of_use] = dense.reshape(-1)
+    return class_of
+
+
+def build_network(work: Work, stage: FlowStage, costs: LoadCosts) -> Network:
+    """As things stand now. Arcs of groups that have nothing left, and arcs without room, are not there."""
+    groups, classes = len(stage.members), len(stage.machines)
+    parts = [_arcs(work, stage, number) for number in range(groups)]
+    arc_group, arc_class, arc_room, arc_cost = (np.concatenate(part) for part in zip(*parts, strict=True))
+    step_class, step_width, step_cost = costs.steps(stage.class_of)
+    pods = np.array([member.left for member in stage.members], np.int64)
+    top = int(step_cost.max(initial=0)) + max(1, work.settings.load_cost)
+    price = top + int(arc_cost.max(initial=0)) + 1
+    return Network(
+        pods=pods,
+        price=price + work.settings.waiting_cost * np.array([member.minutes for member in stage.members], np.int64),
+        arc_group=arc_group,
+        arc_class=arc_class,
+        arc_room=arc_room,
+        arc_cost=arc_cost,
+        # small pods may be more than steps of mean size: for them a last step
+        step_class=np.concatenate((step_class, np.arange(classes))),
+        step_width=np.concatenate((step_width, np.full(classes, int(pods.sum())))),
+        step_cost=np.concatenate((step_cost, np.full(classes, top))),
+        classes=classes,
+    )
+
+
+def _arcs(work: Work, stage: FlowStage, number: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    member = stage.members[number]
+    inside = np.flatnonzero(stage.allowed[number]) if member.left else np.zeros(0, np.int64)
+    room = np.bincount(
+        stage.class_of[inside],
+        weights=np.minimum(work.fleet.room_on(member.pod_class, inside), member.left),
+        minlength=len(stage.machines),
+    )
+    classes = np.flatnonzero(room)
+    dislike = work.fleet.dislike(member.pod_class, work.settings)
+    cost = dislike[np.array([stage.machines[one][0] for one in classes], np.int64)]
+    return np.full(len(classes), number), classes, np.minimum(room[classes], member.left).astype(np.int64), cost
+
+
+def _put_flow(work: Work, stage: FlowStage, network: Network, flow: Flow, costs: LoadCosts) -> int:
+    """Flow becomes pods on machines, the longest waiting first, then the largest; returns how many found their place."""
+    used = np.flatnonzero(flow.sent)
+    size = np.array([work.fleet.size(member.needs) for member in stage.members])
+    groups = network.arc_group[used]
+    order = used[np.lexsort((network.arc_class[used], groups, -size[groups], -network.price[groups]))]
+    placed = 0
+    for arc in order.tolist():
+        member, numbers = stage.members[network.arc_group[arc]], stage.machines[network.arc_class[arc]]
+        placed += put_cheaply(
+            work, member, numbers, int(flow.sent[arc]), costs, work.fleet.room_on(member.pod_class, numbers)
+        )
+    return placed
+
+
+def put_cheaply(work: Work, member: Member, numbers: IntArray, count: int, costs: LoadCosts, room: IntArray) -> int:
+    """So many pods onto the cheapest of these machines, which the pod sees alike."""
+    load, share = work.fleet.load(numbers), work.fleet.share(member.needs, numbers)
+    counts = fill(costs.first(share, load, numbers), costs.slope(share), room, count, rank=-load)
+    return work.put(member, numbers, counts)
+
+
+# -------------------------------------------------------------------------------- the cheapest flow
 
 
 def cheapest_flow(network: Network) -> Flow:
@@ -66,3 +208,52 @@ def _program(network: Network) -> LinearProgram:
             values=np.concatenate((np.ones(2 * arcs), -np.ones(steps), np.ones(groups))),
         ),
     )
+
+
+# ------------------------------------------------------------------------------ the ways of one pod
+
+
+class Arc(Struct, frozen=True, gc=False):
+    """The way to one class of machines. Its places cost `dislike`, and from `lowest` to `highest` as they fill."""
+
+    first: str  # of its machines, by name
+    machines: int
+    places: int
+    dislike: int
+    lowest: int
+    highest: int
+
+    def __str__(self) -> str:
+        alike = f"{self.first} and {self.machines - 1} like it" if self.machines > 1 else self.first
+        cost = f"{self.lowest}" if self.lowest == self.highest else f"{self.lowest} to {self.highest}"
+        disliked = f", and {self.dislike} for soft taints and preferences" if self.dislike else ""
+        return f"{alike}: {self.places} places at {cost}{disliked}"
+
+
+class Arcs(Struct, frozen=True):
+    """All of them, and what leaving the pod out would cost."""
+
+    arcs: tuple[Arc, ...]
+    unscheduled: int
+
+
+def arcs_of(
+    fleet: Fleet, pod: Pod, settings: SchedulerSettings, is_target: Callable[[Node], bool] = lambda _: True
+) -> Arcs:
+    """Which ways through the network does one pod have? As if the pod and its like were alone in the round; nothing is
+    placed. Pods that look at each other are placed before the flow: then these are the ways open now.
+    """
+    table = fleet.index.table
+    is_open = table.is_here[: len(table)] & np.array([is_target(node) for node in table.nodes], np.bool_)
+    work = Work(fleet, settings, is_open, np.zeros(len(table)))
+    members = [Member(0, fleet.index.class_of_pod(pod), _MANY)]
+    stage = set_stage(work, members)
+    network = build_network(work, stage, work.costs_for(members))
+    found = []
+    for number, room, dislike in zip(
+        network.arc_class.tolist(), network.arc_room.tolist(), network.arc_cost.tolist(), strict=True
+    ):
+        costs = network.step_cost[: -network.classes][network.step_class[: -network.classes] == number]
+        names = sorted(table.nodes[machine].name for machine in stage.machines[number].tolist())
+        found.append(Arc(names[0], len(names), room, dislike, int(costs.min(initial=2**31)), int(costs.max(initial=0))))
+    return Arcs(tuple(sorted(found, key=lambda arc: (arc.lowest + arc.dislike, arc.first))), int(network.price[0]))

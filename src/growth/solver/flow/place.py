@@ -7,9 +7,9 @@ the others, gangs. Pure.
 | pods that look at each other | `flow/entangled`, in steps over classes |
 | the others | `flow/rounds`, through the network |
 | gangs that are too few | what they got is given back, the one farthest from its number first, and offered to the others; at the end each is tried once more |
-| who is left | a reason that adds up over all machines |
+| pods that are left | a reason that adds up over all machines |
 
-The fleet is left as it was: what was placed stands in the answer.
+The fleet is left as it was: what was placed is in the answer.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from growth.model.settings import SchedulerSettings
 from growth.model.snapshot import EMPTY
 from growth.solver.arrays import FloatArray, Mask
 from growth.solver.flow.costs import minutes_waited
-from growth.solver.flow.entangled import place_entangled
+from growth.solver.flow.entangled import looks_for_pods, open_counters, place_entangled
 from growth.solver.flow.fleet import Fleet
-from growth.solver.flow.preferences import looks_for_pods, open_counters
-from growth.solver.flow.rounds import place_by_flow
+from growth.solver.flow.network import place_by_flow
 from growth.solver.flow.work import Member, Work
 from growth.solver.reasons import sentence
 from growth.solver.rules.claims import NO_VOLUMES
@@ -76,26 +75,23 @@ def place(
     is_target: Callable[[Node], bool] | None = None,
     price_of: Callable[[Node], float] | None = None,
 ) -> Round:
-    """`gangs` says how many more of each must start at least. Nodes that are no target take nobody, but what is on them
+    """`gangs` says how many more of each must start at least. Nodes that are no target take no pods, but what is on them
     counts.
     """
     index = fleet.index
     for group in groups:  # a later one may split the class of an earlier one
         index.class_of_pod(group.pod)
     classes = [index.class_of_pod(group.pod) for group in groups]
-    for (
-        pod_class
-    ) in classes:  # all questions are asked before anything moves: their counters begin with what stands in the books
+    for pod_class in classes:  # before anything is placed: counters begin with what is in the index
         index.question(pod_class)
         open_counters(index, pod_class)
     members = [
         Member(number, pod_class, group.count, minutes_waited(group.waiting_seconds), group.gang)
         for number, (group, pod_class) in enumerate(zip(groups, classes, strict=True))
     ]
-    nodes = index.table.nodes
-    is_open = (
-        _here(fleet) if is_target is None else _here(fleet) & np.array([is_target(node) for node in nodes], np.bool_)
-    )
+    is_open = _here(fleet)
+    if is_target is not None:
+        is_open &= np.array([is_target(node) for node in index.table.nodes], np.bool_)
     work = Work(fleet, settings, is_open, _upkeep(fleet, settings, price_of))
     try:
         cost = sum(_place_band(work, list(band), gangs) for band in _bands(groups, members))
@@ -165,34 +161,27 @@ def _place_all(work: Work, members: list[Member]) -> int:
 
 def _entangled(work: Work, members: list[Member]) -> set[int]:
     """Groups whose pods change where pods of this band may go, or would rather go, beyond amounts."""
-    reads = {
-        member.number: {id(counter) for counter in work.index.question(member.pod_class).reads()} for member in members
-    }
-    counts = {
-        member.number: {id(counter) for counter in work.index.counters_with(member.pod_class)} for member in members
-    }
+    reads, counts = dict[int, set[int]](), dict[int, set[int]]()  # counters by the number of a group
+    for member in members:
+        reads[member.number] = {id(counter) for counter in work.index.question(member.pod_class).reads()}
+        counts[member.number] = {id(counter) for counter in work.index.counters_with(member.pod_class)}
     read, counted = set().union(*reads.values()), set().union(*counts.values())
-    return {
-        member.number
-        for member in members
-        if reads[member.number] & counted
-        or counts[member.number] & read
-        or member.pod_class.needs is not NO_VOLUMES
-        or looks_for_pods(member.pod_class.shape)
-    }
+
+    def is_entangled(member: Member) -> bool:
+        looks_at_others = reads[member.number] & counted or counts[member.number] & read
+        pod_class = member.pod_class
+        return bool(looks_at_others) or pod_class.needs is not NO_VOLUMES or looks_for_pods(pod_class.shape)
+
+    return {member.number for member in members if is_entangled(member)}
 
 
 def _urgency(member: Member) -> tuple[bool, int, float, int]:
-    """Those with the least freedom first; those that are spread after those they are counted with, so that it holds in
-    the end too; then who needs others.
+    """Pods with the least freedom first; pods that are spread after those they are counted with, so that the spread
+    holds at the end too; pods with affinity last: they need others to be there.
     """
     shape = member.pod_class.shape
-    return (
-        bool(shape.affinity),
-        0 if shape.anti_affinity else 2 if shape.spread else 1,
-        -float(shape.requests["cpu"]),
-        member.number,
-    )
+    freedom = 0 if shape.anti_affinity else 2 if shape.spread else 1
+    return bool(shape.affinity), freedom, -float(shape.requests["cpu"]), member.number
 
 
 # --------------------------------------------------------------------------------------- the answer
@@ -208,24 +197,25 @@ def _placed(work: Work) -> tuple[Placed, ...]:
 
 
 def _left(work: Work, members: list[Member], gangs: Mapping[str, int]) -> tuple[Left, ...]:
-    told: dict[int, str] = {}
+    told: dict[int, str] = {}  # by class
     left = []
     for member in members:
         if not member.left:
             continue
         missing = gangs.get(member.gang, 0) - work.count_of(member.gang) if member.gang else 0
         if missing > 0:
-            reason = (
-                f"gang {member.gang}: {gangs[member.gang]} more must start together, and there is no room for so many"
-            )
+            together = f"{gangs[member.gang]} more must start together"
+            reason = f"gang {member.gang}: {together}, and there is no room for so many"
         else:
-            reason = told.setdefault(member.pod_class.number, _why(work, member))
+            if member.pod_class.number not in told:
+                told[member.pod_class.number] = _why(work, member)
+            reason = told[member.pod_class.number]
         left.append(Left(member.number, member.left, reason))
     return tuple(left)
 
 
 def _why(work: Work, member: Member) -> str:
-    """`0/12 nodes are available: …`, as the machines stand at the end of the round."""
+    """`0/12 nodes are available: …`, as the machines are at the end of the round."""
     here = _here(work.fleet)
     phrases = work.index.why_refused(member.pod_class, here & work.is_open)
     closed = int((here & ~work.is_open).sum())

@@ -10,7 +10,7 @@ import numpy as np
 
 from growth.model.settings import SchedulerSettings
 from growth.solver.arrays import FloatArray, IntArray, Mask
-from growth.solver.flow.costs import Ground, ground
+from growth.solver.flow.costs import LoadCosts, load_costs
 from growth.solver.flow.fleet import Fleet
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.resources import counted_needs
@@ -72,13 +72,13 @@ class Work:
     def count_of(self, gang: str) -> int:
         return sum(int(counts.sum()) for member, _, counts in self.placed if member.gang == gang)
 
-    def ground_for(self, members: list[Member]) -> Ground:
+    def costs_for(self, members: list[Member]) -> LoadCosts:
         """As the machines stand now, for these pods."""
         pods = sum(member.left for member in members)
         mean: dict[str, float] = {}
         for member in members:
             for name, amount in member.needs.items():
                 mean[name] = mean.get(name, 0.0) + amount * member.left / max(1, pods)
-        return ground(
+        return load_costs(
             self.settings, self.fleet.load(), self.fleet.share(mean), self.is_open.astype(np.float64), self.upkeep
         )

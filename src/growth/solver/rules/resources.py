@@ -97,11 +97,12 @@ class NodeResourcesFit(NodeRule):
         for _, row, _ in self._asked:
             yield self._table.free[row, span]
 
-    def how_often(self, span: slice) -> Amounts:
-        """How many such pods the amounts leave room for on each node."""
-        counts = np.full(span.stop - span.start, np.iinfo(np.int64).max, np.int64)
+    def how_often(self, nodes: slice | Amounts) -> Amounts:
+        """How many such pods the amounts leave room for on each node of a span, or of some numbers."""
+        free = self._table.free
+        counts = np.maximum(free[self._table.row(PODS), nodes], 0)
         for _, row, amount in self._asked:
-            np.minimum(counts, self._table.free[row, span] // amount, out=counts)
+            np.minimum(counts, free[row, nodes] // amount, out=counts)
         return np.maximum(counts, 0)
 
     def groups(self, numbers: Amounts) -> list[Amounts]:

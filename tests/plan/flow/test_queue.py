@@ -6,7 +6,7 @@ import pytest
 
 from growth.model.labels import Labels
 from growth.model.pod import Owner, Pod, PodShape
-from growth.solver.flow.gangs import FIRMAMENT_GANG, GANG, Gang, read_gang
+from growth.plan.flow.queue import FIRMAMENT_GANG, GANG, Gang, read_gang
 
 
 def pod(annotations: dict[str, str], owner: Owner | None = None) -> Pod:
