@@ -14,7 +14,7 @@ import yaml
 from growth.cli.app import main
 from growth.sim.cloud.hetzner.api import FakeApi
 from growth.sim.cloud.hetzner.project import Project
-from growth.sim.cloud.hetzner.server import FakeServing, serving
+from tests.fakes.hetzner.server import FakeServing, serving
 
 TOKEN = "Tk7mZq2wXc9vBn4LpR8sYd1fGh6jKa3uEo5iWtQxCzVbNmMlPkOjHgFdSaQwErTy"
 POOLS = """

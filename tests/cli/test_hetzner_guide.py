@@ -15,7 +15,7 @@ import yaml
 from growth.cli.app import main
 from growth.sim.cloud.hetzner.api import FakeApi
 from growth.sim.cloud.hetzner.project import Project
-from growth.sim.cloud.hetzner.server import serving
+from tests.fakes.hetzner.server import serving
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/guides/hetzner.md").read_text(encoding="utf-8")

@@ -22,9 +22,9 @@ from growth.model.resources import CPU, format_amount
 from growth.sim.cloud.hetzner.api import FakeApi
 from growth.sim.cloud.hetzner.embedded import TEMPLATE, TOKEN, as_seen_by_kubelet
 from growth.sim.cloud.hetzner.project import FakeServer, Pace, Project
-from growth.sim.cloud.hetzner.server import FakeServing, serving
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.running import NAMESPACE, GrowthProcess
+from tests.fakes.hetzner.server import FakeServing, serving
 
 QUICK = Pace(create_seconds=(0.3, 1.0), boot_seconds=(0.5, 2.0), delete_seconds=(0.2, 1.0))
 

@@ -13,22 +13,18 @@ from cyclopts import Parameter
 
 from growth.cli.session import be_quiet
 from growth.sim.faults.crashpoints import deaths, die_at, differences, reference
-from growth.sim.faults.mutants import MUTANTS, hunt
 from growth.sim.stories.simulation import CALM, Report, simulate
 
 _LAWS_SHOWN = 5
 
 
-def sim(  # noqa: PLR0913 - every flag is an argument
+def sim(
     *,
     seeds: Annotated[int, Parameter(help="How many seeds to run, from the first one on.")] = 20,
     first: Annotated[int, Parameter(help="The first seed.")] = 0,
     seed: Annotated[str | None, Parameter(help="Run this one seed only.")] = None,
     trace: Annotated[bool, Parameter(negative="", help="With --seed: print everything that happens.")] = False,
     calm: Annotated[bool, Parameter(negative="", help="Users only, no faults.")] = False,
-    mutants: Annotated[
-        bool, Parameter(negative="", help="Plant bugs, one after the other: each must be caught.")
-    ] = False,
     crash_points: Annotated[
         bool, Parameter(negative="", help="Kill growth before and after each of its writes, and lose each answer.")
     ] = False,
@@ -36,8 +32,6 @@ def sim(  # noqa: PLR0913 - every flag is an argument
 ) -> int:
     """Run growth in the embedded cluster under random faults and check the laws after every write."""
     be_quiet()
-    if mutants:
-        return _hunt_all(jobs)
     if crash_points:
         return _die_everywhere(jobs)
     if seed is not None:
@@ -92,22 +86,6 @@ def _print_ending(report: Report, calm: bool) -> None:
     for violation in report.violations[:_LAWS_SHOWN]:
         print(f"  {violation}")
     print(f"  see it again: growth sim --seed {report.seed} --trace{' --calm' if calm else ''}")
-
-
-def _hunt_all(jobs: int) -> int:
-    """Every planted bug must break a law within its seeds."""
-    missed = 0
-    with _workers(jobs) as workers:
-        for name, found in zip(MUTANTS, workers.map(hunt, MUTANTS), strict=True):
-            missed += found is None
-            caught = (
-                f"caught by seed {found.seed}: {found.violations[0].law}: {found.violations[0].what}"
-                if found
-                else "NOT CAUGHT"
-            )
-            print(f"{name:<34} {caught[:150]}", flush=True)
-    print(f"{len(MUTANTS)} planted bugs, {missed} not caught")
-    return 1 if missed else 0
 
 
 def _die_everywhere(jobs: int) -> int:

@@ -16,7 +16,6 @@ from growth.kube.api.transport import NeverSent, Request, Response, Transport
 from growth.model.labels import Labels
 from growth.model.offering import Offering
 from growth.providers.contract import Provider
-from growth.providers.kwok import KwokProvider
 from growth.providers.simulated import CloudApi, NodeTemplate, Server, SimulatedProvider
 from growth.runtime import Runtime, Spawned
 from growth.sim.clock import SimRuntime
@@ -89,10 +88,6 @@ class CloudDoor:
         await send_off(self._cloud.delete_server(server_id), self._runtime)
         self.on_call("after", f"delete {server_id}")
 
-    def servers_of_all(self) -> list[Server]:
-        """For planted bugs: what a careless list would show."""
-        return list(getattr(self._cloud, "servers", {}).values())
-
 
 class GrowthProcess:
     """One life of growth. `transport` may be a faulty one; the default is the API server itself."""
@@ -126,8 +121,3 @@ class GrowthProcess:
 
     def kill(self) -> None:
         self.runtime.kill()
-
-
-def kwok_provider(cluster: Cluster) -> Callable[[Client, Runtime], Provider]:
-    """The KWOK provider instead of the simulated one: the embedded kubelets play kwok."""
-    return lambda client, runtime: KwokProvider(client, runtime, cluster.world.catalogue)

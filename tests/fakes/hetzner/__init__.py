@@ -1,3 +1,1 @@
-"""The fake Hetzner lives in the package, since `growth demo` uses it too: `growth.sim.cloud.hetzner`. Here is what only
-tests need of it.
-"""
+"""The fake Hetzner lives in `growth.sim.cloud.hetzner`, since `growth demo` uses it too. Here is what only tests need."""

@@ -23,8 +23,8 @@ from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.hetzner.wire import OneServer
 from growth.sim.cloud.hetzner.api import FakeApi
 from growth.sim.cloud.hetzner.project import Pace, Project, Trouble
-from growth.sim.cloud.hetzner.server import FakeServing, serving
 from tests.fakes.hetzner.openapi import described
+from tests.fakes.hetzner.server import FakeServing, serving
 from tests.providers.hetzner.worlds import CLUSTER, TOKEN, order
 
 QUICK = Pace((0.05, 0.1), (0.05, 0.1), (0.05, 0.1))

@@ -11,10 +11,10 @@ import pytest
 
 from growth.sim.faults.crashpoints import deaths, die_at, differences, reference
 from growth.sim.faults.faults import FAULTS
-from growth.sim.faults.mutants import MUTANTS, PLACES, _find, hunt
 from growth.sim.laws.machines import LAWS
 from growth.sim.stories.scenario import SCENARIOS
 from growth.sim.stories.simulation import CALM, Wish, simulate
+from tests.sim.mutants import MUTANTS, PLACES, _find, hunt
 
 A_FEW_SEEDS = [str(seed) for seed in range(6)]
 ONCE_FAILED = [  # and 196, below

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from growth.kube.api.transport import Request, Response
 from growth.kube.crds import definitions
@@ -119,7 +118,7 @@ class ApiServer:
         if request.method == "PUT":
             return self._put(route, _decoded(request.body), actor)
         if request.method == "PATCH":
-            return self._patch(request, route, query, actor)
+            return self._patch(request, route, actor)
         if request.method == "DELETE":
             return self._delete(route, _decoded(request.body) if request.body else {}, query, actor)
         raise not_allowed(request.method)
@@ -147,13 +146,8 @@ class ApiServer:
         metadata |= {"name": route.name, **({"namespace": route.namespace} if route.namespace else {})}
         return _stored_answer(200, route, self.verbs.update(route.kind, item, actor, _writable(route)))
 
-    def _patch(self, request: Request, route: Route, query: Mapping[str, str], actor: str) -> Response:
+    def _patch(self, request: Request, route: Route, actor: str) -> Response:
         media = request.headers.get("content-type", "").partition(";")[0]
-        if media == "application/apply-patch+yaml":
-            stored, created = self.verbs.apply(
-                route.kind, _applied(request.body, route), actor, query.get("force") == "true", _writable(route)
-            )
-            return _stored_answer(201 if created else 200, route, stored)
         patch = msgspec.json.decode(request.body)
         if route.subresource == "scale":
             scale = subresources.read_scale(route.kind, self.verbs.live(route.kind, route.name, route.namespace))
@@ -228,20 +222,11 @@ def _writable(route: Route) -> str:
 
 
 def _patched(media: str, item: Json, patch: Any) -> Json:
-    if media == "application/json-patch+json":
-        return dict(patches.json_patch(item, patch))
     if media == "application/merge-patch+json":
         return dict(patches.merge_patch(item, patch))
     if media == "application/strategic-merge-patch+json":
         return dict(patches.strategic_merge_patch(item, patch))
     raise Refusal(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {media}")
-
-
-def _applied(body: bytes, route: Route) -> Json:
-    intent: Json = yaml.safe_load(body) if body[:1] != b"{" else _decoded(body)
-    metadata = intent.setdefault("metadata", {})
-    metadata |= {"name": route.name, **({"namespace": route.namespace} if route.namespace else {})}
-    return intent
 
 
 def _decoded(body: bytes) -> Json:

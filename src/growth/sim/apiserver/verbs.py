@@ -6,7 +6,7 @@ Asked by `apiserver` for requests from outside and by the agents of the embedded
 | verb | writes |
 | --- | --- |
 | create | uid, creationTimestamp, generation 1; status only where the kind keeps it |
-| update, patch, apply | spec and metadata, or status alone through /status; generation grows with the spec; nothing at all when nothing differs |
+| update, patch | spec and metadata, or status alone through /status; generation grows with the spec; nothing at all when nothing differs |
 | delete | deletionTimestamp while finalizers or a pod's grace hold it, else the object goes |
 | (last finalizer taken off a deleted object) | the object goes |
 """
@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from growth.model.instant import format_instant
 from growth.sim.apiserver.admission import Admission, pod_status_at_create, taint_as_not_ready
-from growth.sim.apiserver.applying import FieldOwners
 from growth.sim.apiserver.kinds import NAMESPACE, NODE, POD, Json, Kind
 from growth.sim.apiserver.refusal import already_exists, bad_request, changed_meanwhile, conflict, invalid, not_found
 from growth.sim.apiserver.store import Store, Stored
@@ -38,13 +37,12 @@ ORPHAN: Final = "orphan"
 
 
 class Verbs:
-    """Create, update, patch, apply and delete, for every kind."""
+    """Create, update, patch and delete, for every kind."""
 
     def __init__(self, store: Store, admission: Admission, now: Callable[[], float], seed: str) -> None:
         self.store = store
         self.admission = admission
         self.now = now
-        self.owners = FieldOwners()
         self._chance = random.Random(f"{seed}/names")
 
     # -------------------------------------------------------------------------------------- reading
@@ -130,27 +128,6 @@ class Verbs:
         result = change(altered)
         return self._replace(kind, live, altered if result is None else result, actor, subresource)
 
-    def apply(self, kind: Kind, intent: Json, actor: str, force: bool, subresource: str = "") -> tuple[Stored, bool]:
-        """Server-side apply; also says whether the object was created by it."""
-        metadata = intent.get("metadata") or {}
-        name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
-        live = self.store.read(kind, name, namespace)
-        if live is None and (subresource or metadata.get("uid")):
-            raise not_found(kind, name)
-        if live is None:
-            stored = self.create(
-                kind, self.owners.applied(kind, {"metadata": {}}, intent, actor, force) | _identity(kind, intent), actor
-            )
-        else:
-            merged = self.owners.applied(kind, live, intent, actor, force)
-            if metadata.get("resourceVersion"):
-                merged["metadata"]["resourceVersion"] = metadata["resourceVersion"]
-            if metadata.get("uid", live["metadata"]["uid"]) != live["metadata"]["uid"]:
-                raise conflict(kind, name, "the UID in the precondition does not match")
-            stored = self._replace(kind, live, merged, actor, subresource)
-        self.owners.take(stored.decoded()["metadata"]["uid"], intent, actor)
-        return stored, live is None
-
     def _replace(self, kind: Kind, live: Json, item: Json, actor: str, subresource: str) -> Stored:
         metadata, before = item.setdefault("metadata", {}), live["metadata"]
         if metadata.get("resourceVersion", before["resourceVersion"]) != before["resourceVersion"]:
@@ -222,13 +199,7 @@ class Verbs:
 
     def _forget(self, kind: Kind, item: Json, actor: str) -> Json:
         metadata = item["metadata"]
-        self.owners.forget(metadata["uid"])
         return self.store.remove(kind, (metadata.get("namespace", ""), metadata["name"]), actor)
-
-
-def _identity(kind: Kind, intent: Json) -> Json:
-    metadata = {name: value for name, value in intent["metadata"].items() if name != "resourceVersion"}
-    return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
 
 
 def _status_only(live: Json, item: Json) -> Json:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final
 
@@ -317,16 +316,10 @@ def _gist(write: Write) -> str:
     return " ".join(part for part in parts if part)
 
 
-Mutant = Callable[[], AbstractContextManager[object]]
-
-
-def simulate(
-    seed: str, trace: Callable[[str], None] = lambda _line: None, wish: Wish | None = None, mutant: Mutant = nullcontext
-) -> Report:
-    """Run one seed to its end, with a planted bug if one is given."""
+def simulate(seed: str, trace: Callable[[str], None] = lambda _line: None, wish: Wish | None = None) -> Report:
+    """Run one seed to its end."""
 
     async def run() -> Report:
         return await Simulation(seed, trace, wish).run()
 
-    with mutant():
-        return run_virtual(run())
+    return run_virtual(run())

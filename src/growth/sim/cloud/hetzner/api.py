@@ -1,6 +1,6 @@
 """The fake Hetzner API: a request in, an answer out. The part that growth uses, as the real one's description says it.
 
-Asked over HTTP (`server.py`) or in-process (`inprocess.py`). Every request counts against the limit, 3,600 at once and
+Asked in-process (`inprocess.py`), or over HTTP by tests. Every request counts against the limit, 3,600 at once and
 one a second after, and every answer says how much is left. Answers can be lost, and the API can be in a bad mood: see
 `Trouble` in `project.py`."""
 

@@ -1,18 +1,23 @@
 """Does the simulation notice when growth is wrong? Planted bugs, each switched on by wrapping functions of growth for
 one simulation only.
 
-Asked by `growth sim --mutants`. Production code knows nothing of this. Each row names a bug, where it shows, and the
+`python -m tests.sim.mutants` plants all of them, one after the other. Each row names a bug, where it shows, and the
 wrapping; a bug that no seed of its hunt catches means that a law or a fault is missing. A seed counts only if growth
 without the bug passes it."""
 
 from __future__ import annotations
 
 import importlib
+import logging
+import multiprocessing
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final
 
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -97,8 +102,7 @@ def _rows_with(name: str, plan: Callable[[Any, Any, Any, Any], Any]) -> Any:
     return tuple(replace(row, plan=partial(plan, row.plan)) if row.name == name else row for row in _now("rows"))
 
 
-# ---------------------------------------------------------------------------------------------- the
-# bugs
+# ------------------------------------------------------------------------------------------------------------ the bugs
 
 
 def second_name() -> Any:
@@ -131,7 +135,7 @@ def foreign_machines() -> Any:
     """Machines of others are taken for ours, and collected."""
 
     async def list_all(self: Any, cluster: str) -> Any:
-        servers = self._cloud.servers_of_all()
+        servers = self._cloud._cloud.servers.values()
         return tuple(
             replace(self._machine(server), labels=server.labels.with_items({CLUSTER_LABEL: cluster}))
             for server in servers
@@ -307,7 +311,30 @@ def hunt(name: str) -> Report | None:
     mutant = MUTANTS[name]
     for number in range(SEEDS_OF_A_HUNT):
         seed = f"{name}-{number}"
-        caught = simulate(seed, wish=mutant.wish, mutant=mutant.plant)
+        with mutant.plant():
+            caught = simulate(seed, wish=mutant.wish)
         if not caught.succeeded and simulate(seed, wish=mutant.wish).succeeded:
             return caught
     return None
+
+
+def main() -> int:
+    """Plant every bug; each must break a law within its seeds."""
+    missed, context = 0, multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count() or 1, context, initializer=_be_quiet) as workers:
+        for name, found in zip(MUTANTS, workers.map(hunt, MUTANTS), strict=True):
+            missed += found is None
+            said = (
+                f"caught by seed {found.seed}: {found.violations[0].law}: {found.violations[0].what}" if found else ""
+            )
+            print(f"{name:<34} {(said or 'NOT CAUGHT')[:150]}", flush=True)
+    print(f"{len(MUTANTS)} planted bugs, {missed} not caught")
+    return 1 if missed else 0
+
+
+def _be_quiet() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

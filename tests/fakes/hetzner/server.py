@@ -1,6 +1,5 @@
-"""The fake Hetzner over HTTP on loopback, in real time, for the real client: tests against a real control plane, and
-trying things by hand.
-"""
+"""The fake Hetzner over HTTP on loopback, in real time, for the real client. Used by tests of the provider and of the
+command line, and by tests against a real control plane."""
 
 from __future__ import annotations
 
