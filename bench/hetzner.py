@@ -30,8 +30,7 @@ from growth.providers.contract import Order
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.sim.apiserver.objects import deployment, node_pool
 from growth.sim.clock import run_virtual
-from growth.sim.cloud.hetzner.embedded import HetznerCloud
-from growth.sim.cloud.hetzner.inprocess import provider_on
+from growth.sim.cloud.hetzner.embedded import HetznerCloud, provider_on
 from growth.sim.cloud.hetzner.project import Trouble
 from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess

@@ -324,7 +324,7 @@ def test_turned_off_by_its_gate_nothing_is_read_or_written() -> None:
         await cluster.runtime.sleep(300)
         assert status(cluster) == {}
         assert cluster.objects("Node") == []
-        assert not [watch for watch in cluster.api.watches if watch.asked.kind.name == "CapacityBuffer"]
+        assert not [watch for watch in cluster.api.watches if watch.selection.kind.name == "CapacityBuffer"]
 
     in_cluster(test, Installation(serves_buffers=False))
 
@@ -332,7 +332,7 @@ def test_turned_off_by_its_gate_nothing_is_read_or_written() -> None:
 def test_only_what_buffers_refer_to_is_watched() -> None:
     async def test(cluster: Cluster, process: GrowthProcess) -> None:
         def followed() -> set[str]:
-            return {watch.asked.kind.name for watch in cluster.api.watches if not watch.is_over}
+            return {watch.selection.kind.name for watch in cluster.api.watches if not watch.is_over}
 
         assert not followed() & {"Deployment", "PodTemplate", "LimitRange", "ResourceQuota", "Job"}
         cluster.create(deployment("web", 0, cpu="1", memory="1Gi"), buffer(replicas=1))

@@ -40,7 +40,7 @@ def demo(
 
 
 def _at_hetzner(say: Say, seed: str) -> Story:
-    from growth.sim.cloud.hetzner.stage import HetznerStory
+    from growth.sim.stories.story import HetznerStory
 
     return HetznerStory(say, seed)
 

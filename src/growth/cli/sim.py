@@ -12,8 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from growth.cli.session import be_quiet
-from growth.sim.faults.crashpoints import deaths, die_at, differences, reference
-from growth.sim.stories.simulation import CALM, Report, simulate
+from growth.sim.stories.simulation import CALM, Report, deaths, die_at, differences, reference, simulate
 
 _LAWS_SHOWN = 5
 

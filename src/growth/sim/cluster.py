@@ -12,13 +12,11 @@ from msgspec import Struct
 
 from growth.providers.catalogue import Catalogue, built_in_catalogue
 from growth.runtime import Runtime
-from growth.sim.agents.budgets import DisruptionBudgets
-from growth.sim.agents.collection import GarbageCollector
 from growth.sim.agents.daemons import DaemonSets
 from growth.sim.agents.kubelet import Habits, Kubelets
-from growth.sim.agents.lifecycle import NodeLifecycle
+from growth.sim.agents.lifecycle import GarbageCollector, NodeLifecycle
 from growth.sim.agents.scheduler import Scheduler
-from growth.sim.agents.workloads import Workloads
+from growth.sim.agents.workloads import DisruptionBudgets, Workloads
 from growth.sim.apiserver.kinds import BY_NAME, Json
 from growth.sim.apiserver.schema import Schemas
 from growth.sim.apiserver.server import ApiServer, kind_of

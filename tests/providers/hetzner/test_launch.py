@@ -18,7 +18,7 @@ from growth.providers.hetzner.errors import Unusable
 from growth.providers.hetzner.settings import Launch
 from growth.providers.hetzner.userdata import kubelet_may_set, render, user_data_for
 from growth.providers.hetzner.wire import label_value
-from growth.sim.cloud.hetzner import inprocess
+from growth.sim.cloud.hetzner import embedded
 from tests.providers.hetzner.worlds import CLUSTER, JOIN_TOKEN, Bench, at_hetzner, launch_with, order
 
 EVERYTHING = Launch(
@@ -135,7 +135,7 @@ def test_a_place_in_a_group_is_given_back_when_the_order_fails() -> None:
 
 def test_an_order_that_took_long_to_prepare_is_not_sent_but_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(bench: Bench) -> None:
-        monkeypatch.setattr(inprocess, "CALL_SECONDS", (3.0, 3.0))
+        monkeypatch.setattr(embedded, "CALL_SECONDS", (3.0, 3.0))
         assert isinstance(await bench.provider.launch(order()), TryLater)
         assert bench.requests("POST") == 0
         assert isinstance(await bench.provider.launch(order()), Accepted)

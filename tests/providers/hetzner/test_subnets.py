@@ -10,8 +10,7 @@ import pytest
 from growth.model.outcome import Accepted, Refused, Unknown
 from growth.providers.hetzner.settings import Launch
 from growth.sim.apiserver.objects import deployment, node_pool
-from growth.sim.cloud.hetzner.networks import Network, Subnet
-from growth.sim.cloud.hetzner.project import Refusal, Trouble
+from growth.sim.cloud.hetzner.project import Network, Refusal, Subnet, Trouble
 from tests.providers.hetzner.embedded import Town, in_town
 from tests.providers.hetzner.worlds import Bench, at_hetzner, order
 

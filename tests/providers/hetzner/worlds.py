@@ -15,10 +15,9 @@ from growth.model.outcome import Accepted
 from growth.providers.contract import Order
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings, Launch
-from growth.sim.agents.timers import after
-from growth.sim.clock import SimRuntime, run_virtual
+from growth.sim.clock import SimRuntime, after, run_virtual
 from growth.sim.cloud.hetzner.api import Answer, FakeApi, Request
-from growth.sim.cloud.hetzner.inprocess import provider_on
+from growth.sim.cloud.hetzner.embedded import provider_on
 from growth.sim.cloud.hetzner.project import FakeServer, Pace, Project
 from tests.fakes.hetzner.openapi import described
 

@@ -9,11 +9,10 @@ import sys
 import msgspec
 import pytest
 
-from growth.sim.faults.crashpoints import deaths, die_at, differences, reference
 from growth.sim.faults.faults import FAULTS
-from growth.sim.laws.machines import LAWS
+from growth.sim.laws import LAWS
 from growth.sim.stories.scenario import SCENARIOS
-from growth.sim.stories.simulation import CALM, Wish, simulate
+from growth.sim.stories.simulation import CALM, Wish, deaths, die_at, differences, reference, simulate
 from tests.sim.mutants import MUTANTS, PLACES, _find, hunt
 
 A_FEW_SEEDS = [str(seed) for seed in range(6)]

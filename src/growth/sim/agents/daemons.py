@@ -15,12 +15,12 @@ import msgspec
 from growth.kube.codec import Codec
 from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
-from growth.sim.agents.timers import Nudge
 from growth.sim.agents.workloads import controller_of, is_active, is_ready, pod_from
 from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.apiserver.store import Write
 from growth.sim.apiserver.verbs import Verbs
+from growth.sim.clock import Nudge
 from growth.solver.rules import Neighbours, Rule
 
 DAEMON_SET: Final = BY_NAME["DaemonSet"]

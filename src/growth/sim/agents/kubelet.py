@@ -27,12 +27,12 @@ from growth.model.instant import format_instant
 from growth.model.pod import Pod
 from growth.model.resources import PODS, Resources, format_amount, sum_resources
 from growth.providers.simulated import Server
-from growth.sim.agents.timers import after, every
 from growth.sim.apiserver.kinds import NODE, POD, Json
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.apiserver.subresources import set_condition
 from growth.sim.apiserver.verbs import Verbs
+from growth.sim.clock import after, every
 
 KWOK_ANNOTATION: Final = "kwok.x-k8s.io/node"
 RUN_SECONDS: Final = "sim.growth.dev/run-seconds"  # on a pod: it succeeds after so long

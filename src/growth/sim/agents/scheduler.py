@@ -20,14 +20,13 @@ from growth.model.malformed import Malformed
 from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.snapshot import VolumeWorld
-from growth.sim.agents.census import Census
-from growth.sim.agents.scoring import best_node
-from growth.sim.agents.timers import Nudge, after, every
+from growth.sim.agents.node_choice import Census, best_node
 from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.apiserver.subresources import bind, set_condition
 from growth.sim.apiserver.verbs import Verbs
+from growth.sim.clock import Nudge, after, every
 
 NAME: Final = "default-scheduler"
 STEP_SECONDS: Final = 0.05

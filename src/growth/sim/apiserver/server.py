@@ -1,6 +1,6 @@
 """The API server of the embedded cluster: bytes in, bytes out, behind the same one-method transport as the real one.
 
-Asked by growth's own client, unchanged. Requests are answered at the moment they arrive; whoever wants delay, loss or
+Selection by growth's own client, unchanged. Requests are answered at the moment they arrive; whoever wants delay, loss or
 lies puts a faulty transport in front (`sim/faults/faults`). Requests that write are counted and told to `on_request`
 listeners."""
 
@@ -22,7 +22,7 @@ from growth.sim.apiserver.refusal import Refusal, bad_request, not_allowed, unkn
 from growth.sim.apiserver.routes import Route, find_route, split
 from growth.sim.apiserver.schema import Schemas
 from growth.sim.apiserver.store import Store, Stored
-from growth.sim.apiserver.streams import Answer, Asked, Pages, Watch, WatchQuery
+from growth.sim.apiserver.streams import Answer, Pages, Selection, Watch, WatchQuery
 from growth.sim.apiserver.verbs import Verbs
 
 KUBERNETES_VERSION: Final = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "embedded"}
@@ -82,10 +82,12 @@ class ApiServer:
     def _read(self, route: Route, query: Mapping[str, str]) -> Response:
         if route.name:
             return self._one(route)
-        asked = Asked(route.kind, route.namespace, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        selection = Selection(
+            route.kind, route.namespace, query.get("labelSelector", ""), query.get("fieldSelector", "")
+        )
         if query.get("watch") in ("true", "1"):
-            return self._watch(asked, query)
-        return Answer(200, self.pages.answer(asked, int(query.get("limit", "0")), query.get("continue", "")))
+            return self._watch(selection, query)
+        return Answer(200, self.pages.answer(selection, int(query.get("limit", "0")), query.get("continue", "")))
 
     def _one(self, route: Route) -> Response:
         if route.subresource == "scale" and route.kind.has_scale:
@@ -98,14 +100,14 @@ class ApiServer:
         stored = self.store.get(route.kind, route.name, route.namespace)
         return _stored_answer(200, route, stored)
 
-    def _watch(self, asked: Asked, query: Mapping[str, str]) -> Watch:
+    def _watch(self, selection: Selection, query: Mapping[str, str]) -> Watch:
         wanted = WatchQuery(
             version=query.get("resourceVersion", ""),
             sends_initial_events=query.get("sendInitialEvents") == "true",
             bookmarks=query.get("allowWatchBookmarks") == "true",
             timeout_seconds=float(query.get("timeoutSeconds", "3600")),
         )
-        watch = Watch(self.store, self._runtime, asked, wanted)
+        watch = Watch(self.store, self._runtime, selection, wanted)
         self.watches = {open_one: None for open_one in self.watches if not open_one.is_over}
         self.watches[watch] = None
         return watch
@@ -168,8 +170,10 @@ class ApiServer:
             raise not_allowed("DELETE")
         if route.name:
             return _encoded(200, self.verbs.delete(route.kind, route.name, route.namespace, actor, options))
-        asked = Asked(route.kind, route.namespace, query.get("labelSelector", ""), query.get("fieldSelector", ""))
-        test = asked.test()
+        selection = Selection(
+            route.kind, route.namespace, query.get("labelSelector", ""), query.get("fieldSelector", "")
+        )
+        test = selection.test()
         for stored in self.store.all(route.kind, route.namespace):
             if test is None or test(stored.decoded()):
                 self.verbs.delete(route.kind, stored.name, stored.namespace, actor, options)

@@ -1,11 +1,10 @@
 """What objects are there, at which version, and what changed since? The etcd of the embedded cluster.
 
 Asked by the API server's verbs and streams, by agents (scheduler, kubelets …) and by laws. Each version of an object is
-encoded once; lists and watchers share those bytes, and decoded objects are not kept. Never judges a write: whoever
-calls `put` has decided already.
+encoded once; lists and watchers share those bytes, and decoded objects are not kept. The store never judges a write.
 
 After each write the hooks are called, in the order they were added, with the `Write`. A hook may write in turn; such
-writes queue up behind the one being told, so that every hook sees all writes in order."""
+writes wait until all hooks have seen the one before, so that every hook sees all writes in order."""
 
 from __future__ import annotations
 
@@ -43,6 +42,11 @@ class Stored(Struct, frozen=True, gc=False):
         return _decode(self.data)
 
 
+def event_line(type_: str, data: bytes) -> bytes:
+    """One line of a watch."""
+    return b'{"type":"%s","object":%s}\n' % (type_.encode(), data)
+
+
 class Change(Struct, gc=False):
     """One step of a kind's history; for DELETED `after` is the last state, at the version of the deletion."""
 
@@ -54,12 +58,12 @@ class Change(Struct, gc=False):
 
     def as_line(self) -> bytes:
         if not self.line:
-            self.line = b'{"type":"%s","object":%s}\n' % (self.type.encode(), self.after.data)
+            self.line = event_line(self.type, self.after.data)
         return self.line
 
 
 class Write(Struct, frozen=True):
-    """What hooks are told. `item` is for reading only: all hooks share it."""
+    """What hooks get. `item` is for reading only: all hooks share it."""
 
     kind: Kind
     type: ChangeType
@@ -94,8 +98,8 @@ class Store:
         self.history_length = history_length
         self._shelves = {kind.name: Shelf(kind) for kind in kinds}
         self._hooks: list[Callable[[Write], None]] = []
-        self._untold: deque[Write] = deque()
-        self._is_telling = False
+        self._unheard: deque[Write] = deque()  # by the hooks
+        self._is_calling_hooks = False
 
     def shelf(self, kind: Kind) -> Shelf:
         return self._shelves[kind.name]
@@ -163,18 +167,18 @@ class Store:
             self.compact(shelf.kind, self.history_length)
         for wake in list(shelf.listeners):
             wake()
-        self._untold.append(Write(shelf.kind, change.type, item, change.before, change.version, actor))
-        self._tell()
+        self._unheard.append(Write(shelf.kind, change.type, item, change.before, change.version, actor))
+        self._call_hooks()
 
-    def _tell(self) -> None:
-        if self._is_telling:
+    def _call_hooks(self) -> None:
+        if self._is_calling_hooks:
             return
-        self._is_telling = True
+        self._is_calling_hooks = True
         try:
-            while self._untold:
-                write = self._untold.popleft()
+            while self._unheard:
+                write = self._unheard.popleft()
                 for hook in self._hooks:
                     hook(write)
         finally:
-            self._is_telling = False
-            self._untold.clear()
+            self._is_calling_hooks = False
+            self._unheard.clear()

@@ -1,8 +1,8 @@
-"""How are many objects told: in pages, and as a stream of changes? Asked by `apiserver` for lists and watches.
+"""How are many objects sent: in pages, and as a stream of changes? Asked by the server for lists and watches.
 
-A paged list is one moment: its continue token names the rest of that moment's objects until it is forgotten (410). A
-watch tells every change after a version, or first all objects and an initial-events-end bookmark; bookmarks come once a
-minute to those who asked."""
+A paged list is one moment: its continue token names the remaining objects of that moment until it is forgotten (410).
+A watch sends every change after a version, or first all objects and an initial-events-end bookmark; bookmarks come once
+a minute where the client asked for them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from growth.kube.api.transport import TransportError
 from growth.runtime import Runtime
 from growth.sim.apiserver.kinds import Json, Kind
 from growth.sim.apiserver.refusal import Refusal, bad_request, expired
-from growth.sim.apiserver.selecting import Test, object_test
-from growth.sim.apiserver.store import Change, Shelf, Store, Stored
+from growth.sim.apiserver.selectors import ObjectTest, object_test
+from growth.sim.apiserver.store import Change, Shelf, Store, Stored, event_line
 
 BOOKMARK_SECONDS: Final = 60.0
-_SHORTEST_WAIT_SECONDS: Final = (
-    1e-6  # less than its resolution lets no time pass on a virtual clock, and the wait would never end
-)
+_SHORTEST_WAIT_SECONDS: Final = 1e-6  # a shorter wait lets no time pass on a virtual clock, and would never end
 _LONGEST_WATCH_SECONDS: Final = 3600.0
 _TOKENS_KEPT: Final = 200
 _PIECE: Final = 1 << 20
@@ -47,7 +45,7 @@ class Answer:
         return None
 
 
-class Asked(Struct, frozen=True):
+class Selection(Struct, frozen=True):
     """The part of a query that chooses objects."""
 
     kind: Kind
@@ -55,75 +53,54 @@ class Asked(Struct, frozen=True):
     labels: str = ""
     fields: str = ""
 
-    def test(self) -> Test | None:
+    def test(self) -> ObjectTest | None:
         return object_test(self.kind, self.labels, self.fields)
 
+    def of(self, store: Store) -> list[Stored]:
+        items, test = store.all(self.kind, self.namespace), self.test()
+        return items if test is None else [stored for stored in items if test(stored.decoded())]
 
-# -------------------------------------------------------------------------------------------- lists
 
-
-class _Rest(Struct):
-    version: int
-    items: list[Stored]
+# ----------------------------------------------------------------------------------------------------------------- lists
 
 
 class Pages:
-    """Lists, and the rests of lists that continue tokens name."""
+    """Lists, and the remaining objects of lists that continue tokens name."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._rests: OrderedDict[str, _Rest] = OrderedDict()
+        self._remaining: OrderedDict[str, tuple[list[Stored], int]] = OrderedDict()  # token → objects, version
         self._made = 0
 
     def forget_tokens(self) -> None:
         """As after a compaction: every continue token has expired."""
-        self._rests.clear()
+        self._remaining.clear()
 
-    def answer(self, asked: Asked, limit: int, token: str) -> bytes:
-        if token:
-            rest = self._rests.get(token)
-            if rest is None:
-                raise expired("The provided continue parameter is too old to display a consistent list result.")
-            items, version = rest.items, rest.version
-        else:
-            items, version = _chosen(self._store, asked), self._store.version
+    def answer(self, selection: Selection, limit: int, token: str) -> bytes:
+        if token and token not in self._remaining:
+            raise expired("The provided continue parameter is too old to display a consistent list result.")
+        items, version = self._remaining[token] if token else (selection.of(self._store), self._store.version)
         page, left = (items[:limit], items[limit:]) if limit else (items, [])
-        return _list_body(
-            asked.kind,
-            self._store.shelf(asked.kind),
-            page,
-            version,
-            self._keep(left, version) if left else "",
-            len(left),
-        )
+        metadata: Json = {"resourceVersion": str(version)}
+        if left:
+            metadata |= {"continue": self._keep(left, version), "remainingItemCount": len(left)}
+        kind = selection.kind
+        head = msgspec.json.encode({"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata})
+        # Built-in kinds leave out apiVersion and kind, and the comma after them.
+        start = 0 if kind.is_custom else self._store.shelf(kind).prefix_length + 1
+        encoded = [stored.data if not start else b"{" + stored.data[start:] for stored in page]
+        return head[:-1] + b',"items":[' + b",".join(encoded) + b"]}"
 
     def _keep(self, left: list[Stored], version: int) -> str:
         self._made += 1
         token = f"rest-{self._made}"
-        self._rests[token] = _Rest(version, left)
-        if len(self._rests) > _TOKENS_KEPT:
-            self._rests.popitem(last=False)
+        self._remaining[token] = (left, version)
+        if len(self._remaining) > _TOKENS_KEPT:
+            self._remaining.popitem(last=False)
         return token
 
 
-def _chosen(store: Store, asked: Asked) -> list[Stored]:
-    items, test = store.all(asked.kind, asked.namespace), asked.test()
-    return items if test is None else [stored for stored in items if test(stored.decoded())]
-
-
-def _list_body(kind: Kind, shelf: Shelf, page: list[Stored], version: int, token: str, left: int) -> bytes:
-    metadata: Json = {"resourceVersion": str(version)}
-    if token:
-        metadata |= {"continue": token, "remainingItemCount": left}
-    head = msgspec.json.encode({"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata})
-    start = (
-        0 if kind.is_custom else shelf.prefix_length + 1
-    )  # built-in kinds leave out apiVersion and kind, and the comma after them
-    items = [stored.data if not start else b"{" + stored.data[start:] for stored in page]
-    return head[:-1] + b',"items":[' + b",".join(items) + b"]}"
-
-
-# ------------------------------------------------------------------------------------------ watches
+# --------------------------------------------------------------------------------------------------------------- watches
 
 
 class WatchQuery(Struct, frozen=True):
@@ -141,13 +118,14 @@ class Watch:
     status = 200
     headers: Mapping[str, str] = {"content-type": "application/json", "transfer-encoding": "chunked"}
 
-    def __init__(self, store: Store, runtime: Runtime, asked: Asked, query: WatchQuery) -> None:
-        self.asked = asked
+    def __init__(self, store: Store, runtime: Runtime, selection: Selection, query: WatchQuery) -> None:
+        self.selection = selection
         self._store = store
-        self._shelf = store.shelf(asked.kind)
+        self._shelf = store.shelf(selection.kind)
         self._runtime = runtime
         self._query = query
-        self._test = asked.test()
+        self._test = selection.test()
+        self._sent = store.version  # changes up to this version are sent
         self._first = self._opening()
         self._news = asyncio.Event()
         self._ended_by: str = ""
@@ -157,31 +135,27 @@ class Watch:
         """What is sent at once; sets where the stream goes on from."""
         query = self._query
         if query.version in ("", "0") or query.sends_initial_events:
-            self._told = self._store.version
-            lines = [_line("ADDED", stored.data) for stored in _chosen(self._store, self.asked)]
+            lines = [event_line("ADDED", stored.data) for stored in self.selection.of(self._store)]
             return [*lines, self._bookmark(_INITIAL_EVENTS_END)] if query.sends_initial_events else lines
         if not query.version.isdigit():
             raise bad_request(f"invalid resource version: {query.version!r}")
-        self._told = int(query.version)
-        if self._told < self._shelf.compacted:
-            return [_error_line(_too_old(self._told, self._shelf.compacted))]
-        if self._told > self._store.version:
-            return [
-                _error_line(
-                    Refusal(504, "Timeout", f"Too large resource version: {self._told}, current: {self._store.version}")
-                )
-            ]
+        self._sent = int(query.version)
+        if self._sent < self._shelf.compacted:
+            return [self._too_old_line()]
+        if self._sent > self._store.version:
+            wrong = f"Too large resource version: {self._sent}, current: {self._store.version}"
+            return [event_line("ERROR", Refusal(504, "Timeout", wrong).body())]
         return []
 
     async def chunks(self) -> AsyncIterator[bytes]:
         began_at = self._runtime.monotonic()
+        ends_at, bookmark_at = began_at + self._query.timeout_seconds, began_at + BOOKMARK_SECONDS
         try:
             if self._first:
                 yield b"".join(self._first)
                 if self._first[-1].startswith(b'{"type":"ERROR"'):
                     return
-            bookmark_at = began_at + BOOKMARK_SECONDS
-            while not self._ended_by and self._runtime.monotonic() < began_at + self._query.timeout_seconds:
+            while not self._ended_by and self._runtime.monotonic() < ends_at:
                 self._news.clear()
                 news = b"".join(self._changes())
                 if news:
@@ -190,7 +164,7 @@ class Watch:
                 if self._query.bookmarks and self._runtime.monotonic() >= bookmark_at:
                     bookmark_at += BOOKMARK_SECONDS
                     yield self._bookmark({})
-                await self._wait(min(bookmark_at, began_at + self._query.timeout_seconds) - self._runtime.monotonic())
+                await self._wait(min(bookmark_at, ends_at) - self._runtime.monotonic())
             if self._ended_by == "cut":
                 raise TransportError("connection reset")
         finally:
@@ -203,19 +177,17 @@ class Watch:
             return
 
     def _changes(self) -> Iterator[bytes]:
-        if self._told < self._shelf.compacted:
-            yield _error_line(_too_old(self._told, self._shelf.compacted))
+        if self._sent < self._shelf.compacted:
+            yield self._too_old_line()
             self._ended_by = "end"
             return
-        for change in _after(self._shelf, self._told):
-            self._told = change.version
-            line = self._told_as(change)
-            if line:
-                yield line
+        for change in _after(self._shelf, self._sent):
+            self._sent = change.version
+            yield self._line_of(change)
 
-    def _told_as(self, change: Change) -> bytes:
-        """Nothing, or the line. An object that leaves or enters the selection is told as deleted or added."""
-        if self.asked.namespace and change.after.namespace != self.asked.namespace:
+    def _line_of(self, change: Change) -> bytes:
+        """The line, or nothing. An object that leaves or enters the selection is sent as deleted or added."""
+        if self.selection.namespace and change.after.namespace != self.selection.namespace:
             return b""
         if self._test is None:
             return change.as_line()
@@ -223,22 +195,20 @@ class Watch:
         is_in = change.type != "DELETED" and self._test(change.after.decoded())
         if change.type == "DELETED" or (was and is_in):
             return change.as_line() if was else b""
-        return _line("DELETED" if was else "ADDED", change.after.data) if was or is_in else b""
+        return event_line("DELETED" if was else "ADDED", change.after.data) if was or is_in else b""
 
     def _bookmark(self, annotations: Mapping[str, str]) -> bytes:
-        self._told = max(self._told, self._store.version)
-        metadata: Json = {
-            "resourceVersion": str(self._told),
-            "creationTimestamp": None,
-            **({"annotations": annotations} if annotations else {}),
-        }
-        extra: Json = {"spec": {"containers": None}, "status": {}} if self.asked.kind.name == "Pod" else {}
-        return _line(
-            "BOOKMARK",
-            msgspec.json.encode(
-                {"kind": self.asked.kind.name, "apiVersion": self.asked.kind.api_version, "metadata": metadata, **extra}
-            ),
-        )
+        self._sent = max(self._sent, self._store.version)
+        metadata: Json = {"resourceVersion": str(self._sent), "creationTimestamp": None}
+        metadata |= {"annotations": annotations} if annotations else {}
+        kind = self.selection.kind
+        extra: Json = {"spec": {"containers": None}, "status": {}} if kind.name == "Pod" else {}
+        body = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": metadata, **extra}
+        return event_line("BOOKMARK", msgspec.json.encode(body))
+
+    def _too_old_line(self) -> bytes:
+        refusal = expired(f"too old resource version: {self._sent} ({self._shelf.compacted})")
+        return event_line("ERROR", refusal.body())
 
     @property
     def is_over(self) -> bool:
@@ -264,15 +234,3 @@ def _after(shelf: Shelf, version: int) -> list[Change]:
             break
         found.append(change)
     return found[::-1]
-
-
-def _line(change: str, data: bytes) -> bytes:
-    return b'{"type":"%s","object":%s}\n' % (change.encode(), data)
-
-
-def _error_line(refusal: Refusal) -> bytes:
-    return _line("ERROR", refusal.body())
-
-
-def _too_old(version: int, compacted: int) -> Refusal:
-    return expired(f"too old resource version: {version} ({compacted})")

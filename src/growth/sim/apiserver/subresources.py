@@ -9,7 +9,7 @@ from typing import Any, Final
 from growth.model.instant import format_instant
 from growth.sim.apiserver.kinds import BY_NAME, POD, Json, Kind
 from growth.sim.apiserver.refusal import bad_request, conflict, internal, too_many
-from growth.sim.apiserver.selecting import matches_selector
+from growth.sim.apiserver.selectors import matches_selector
 from growth.sim.apiserver.store import Stored
 from growth.sim.apiserver.verbs import Verbs
 

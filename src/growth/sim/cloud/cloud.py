@@ -20,7 +20,7 @@ from growth.model.resources import Resources
 from growth.providers.catalogue import Catalogue
 from growth.providers.simulated import CloudError, NodeTemplate, Server
 from growth.runtime import Runtime
-from growth.sim.agents.timers import after
+from growth.sim.clock import after
 
 _HOUR: Final = 3600.0
 

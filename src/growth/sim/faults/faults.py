@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from growth.sim.agents.timers import after
 from growth.sim.apiserver.kinds import BY_NAME
+from growth.sim.clock import after
 from growth.sim.cloud.cloud import Cloud, Trouble
 from growth.sim.cluster import Cluster
 from growth.sim.faults.network import ApiTrouble

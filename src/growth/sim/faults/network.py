@@ -34,6 +34,7 @@ from growth.kube.api.transport import NeverSent, Request, Response, Transport, T
 from growth.runtime import Runtime
 from growth.sim.apiserver.refusal import Refusal, conflict, expired, internal, too_many, unavailable
 from growth.sim.apiserver.routes import find_route, split
+from growth.sim.apiserver.store import event_line
 from growth.sim.apiserver.streams import Answer
 
 FOREVER = 1e9
@@ -252,7 +253,7 @@ class FaultyWatch:
         elif self._fate == "torn":
             yield b'{"type":"MODIFIED","object":{"apiVer'
         elif self._fate == "expired":
-            yield b'{"type":"ERROR","object":%s}\n' % expired("too old resource version").body()
+            yield event_line("ERROR", expired("too old resource version").body())
         elif self._fate == "repeated":
             yield before
         if self._fate in ("cut", "torn"):

@@ -1,0 +1,92 @@
+"""What must never happen: the safety laws, checked after every write and every call at the cloud.
+
+Each law is one small function: its docstring is the law, its answer is what broke it, or nothing. A new law is a new
+row of LAWS. The laws of the end, when everything has settled, are in `sim/laws/settled`.
+
+| moment | the function gets the witness and |
+| --- | --- |
+| created, deleting | the server that was created, or is about to be deleted |
+| written | the write, by growth or anybody else |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from growth.sim.laws import machines, warm_pools, writes
+from growth.sim.laws.witness import Complaint, Witness
+
+
+class Law(Struct, frozen=True):
+    """A row: when it is looked at, and the function that is the law."""
+
+    moment: str  # created | deleting | written
+    check: Callable[[Witness, Any], Complaint]
+
+    @property
+    def name(self) -> str:
+        return self.check.__name__.replace("_", " ")
+
+    @property
+    def sentence(self) -> str:
+        return (self.check.__doc__ or "").strip()
+
+
+LAWS: Final[tuple[Law, ...]] = (
+    Law("created", machines.within_limits),
+    Law("created", machines.one_machine_for_each_request),
+    Law("created", machines.no_runaway),
+    Law("created", machines.live_before_launch),
+    Law("created", machines.not_while_paused),
+    Law("deleting", machines.nobody_is_killed),
+    Law("deleting", machines.live_before_delete),
+    Law("deleting", machines.only_ours),
+    Law("deleting", machines.removal_is_written_first),
+    Law("deleting", machines.not_while_paused),
+    Law("written", machines.real_demand),
+    Law("written", machines.struck_out),
+    Law("written", machines.phases_move_forward),
+    Law("written", writes.only_allowed_writes),
+    Law("written", writes.no_node_is_overcommitted),
+    Law("written", writes.only_evictions),
+    Law("written", writes.removal_before_eviction),
+    Law("written", writes.protected_pods_stay),
+    Law("written", writes.within_disruption_budgets),
+    Law("written", warm_pools.only_replicas_within_bounds),
+)
+
+
+class Violation(Struct, frozen=True):
+    """A law that was broken, when and how."""
+
+    at: float
+    law: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.at:9.2f}  {self.law}: {self.what}"
+
+
+class Judge:
+    """Looks at the laws whenever something happened; keeps what broke them. Never stops the world."""
+
+    def __init__(self, witness: Witness) -> None:
+        self.violations: list[Violation] = []
+        self._witness = witness
+        witness.cluster.store.on_write(lambda write: self._look("written", write))
+        witness.cluster.cloud.on_change.append(
+            lambda what, server: self._look("created" if what == "create" else "deleting", server)
+        )
+
+    def _look(self, moment: str, subject: Any) -> None:
+        if moment == "created" and self._witness.is_foreign(subject):
+            return  # somebody else bought it
+        for law in LAWS:
+            if law.moment == moment and (complaint := law.check(self._witness, subject)):
+                self.accuse(law.name, complaint)
+
+    def accuse(self, law: str, what: str) -> None:
+        self.violations.append(Violation(self._witness.now, law, what))

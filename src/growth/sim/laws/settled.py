@@ -2,7 +2,11 @@
 cluster at one moment.
 
 Each function answers with everything that is not as it should be; all empty means settled. `sim/stories/simulation`
-asks again and again until they are, and complains if they are not within fifteen virtual minutes."""
+asks again and again until they are, and complains if they are not within fifteen virtual minutes.
+
+Room for CapacityBuffers is counted from stored objects alone, by plain arithmetic: so many chunks of a Deployment's
+pods fit into what each node has left. That is exact while all buffers of a pool have the same chunk and nothing but
+requests decides, which scenarios see to."""
 
 from __future__ import annotations
 
@@ -12,13 +16,23 @@ from typing import Final
 from growth.controllers.growth import Growth
 from growth.model.api import FINALIZER
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
+from growth.model.pod import Pod
+from growth.model.resources import PODS, Resources, sum_resources
 from growth.sim.apiserver.kinds import BY_NAME, NODE, Json
-from growth.sim.laws.buffers import free_on, has_buffers, missing_chunks
+from growth.sim.apiserver.store import Key
 from growth.sim.laws.warm_pools import warm_pools
 from growth.sim.laws.witness import POOL, REMOVAL, REQUEST, Witness
 
-EVENT: Final = BY_NAME["Event"]
+EVENT, BUFFER, DEPLOYMENT = (BY_NAME[name] for name in ("Event", "CapacityBuffer", "Deployment"))
 OLDEST_CACHE_SECONDS: Final = 150.0
+_ONE_POD: Final = Resources({PODS: 1})
+
+
+def why_not_settled(witness: Witness, growth: Growth, expected: Mapping[str, int]) -> list[tuple[str, str]]:
+    """What is not yet as it should be: (law, complaint)."""
+    found = [(law.__name__.replace("_", " "), complaint) for law in _LAWS for complaint in law(witness)]
+    found += [("pods without a place", complaint) for complaint in pods_without_a_place(witness, expected)]
+    return [*found, *(("old caches", complaint) for complaint in old_caches(growth))]
 
 
 def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Iterator[str]:
@@ -27,81 +41,58 @@ def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Itera
 
     Where a pool's limits say how many, each node that is none of theirs costs a place; a deleted pool waits for a
     machine that could not be removed."""
-    stuck = _stuck_pools(witness)
-    by_app: dict[str, list[tuple[str, str, bool]]] = {}
+    stuck, by_app = _stuck_pools(witness), dict[str, dict[Key, Pod]]()
     for key, pod in witness.pods.items():
         if not pod.is_finished and pod.deleted_at is None and not pod.is_daemon:
-            by_app.setdefault(pod.shape.labels.get("app", pod.name), []).append((*key, bool(pod.node_name)))
-    told = {
-        (event["regarding"].get("namespace", ""), event["regarding"].get("name"))
-        for event in witness.cluster.store.read_all(EVENT)
-    }
+            by_app.setdefault(pod.shape.labels.get("app", pod.name), {})[key] = pod
+    subjects = [event["regarding"] for event in witness.cluster.store.read_all(EVENT)]
+    explained = {(subject.get("namespace", ""), subject.get("name")) for subject in subjects}
     for app, pods in by_app.items():
-        bound = sum(is_bound for _, _, is_bound in pods)
-        hosted = [key for *key, _ in pods if _pool_of(witness, *key) not in stuck]
-        wanted = min(expected[app] - _lost_places(witness, app), len(pods)) if app in expected else len(hosted)
-        if bound < wanted:
-            waiting = [name for _, name, is_bound in pods if not is_bound]
-            yield f"{bound} of {len(pods)} pods of {app} are bound, {wanted} could be; waiting: {', '.join(waiting[:3])}"
-        for namespace, name, is_bound in pods:
-            if not is_bound and (namespace, name) not in told:
-                yield f"pod {namespace}/{name} waits and nobody says why"
+        waiting = [key for key, pod in pods.items() if not pod.node_name]
+        hosted = sum(pod.shape.node_selector.get(POOL_LABEL, "") not in stuck for pod in pods.values())
+        wanted = min(expected[app] - _lost_places(witness, app), len(pods)) if app in expected else hosted
+        if (bound := len(pods) - len(waiting)) < wanted:
+            names = ", ".join(name for _, name in waiting[:3])
+            yield f"{bound} of {len(pods)} pods of {app} are bound, {wanted} could be; waiting: {names}"
+        for namespace, name in waiting:
+            if (namespace, name) not in explained:
+                yield f"pod {namespace}/{name} waits and no event says why"
 
 
 def _lost_places(witness: Witness, app: str) -> int:
     """Nodes that use up the limits of an app's pool, each for one of its pods, and hold none of them.
 
-    A machine could not be removed; or pods that may run anywhere stand in the way: the scheduler put them there when a
-    user had deleted a pod of the app, and growth moves nobody in a pool that gives back empty nodes only."""
+    Either a machine could not be removed, or pods that may run anywhere are in the way: the scheduler put them there
+    when a user had deleted a pod of the app, and growth moves no pod in a pool that gives back empty nodes only."""
     shape = next(pod.shape for pod in witness.pods.values() if pod.shape.labels.get("app") == app)
-    pool, needs = shape.node_selector[POOL_LABEL], shape.requests
-    failed = [name for name, its_pool in _failed_removals(witness).items() if its_pool == pool]
-    names = [node["metadata"]["name"] for node in witness.cluster.store.read_all(NODE)]
-    nodes = [
-        node for name in names if name not in failed and (node := witness.node(name)) is not None and node.pool == pool
-    ]
-    return len(failed) + sum(
-        _is_taken(witness, node, app) and not needs.fits_in(free_on(witness, node)) for node in nodes
-    )
-
-
-def _is_taken(witness: Witness, node: Node, app: str) -> bool:
-    """By pods of others, and none of the app."""
-    apps = {pod.shape.labels.get("app") for pod in witness.bound.get(node.name, {}).values() if pod.counts_as_work}
-    return bool(apps) and app not in apps
+    pool, failed = shape.node_selector[POOL_LABEL], _failed_removals(witness)
+    lost = sum(its_pool == pool for its_pool in failed.values())
+    for node in _nodes_of(witness, pool):
+        pods = [pod for pod in witness.bound.get(node.name, {}).values() if pod.counts_as_work]
+        is_taken = bool(pods) and all(pod.shape.labels.get("app") != app for pod in pods)
+        lost += node.name not in failed and is_taken and not shape.requests.fits_in(_free_on(witness, node))
+    return lost
 
 
 def _failed_removals(witness: Witness) -> dict[str, str]:
-    """Names of those that a person must look at, and their pools."""
+    """Nodes that could not be removed, so that a person must look at them, and their pools."""
     removals = witness.cluster.store.read_all(REMOVAL)
-    return {
-        one["metadata"]["name"]: one["spec"]["pool"]
-        for one in removals
-        if (one.get("status") or {}).get("phase") == "RemovalFailed"
-    }
+    failed = [one for one in removals if (one.get("status") or {}).get("phase") == "RemovalFailed"]
+    return {one["metadata"]["name"]: one["spec"]["pool"] for one in failed}
 
 
 def _stuck_pools(witness: Witness) -> set[str]:
     """Pools that are deleted, and held by a machine that could not be removed."""
-    going = {
-        pool["metadata"]["name"]
-        for pool in witness.cluster.store.read_all(POOL)
-        if pool["metadata"].get("deletionTimestamp")
-    }
-    return going & set(_failed_removals(witness).values())
-
-
-def _pool_of(witness: Witness, namespace: str, name: str) -> str:
-    return witness.pods[namespace, name].shape.node_selector.get(POOL_LABEL, "")
+    metadata = [pool["metadata"] for pool in witness.cluster.store.read_all(POOL)]
+    return {each["name"] for each in metadata if each.get("deletionTimestamp")} & {*_failed_removals(witness).values()}
 
 
 def machines_without_a_record(witness: Witness) -> Iterator[str]:
     """No machine without a NodeRequest, Node or NodeRemovalRequest."""
     store = witness.cluster.store
     for server in witness.our_servers():
-        if server.name not in witness.abandoned and not any(
-            store.get(kind, server.name) for kind in (REQUEST, REMOVAL, NODE)
-        ):
+        is_recorded = any(store.get(kind, server.name) for kind in (REQUEST, REMOVAL, NODE))
+        if server.name not in witness.abandoned and not is_recorded:
             yield f"machine {server.name} ({server.server_id}) belongs to nothing"
 
 
@@ -118,64 +109,47 @@ def requests_without_a_machine(witness: Witness) -> Iterator[str]:
 
 def traces_left_behind(witness: Witness) -> Iterator[str]:
     """No taint, annotation or finalizer of ours is left behind, RemovalFailed apart."""
-    failed, stuck = _failed_removals(witness), _stuck_pools(witness)
-    for node in witness.cluster.store.read_all(NODE):
-        name = node["metadata"]["name"]
+    store, failed, stuck = witness.cluster.store, _failed_removals(witness), _stuck_pools(witness)
+    for node in store.read_all(NODE):
         keys = [
-            taint["key"]
-            for taint in node["spec"].get("taints") or []
-            if taint["key"] in (STARTUP_TAINT.key, SCALE_DOWN_TAINT.key)
+            *(taint["key"] for taint in node["spec"].get("taints") or []),
+            *(node["metadata"].get("annotations") or {}),
         ]
-        marks = [*keys, *(key for key in node["metadata"].get("annotations") or {} if key == SCALE_DOWN_AT)]
-        if marks and name not in failed:
-            yield f"node {name} still carries {', '.join(marks)}"
-    for removal in witness.cluster.store.read_all(REMOVAL):
+        marks = [key for key in keys if key in (STARTUP_TAINT.key, SCALE_DOWN_TAINT.key, SCALE_DOWN_AT)]
+        if marks and node["metadata"]["name"] not in failed:
+            yield f"node {node['metadata']['name']} still carries {', '.join(marks)}"
+    for removal in store.read_all(REMOVAL):
         if removal["metadata"]["name"] not in failed:
-            yield f"NodeRemovalRequest {removal['metadata']['name']} is still {(removal.get('status') or {}).get('phase', 'Pending')}"
+            phase = (removal.get("status") or {}).get("phase", "Pending")
+            yield f"NodeRemovalRequest {removal['metadata']['name']} is still {phase}"
     for kind in (REQUEST, REMOVAL, POOL):
-        for item in witness.cluster.store.read_all(kind):
-            is_stuck = kind is POOL and item["metadata"]["name"] in stuck
-            if (
-                item["metadata"].get("deletionTimestamp")
-                and FINALIZER in (item["metadata"].get("finalizers") or [])
-                and not is_stuck
-            ):
-                yield f"{kind.name} {item['metadata']['name']} is deleted and still held by our finalizer"
+        for metadata in (item["metadata"] for item in store.read_all(kind)):
+            is_held = metadata.get("deletionTimestamp") and FINALIZER in (metadata.get("finalizers") or [])
+            if is_held and not (kind is POOL and metadata["name"] in stuck):
+                yield f"{kind.name} {metadata['name']} is deleted and still held by our finalizer"
 
 
 def empty_nodes(witness: Witness) -> Iterator[str]:
     """Empty nodes go, but for the minimum of each pool and for what buffers need."""
-    failed = {one["metadata"]["name"] for one in witness.cluster.store.read_all(REMOVAL)}
-    by_pool: dict[str, list[Json]] = {}
-    for node in witness.cluster.store.read_all(NODE):
-        by_pool.setdefault((node["metadata"].get("labels") or {}).get(POOL_LABEL, ""), []).append(node)
-    for name, nodes in by_pool.items():
-        pool = witness.cluster.store.read(POOL, name)
-        if pool is None:
+    going = {one["metadata"]["name"] for one in witness.cluster.store.read_all(REMOVAL)}
+    by_pool: dict[str, list[str]] = {}
+    for metadata in (node["metadata"] for node in witness.cluster.store.read_all(NODE)):
+        by_pool.setdefault((metadata.get("labels") or {}).get(POOL_LABEL, ""), []).append(metadata["name"])
+    for pool, nodes in by_pool.items():
+        stored = witness.cluster.store.read(POOL, pool)
+        if stored is None:
             continue
-        minimum = sum(choice.get("min", 0) for choice in pool["spec"]["serverTypes"])
+        minimum = sum(choice.get("min", 0) for choice in stored["spec"]["serverTypes"])
         idle = [
-            node["metadata"]["name"]
+            node
             for node in nodes
-            if _is_idle(witness, node["metadata"]["name"]) and node["metadata"]["name"] not in failed
-        ]
-        idle = [
-            each for each in idle if not has_buffers(witness, name) or missing_chunks(witness, name, without=each) <= 0
+            if node not in going
+            and not any(pod.counts_as_work for pod in witness.bound.get(node, {}).values())
+            and _missing_chunks(witness, pool, without=node) <= 0
         ]
         if idle and len(nodes) > minimum:
-            yield f"pool {name} has {len(nodes)} nodes, {len(idle)} of them empty ({', '.join(idle[:3])}), its minimum is {minimum}"
-
-
-def _is_idle(witness: Witness, node_name: str) -> bool:
-    return not any(pod.counts_as_work for pod in witness.bound.get(node_name, {}).values())
-
-
-def declared_room(witness: Witness) -> Iterator[str]:
-    """Room that a buffer declares is free on nodes that serve."""
-    for pool in witness.cluster.store.read_all(POOL):
-        missing = missing_chunks(witness, pool["metadata"]["name"])
-        if missing > 0:
-            yield f"pool {pool['metadata']['name']} has no free room for {missing} chunks of its buffers"
+            empty = f"{len(idle)} of them empty ({', '.join(idle[:3])})"
+            yield f"pool {pool} has {len(nodes)} nodes, {empty}, its minimum is {minimum}"
 
 
 def missing_minimum(witness: Witness) -> Iterator[str]:
@@ -188,6 +162,50 @@ def missing_minimum(witness: Witness) -> Iterator[str]:
                 yield f"pool {name} has {count} of {choice['name']}, its minimum is {choice['min']}"
 
 
+def declared_room(witness: Witness) -> Iterator[str]:
+    """Room that a buffer declares is free on nodes that serve."""
+    for pool in witness.cluster.store.read_all(POOL):
+        missing = _missing_chunks(witness, pool["metadata"]["name"])
+        if missing > 0:
+            yield f"pool {pool['metadata']['name']} has no free room for {missing} chunks of its buffers"
+
+
+def _missing_chunks(witness: Witness, pool: str, without: str = "") -> int:
+    """Chunks that find no room on the pool's nodes, or on those beside one of them; negative: so many more would find
+    some. 0 if none are declared.
+    """
+    declared = list(_declared_chunks(witness, pool))
+    if not declared:
+        return 0
+    chunk, missing = declared[0][0], sum(count for _, count in declared)
+    for node in _nodes_of(witness, pool):
+        if node.name != without and not node.taints:
+            free = _free_on(witness, node)
+            missing -= max(0, min(free[name] // amount for name, amount in chunk.items()))
+    return missing
+
+
+def _declared_chunks(witness: Witness, pool: str) -> Iterator[tuple[Resources, int]]:
+    """What a chunk needs, and how many are wanted."""
+    for buffer in witness.cluster.store.read_all(BUFFER):
+        name, namespace = buffer["spec"]["scalableRef"]["name"], buffer["metadata"]["namespace"]
+        workload = witness.cluster.store.read(DEPLOYMENT, name, namespace)
+        spec: Json = {} if workload is None else workload["spec"]["template"]["spec"]
+        if (spec.get("nodeSelector") or {}).get(POOL_LABEL) == pool:
+            yield Resources.parse(spec["containers"][0]["resources"]["requests"]) + _ONE_POD, buffer["spec"]["replicas"]
+
+
+def _nodes_of(witness: Witness, pool: str) -> list[Node]:
+    nodes = [witness.node(stored.name) for stored in witness.cluster.store.all(NODE)]
+    return [node for node in nodes if node is not None and node.pool == pool]
+
+
+def _free_on(witness: Witness, node: Node) -> Resources:
+    """What the pods bound to a node leave of it."""
+    pods = [pod for pod in witness.bound.get(node.name, {}).values() if not pod.is_finished]
+    return node.allocatable - sum_resources([pod.shape.requests + _ONE_POD for pod in pods])
+
+
 def old_caches(growth: Growth) -> Iterator[str]:
     """No cache is older than 150 s, or not ready."""
     if growth.observer is None or not growth.is_ready:
@@ -196,7 +214,7 @@ def old_caches(growth: Growth) -> Iterator[str]:
         yield stale
 
 
-LOOKS: Final[tuple[Callable[[Witness], Iterator[str]], ...]] = (
+_LAWS: Final[tuple[Callable[[Witness], Iterator[str]], ...]] = (
     machines_without_a_record,
     requests_without_a_machine,
     traces_left_behind,
@@ -205,10 +223,3 @@ LOOKS: Final[tuple[Callable[[Witness], Iterator[str]], ...]] = (
     declared_room,
     warm_pools,
 )
-
-
-def why_not_settled(witness: Witness, growth: Growth, expected: Mapping[str, int]) -> list[tuple[str, str]]:
-    """What is not yet as it should be: (law, complaint)."""
-    found = [(look.__name__.replace("_", " "), complaint) for look in LOOKS for complaint in look(witness)]
-    found += [("pods without a place", complaint) for complaint in pods_without_a_place(witness, expected)]
-    return [*found, *(("old caches", complaint) for complaint in old_caches(growth))]

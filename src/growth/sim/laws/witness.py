@@ -1,7 +1,7 @@
 """What happened so far that a law needs to know? Watches every write and every call, judges nothing.
 
-Asked by `sim/laws/machines`. Everything here is the world's own truth: objects as stored, servers as they are, calls as
-they arrived."""
+Asked by all laws. Everything here is the world's own truth: objects as stored, servers as they are, calls as they
+arrived."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from growth.sim.apiserver.kinds import BY_NAME, NAMESPACE, NODE, POD, Json
 from growth.sim.apiserver.routes import Route, split
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.cluster import Cluster
+
+Complaint = str | None
 
 GROWTH: Final = "growth"
 REQUEST, REMOVAL, POOL = (BY_NAME[name] for name in ("NodeRequest", "NodeRemovalRequest", "NodePool"))
@@ -54,13 +56,9 @@ class Witness:
         self.served: dict[str, dict[str, None]] = {}  # node → owners of pods that were bound to it
         self.owner_of: dict[Key, str] = {}  # pods, also those that are gone → UID of their controller
         self.meddled_at: dict[str, float] = {}  # nodes: when a user last changed them
-        self.erased: dict[
-            str, None
-        ] = {}  # NodeRequests that a user deleted, and with them what growth could know after a restart
+        self.erased: dict[str, None] = {}  # NodeRequests that a user deleted: what growth could know after a restart
         self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
-        self.is_catalogue_wrong = (
-            False  # machines are smaller than the catalogue says: what was planned onto one may not fit
-        )
+        self.is_catalogue_wrong = False  # machines are smaller than it says: what was planned onto one may not fit
         self.is_clock_off = False  # growth's own clock has been stepped
         self.live_reads: dict[str, float] = {}  # what growth read live, and when
         self.known_offerings = {(one.name, one.location): one for one in cluster.world.catalogue.offerings()}
@@ -73,8 +71,7 @@ class Witness:
     def now(self) -> float:
         return self.cluster.runtime.monotonic()
 
-    # -------------------------------------------------------------------------------------- what it
-    # sees
+    # -------------------------------------------------------------------------------------------------- what it sees
 
     def _see(self, write: Write) -> None:
         if write.kind is POD:
@@ -90,14 +87,15 @@ class Witness:
             self._see_node(write)
 
     def _see_server(self, _what: str, server: Server) -> None:
-        offering = self.known_offerings.get(
-            (f"{self.cluster.world.catalogue.provider}-{server.server_type.lower()}", server.location)
-        )
+        name = f"{self.cluster.world.catalogue.provider}-{server.server_type.lower()}"
+        offering = self.known_offerings.get((name, server.location))
         self.is_catalogue_wrong |= offering is not None and offering.allocatable != server.allocatable
 
     def _see_node(self, write: Write) -> None:
         if write.type == "DELETED" and write.actor == "user":
-            self._see_node_deleted(write.key[1])
+            request = self.cluster.store.read(REQUEST, write.key[1])
+            if request is None or (request.get("status") or {}).get("phase") == "Ready":  # else its request says more
+                self.abandoned[write.key[1]] = None
         elif write.actor == "user":
             self.meddled_at[write.key[1]] = self.now
         pool = (write.item["metadata"].get("labels") or {}).get(POOL_LABEL)
@@ -105,16 +103,9 @@ class Witness:
             sizes = self.sizes.setdefault(pool, [(self.now, 0)])
             sizes.append((self.now, sizes[-1][1] + (1 if write.type == "ADDED" else -1)))
 
-    def _see_node_deleted(self, name: str) -> None:
-        """A user deleted a node that served; one that was still on its way is given back as its request says."""
-        request = self.cluster.store.read(REQUEST, name)
-        if request is None or (request.get("status") or {}).get("phase") == "Ready":
-            self.abandoned[name] = None
-
     def _see_pool(self, write: Write) -> None:
         self.pools[write.key[1]] = write.item
-        is_paused = (write.item["metadata"].get("annotations") or {}).get(PAUSED) == "true" and write.type != "DELETED"
-        if is_paused:
+        if (write.item["metadata"].get("annotations") or {}).get(PAUSED) == "true" and write.type != "DELETED":
             self.paused_since.setdefault(write.key[1], self.now)
         else:
             self.paused_since.pop(write.key[1], None)
@@ -154,8 +145,7 @@ class Witness:
         parts, query = split(request.path)
         self.live_reads["/".join(parts) + (f"?{query['fieldSelector']}" if "fieldSelector" in query else "")] = self.now
 
-    # -------------------------------------------------------------------------------------- what it
-    # knows
+    # ------------------------------------------------------------------------------------------------- what it knows
 
     def waited_within(self, key: Key, seconds: float) -> bool:
         """Was there such a pod without a node lately?"""
@@ -164,11 +154,9 @@ class Witness:
 
     def our_servers(self) -> list[Server]:
         """Servers that carry our cluster id and are not going."""
-        return [
-            server
-            for server in self.cluster.cloud.servers.values()
-            if server.labels.get(CLUSTER_LABEL) == self.cluster_id and server.status != "deleting"
-        ]
+        servers = self.cluster.cloud.servers.values()
+        ours = [server for server in servers if server.labels.get(CLUSTER_LABEL) == self.cluster_id]
+        return [server for server in ours if server.status != "deleting"]
 
     def is_foreign(self, server: Server) -> bool:
         """Neither marked as ours nor for a pool."""
@@ -193,6 +181,5 @@ class Witness:
     def removal_of(self, server: Server) -> Json | None:
         """The removal that records this machine, by id or, where the id was not known yet, by name."""
         removal = self.cluster.store.read(REMOVAL, server.name)
-        return (
-            removal if removal is not None and removal["spec"].get("machineID", "") in ("", server.server_id) else None
-        )
+        is_of_server = removal is not None and removal["spec"].get("machineID", "") in ("", server.server_id)
+        return removal if is_of_server else None

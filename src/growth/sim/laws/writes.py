@@ -1,86 +1,74 @@
-"""Does growth behave among other people's objects? The laws on what it may write, and that what it binds has room.
+"""Does growth write only what it may, and end pods only as it may? The laws on its writes, binds and evictions.
 
-Rows of `sim/laws/machines`; each function gets the witness and one write.
-"""
+Rows of `sim/laws`; each function gets the witness and one write. An eviction that took effect is a write by growth
+after which a pod ends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from growth.model.node import POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT
+from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT
 from growth.model.resources import PODS, Resources, sum_resources
-from growth.sim.apiserver.kinds import POD, Json
+from growth.model.settings import Settings
+from growth.plan.nodes_down.removal import IRREVOCABLE
+from growth.plan.world.machines import DELETED, DRAINING, NOT_READY
+from growth.sim.apiserver.kinds import NODE, POD, Json
 from growth.sim.apiserver.store import Write
-from growth.sim.laws.witness import GROWTH, Witness
+from growth.sim.laws.witness import GROWTH, REMOVAL, Complaint, Witness
 
 MEDDLING_SECONDS: Final = 30.0
 OWN: Final = ("NodeRequest", "NodeRemovalRequest", "Event", "Lease")
+BUDGETED: Final = tuple(reason for reason in DRAINING if reason not in (NOT_READY, DELETED))  # those never served
+# A node that is being emptied was chosen so long ago at most, by the nodes that were there then.
+CHOSEN_SECONDS: Final = Settings().drain_seconds + 60.0
 
-Complaint = str | None
 
-
-def good_manners(witness: Witness, write: Write) -> Complaint:
+def only_allowed_writes(witness: Witness, write: Write) -> Complaint:
     """S10: users' specs are never written; only status, our finalizers, taints, labels, annotations, bindings and
     evictions, and `/scale` where asked.
     """
     if write.actor != GROWTH or write.kind.name in OWN:
         return None
     if write.kind.name == "PodTemplate":
-        return _template_manners(write)
-    look = LOOKS.get(write.kind.name)
-    if look is None or write.before is None:
+        owners = write.item["metadata"].get("ownerReferences") or ()
+        is_owned = any(owner["kind"] == "CapacityBuffer" for owner in owners)
+        return None if is_owned else f"growth wrote PodTemplate {write.key}, which belongs to no buffer"
+    why_not_allowed = _WHY_NOT_ALLOWED.get(write.kind.name)
+    if why_not_allowed is None or write.before is None:
         return f"growth wrote {write.kind.name} {write.key}"
-    return look(witness, write.before.decoded(), write)
+    return why_not_allowed(witness, write.before.decoded(), write)
 
 
-def _changed(before: Json, after: Json) -> set[str]:
-    return {key for key in {*before, *after} if before.get(key) != after.get(key)}
+def _why_not_pod(_witness: Witness, before: Json, write: Write) -> Complaint:
+    kept_by_server = {"resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"}
+    spec = _changed(before["spec"], write.item["spec"]) - {"nodeName"}
+    metadata = _changed(before["metadata"], write.item["metadata"]) - kept_by_server
+    return f"growth changed {sorted(spec | metadata)} of pod {write.key}" if spec or metadata else None
 
 
-def _pod_manners(_witness: Witness, before: Json, write: Write) -> Complaint:
-    spec = _changed(before["spec"], write.item["spec"])
-    metadata = _changed(before["metadata"], write.item["metadata"]) - {
-        "resourceVersion",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-    }
-    if spec - {"nodeName"} or metadata:
-        return f"growth changed {sorted(spec | metadata)} of pod {write.key}"
-    return None
-
-
-def _deletion_manners(witness: Witness, write: Write) -> Complaint:
-    if any(server.name == write.key[1] and server.status == "running" for server in witness.our_servers()):
-        return f"growth deleted Node {write.key[1]} while its machine runs"
-    is_of_a_pool = POOL_LABEL in (write.item["metadata"].get("labels") or {}) or write.key[1] in witness.requests
-    return None if is_of_a_pool else f"growth deleted Node {write.key[1]}"
-
-
-def _node_manners(witness: Witness, before: Json, write: Write) -> Complaint:
+def _why_not_node(witness: Witness, before: Json, write: Write) -> Complaint:
+    name, labels = write.key[1], write.item["metadata"].get("labels") or {}
     if write.type == "DELETED":
-        return _deletion_manners(witness, write)
-    name, spec = write.key[1], _changed(before["spec"], write.item["spec"])
+        if any(server.name == name and server.status == "running" for server in witness.our_servers()):
+            return f"growth deleted Node {name} while its machine runs"
+        return None if POOL_LABEL in labels or name in witness.requests else f"growth deleted Node {name}"
+    spec = _changed(before["spec"], write.item["spec"])
     if spec - {"taints", "unschedulable"}:
         return f"growth changed {sorted(spec)} of node {name}"
-    pool = witness.pools.get((write.item["metadata"].get("labels") or {}).get(POOL_LABEL, ""), {})
-    own = {STARTUP_TAINT.key, SCALE_DOWN_TAINT.key, *(taint["key"] for taint in _pool_taints(pool))}
+    pool = witness.pools.get(labels.get(POOL_LABEL, ""), {}).get("spec") or {}
+    own = {taint["key"] for taint in [*(pool.get("taints") or []), *(pool.get("startupTaints") or [])]}
+    own |= {STARTUP_TAINT.key, SCALE_DOWN_TAINT.key}
     old, new = _foreign_taints(before, own), _foreign_taints(write.item, own)
     return f"growth changed foreign taints of node {name}: {old} became {new}" if old != new else None
 
 
-def _pool_taints(pool: Json) -> list[Any]:
-    spec = pool.get("spec") or {}
-    return [*(spec.get("taints") or []), *(spec.get("startupTaints") or [])]
-
-
 def _foreign_taints(node: Json, own: set[str]) -> list[tuple[str, str]]:
-    return sorted(
-        (taint["key"], taint["effect"]) for taint in node["spec"].get("taints") or [] if taint["key"] not in own
-    )
+    taints = node["spec"].get("taints") or []
+    return sorted((taint["key"], taint["effect"]) for taint in taints if taint["key"] not in own)
 
 
-def _pool_manners(_witness: Witness, before: Json, write: Write) -> Complaint:
+def _why_not_pool(_witness: Witness, before: Json, write: Write) -> Complaint:
     if write.type == "DELETED" and write.item["metadata"].get("deletionTimestamp"):
         return None  # the user deleted it; growth only took its finalizer off
     metadata = _changed(before["metadata"], write.item["metadata"]) - {"resourceVersion", "finalizers"}
@@ -89,32 +77,27 @@ def _pool_manners(_witness: Witness, before: Json, write: Write) -> Complaint:
     return None
 
 
-def _template_manners(write: Write) -> Complaint:
-    is_owned = any(owner["kind"] == "CapacityBuffer" for owner in write.item["metadata"].get("ownerReferences") or ())
-    return None if is_owned else f"growth wrote PodTemplate {write.key}, which belongs to no buffer"
-
-
-def _status_manners(_witness: Witness, before: Json, write: Write) -> Complaint:
-    """Of these only the status."""
+def _why_not_status(_witness: Witness, before: Json, write: Write) -> Complaint:
+    """Of these only the status may change."""
     if write.type != "MODIFIED":
         return f"growth deleted {write.kind.name} {write.key}"
-    changed = _changed(before["metadata"], write.item["metadata"]) - {"resourceVersion"} | (
-        {"spec"} if before["spec"] != write.item["spec"] else set()
-    )
+    changed = _changed(before["metadata"], write.item["metadata"]) - {"resourceVersion"}
+    changed |= {"spec"} if before["spec"] != write.item["spec"] else set()
     return f"growth changed {sorted(changed)} of {write.kind.name} {write.key}" if changed else None
 
 
-LOOKS: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] = {
-    "Pod": _pod_manners,
-    "Node": _node_manners,
-    "NodePool": _pool_manners,
-    "CapacityBuffer": _status_manners,
-    "PoolAutoscaler": _status_manners,
+def _changed(before: Json, after: Json) -> set[str]:
+    return {key for key in {*before, *after} if before.get(key) != after.get(key)}
+
+
+_WHY_NOT_ALLOWED: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] = {
+    "Pod": _why_not_pod,
+    "Node": _why_not_node,
+    "NodePool": _why_not_pool,
+    "CapacityBuffer": _why_not_status,
+    "PoolAutoscaler": _why_not_status,
     "Deployment": lambda *_: None,  # a warm pool: `sim/laws/warm_pools` looks at it
 }
-
-
-# --------------------------------------------------------------------------------------------- room
 
 
 def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
@@ -123,19 +106,87 @@ def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     """
     node_name = write.item["spec"].get("nodeName", "") if write.kind is POD and write.type == "MODIFIED" else ""
     is_meddled_with = witness.now - witness.meddled_at.get(node_name, -1e9) < MEDDLING_SECONDS
-    if (
-        not node_name
-        or is_meddled_with
-        or (write.before is not None and write.before.decoded()["spec"].get("nodeName"))
-    ):
+    if not node_name or is_meddled_with:
+        return None
+    if write.before is not None and write.before.decoded()["spec"].get("nodeName"):
         return None
     node = witness.node(node_name)
     if node is None:
         return f"growth bound {write.key} to {node_name}, which does not exist" if write.actor == GROWTH else None
     pods = [pod for pod in witness.bound.get(node_name, {}).values() if not pod.is_finished]
     used = sum_resources([pod.shape.requests for pod in pods]) + Resources({PODS: len(pods)})
-    return (
-        None
-        if not node.pool or used.fits_in(node.allocatable)
-        else f"node {node_name} has {node.allocatable}; {used} after {write.actor} bound {write.key}"
-    )
+    wrong = f"node {node_name} has {node.allocatable}; {used} after {write.actor} bound {write.key}"
+    return None if not node.pool or used.fits_in(node.allocatable) else wrong
+
+
+# ------------------------------------------------------------------------------------------------------------- evictions
+
+
+def only_evictions(witness: Witness, write: Write) -> Complaint:
+    """S13: pods are ended through the Eviction API, which keeps their budgets, and never by a delete."""
+    pod = _ended_by_growth(write)
+    if pod is None or pod["metadata"]["uid"] in witness.evicted:
+        return None
+    return f"growth deleted pod {write.key} without asking for its eviction"
+
+
+def removal_before_eviction(witness: Witness, write: Write) -> Complaint:
+    """S14: pods leave a node only while an open NodeRemovalRequest says why, or because its machine may have been
+    deleted already.
+    """
+    pod = _ended_by_growth(write)
+    if pod is None:
+        return None
+    node = str(pod["spec"].get("nodeName", ""))
+    removal = witness.cluster.store.read(REMOVAL, node) or {"spec": {}}
+    reason, status = str(removal["spec"].get("reason", "")), removal.get("status") or {}
+    is_irrevocable = any(each["type"] == IRREVOCABLE for each in status.get("conditions") or ())
+    if reason in DRAINING or status.get("phase") == "Deprovisioning" or is_irrevocable:
+        return None
+    return f"growth evicted {write.key} from {node}, whose removal says {reason!r}"
+
+
+def protected_pods_stay(witness: Witness, write: Write) -> Complaint:
+    """A pod that must not be disrupted is never moved."""
+    del witness
+    pod = _ended_by_growth(write)
+    is_protected = pod is not None and (pod["metadata"].get("annotations") or {}).get(DO_NOT_DISRUPT) == "true"
+    return f"growth evicted {write.key}, which must not be disrupted" if is_protected else None
+
+
+def within_disruption_budgets(witness: Witness, write: Write) -> Complaint:
+    """S8: nodes of a pool that are emptied, now and within the window of each of its budgets, are no more than it
+    allows.
+    """
+    pod = _ended_by_growth(write)
+    emptied = None if pod is None else witness.emptied[str(pod["spec"].get("nodeName", ""))]
+    if emptied is None or emptied.reason not in BUDGETED or emptied.pool not in witness.pools:
+        return None
+    budgets = witness.pools[emptied.pool]["spec"].get("budgets") or ()
+    complaints = (_why_too_many(witness, emptied.pool, budget) for budget in budgets if "schedule" not in budget)
+    return next(filter(None, complaints), None)
+
+
+def _why_too_many(witness: Witness, pool: str, budget: Json) -> Complaint:
+    store, text = witness.cluster.store, str(budget["nodes"])
+    since = witness.now - budget.get("windowSeconds", Settings().disruption_window_seconds)
+    emptied = [
+        name
+        for name, each in witness.emptied.items()
+        if each.pool == pool
+        and each.reason in BUDGETED
+        and (each.at > since or (store.get(REMOVAL, name) is not None and store.get(NODE, name) is not None))
+    ]
+    nodes = witness.most_nodes(pool, CHOSEN_SECONDS)
+    most = max(1, nodes * int(text.removesuffix("%")) // 100) if text.endswith("%") else int(text)
+    wrong = f"{len(emptied)} nodes of pool {pool} are emptied, {text} may be: {', '.join(emptied)}"
+    return wrong if len(emptied) > most else None
+
+
+def _ended_by_growth(write: Write) -> Json | None:
+    """A pod that was to live on before this write."""
+    if write.kind is not POD or write.actor != GROWTH or write.before is None:
+        return None
+    before = write.before.decoded()
+    ends = write.type == "DELETED" or "deletionTimestamp" in write.item["metadata"]
+    return before if ends and "deletionTimestamp" not in before["metadata"] else None

@@ -20,7 +20,6 @@ from growth.model.node import DO_NOT_DISRUPT, SCALE_DOWN_TAINT
 from growth.model.offering import CLUSTER_LABEL
 from growth.model.settings import Settings
 from growth.providers.simulated import NodeTemplate
-from growth.sim.agents.timers import after
 from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
 from growth.sim.apiserver.objects import (
     capacity_buffer,
@@ -34,6 +33,7 @@ from growth.sim.apiserver.objects import (
 )
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.apiserver.store import Write
+from growth.sim.clock import after
 from growth.sim.cluster import Cluster
 from growth.sim.laws.warm_pools import CLAIMED
 

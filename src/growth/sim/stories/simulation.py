@@ -3,13 +3,21 @@
     set up → (faults and users, 5 to 10 virtual minutes) → faults stop → settled within 15 minutes → records expire → at rest: no writes
 
 Asked by `growth sim` and tests. The report names every law that was broken; the trace's hash is the same for the same
-seed, always."""
+seed, always.
+
+Does it matter where growth dies? One run records its writes; then growth dies before each, after each, and with each
+answer lost.
+
+Asked by `growth sim --crash-points` and tests. However it died, the machines bought and given back and the pods bound
+must be the same as in the run without a death; names and times do not count.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -21,13 +29,12 @@ from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL
 from growth.model.settings import Settings
 from growth.providers.simulated import Server
-from growth.sim.agents.timers import after
 from growth.sim.apiserver.store import Write
-from growth.sim.clock import run_virtual
+from growth.sim.clock import after, run_virtual
 from growth.sim.cluster import Cluster, World
 from growth.sim.faults.faults import Adversity, Crash, turn_off_all, turn_on_some
 from growth.sim.faults.network import ApiTrouble, FaultyTransport
-from growth.sim.laws.machines import Judge, Violation
+from growth.sim.laws import Judge, Violation
 from growth.sim.laws.settled import why_not_settled
 from growth.sim.laws.witness import REQUEST, Witness
 from growth.sim.process import GrowthProcess
@@ -323,3 +330,45 @@ def simulate(seed: str, trace: Callable[[str], None] = lambda _line: None, wish:
         return await Simulation(seed, trace, wish).run()
 
     return run_virtual(run())
+
+
+SEED: Final = "crash points"
+SCENARIOS: Final = ("come and go",)
+MOMENTS: Final = ("before", "after", "lost")
+RESTART_SECONDS: Final = 1.0
+
+
+class Death(Struct, frozen=True):
+    """Where growth dies, or loses an answer: at its n-th write."""
+
+    write: int
+    moment: str
+
+    def __str__(self) -> str:
+        return f"{'answer lost to' if self.moment == 'lost' else f'killed {self.moment}'} write {self.write}"
+
+
+def reference() -> Report:
+    """The run in which nothing happens to growth."""
+    return simulate(SEED, wish=Wish(SCENARIOS, ()))
+
+
+def deaths(writes: int, every: int = 1) -> Iterator[Death]:
+    for write in range(1, writes + 1, every):
+        yield from (Death(write, moment) for moment in MOMENTS)
+
+
+def die_at(death: Death) -> Report:
+    return simulate(SEED, wish=Wish(SCENARIOS, (), crash=Crash(death.write, death.moment, RESTART_SECONDS)))
+
+
+def differences(wanted: Report, found: Report) -> list[str]:
+    """What came out differently; empty: nothing that counts."""
+    told = [str(violation) for violation in found.violations]
+    for name in ("bought", "given_back", "bound"):
+        before, after = Counter(getattr(wanted, name)), Counter(getattr(found, name))
+        if before != after:
+            told.append(
+                f"{name}: too many {sorted((after - before).elements())}, too few {sorted((before - after).elements())}"
+            )
+    return told

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from growth.sim.apiserver.selectors import SelectorError, label_test
 from growth.sim.cloud.hetzner.api import Answer, FakeApi, Request
-from growth.sim.cloud.hetzner.meter import Bill, Meter
-from growth.sim.cloud.hetzner.project import Pace, Project
-from growth.sim.cloud.hetzner.selecting import SelectorError, matches
+from growth.sim.cloud.hetzner.project import Bill, Meter, Pace, Project
 
 TOKEN = "t" * 64
 LABELS = {"a": "1", "b": "2"}
@@ -54,12 +53,12 @@ class Shop:
     ("a in (1),!c", True),
 ])  # fmt: skip
 def test_label_selectors_mean_what_they_mean_at_hetzner(selector: str, matched: bool) -> None:
-    assert matches(selector, LABELS) is matched
+    assert label_test(selector)(LABELS) is matched
 
 
 def test_nonsense_is_no_selector() -> None:
     with pytest.raises(SelectorError):
-        matches(",,", LABELS)
+        label_test(",,")
 
 
 def test_started_hours_are_billed_whole_and_a_month_at_most_once() -> None:

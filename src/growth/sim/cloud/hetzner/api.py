@@ -1,6 +1,6 @@
 """The fake Hetzner API: a request in, an answer out. The part that growth uses, as the real one's description says it.
 
-Asked in-process (`inprocess.py`), or over HTTP by tests. Every request counts against the limit, 3,600 at once and
+Asked in-process (`embedded.py`), or over HTTP by tests. Every request counts against the limit, 3,600 at once and
 one a second after, and every answer says how much is left. Answers can be lost, and the API can be in a bad mood: see
 `Trouble` in `project.py`."""
 
@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 from wsgiref.handlers import format_date_time
 
 from msgspec import Struct
 
-from growth.sim.cloud.hetzner.answers import action_json, firewall_json, group_json, server_json, ssh_key_json
+from growth.sim.apiserver.selectors import SelectorError, label_test
 from growth.sim.cloud.hetzner.assortment import KINDS, PLACES, Json, image_json, kind_json, location_json, pricing_json
-from growth.sim.cloud.hetzner.networks import network_json
-from growth.sim.cloud.hetzner.ordering import check_reachable, ordered_server
-from growth.sim.cloud.hetzner.project import FakeServer, Project, Refusal
-from growth.sim.cloud.hetzner.selecting import SelectorError, matches
+from growth.sim.cloud.hetzner.bodies import (
+    action_json,
+    check_reachable,
+    firewall_json,
+    group_json,
+    ordered_server,
+    server_json,
+    ssh_key_json,
+)
+from growth.sim.cloud.hetzner.project import FakeServer, Project, Refusal, network_json
 
 LIMIT: Final = 3600
 LARGEST_PAGE: Final = 50
@@ -255,7 +261,9 @@ def _page(
     name: str, items: Iterable[Json], query: Query, shown: Callable[[Json], Json] = lambda item: item
 ) -> tuple[Json, int]:
     """The items that the query asks for, in pages; only what is on the page is shown in full."""
-    wanted = _ordered([item for item in items if _is_wanted(item, query)], query)
+    wanted = _chosen(items, query)
+    field, _, direction = _first(query, "sort", "id:asc").partition(":")
+    wanted.sort(key=lambda item: (item.get(field) or "", item["id"]), reverse=direction == "desc")
     size = min(LARGEST_PAGE, int(_first(query, "per_page", "25")))
     page = int(_first(query, "page", "1"))
     last = max(1, -(-len(wanted) // size))
@@ -273,23 +281,17 @@ def _page(
     }, 200
 
 
-def _is_wanted(item: Json, query: Query) -> bool:
-    for field in ("name", "status", "type", "architecture"):
-        if field in query and str(item.get(field)) not in query[field]:
-            return False
+def _chosen(items: Iterable[Json], query: Query) -> list[Json]:
     try:
-        return matches(_first(query, "label_selector", ""), item.get("labels") or {})
+        matches = label_test(_first(query, "label_selector", ""))
     except SelectorError:
         raise Refusal(422, "invalid_input", "invalid label selector") from None
-
-
-def _ordered(items: list[Json], query: Query) -> list[Json]:
-    field, _, direction = _first(query, "sort", "id:asc").partition(":")
-    return sorted(items, key=lambda item: _sort_key(item, field), reverse=direction == "desc")
-
-
-def _sort_key(item: Json, field: str) -> Any:
-    return (item.get(field) or "", item["id"]) if field != "id" else item["id"]
+    fields = [field for field in ("name", "status", "type", "architecture") if field in query]
+    return [
+        item
+        for item in items
+        if all(str(item.get(field)) in query[field] for field in fields) and matches(item.get("labels") or {})
+    ]
 
 
 def _first(query: Query, name: str, otherwise: str) -> str:

@@ -2,30 +2,44 @@
 Asked by tests and `growth demo`.
 
 What a real machine reads from its user data, the embedded kubelets do too: the template is JSON with the node's labels
-and taints."""
+and taints.
+
+The fake Hetzner without sockets: the real hcloud client, its requests answered in place. For virtual time. Asked by
+the embedded cluster and tests.
+
+The client is synchronous and time must not stand still inside it, so a call's time passes around it: half before it
+arrives, half on the way back. A lost answer takes the client's whole patience. A process that dies in between leaves a
+request that takes effect all the same.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import random
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
+from urllib.parse import parse_qs, urlsplit
 
+import hcloud
 import msgspec
+import requests
+from requests.adapters import BaseAdapter
 
 from growth.kube.api.client import Client
 from growth.model.labels import Labels
 from growth.model.node import Taint
 from growth.providers.contract import Provider
+from growth.providers.hetzner.api import HetznerApi, connect
 from growth.providers.hetzner.catalogue import estimated
+from growth.providers.hetzner.errors import NoAnswer
+from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
 from growth.providers.hetzner.wire import HetznerServerType
 from growth.providers.simulated import NodeTemplate, Server
 from growth.runtime import Runtime
-from growth.sim.agents.timers import after
-from growth.sim.clock import SimRuntime
-from growth.sim.cloud.hetzner.api import FakeApi
-from growth.sim.cloud.hetzner.inprocess import provider_on
+from growth.sim.clock import SimRuntime, after
+from growth.sim.cloud.hetzner.api import FakeApi, Lost, Request
 from growth.sim.cloud.hetzner.project import FakeServer, Pace, Project
 from growth.sim.cluster import Cluster
 from growth.sim.process import send_off
@@ -105,3 +119,101 @@ def as_seen_by_kubelet(server: FakeServer) -> Server:
         allocatable,
         template,
     )
+
+
+Result = TypeVar("Result")
+
+CALL_SECONDS = (0.05, 0.4)
+PREFIX = "/v1"
+
+
+class InProcess(BaseAdapter):
+    """Carries requests to the fake, and nowhere else."""
+
+    def __init__(self, api: FakeApi) -> None:
+        super().__init__()
+        self._api = api
+
+    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+        address = urlsplit(request.url or "")
+        token = str(request.headers.get("Authorization", "")).removeprefix("Bearer ")
+        body = (
+            request.body
+            if isinstance(request.body, bytes)
+            else (request.body or "").encode()
+            if isinstance(request.body, str)
+            else b""
+        )
+        try:
+            answer = self._api.handle(
+                Request(
+                    request.method or "GET", address.path.removeprefix(PREFIX), parse_qs(address.query), token, body
+                )
+            )
+        except Lost:
+            raise requests.exceptions.ReadTimeout("no answer", request=request) from None
+        response = requests.Response()
+        response.status_code = answer.status
+        response.headers.update(answer.headers)
+        response._content = json.dumps(answer.body).encode()
+        response.url, response.request = request.url or "", request
+        return response
+
+    def close(self) -> None:
+        return None
+
+
+def connect_in_process(api: FakeApi) -> Callable[[str, str, float], hcloud.Client]:
+    def open_client(token: str, endpoint: str, read_seconds: float) -> hcloud.Client:
+        client = connect(token, endpoint, read_seconds)
+        client._client._session.mount(endpoint, InProcess(api))
+        return client
+
+    return open_client
+
+
+SendOff = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+
+
+async def _stay(call: Coroutine[Any, Any, Result]) -> Result:
+    return await call
+
+
+class Travelling:
+    """A call's time, around the call. `send_off` lets it arrive even if the caller is no more."""
+
+    def __init__(self, runtime: Runtime, seed: str, lost_seconds: float, send_off: SendOff = _stay) -> None:
+        self._runtime = runtime
+        self._chance = random.Random(f"{seed}/line")
+        self._lost_seconds = lost_seconds
+        self._send_off = send_off
+
+    async def __call__(self, work: Callable[[], Result], /) -> Result:
+        result: Result = await self._send_off(self._travel(work))
+        return result
+
+    async def _travel(self, work: Callable[[], Result]) -> Result:
+        seconds = self._chance.uniform(*CALL_SECONDS)
+        await self._runtime.sleep(seconds / 2)
+        try:
+            result = work()
+        except NoAnswer:
+            await self._runtime.sleep(self._lost_seconds)
+            raise
+        await self._runtime.sleep(seconds / 2)
+        return result
+
+
+def provider_on(
+    api: FakeApi,
+    settings: HetznerSettings,
+    runtime: Runtime,
+    seed: str = "0",
+    send_off: SendOff = _stay,
+    world: Runtime | None = None,
+) -> HetznerProvider:
+    """The Hetzner provider, whole, on a fake in the same process; `world` is the clock that goes on when the caller's
+    stops.
+    """
+    travelling = Travelling(world or runtime, seed, settings.call_seconds, send_off)
+    return HetznerProvider(settings, runtime, HetznerApi(settings, runtime, travelling, connect_in_process(api)))

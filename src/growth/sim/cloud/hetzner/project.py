@@ -13,22 +13,40 @@ whoever drives the fake does that with every request, and when `wake_at` says so
 | poweroff | off, and still billed | |
 | delete | deleting, no longer billed | it is protected or locked |
 | `delete_seconds` | gone | |
+
+What would Hetzner's invoice say? Asked by tests and demos: every server from its creation to its deletion, running
+or not.
+
+Started hours are billed whole, up to the price of a month; the IPv4 address comes on top for as long as the server
+lives.
+
+Private networks of the fake project: their subnets, and the address that a server gets in one. Asked by `project.py`
+and `api.py`.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 import random
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Iterable
+from ipaddress import IPv4Network
+from itertools import count, islice, pairwise
 from typing import Final
 
 from msgspec import Struct
 
 from growth.model.offering import REQUEST_UID_LABEL
-from growth.sim.cloud.hetzner.assortment import IMAGES, IPV4_PER_HOUR, KINDS, PLACES, Image, Json, Kind
-from growth.sim.cloud.hetzner.meter import Bill, Meter
-from growth.sim.cloud.hetzner.networks import Network, Subnet
+from growth.sim.cloud.hetzner.assortment import (
+    HOURS_OF_A_MONTH,
+    IMAGES,
+    IPV4_PER_HOUR,
+    KINDS,
+    PLACES,
+    Image,
+    Json,
+    Kind,
+)
 
 GROUP_PLACES: Final = 10
 
@@ -313,3 +331,113 @@ class Project:
 
     def kind(self, name: str) -> Kind | None:
         return next((kind for kind in KINDS if name in (kind.name, str(kind.id))), None)
+
+
+_HOUR: Final = 3600.0
+_MONTH: Final = 730 * _HOUR
+
+
+class Bill(Struct):
+    """One server's life."""
+
+    server_id: int
+    name: str
+    request: str  # the UID of the NodeRequest it was bought for
+    price_per_hour: float
+    began_at: float
+    ended_at: float | None = None
+
+    def amount(self, now: float) -> float:
+        seconds = (now if self.ended_at is None else self.ended_at) - self.began_at
+        months, rest = divmod(max(0.0, seconds), _MONTH)
+        hours = max(1, math.ceil(rest / _HOUR)) if rest or not months else 0
+        return self.price_per_hour * (months * HOURS_OF_A_MONTH + min(hours, HOURS_OF_A_MONTH))
+
+
+class Meter:
+    """Everything that was ever bought."""
+
+    def __init__(self) -> None:
+        self.bills: dict[int, Bill] = {}
+
+    def begin(self, bill: Bill) -> None:
+        self.bills[bill.server_id] = bill
+
+    def end(self, server_id: int, now: float) -> None:
+        bill = self.bills[server_id]
+        if bill.ended_at is None:
+            bill.ended_at = now
+
+    def running(self) -> list[Bill]:
+        return [bill for bill in self.bills.values() if bill.ended_at is None]
+
+    def price_per_hour(self) -> float:
+        return sum(bill.price_per_hour for bill in self.running())
+
+    def amount_due(self, now: float) -> float:
+        return sum(bill.amount(now) for bill in self.bills.values())
+
+    def duplicates(self) -> list[str]:
+        """Requests that ever paid for two servers at the same time."""
+        by_request: dict[str, list[Bill]] = {}
+        for bill in self.bills.values():
+            by_request.setdefault(bill.request, []).append(bill)
+        return [
+            request for request, bills in by_request.items() if _overlap(sorted(bills, key=lambda bill: bill.began_at))
+        ]
+
+
+def _overlap(bills: list[Bill]) -> bool:
+    return any(first.ended_at is None or first.ended_at > second.began_at for first, second in pairwise(bills))
+
+
+class Subnet(Struct, frozen=True):
+    ip_range: str
+    network_zone: str = "eu-central"
+
+    def free_address(self, taken: Iterable[str]) -> str | None:
+        """The first that nobody has; neither the network's own nor the gateway's, which is the first."""
+        used = set(taken)
+        addresses = map(str, islice(IPv4Network(self.ip_range).hosts(), 1, None))
+        return next((address for address in addresses if address not in used), None)
+
+
+class Network(Struct):
+    id: int
+    name: str
+    subnets: tuple[Subnet, ...]
+
+    def free_address(self, network_zone: str, ip_range: str, taken: Iterable[str]) -> str | None:
+        """In the subnet of that range, or in the first of the zone."""
+        used = list(taken)
+        chosen = (
+            each for each in self.subnets if each.network_zone == network_zone and ip_range in ("", each.ip_range)
+        )
+        return next(filter(None, (each.free_address(used) for each in chosen)), None)
+
+
+def network_json(network: Network, servers: Iterable[int]) -> Json:
+    return {
+        "id": network.id,
+        "name": network.name,
+        "ip_range": "10.0.0.0/8",
+        "subnets": [_subnet_json(subnet) for subnet in network.subnets],
+        "routes": [],
+        "servers": list(servers),
+        "load_balancers": [],
+        "protection": {"delete": False},
+        "labels": {},
+        "created": "2026-01-01T00:00:00+00:00",
+        "expose_routes_to_vswitch": False,
+    }
+
+
+def _subnet_json(subnet: Subnet) -> Json:
+    gateway = str(IPv4Network(subnet.ip_range)[1])
+    return {
+        "type": "cloud",
+        "ip_range": subnet.ip_range,
+        "network_zone": subnet.network_zone,
+        "gateway": gateway,
+        "vswitch_id": None,
+    }
