@@ -16,7 +16,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from bench.generated import POOL, generate
-from growth.cli.plan import ask, read_files
+from growth.cli.plan import ask
+from growth.cli.plan.files import read_files
 from growth.model.labels import INSTANCE_TYPE, Labels
 from growth.model.offering import Offering
 from growth.model.pod import PodShape

@@ -7,15 +7,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from growth.cli.session import (
+    THE_CLUSTER,
     CatalogueFile,
-    Context,
+    ClusterAccess,
     FindingsOutput,
-    Kubeconfig,
     ProviderName,
     SettingsFile,
     be_quiet,
@@ -32,8 +31,7 @@ from growth.kube.auth.kubeconfig import load_connection
 def doctor(
     *,
     settings: SettingsFile = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    access: ClusterAccess = THE_CLUSTER,
     provider: ProviderName = None,
     catalogue: CatalogueFile = None,
     output: FindingsOutput = "text",
@@ -41,15 +39,15 @@ def doctor(
     """Check API server, clock, kinds, rights, provider and pools; end with 1 if anything fails."""
     be_quiet()
     configuration = load_configuration(settings, os.environ, {"provider": provider, "catalogue": catalogue})
-    findings = asyncio.run(_examine(configuration, kubeconfig, context))
+    findings = asyncio.run(_examine(configuration, access))
     print(msgspec.json.encode(findings).decode() if output == "json" else as_text(findings))
     return 1 if any(finding.state == "failed" for finding in findings) else 0
 
 
-async def _examine(configuration: Configuration, kubeconfig: Path | None, context: str) -> list[Finding]:
+async def _examine(configuration: Configuration, access: ClusterAccess) -> list[Finding]:
     runtime = SystemRuntime()
     try:
-        connection = load_connection(runtime, kubeconfig, context)
+        connection = load_connection(runtime, access.kubeconfig, access.context)
     except ConfigError as error:
         return [Finding("API server", "failed", str(error), "name a kubeconfig with --kubeconfig or KUBECONFIG")]
     installed = Installed(

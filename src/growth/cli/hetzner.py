@@ -14,7 +14,7 @@ import yaml
 from cyclopts import Parameter
 
 from growth.cli.doctor import as_text
-from growth.cli.session import ClusterAccess, Context, FindingsOutput, Kubeconfig, SettingsFile, be_quiet
+from growth.cli.session import THE_CLUSTER, ClusterAccess, FindingsOutput, SettingsFile, be_quiet
 from growth.controllers.ask.doctor import Finding
 from growth.controllers.ask.hetzner_check import HetznerCheck, examine_join_tokens
 from growth.controllers.configuration import Configuration, load_configuration
@@ -33,8 +33,7 @@ def hetzner(
     *,
     settings: SettingsFile = None,
     pools: Annotated[Path | None, Parameter(help="File with NodePools, instead of those in the cluster.")] = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    access: ClusterAccess = THE_CLUSTER,
     output: FindingsOutput = "text",
 ) -> int:
     """Check token, limits, images, networks, user data and pools, with the price of each pool; end with 1 if anything
@@ -42,7 +41,7 @@ def hetzner(
     """
     be_quiet()
     configuration = load_configuration(settings, os.environ, {})
-    findings = asyncio.run(_check(configuration, pools, ClusterAccess(kubeconfig, context)))
+    findings = asyncio.run(_check(configuration, pools, access))
     print(msgspec.json.encode(findings).decode() if output == "json" else as_text(findings))
     return 1 if any(finding.state == "failed" for finding in findings) else 0
 

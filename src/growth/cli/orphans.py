@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from growth.cli.session import ClusterAccess, Context, Kubeconfig, SettingsFile, provider_of
+from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, provider_of
 from growth.controllers.configuration import Configuration, cluster_id, load_configuration
 from growth.kube.api.client import Client
 from growth.kube.api.resources import NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES
@@ -31,15 +31,14 @@ from growth.providers.contract import Gone, Provider
 def orphans(
     *,
     settings: SettingsFile = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    access: ClusterAccess = THE_CLUSTER,
     delete: Annotated[
         list[str] | None, Parameter(negative="", help="Names of orphaned machines to give back; may be repeated.")
     ] = None,
 ) -> int:
     """List machines without a NodeRequest, Node or NodeRemovalRequest, or give back those named with --delete."""
     configuration = load_configuration(settings, os.environ, {})
-    return asyncio.run(_orphans(configuration, ClusterAccess(kubeconfig, context), delete or []))
+    return asyncio.run(_orphans(configuration, access, delete or []))
 
 
 async def _orphans(configuration: Configuration, access: ClusterAccess, names: list[str]) -> int:

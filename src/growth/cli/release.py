@@ -15,7 +15,7 @@ import msgspec
 from cyclopts import Parameter
 from msgspec import Struct
 
-from growth.cli.session import ClusterAccess, Context, Kubeconfig
+from growth.cli.session import THE_CLUSTER, ClusterAccess
 from growth.controllers.configuration import load_configuration
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Conflict, EffectUnknown, KubeError, NotFound
@@ -33,14 +33,13 @@ def release(
         Path | None,
         Parameter(help="The settings file that growth ran with: its installation and namespace name the Lease."),
     ] = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    access: ClusterAccess = THE_CLUSTER,
     namespace: Annotated[str | None, Parameter(help="Where growth ran.")] = None,
 ) -> int:
     """Take growth's finalizer off NodeRequests, NodeRemovalRequests and NodePools. Stop growth first."""
     configuration = load_configuration(settings, os.environ, {"namespace": namespace})
     lease = LeaseSettings(name=configuration.installation, namespace=configuration.namespace)
-    return asyncio.run(_release(lease, ClusterAccess(kubeconfig, context)))
+    return asyncio.run(_release(lease, access))
 
 
 async def _release(lease: LeaseSettings, access: ClusterAccess) -> int:

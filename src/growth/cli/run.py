@@ -16,7 +16,7 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
-from growth.cli.session import CatalogueFile, Context, Kubeconfig, ProviderName, provider_of, set_up_logs
+from growth.cli.session import THE_CLUSTER, CatalogueFile, ClusterAccess, ProviderName, provider_of, set_up_logs
 from growth.controllers.configuration import Configuration, load_configuration, print_configuration, with_scheduler
 from growth.controllers.growth import Growth, Installation
 from growth.controllers.loop.runtime import SystemRuntime
@@ -34,8 +34,7 @@ log = structlog.get_logger(__name__)
 def run(  # noqa: PLR0913 - every flag is an argument
     *,
     settings: Annotated[Path | None, Parameter(help="The settings file (YAML).")] = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    access: ClusterAccess = THE_CLUSTER,
     provider: ProviderName = None,
     catalogue: CatalogueFile = None,
     listen_port: Annotated[int | None, Parameter(help="Port of probes and metrics; 0 takes a free one.")] = None,
@@ -63,12 +62,12 @@ def run(  # noqa: PLR0913 - every flag is an argument
         print(print_configuration(configuration), end="")
         return
     set_up_logs(configuration.log_level)
-    asyncio.run(_serve(configuration, kubeconfig, context))
+    asyncio.run(_serve(configuration, access))
 
 
-async def _serve(configuration: Configuration, kubeconfig: Path | None, context: str) -> None:
+async def _serve(configuration: Configuration, access: ClusterAccess) -> None:
     runtime = SystemRuntime()
-    connection = load_connection(runtime, kubeconfig, context)
+    connection = load_connection(runtime, access.kubeconfig, access.context)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -8,12 +8,12 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import structlog
 from cyclopts import Parameter
-from msgspec import Struct
 
 from growth.controllers.configuration import Configuration
 from growth.controllers.loop.runtime import SystemRuntime
@@ -26,20 +26,20 @@ from growth.providers.registry import open_provider
 from growth.runtime import Runtime
 
 SettingsFile = Annotated[Path | None, Parameter(help="The settings file that growth runs with.")]
-Kubeconfig = Annotated[
-    Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
-]
-Context = Annotated[str, Parameter(help="Context of the kubeconfig.")]
 ProviderName = Annotated[str | None, Parameter(help="Where machines come from.")]
 CatalogueFile = Annotated[str | None, Parameter(help="File with the machines to offer.")]
 FindingsOutput = Annotated[Literal["text", "json"], Parameter(help="Lines for people, or one JSON list.")]
 
 
-class ClusterAccess(Struct, frozen=True):
-    """Which cluster a command speaks to, and as whom."""
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ClusterAccess:
+    """Which cluster a command speaks to, and as whom: the flags that say so."""
 
-    kubeconfig: Path | None = None
-    context: str = ""
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Default: KUBECONFIG, the pod's service account, or ~/.kube/config.")
+    ] = None
+    context: Annotated[str, Parameter(help="Context of the kubeconfig.")] = ""
 
     @asynccontextmanager
     async def connect(
@@ -52,6 +52,9 @@ class ClusterAccess(Struct, frozen=True):
                 yield Client(transport, runtime, may_write=may_write), runtime
         finally:
             runtime.close()
+
+
+THE_CLUSTER: Final = ClusterAccess()  # the one that the environment names
 
 
 def provider_of(configuration: Configuration) -> Callable[[Client, Runtime], Provider]:

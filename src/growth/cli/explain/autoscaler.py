@@ -2,30 +2,27 @@
 
 From a file it is a calculator: one look, no windows. What is not said to be available or starting is in use; of kinds
 whose members leave when claimed it is starting. From a cluster it reads the autoscaler and its target once, and shows
-what the status remembers.
-
-How do a PoolAutoscaler and its target stand in a cluster, at one look? Asked by `growth explain`; reads a few
-objects and watches nothing.
-"""
+what the status remembers."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated, Final
 
 import msgspec
 import yaml
+from cyclopts import Parameter
 from msgspec import Struct
 
-from growth.controllers.loop.runtime import SystemRuntime
+from growth.cli.session import ClusterAccess
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Forbidden, NotFound
-from growth.kube.api.http import HttpTransport
 from growth.kube.api.resources import PODS, POOL_AUTOSCALERS
-from growth.kube.auth.kubeconfig import load_connection
 from growth.kube.cache.pods import PodCache
 from growth.kube.cache.warm_pools import resource_of
 from growth.kube.codec import Codec
@@ -54,20 +51,26 @@ _FIRINGS = 3  # of each policy
 _AT_ONCE = {"observation_window_seconds": 0.0, "scale_up_window_seconds": 0, "scale_down_window_seconds": 0}
 
 
-class Given(Struct, frozen=True):
-    """What the person says of the pool."""
+@Parameter(name="*")
+@dataclass(frozen=True)
+class GivenCounts:
+    """The flags with which a person says how a pool stands."""
 
-    replicas: int | None = None
-    available: int | None = None
-    starting: int | None = None
-    around: int = 3
+    replicas: Annotated[
+        int | None, Parameter(help="poolautoscaler, from a file: how many replicas its target has.")
+    ] = None
+    available: Annotated[
+        int | None, Parameter(help="poolautoscaler, from a file: how many of them are available; default: all.")
+    ] = None
+    starting: Annotated[
+        int | None, Parameter(help="poolautoscaler, from a file: how many of them are starting; default: none.")
+    ] = None
+    around: Annotated[
+        int, Parameter(help="poolautoscaler: how many more numbers of available replicas are shown on either side.")
+    ] = 3
 
 
-class Place(Struct, frozen=True):
-    """Where the cluster is."""
-
-    kubeconfig: Path | None = None
-    context: str = ""
+NOTHING_GIVEN: Final = GivenCounts()
 
 
 class Firing(Struct, rename="camel"):
@@ -84,7 +87,7 @@ class Elsewhere(Struct, rename="camel"):
     desired_replicas: int
 
 
-class Answer(Struct, rename="camel", omit_defaults=True):
+class AutoscalerAnswer(Struct, rename="camel", omit_defaults=True):
     """What is said of one autoscaler."""
 
     autoscaler: str
@@ -109,11 +112,10 @@ class Answer(Struct, rename="camel", omit_defaults=True):
 # -------------------------------------------------------------------------------------- from a file
 
 
-def explain_file(file: Path, given: Given, settings: WarmPoolSettings, output: str) -> int:
+def explain_file(file: Path, given: GivenCounts, settings: WarmPoolSettings, output: str) -> int:
     text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    found = [
-        item for item in yaml.safe_load_all(text) if isinstance(item, dict) and item.get("kind") == "PoolAutoscaler"
-    ]
+    items = (item for item in yaml.safe_load_all(text) if isinstance(item, dict))
+    found = [item for item in items if item.get("kind") == "PoolAutoscaler"]
     if not found:
         raise ValueError(f"{file}: there is no PoolAutoscaler in it")
     codec = Codec()
@@ -126,61 +128,112 @@ def _read(codec: Codec, item: object, file: Path) -> PoolAutoscaler:
         raise ValueError(f"{file}: {noun.why}")
     if not isinstance(noun, PoolAutoscaler):
         raise TypeError(f"{file}: no PoolAutoscaler")
-    return (
-        noun if noun.created_at else msgspec.structs.replace(noun, created_at=time.time())
-    )  # new: nothing has fired yet
+    # of a new one nothing has fired yet
+    return noun if noun.created_at else msgspec.structs.replace(noun, created_at=time.time())
 
 
-def _explain_one(autoscaler: PoolAutoscaler, given: Given, settings: WarmPoolSettings, output: str) -> int:
+def _explain_one(autoscaler: PoolAutoscaler, given: GivenCounts, settings: WarmPoolSettings, output: str) -> int:
     obstacle = why_not_active(autoscaler, autoscaler.key, settings)
     if obstacle is not None and obstacle.reason != "Suspended":
         raise ValueError(f"{autoscaler.name}: {obstacle.message}")
     if given.replicas is None:
         raise ValueError("say how many --replicas there are")
-    counts = _counted(autoscaler, given, settings)
-    answer = answer_for(
-        autoscaler, counts, given.around, settings, time.time(), "" if obstacle is None else obstacle.message
-    )
-    return _show(answer, output)
+    counts, problem = _counted(autoscaler, given, settings), "" if obstacle is None else obstacle.message
+    return _show(answer_for(autoscaler, counts, given.around, settings, time.time(), problem), output)
 
 
-def _counted(autoscaler: PoolAutoscaler, given: Given, settings: WarmPoolSettings) -> Counts:
-    replicas = given.replicas or 0
+def _counted(autoscaler: PoolAutoscaler, given: GivenCounts, settings: WarmPoolSettings) -> Counts:
+    replicas, starting = given.replicas or 0, given.starting or 0
     available = replicas if given.available is None else given.available
-    rest = replicas - available - (given.starting or 0)
-    if min(replicas, available, given.starting or 0, rest) < 0:
-        raise ValueError(
-            f"{available} available and {given.starting or 0} starting do not fit into {replicas} replicas"
-        )
+    rest = replicas - available - starting
+    if min(replicas, available, starting, rest) < 0:
+        raise ValueError(f"{available} available and {starting} starting do not fit into {replicas} replicas")
     kind = settings.kind_of(autoscaler.spec.scale_target_ref)
     if kind is not None and kind.members == "Leave":
-        return Counts(replicas, available, 0, (given.starting or 0) + rest)
-    return Counts(replicas, available, rest, given.starting or 0)
+        return Counts(replicas, available, 0, starting + rest)
+    return Counts(replicas, available, rest, starting)
 
 
-# ------------------------------------------------------------------------------------------- from a
-# cluster
+# ----------------------------------------------------------------------------------- from a cluster
 
 
-def explain_live(name: str, namespace: str, place: Place, around: int, settings: WarmPoolSettings, output: str) -> int:
-    looked = asyncio.run(_look(name, namespace, place, settings))
+class Looked(Struct, frozen=True):
+    """An autoscaler and its target in a cluster, at one look; nothing is watched."""
+
+    autoscaler: PoolAutoscaler
+    counts: Counts
+    problem: str = ""
+
+
+def explain_live(key: str, access: ClusterAccess, around: int, settings: WarmPoolSettings, output: str) -> int:
+    looked = asyncio.run(_look(key, access, settings))
     answer = answer_for(looked.autoscaler, looked.counts, around, settings, time.time(), looked.problem)
     status = looked.autoscaler.status
-    answer.last_decision, answer.last_scale_time, answer.recommendations = (
-        status.last_decision,
-        status.last_scale_time or "",
-        status.recommendations,
-    )
+    answer.last_decision, answer.last_scale_time = status.last_decision, status.last_scale_time or ""
+    answer.recommendations = status.recommendations
     return _show(answer, output)
 
 
-async def _look(name: str, namespace: str, place: Place, settings: WarmPoolSettings) -> Looked:
-    runtime = SystemRuntime()
+async def _look(key: str, access: ClusterAccess, settings: WarmPoolSettings) -> Looked:
+    namespace, _, name = key.partition("/")
+    async with access.connect() as (client, runtime):
+        return await look(client, name, namespace, settings, runtime.now())
+
+
+async def look(client: Client, name: str, namespace: str, settings: WarmPoolSettings, now: float) -> Looked:
+    """Raises ValueError if there is no such autoscaler, or it cannot be read."""
+    autoscaler = await _live_autoscaler(client, name, namespace)
+    items, _ = await client.list(POOL_AUTOSCALERS, namespace)
+    nouns = (Codec().decode("PoolAutoscaler", item).noun for item in items)
+    owners = owners_of([noun for noun in nouns if isinstance(noun, PoolAutoscaler)], settings)
+    obstacle = why_not_active(autoscaler, owners.get(target_of(autoscaler, settings), ""), settings)
+    problem = obstacle.message if obstacle is not None else ""
+    kind = settings.kind_of(autoscaler.spec.scale_target_ref)
+    if kind is None:
+        return Looked(autoscaler, Counts(0), problem)
     try:
-        async with HttpTransport(load_connection(runtime, place.kubeconfig, place.context)) as transport:
-            return await look(Client(transport, runtime), name, namespace, settings, runtime.now())
-    finally:
-        runtime.close()
+        pool = await _live_pool(client, autoscaler, kind)
+    except NotFound:
+        return Looked(autoscaler, Counts(0), f"there is no {autoscaler.spec.scale_target_ref} in namespace {namespace}")
+    except (Forbidden, UnreadableError) as error:
+        return Looked(autoscaler, Counts(0), str(error))
+    snapshot = await _live_pods(client, autoscaler, kind, now)
+    counts = counts_of(autoscaler, pool, kind, snapshot, Owned(snapshot.warm_pools))
+    return Looked(autoscaler, counts or Counts(pool.replicas), problem)
+
+
+async def _live_autoscaler(client: Client, name: str, namespace: str) -> PoolAutoscaler:
+    try:
+        noun = Codec().decode("PoolAutoscaler", await client.get(POOL_AUTOSCALERS, name, namespace)).noun
+    except NotFound:
+        raise ValueError(f"there is no PoolAutoscaler {name} in namespace {namespace}") from None
+    if isinstance(noun, Malformed):
+        raise ValueError(f"PoolAutoscaler {namespace}/{name} cannot be read: {noun.why}")
+    if not isinstance(noun, PoolAutoscaler):
+        raise TypeError(f"{namespace}/{name} is no PoolAutoscaler")
+    return noun
+
+
+async def _live_pool(client: Client, autoscaler: PoolAutoscaler, kind: WarmPoolKind) -> WarmPool:
+    name, resource = autoscaler.spec.scale_target_ref.name, resource_of(kind)
+    if kind.reads_scale:
+        return read_scale(await client.scale(resource, name, autoscaler.namespace)).pool
+    return read_warm_pool(await client.get(resource, name, autoscaler.namespace), kind)
+
+
+async def _live_pods(client: Client, autoscaler: PoolAutoscaler, kind: WarmPoolKind, now: float) -> Snapshot:
+    """The pods that may be in use, where labels tell."""
+    policy = autoscaler.spec.capacity_policy
+    if kind.members != "Pods" or policy is None or policy.in_use is None:
+        return Snapshot(now)
+    pods, cache = (await client.list(PODS, autoscaler.namespace))[0], PodCache(Codec())
+    cache.listed(pods)
+    views = EMPTY
+    if kind.name == DEPLOYMENT.name:
+        items, _ = await client.list(resource_of(REPLICA_SET), autoscaler.namespace)
+        sets = (read_warm_pool(msgspec.Raw(item), REPLICA_SET) for item in items)
+        views = {REPLICA_SET.name: WarmPoolView({each.key: each for each in sets})}
+    return Snapshot(now, warm_pools=views, pods_by_owner=cache.by_owner())
 
 
 # --------------------------------------------------------------------------------------- the answer
@@ -188,13 +241,13 @@ async def _look(name: str, namespace: str, place: Place, settings: WarmPoolSetti
 
 def answer_for(
     autoscaler: PoolAutoscaler, counts: Counts, around: int, settings: WarmPoolSettings, now: float, problem: str = ""
-) -> Answer:
+) -> AutoscalerAnswer:
     """One look, without windows: what the policy asks for at these numbers."""
     policy = autoscaler.spec.capacity_policy
     times = timetable(autoscaler, settings.time_zone, now) if autoscaler.spec.cron_policies and not problem else None
     sized = wanted(autoscaler, counts, settings, now, times)
     marks = None if policy is None else watermarks(policy, counts.replicas, settings.tolerance_percent)
-    return Answer(
+    return AutoscalerAnswer(
         autoscaler=autoscaler.key.lstrip("/"),
         target=str(autoscaler.spec.scale_target_ref),
         replicas=counts.replicas,
@@ -249,18 +302,17 @@ def _firings(autoscaler: PoolAutoscaler, settings: WarmPoolSettings, now: float)
             at = schedule.next_after(at)
             moment = datetime.fromtimestamp(at, UTC)
             local = moment.astimezone(schedule.zone).strftime("%a %Y-%m-%d %H:%M %Z")
-            found.append(
-                (at, Firing(policy.name, moment.strftime("%Y-%m-%dT%H:%M:%SZ"), local, policy.target_replicas))
-            )
+            universal = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+            found.append((at, Firing(policy.name, universal, local, policy.target_replicas)))
     return [firing for _, firing in sorted(found, key=lambda each: each[0])]
 
 
-def _show(answer: Answer, output: str) -> int:
+def _show(answer: AutoscalerAnswer, output: str) -> int:
     print(msgspec.json.encode(answer).decode() if output == "json" else "\n".join(_lines(answer)))
     return 1 if answer.problem else 0
 
 
-def _lines(answer: Answer) -> list[str]:
+def _lines(answer: AutoscalerAnswer) -> list[str]:
     lines = [
         f"PoolAutoscaler {answer.autoscaler} of {answer.target}",
         f"  now        {answer.replicas} replicas: {answer.available} available, {answer.used} used, {answer.starting} starting",
@@ -280,71 +332,3 @@ def _lines(answer: Answer) -> list[str]:
     ]
     lines += [f"  at {each.available:5} available: {each.desired_replicas}" for each in answer.at_other_numbers]
     return lines
-
-
-class Looked(Struct, frozen=True):
-    autoscaler: PoolAutoscaler
-    counts: Counts
-    problem: str = ""
-
-
-async def look(client: Client, name: str, namespace: str, settings: WarmPoolSettings, now: float) -> Looked:
-    """Raises ValueError if there is no such autoscaler, or it cannot be read."""
-    autoscaler = await _live_autoscaler(client, name, namespace)
-    items, _ = await client.list(POOL_AUTOSCALERS, namespace)
-    codec = Codec()
-    rivals = [
-        noun
-        for noun in (codec.decode("PoolAutoscaler", item).noun for item in items)
-        if isinstance(noun, PoolAutoscaler)
-    ]
-    obstacle = why_not_active(
-        autoscaler, owners_of(rivals, settings).get(target_of(autoscaler, settings), ""), settings
-    )
-    kind = settings.kind_of(autoscaler.spec.scale_target_ref)
-    if kind is None:
-        return Looked(autoscaler, Counts(0), obstacle.message if obstacle is not None else "")
-    try:
-        pool = await _live_pool(client, autoscaler, kind)
-    except NotFound:
-        return Looked(autoscaler, Counts(0), f"there is no {autoscaler.spec.scale_target_ref} in namespace {namespace}")
-    except (Forbidden, UnreadableError) as error:
-        return Looked(autoscaler, Counts(0), str(error))
-    counts = counts_of(
-        autoscaler, pool, kind, snapshot := await _live_pods(client, autoscaler, kind, now), Owned(snapshot.warm_pools)
-    )
-    return Looked(autoscaler, counts or Counts(pool.replicas), obstacle.message if obstacle is not None else "")
-
-
-async def _live_autoscaler(client: Client, name: str, namespace: str) -> PoolAutoscaler:
-    try:
-        noun = Codec().decode("PoolAutoscaler", await client.get(POOL_AUTOSCALERS, name, namespace)).noun
-    except NotFound:
-        raise ValueError(f"there is no PoolAutoscaler {name} in namespace {namespace}") from None
-    if isinstance(noun, Malformed):
-        raise ValueError(f"PoolAutoscaler {namespace}/{name} cannot be read: {noun.why}")
-    if not isinstance(noun, PoolAutoscaler):
-        raise TypeError(f"{namespace}/{name} is no PoolAutoscaler")
-    return noun
-
-
-async def _live_pool(client: Client, autoscaler: PoolAutoscaler, kind: WarmPoolKind) -> WarmPool:
-    name, resource = autoscaler.spec.scale_target_ref.name, resource_of(kind)
-    if kind.reads_scale:
-        return read_scale(await client.scale(resource, name, autoscaler.namespace)).pool
-    return read_warm_pool(await client.get(resource, name, autoscaler.namespace), kind)
-
-
-async def _live_pods(client: Client, autoscaler: PoolAutoscaler, kind: WarmPoolKind, now: float) -> Snapshot:
-    """The pods that may be in use, where labels tell."""
-    policy = autoscaler.spec.capacity_policy
-    if kind.members != "Pods" or policy is None or policy.in_use is None:
-        return Snapshot(now)
-    pods, cache = (await client.list(PODS, autoscaler.namespace))[0], PodCache(Codec())
-    cache.listed(pods)
-    views = EMPTY
-    if kind.name == DEPLOYMENT.name:
-        items, _ = await client.list(resource_of(REPLICA_SET), autoscaler.namespace)
-        sets = (read_warm_pool(msgspec.Raw(item), REPLICA_SET) for item in items)
-        views = {REPLICA_SET.name: WarmPoolView({each.key: each for each in sets})}
-    return Snapshot(now, warm_pools=views, pods_by_owner=cache.by_owner())

@@ -5,30 +5,23 @@ is written.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Literal
 
 import msgspec
-import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.cli.explain.autoscaler import Place
+from growth.cli.session import ClusterAccess, be_quiet, provider_of
 from growth.controllers.ask.explain import NodeAnswer, PodAnswer, find_pod, why_node, why_pod
 from growth.controllers.configuration import Configuration
-from growth.controllers.loop.runtime import SystemRuntime
 from growth.controllers.observe.observer import look_once
-from growth.kube.api.client import Client
-from growth.kube.api.http import HttpTransport
-from growth.kube.auth.kubeconfig import load_connection
 from growth.model.action import WriteNodePoolStatus
 from growth.model.nodepool import NodePoolStatus
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import pool_status
-from growth.providers.registry import open_provider
 
-Subject = Literal["pod", "node", "nodepool"]
+ClusterSubject = Literal["pod", "node", "nodepool"]
 
 
 class PoolAnswer(Struct, rename="camel", omit_defaults=True):
@@ -42,28 +35,26 @@ class PoolAnswer(Struct, rename="camel", omit_defaults=True):
     price_per_hour: str = "0"
 
 
-Answer = PodAnswer | NodeAnswer | PoolAnswer
+ClusterAnswer = PodAnswer | NodeAnswer | PoolAnswer
 
 
-def explain_in_cluster(subject: Subject, key: str, configuration: Configuration, place: Place, output: str) -> int:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # the answer says it all
-    snapshot = asyncio.run(_look(configuration, place))
+def explain_in_cluster(
+    subject: ClusterSubject, key: str, configuration: Configuration, access: ClusterAccess, output: str
+) -> int:
+    be_quiet()
+    snapshot = asyncio.run(_look(configuration, access))
     answer = answer_for(subject, key, snapshot, configuration.plans)
     print(msgspec.json.encode(answer).decode() if output == "json" else as_text(answer))
     return 0
 
 
-async def _look(configuration: Configuration, place: Place) -> Snapshot:
-    runtime = SystemRuntime()
-    async with HttpTransport(load_connection(runtime, place.kubeconfig, place.context)) as transport:
-        client = Client(transport, runtime, may_write=lambda: False)
-        provider = open_provider(
-            configuration.provider, client, runtime, configuration.catalogue, configuration.hetzner
-        )
+async def _look(configuration: Configuration, access: ClusterAccess) -> Snapshot:
+    async with access.connect(may_write=lambda: False) as (client, runtime):
+        provider = provider_of(configuration)(client, runtime)
         return await look_once(client, runtime, provider, configuration.installation, configuration.plans)
 
 
-def answer_for(subject: Subject, key: str, snapshot: Snapshot, settings: Settings) -> Answer:
+def answer_for(subject: ClusterSubject, key: str, snapshot: Snapshot, settings: Settings) -> ClusterAnswer:
     pod, node = find_pod(key, snapshot) if subject == "pod" else None, snapshot.nodes.get(key)
     if pod is not None:
         return why_pod(pod, snapshot, settings)
@@ -77,13 +68,10 @@ def answer_for(subject: Subject, key: str, snapshot: Snapshot, settings: Setting
 def _why_pool(name: str, snapshot: Snapshot, settings: Settings) -> PoolAnswer:
     """Its status is decided anew: what is written may be old, or of nobody's making."""
     untold = replace(snapshot.pools[name], status=NodePoolStatus())
-    decision = pool_status.plan(
-        replace(snapshot, pools={**snapshot.pools, name: untold}), pool_status.Ledger(), settings
-    )
-    status = next(
-        (each.status for each in decision.actions if isinstance(each, WriteNodePoolStatus) and each.pool.name == name),
-        untold.status,
-    )
+    world = replace(snapshot, pools={**snapshot.pools, name: untold})
+    actions = pool_status.plan(world, pool_status.Ledger(), settings).actions
+    writes = [each for each in actions if isinstance(each, WriteNodePoolStatus) and each.pool.name == name]
+    status = writes[0].status if writes else untold.status
     conditions = {each.type: f"{each.status}, {each.reason}: {each.message}".rstrip(": ") for each in status.conditions}
     offerings = {
         f"{each.name} {each.location}".strip(): f"{each.state}, {each.price_per_hour} per hour, {each.nodes} nodes"
@@ -92,7 +80,7 @@ def _why_pool(name: str, snapshot: Snapshot, settings: Settings) -> PoolAnswer:
     return PoolAnswer(name, conditions, offerings, status.nodes, status.in_flight, status.price_per_hour)
 
 
-def as_text(answer: Answer) -> str:
+def as_text(answer: ClusterAnswer) -> str:
     """One line for each thing that is known."""
     lines: list[str] = []
     for name, value in msgspec.to_builtins(answer).items():

@@ -1,24 +1,9 @@
 """`growth plan`: what would be bought for these pods, what would it cost, and how much less could it cost at best?
 Without a cluster.
 
-The decision is that of `plan/nodes_up/scale_up`, made on the cluster that files describe (see `cli/plan`).
-Nothing is changed anywhere.
-
-Which cluster do these files describe? Asked by `growth plan` and the benchmarks of the solver; it decides nothing.
-
-| file | may be |
-| --- | --- |
-| pods, nodes, pools | Kubernetes objects in YAML or JSON: documents, Lists, what `kubectl get -o json` prints; each file may hold any kind, also those
-  that matter on the side (DaemonSets, Namespaces, claims, volumes, PriorityClasses) |
-| pods | also a JSON object with a list `pods`, as benchmarks of planners have it |
-| offerings | a catalogue (see `providers/catalogue`), or a benchmark's JSON list of instance types; of those, what is on demand |
-
-Pods with a node are there already, all others wait. Without pools there is one, called default, that may buy
-everything.
-
-How does a plan read? Asked by `growth plan`: nodes in groups of equals, how full they are, what they cost, and how
-near that is to the bound.
-"""
+The decision is that of `plan/nodes_up/scale_up`, made on the cluster that files describe (see `cli/plan/files`).
+Nothing is changed anywhere. The table shows nodes in groups of equals, how full they are, what they cost, and how near
+that is to the bound."""
 
 from __future__ import annotations
 
@@ -26,9 +11,9 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from cyclopts import Parameter
@@ -37,26 +22,22 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
-from growth.cli.plan.bench_catalogue import parse_bench_catalogue
+from growth.cli.plan.files import read_files
 from growth.cli.session import SettingsFile
 from growth.controllers.configuration import load_configuration
-from growth.kube.codec import Codec
-from growth.kube.codec.manifest import Manifest, ManifestError, decode_manifest_text
-from growth.model.nodepool import DEFAULT_POOL, NodePool, NodePoolSpec, ServerTypeChoice
 from growth.model.noderequest import NodeRequest
-from growth.model.offering import Offering
-from growth.model.pod import Pod
 from growth.model.resources import CPU, MEMORY
 from growth.model.settings import Settings
-from growth.model.snapshot import Snapshot, VolumeWorld
+from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up import scale_up
 from growth.plan.nodes_up.assign import Dealt, Hand, deal
 from growth.plan.nodes_up.survey import Ledger, identity, survey
 from growth.plan.world.orders import Purchases, request_spec
-from growth.providers.catalogue import CatalogueError, parse_catalogue
 from growth.solver.purchase.check import check as complaints_about
 from growth.solver.purchase.problem import Choice, PlacementSolution
 from growth.solver.purchase.solve import solve
+
+_MOST_REASONS = 20
 
 
 class PlannedNode(Struct, frozen=True, rename="camel"):
@@ -89,7 +70,7 @@ class Cost(Struct, frozen=True, rename="camel"):
     gap: float
 
 
-class Answer(Struct, frozen=True):
+class PlanAnswer(Struct, frozen=True):
     """What `--output json` prints."""
 
     nodes: tuple[PlannedNode, ...]
@@ -126,7 +107,7 @@ def plan(
     if output == "json":
         print(msgspec.json.encode(answer).decode())
     else:
-        print_plan(dealt, solution, seconds, answer.unplaced)
+        _print_plan(dealt, solution, seconds, answer.unplaced)
     wrong = complaints_about(asked.problem, solution) if check and asked is not None else ()
     for line in (*described.problems, *(f"the plan is wrong: {each}" for each in wrong)):
         print(f"growth: {line}", file=sys.stderr)
@@ -148,135 +129,39 @@ def ask(snapshot: Snapshot, settings: Settings) -> scale_up.Question | None:
 
 def _answer(
     snapshot: Snapshot, settings: Settings, asked: scale_up.Question | None, solution: PlacementSolution, seconds: float
-) -> tuple[Answer, Dealt]:
+) -> tuple[PlanAnswer, Dealt]:
     found = asked.survey if asked is not None else survey(snapshot, Ledger(), settings)
-    dealt = Dealt()
-    if asked is not None:
-        dealt = deal(asked.problem, asked.classes, solution, Purchases(snapshot, found.allowances))
+    purchases = Purchases(snapshot, found.allowances)
+    dealt = Dealt() if asked is None else deal(asked.problem, asked.classes, solution, purchases)
     nodes = tuple(
-        PlannedNode(
-            f"{choice.pool}-{number}", choice.pool, choice.offering.name, choice.offering.server_type, choice.offering.zone,
-            choice.offering.price_per_hour + settings.node_price_per_hour, tuple(demand.pod.key for demand in hand),
-        )
-        for number, (choice, hand) in enumerate(dealt.orders, 1)
-    )  # fmt: skip
+        _planned_node(number, choice, hand, settings) for number, (choice, hand) in enumerate(dealt.orders, 1)
+    )
     existing = tuple(
         ExistingNode(room.node.name, tuple(demand.pod.key for demand in hand)) for room, hand in dealt.into_rooms
     )
     unplaced = [UnplacedPod(demand.pod.key, reasons) for demand, reasons in dealt.unplaced]
     unplaced += [UnplacedPod(problem.pod.key, (problem.message,)) for problem in found.problems]
     cost = Cost(solution.price_per_hour, solution.lower_bound, solution.gap)
-    return Answer(nodes, tuple(unplaced), cost, round(seconds, 3), existing), dealt
+    return PlanAnswer(nodes, tuple(unplaced), cost, round(seconds, 3), existing), dealt
 
 
-class Described(Struct, frozen=True):
-    """The cluster, and what could not be read of it."""
-
-    snapshot: Snapshot
-    problems: tuple[str, ...] = ()
-
-
-def read_files(pods: Path, offerings: Path, nodes: Path | None = None, pools: Path | None = None) -> Described:
-    """Raises ManifestError or CatalogueError for a file that says nothing; an object that cannot be read is a problem."""
-    codec = Codec()
-    read = [_read_manifest(path, codec) for path in (pods, nodes, pools) if path is not None]
-    sold = read_offerings(offerings)
-    found: dict[str, NodePool] = _merged(manifest.pools for _, manifest in read)
-    return Described(
-        _snapshot([manifest for _, manifest in read], found or _one_pool(sold), sold),
-        tuple(line for lines, _ in read for line in lines),
-    )
+def _planned_node(number: int, choice: Choice, hand: Hand, settings: Settings) -> PlannedNode:
+    sold, pods = choice.offering, tuple(demand.pod.key for demand in hand)
+    price = sold.price_per_hour + settings.node_price_per_hour
+    return PlannedNode(f"{choice.pool}-{number}", choice.pool, sold.name, sold.server_type, sold.zone, price, pods)
 
 
-def read_offerings(path: Path) -> tuple[Offering, ...]:
-    data = _bytes(path, CatalogueError)
-    try:
-        if data.lstrip().startswith(b"["):
-            return parse_bench_catalogue(data)
-        return parse_catalogue(data.decode("utf-8", "replace")).offerings()
-    except CatalogueError as error:
-        raise CatalogueError(f"{path}: {error}") from None
+# ---------------------------------------------------------------------------------------- the table
 
 
-def _bytes(path: Path, error_type: type[ValueError]) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise error_type(f"{path}: {error.strerror or error}") from None
-
-
-def _read_manifest(path: Path, codec: Codec) -> tuple[list[str], Manifest]:
-    try:
-        manifest = decode_manifest_text(_text(_bytes(path, ManifestError)), codec, is_strict=False)
-    except ManifestError as error:
-        raise ManifestError(f"{path}: {error}") from None
-    return [f"{path}: {problem}" for problem in manifest.problems], manifest
-
-
-def _text(data: bytes) -> str:
-    """What is a list of pods under another name becomes a PodList."""
-    if data.lstrip().startswith(b"{"):
-        try:
-            root = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-        except msgspec.MsgspecError:
-            return data.decode("utf-8", "replace")
-        if "pods" in root and "kind" not in root:
-            return msgspec.json.encode({"kind": "PodList", "apiVersion": "v1", "items": root["pods"]}).decode()
-    return data.decode("utf-8", "replace")
-
-
-def _one_pool(offerings: Iterable[Offering]) -> dict[str, NodePool]:
-    types = tuple(ServerTypeChoice(name) for name in dict.fromkeys(offering.server_type for offering in offerings))
-    return {DEFAULT_POOL: NodePool(DEFAULT_POOL, NodePoolSpec(types))}
-
-
-def _snapshot(manifests: list[Manifest], pools: Mapping[str, NodePool], offerings: tuple[Offering, ...]) -> Snapshot:
-    pods = _merged({pod.key: pod for pod in manifest.pods} for manifest in manifests)
-    there: dict[str, list[Pod]] = {}
-    for pod in pods.values():
-        if pod.node_name:
-            there.setdefault(pod.node_name, []).append(pod)
-    volumes = [manifest.volumes for manifest in manifests]
-    return Snapshot(
-        now=max((pod.created_at for pod in pods.values()), default=0.0),
-        nodes=_merged(manifest.nodes for manifest in manifests),
-        pods_by_node={name: tuple(standing) for name, standing in there.items()},
-        waiting_pods=tuple(
-            replace(pod, nominated_node="") for pod in pods.values() if not pod.node_name and not pod.is_finished
-        ),
-        namespaces=_merged(manifest.namespaces for manifest in manifests),
-        daemon_sets=tuple({each.key: each for manifest in manifests for each in manifest.daemon_sets}.values()),
-        volumes=VolumeWorld(
-            claims=_merged(world.claims for world in volumes),
-            volumes=_merged(world.volumes for world in volumes),
-            classes=_merged(world.classes for world in volumes),
-            nodes=_merged(world.nodes for world in volumes),
-        ),
-        pools=pools,
-        requests=_merged(manifest.requests for manifest in manifests),
-        removals=_merged(manifest.removals for manifest in manifests),
-        offerings=offerings,
-    )
-
-
-def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    return {key: value for part in parts for key, value in part.items()}
-
-
-_MOST_REASONS = 20
-
-
-def print_plan(dealt: Dealt, solution: PlacementSolution, seconds: float, unplaced: Sequence[Any]) -> None:
+def _print_plan(dealt: Dealt, solution: PlacementSolution, seconds: float, unplaced: Sequence[UnplacedPod]) -> None:
     console = Console()
     if dealt.orders:
         console.print(_bought(dealt), markup=False)
-    if dealt.into_rooms:
-        pods = sum(len(hand) for _, hand in dealt.into_rooms)
-        console.print(
-            f"{pods} pods on {len(dealt.into_rooms)} nodes that are there or on their way", markup=False, soft_wrap=True
-        )
-    _print_unplaced(console, unplaced)
-    console.print(_summary(dealt, solution, seconds), markup=False, soft_wrap=True)
+    pods, nodes = sum(len(hand) for _, hand in dealt.into_rooms), len(dealt.into_rooms)
+    existing = [f"{pods} pods on {nodes} nodes that are there or on their way"] if nodes else []
+    for line in (*existing, *_unplaced(unplaced), _summary(dealt, solution, seconds)):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _bought(dealt: Dealt) -> Table:
@@ -288,10 +173,8 @@ def _bought(dealt: Dealt) -> Table:
         groups.setdefault((choice.pool, choice.offering.server_type, choice.offering.zone), []).append((choice, hand))
     for (pool, server_type, zone), bought in groups.items():
         price = sum(choice.offering.price_per_hour for choice, _ in bought)
-        full = [f"{_full(bought, name):.0%}" for name in (CPU, MEMORY)]
-        table.add_row(
-            str(len(bought)), pool, server_type, zone, f"{price:.4f}", str(sum(len(hand) for _, hand in bought)), *full
-        )
+        pods, full = sum(len(hand) for _, hand in bought), [f"{_full(bought, name):.0%}" for name in (CPU, MEMORY)]
+        table.add_row(str(len(bought)), pool, server_type, zone, f"{price:.4f}", str(pods), *full)
     return table
 
 
@@ -302,27 +185,20 @@ def _full(bought: Sequence[tuple[Choice, Hand]], name: str) -> float:
     return asked / max(1, sum(choice.offering.allocatable[name] for choice, _ in bought))
 
 
-def _print_unplaced(console: Console, unplaced: Sequence[Any]) -> None:
+def _unplaced(unplaced: Sequence[UnplacedPod]) -> Iterator[str]:
     """Many pods share their reasons."""
     counted = Counter(pod.reasons for pod in unplaced)
     example = {pod.reasons: pod.pod for pod in reversed(unplaced)}
     for reasons, count in counted.most_common(_MOST_REASONS):
         others = f" and {count - 1} more" if count > 1 else ""
-        console.print(f"unplaced: {example[reasons]}{others}: {'; '.join(reasons)}", markup=False, soft_wrap=True)
+        yield f"unplaced: {example[reasons]}{others}: {'; '.join(reasons)}"
     if len(counted) > _MOST_REASONS:
-        console.print(
-            f"… and {len(counted) - _MOST_REASONS} more reasons; --output json has them all",
-            markup=False,
-            soft_wrap=True,
-        )
+        yield f"… and {len(counted) - _MOST_REASONS} more reasons; --output json has them all"
 
 
 def _summary(dealt: Dealt, solution: PlacementSolution, seconds: float) -> str:
     if solution.kind == "NoDemands":
         return "no pod needs a place"
-    bound = (
-        f"no plan for them costs less than {solution.lower_bound:.4f} (gap {solution.gap:.2%})"
-        if solution.lower_bound
-        else "nothing to prove"
-    )
+    proof = f"no plan for them costs less than {solution.lower_bound:.4f} (gap {solution.gap:.2%})"
+    bound = proof if solution.lower_bound else "nothing to prove"
     return f"{len(dealt.orders)} nodes for {solution.price_per_hour:.4f} per hour; {bound}; {seconds:.2f} s"

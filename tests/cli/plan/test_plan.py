@@ -10,7 +10,7 @@ import pytest
 
 from growth.cli import main
 
-EXAMPLES = Path(__file__).parents[2] / "docs/examples/plan"
+EXAMPLES = Path(__file__).parents[3] / "docs/examples/plan"
 CATALOGUE = """
 provider: test
 locations: [{name: here}]

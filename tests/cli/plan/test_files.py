@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from growth.cli.plan.bench_catalogue import CAPACITY_TYPE, parse_bench_catalogue
+from growth.cli.plan.files import CAPACITY_TYPE, parse_bench_catalogue
 from growth.model.labels import ZONE
 from growth.model.resources import CPU, PODS
 from growth.providers.catalogue import CatalogueError
