@@ -9,7 +9,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from growth.controllers.loop.metrics import Metrics
 from growth.controllers.loop.runtime import SystemRuntime
-from growth.plan.nodes_up import outlook
+from growth.plan.nodes_up import waiting
 from growth.plan.nodes_up.demand import MALFORMED
 from growth.plan.world import pools
 
@@ -27,10 +27,10 @@ REASONS = {
     pools.MISSING_POOL: "names a NodePool that does not exist",
     pools.NAMESPACE_NOT_ALLOWED: "its NodePool does not serve its namespace",
     MALFORMED: "cannot be read",
-    outlook.LIMITED: "a limit leaves no room for the machine it needs",
-    outlook.RULES: "rules between pods keep it off everything that could be bought",
-    outlook.NOT_FOR_SALE: "what would hold it is Unmet, out of stock, or its pool is paused or going",
-    outlook.NOTHING_FITS: "nothing its pools list would hold it",
+    waiting.LIMITED: "a limit leaves no room for the machine it needs",
+    waiting.RULES: "rules between pods keep it off everything that could be bought",
+    waiting.NOT_FOR_SALE: "what would hold it is Unmet, out of stock, or its pool is paused or going",
+    waiting.NOTHING_FITS: "nothing its pools list would hold it",
 }
 
 ENDING = """

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRequest
 from growth.model.node import Node
-from growth.plan.nodes_up.minimum import lacks_minimum
+from growth.plan.nodes_up.survey import lacks_minimum
 from tests.plan.builders import NOW, limited, machine, node, offering, pool, run_scale_up, world
 
 SMALL = offering("small", 4, 8192, 0.01)

@@ -14,7 +14,7 @@ from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater,
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up import scale_up
-from growth.plan.nodes_up.runaway import SCHEDULER_SECONDS
+from growth.plan.nodes_up.failures import SCHEDULER_SECONDS
 from tests.plan.builders import (
     AT_ONCE,
     NOW,

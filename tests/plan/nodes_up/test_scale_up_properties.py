@@ -14,7 +14,7 @@ from growth.model.decision import Decision
 from growth.model.quantity import QuantityError, parse_quantity
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up import scale_up
-from growth.plan.nodes_up.survey import identity
+from growth.plan.nodes_up.demand import identity
 from growth.plan.world.limits import members
 from tests.plan.builders import AT_ONCE, applied, bound, orders, run_scale_up
 from tests.plan.worlds import random_world, seeds

@@ -31,7 +31,8 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up import scale_up
 from growth.plan.nodes_up.assign import Dealt, Hand, deal
-from growth.plan.nodes_up.survey import Ledger, identity, survey
+from growth.plan.nodes_up.demand import identity
+from growth.plan.nodes_up.survey import Ledger, survey
 from growth.plan.world.orders import Purchases, request_spec
 from growth.solver.purchase.check import check as complaints_about
 from growth.solver.purchase.problem import Choice, PlacementSolution
@@ -124,7 +125,7 @@ def ask(snapshot: Snapshot, settings: Settings) -> scale_up.Question | None:
     ordered = {f"{choice.pool}-minimum-{number}": choice for number, choice in enumerate(warm, 1)}
     requests = {name: NodeRequest(name, request_spec(choice, "Minimum")) for name, choice in ordered.items()}
     asked = scale_up.question(replace(snapshot, requests={**snapshot.requests, **requests}), ledger, settings)
-    return asked if isinstance(asked, scale_up.Question) else None
+    return None if asked is None or asked.survey.is_virtual else asked
 
 
 def _answer(

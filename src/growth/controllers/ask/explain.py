@@ -29,7 +29,8 @@ from growth.plan.buffers.placement import keep
 from growth.plan.flow import scheduling
 from growth.plan.nodes_down.what_if import Emptying
 from growth.plan.nodes_up import scale_up
-from growth.plan.nodes_up.survey import Survey, identity, survey
+from growth.plan.nodes_up.demand import identity
+from growth.plan.nodes_up.survey import Survey, survey
 from growth.plan.world.capacity import is_plannable
 from growth.plan.world.nodes import is_ours, is_protected_node, why_not_idle, working_pods
 from growth.solver.flow import Fleet, arcs_of
@@ -65,7 +66,7 @@ def why_pod(pod: Pod, snapshot: Snapshot, settings: Settings) -> PodAnswer:
     )
     at_once = replace(settings, batch_quiet_seconds=0.0, batch_longest_seconds=0.0)
     found = survey(world, scale_up.Ledger(), at_once)
-    pools = next((demand.pools for demand in found.eligible if demand.pod.key == pod.key), ())
+    pools = next((demand.pools for demand in found.demands if demand.name == identity(pod)), ())
     plan = _held(pod, found) or _scheduled(pod, snapshot, settings) or _planned(asked, world, at_once)
     return PodAnswer(pod.key, state, plan, _sentence(pod, snapshot), pools, _arcs(pod, snapshot, settings))
 

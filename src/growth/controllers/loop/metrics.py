@@ -18,7 +18,7 @@ from growth.model.outcome import Outcome
 from growth.model.resources import CPU, MEMORY
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import Kept
-from growth.plan.nodes_up import outlook
+from growth.plan.nodes_up import waiting
 from growth.plan.nodes_up.demand import MALFORMED
 from growth.plan.world import pools
 from growth.runtime import Runtime
@@ -31,7 +31,7 @@ _OF_BUFFER = ("namespace", "buffer")
 _ENDING = ("action", "error")
 _BUFFER_STATES = ("Provisioned", "Waiting", "Empty", "Failed")
 
-UNPLACED = (*pools.REASONS, MALFORMED, *outlook.REASONS)
+UNPLACED = (*pools.REASONS, MALFORMED, *waiting.REASONS)
 
 
 class Performed:

@@ -1,23 +1,37 @@
-"""Which pod goes where, now that the solver has counted? Asked by scale-up with the solver's answer.
+"""Which pod goes where, now that the solver has counted, and what are people told? Asked by scale-up with the solver's
+answer.
 
-The answer speaks of classes and counts; here the pods behind each class are dealt out, the oldest first: into rooms,
+The answer speaks of classes and counts; here the demands behind each class are dealt out, the oldest first: into rooms,
 onto nodes to buy, and what is left is unplaced. An order that would break a limit is not made, whatever the answer
-says."""
+says. One note tells each pod, one each pool that buys; of buffers one each that got too little.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
 
+from growth.model.note import About, Note
+from growth.model.offering import Offering
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up.demand import Demand
+from growth.plan.nodes_up.failures import MOST_IN_VAIN
+from growth.plan.nodes_up.survey import Survey
+from growth.plan.nodes_up.waiting import Wait
 from growth.plan.world.limits import Allowance
+from growth.plan.world.market import struck_out
 from growth.plan.world.orders import Purchases
+from growth.plan.world.pools import offerings_of, why_not_buying
+from growth.plan.world.records import cut
 from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, Room
 
-MOST_PLANNED_PODS: Final = 1000  # on one request: the bound of its API
+_LONGEST_MESSAGE: Final = 1000
 
-Hand = tuple[Demand, ...]
+Hand = tuple[Demand, ...]  # one for each pod; a demand of several virtual pods as often as it has pods
 
 
 class Dealt(Struct, frozen=True):
@@ -25,48 +39,161 @@ class Dealt(Struct, frozen=True):
 
     orders: tuple[tuple[Choice, Hand], ...] = ()
     into_rooms: tuple[tuple[Room, Hand], ...] = ()
-    unplaced: tuple[tuple[Demand, tuple[str, ...]], ...] = ()
+    unplaced: tuple[tuple[Demand, tuple[str, ...]], ...] = ()  # each demand once
     allowances: tuple[Allowance, ...] = ()  # what these orders leave
 
 
 def deal(
     problem: PlacementProblem, classes: tuple[Hand, ...], solution: PlacementSolution, purchases: Purchases
 ) -> Dealt:
-    return _Dealer(problem, classes, purchases).deal(solution)
+    """`classes`: the demands behind each class of the problem, the oldest first."""
+    stock = [list(reversed(hand)) for hand in classes]
+
+    def take(index: int, count: int) -> list[Demand]:
+        return [stock[index].pop() for _ in range(min(count, len(stock[index])))]
+
+    into: dict[int, list[Demand]] = {}
+    for placement in solution.placements:
+        into.setdefault(placement.room, []).extend(take(placement.demand, placement.count))
+    orders: list[tuple[Choice, Hand]] = []
+    reasons = {left.demand: left.reasons for left in solution.unplaced}
+    refused: dict[int, dict[str, None]] = {}
+    for node in solution.nodes:
+        choice = problem.choices[node.choice]
+        why_not = purchases.add(choice)
+        if not why_not:
+            orders.append((choice, tuple(demand for index, count in node.contents for demand in take(index, count))))
+            continue
+        for index, _ in node.contents:
+            refused.setdefault(index, {})[why_not] = None
+    unplaced: dict[str, tuple[Demand, tuple[str, ...]]] = {}
+    for index, left in enumerate(stock):
+        told = (*reasons.get(index, ()), *refused.get(index, ())) or ("no place was found",)
+        unplaced |= {demand.name: (demand, told) for demand in reversed(left)}
+    rooms = tuple((problem.rooms[index], tuple(hand)) for index, hand in sorted(into.items()) if hand)
+    return Dealt(tuple(orders), rooms, tuple(unplaced.values()), purchases.left)
 
 
-class _Dealer:
-    def __init__(self, problem: PlacementProblem, classes: tuple[Hand, ...], purchases: Purchases) -> None:
-        self._problem = problem
-        self._stock = [list(reversed(hand)) for hand in classes]  # the oldest is taken first
-        self._purchases = purchases
-        self._refused: dict[int, list[str]] = {}
+# --------------------------------------------------------------------------------- what people read
 
-    def deal(self, solution: PlacementSolution) -> Dealt:
-        into: dict[int, list[Demand]] = {}
-        for placement in solution.placements:
-            into.setdefault(placement.room, []).extend(self._take(placement.demand, placement.count))
-        orders = []
-        for node in solution.nodes:
-            choice = self._problem.choices[node.choice]
-            why_not = self._purchases.add(choice)
-            if why_not:
-                for index, _ in node.contents:
-                    self._refused.setdefault(index, []).append(why_not)
-                continue
-            hand = [demand for index, count in node.contents for demand in self._take(index, count)]
-            orders.append((choice, tuple(hand)))
-        rooms = tuple((self._problem.rooms[index], tuple(hand)) for index, hand in sorted(into.items()) if hand)
-        return Dealt(tuple(orders), rooms, self._left_over(solution), self._purchases.left)
 
-    def _take(self, index: int, count: int) -> list[Demand]:
-        stock = self._stock[index]
-        return [stock.pop() for _ in range(min(count, len(stock)))]
+def notes_for(
+    dealt: Dealt, found: Survey, waits: Mapping[str, Wait], snapshot: Snapshot, settings: Settings
+) -> tuple[Note, ...]:
+    """`waits`: as they are after this plan."""
+    if found.is_virtual:
+        return (*_of_pools_for_buffers(dealt, snapshot), *_of_short_buffers(dealt))
+    unplaced = _of_unplaced(dealt, found, waits, snapshot, settings)
+    return (*_of_pools(dealt, snapshot), *_of_placed(dealt, found), *unplaced)
 
-    def _left_over(self, solution: PlacementSolution) -> tuple[tuple[Demand, tuple[str, ...]], ...]:
-        reasons = {left.demand: left.reasons for left in solution.unplaced}
-        found = []
-        for index, stock in enumerate(self._stock):
-            told = reasons.get(index, ()) + tuple(dict.fromkeys(self._refused.get(index, ())))
-            found += [(demand, told or ("no place was found",)) for demand in reversed(stock)]
-        return tuple(found)
+
+def _of_pools(dealt: Dealt, snapshot: Snapshot) -> tuple[Note, ...]:
+    """One sentence for each pool: what it buys, for how many pods, at what price."""
+    notes = []
+    for name in sorted({choice.pool for choice, _ in dealt.orders}):
+        orders = [(choice.offering, hand) for choice, hand in dealt.orders if choice.pool == name]
+        counts = Counter(_where(offering) for offering, _ in orders)
+        told = ", ".join(f"{count} × {what}" for what, count in sorted(counts.items()))
+        notes.append(_of_pool(name, orders, "ScaleUp", f"orders {told} for {{pods}} pods", snapshot))
+    return tuple(notes)
+
+
+def _of_pools_for_buffers(dealt: Dealt, snapshot: Snapshot) -> tuple[Note, ...]:
+    notes = []
+    for name in sorted({choice.pool for choice, _ in dealt.orders}):
+        orders = [(choice.offering, hand) for choice, hand in dealt.orders if choice.pool == name]
+        buffers = sorted({demand.pod.key for _, hand in orders for demand in hand})
+        told = ", ".join(buffers[:3]) + (f" and {len(buffers) - 3} more" if len(buffers) > 3 else "")
+        message = f"orders {len(orders)} nodes for {{pods}} virtual pods of CapacityBuffer {told}"
+        notes.append(_of_pool(name, orders, "BufferScaleUp", message, snapshot))
+    return tuple(notes)
+
+
+def _of_pool(name: str, orders: list[tuple[Offering, Hand]], reason: str, message: str, snapshot: Snapshot) -> Note:
+    pods, price = sum(len(hand) for _, hand in orders), sum(offering.price_per_hour for offering, _ in orders)
+    fields = (("nodes", len(orders)), ("pods", pods), ("price_per_hour", round(price, 6)))
+    told = f"{message.format(pods=pods)}, {price:.4f} per hour"
+    return Note(About("NodePool", name, uid=snapshot.pools[name].uid), reason, told, fields=fields)
+
+
+def _where(offering: Offering) -> str:
+    return f"{offering.name} in {offering.location}" if offering.location else offering.name
+
+
+def _of_placed(dealt: Dealt, found: Survey) -> tuple[Note, ...]:
+    notes = []
+    for choice, hand in dealt.orders:
+        message = f"planned onto a new {_where(choice.offering)} of NodePool {choice.pool}"
+        notes += [Note(demand.about, "Planned", message) for demand in hand]
+    for room, hand in dealt.into_rooms:
+        node = room.node.name
+        if room.kind == "in-flight":
+            notes += [Note(each.about, "Planned", f"planned onto {node}, which is on its way") for each in hand]
+        elif room.kind == "marked":
+            notes += [Note(each.about, "Revived", f"node {node} is kept: there is room for this pod") for each in hand]
+        else:
+            message = f"node {node} has room for this pod; nothing is bought, the scheduler decides"
+            notes += [Note(each.about, "RoomExists", message) for each in hand if _was_lodged(each, found)]
+    return tuple(notes)
+
+
+def _was_lodged(demand: Demand, found: Survey) -> bool:
+    """The scheduler had its time: by now people wonder."""
+    wait = found.waits.get(demand.name)
+    return wait is not None and bool(wait.lodged_on)
+
+
+def _of_unplaced(
+    dealt: Dealt, found: Survey, waits: Mapping[str, Wait], snapshot: Snapshot, settings: Settings
+) -> tuple[Note, ...]:
+    notes = []
+    asides = {name: _aside(name, snapshot, settings) for name in snapshot.pools}
+    for demand, reasons in dealt.unplaced:
+        more = (*_bought_in_vain(demand, found), *(asides[name] for name in demand.pools if asides.get(name)))
+        message = cut("no place for this pod: " + "; ".join(reasons + more), _LONGEST_MESSAGE)
+        notes.append(Note(demand.about, "Unplaced", message, "Warning"))
+        before, now = found.waits.get(demand.name), waits[demand.name]
+        if now.is_backed_off and not (before is not None and before.is_backed_off):
+            notes.append(Note(demand.about, "BackOff", _back_off(now.misses), "Warning"))
+    return tuple(notes)
+
+
+def _of_short_buffers(dealt: Dealt) -> tuple[Note, ...]:
+    notes = []
+    for demand, reasons in dealt.unplaced:
+        message = cut("no room for all of this buffer: " + "; ".join(reasons), _LONGEST_MESSAGE)
+        notes.append(Note(demand.about, "Unplaced", message, "Warning"))
+    return tuple(notes)
+
+
+def _bought_in_vain(demand: Demand, found: Survey) -> list[str]:
+    """To the solver such an offering is one that the pod's own rules exclude."""
+    in_vain = sorted(found.experience.in_vain.get(demand.pod.shape, {}).items())
+    return [
+        f"{len(machines)} machines of {offering} became Ready for such pods and took none, so no more are bought: mend "
+        "what keeps the pods off, then make them anew"
+        for offering, machines in in_vain
+        if len(machines) >= MOST_IN_VAIN
+    ]
+
+
+def _back_off(misses: int) -> str:
+    return (
+        f"no place was found {misses} times in a row; tried again when its pool changes, an offering recovers or room "
+        "appears"
+    )
+
+
+def _aside(name: str, snapshot: Snapshot, settings: Settings) -> str:
+    """What the solver cannot know: why a pool sells less than it lists."""
+    pool = snapshot.pools[name]
+    closed = why_not_buying(pool, settings.is_paused)
+    if closed:
+        return closed
+    struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
+    listed = offerings_of(pool, snapshot.offerings)
+    unmet = [each for each in listed if (each.name, each.location) in struck]
+    gone = [each for each in listed if not each.is_available]
+    told = [f"{len(unmet)} of {len(listed)} offerings of NodePool {name} are Unmet"] if unmet else []
+    told += [f"{len(gone)} of {len(listed)} are out of stock"] if gone else []
+    return ", ".join(told) if listed else f"NodePool {name} lists no server type that the provider sells"

@@ -8,6 +8,7 @@
 | planned onto a node on its way | none: it has its place |
 | nominated to, or expected by us on, a node with room | none: it waits for the scheduler, and holds that room |
 | names a missing pool, names none where there is no default, is not allowed in its pool, cannot be read | none, and is told so once |
+| virtual pods of a buffer that have no room | one demand with their count, of the lowest rank |
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from typing import Final
 from msgspec import Struct
 
 from growth.model.nodepool import NodePool
-from growth.model.note import Note
+from growth.model.note import About, Note
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
+from growth.plan.buffers.placement import Kept
 from growth.plan.world.capacity import is_plannable
 from growth.plan.world.problem import Barred, PoolReader
 from growth.plan.world.records import about_pod
@@ -29,11 +31,34 @@ MALFORMED: Final = "Malformed"
 
 
 class Demand(Struct, frozen=True):
-    """A pod with the pools it may buy from, and its needs as the solver shall see them."""
+    """A pod with the pools it may buy from, and its needs as the solver shall see them. The virtual pods of a buffer
+    are one demand: they differ in nothing.
+    """
 
-    pod: Pod
+    pod: Pod  # of a buffer: its name, its UID and the shape of its virtual pods
     pools: tuple[str, ...]
     shape: PodShape
+    count: int = 1
+    is_virtual: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is remembered by."""
+        return buffer_name(self.pod.key) if self.is_virtual else identity(self.pod)
+
+    @property
+    def about(self) -> About:
+        pod = self.pod
+        return About("CapacityBuffer", pod.name, pod.namespace, pod.uid) if self.is_virtual else about_pod(pod)
+
+
+def identity(pod: Pod) -> str:
+    return pod.uid or pod.key
+
+
+def buffer_name(key: str) -> str:
+    """No UID and no key of a pod has a space."""
+    return f"CapacityBuffer {key}"
 
 
 class Problem(Struct, frozen=True):
@@ -85,3 +110,14 @@ def _is_asked_for(pod: Pod, priority_cutoff: int) -> bool:
 def is_demand(pod: Pod, priority_cutoff: int) -> bool:
     """Does it need a place that growth may find?"""
     return _is_asked_for(pod, priority_cutoff) and is_plannable(pod)
+
+
+def buffer_demands(kept: Kept) -> tuple[Demand, ...]:
+    """The virtual pods without room of every buffer that a pool may buy for."""
+    found = []
+    for spare in kept.spares:
+        count, buffer = kept.missing.get(spare.key, 0), spare.buffer
+        if count and spare.pools:
+            virtual = Pod(buffer.name, spare.shape, uid=buffer.uid, created_at=buffer.created_at)
+            found.append(Demand(virtual, spare.pools, spare.shape, count, is_virtual=True))
+    return tuple(found)

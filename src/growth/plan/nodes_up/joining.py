@@ -17,11 +17,19 @@ planned pods there itself.
 Growth may bind a pod of the default scheduler, or of its own if that is on, without gates, resource claims and unbound
 volumes, in a pool that lets it, where every rule of scheduling still allows it. Each bind names the pods that were
 counted on the node: the gate lets it through only while no others are there. A pod that is gone, bound elsewhere or no
-longer fits is dropped here and is demand again there. A nomination to a node that is gone is taken back."""
+longer fits is dropped here and is demand again there. A nomination to a node that is gone is taken back.
+
+May these pods stand where they are planned, by every rule of scheduling? Asked by realising before growth binds past
+the scheduler.
+
+All planned pods are looked at as if the others were there already: a plan may hold only as a whole (a pod and the one
+it must stand beside). The index of all nodes and pods is made only when somebody has rules that look at other pods, or
+at volumes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -39,12 +47,12 @@ from growth.model.pod import Pod, PodShape
 from growth.model.settings import SchedulerSettings, Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.virtual_pods import planned_annotation
-from growth.plan.nodes_up.rulecheck import PlacementRules
 from growth.plan.world.capacity import Expected, assignments, why_not_bindable
 from growth.plan.world.nodes import is_initialised, is_registered, working_pods
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
 from growth.plan.world.records import about_pod, seen, seen_pod, sooner
 from growth.plan.world.swaps import template_digest
+from growth.solver.rules import Neighbours
 from growth.solver.rules.fit import fits_alone, free_amounts
 
 _RETRY_SECONDS: Final = 2.0
@@ -259,3 +267,46 @@ def _refused(action: BindPod | NominatePod, reason: str, snapshot: Snapshot, led
     return Decision(
         replace(ledger, done=ledger.done | {(action.pod.uid, action.node_name)}), notes=notes, again_at=snapshot.now
     )
+
+
+class PlacementRules:
+    """The world as it will be when all plans have come true."""
+
+    def __init__(self, snapshot: Snapshot, expected: Iterable[Expected]) -> None:
+        self._snapshot = snapshot
+        self._expected = {each.node.name: each for each in expected}
+        self._known: Neighbours | None = None
+        self._someone_repels: bool | None = None
+
+    def allow(self, pod: Pod, node_name: str) -> bool:
+        if not (_looks_around(pod.shape) or self._does_someone_repel()):
+            return True
+        neighbours = self._neighbours()
+        planned = replace(pod, node_name=node_name)
+        neighbours.remove_pod(planned)
+        reason = neighbours.why_not(neighbours.class_of_pod(pod), neighbours.table.index[node_name])
+        neighbours.add_pod(planned)
+        return reason is None
+
+    def _does_someone_repel(self) -> bool:
+        if self._someone_repels is None:
+            placed = {pod.shape for pods in self._snapshot.pods_by_node.values() for pod in pods}
+            planned = {pod.shape for each in self._expected.values() for pod in each.planned}
+            self._someone_repels = any(shape.anti_affinity for shape in placed | planned)
+        return self._someone_repels
+
+    def _neighbours(self) -> Neighbours:
+        if self._known is None:
+            nodes = {**self._snapshot.nodes, **{name: each.node for name, each in self._expected.items()}}
+            bound = [pod for pods in self._snapshot.pods_by_node.values() for pod in pods]
+            planned = [
+                replace(pod, node_name=each.node.name) for each in self._expected.values() for pod in each.planned
+            ]
+            self._known = Neighbours(
+                nodes.values(), [*bound, *planned], self._snapshot.volumes, self._snapshot.namespaces
+            )
+        return self._known
+
+
+def _looks_around(shape: PodShape) -> bool:
+    return bool(shape.affinity or shape.anti_affinity or shape.spread or shape.host_ports or shape.volumes)

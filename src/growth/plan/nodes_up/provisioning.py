@@ -7,7 +7,7 @@
 | Pending | otherwise | LaunchMachine: Accepted → Provisioning, NoCapacity or Refused → Unmet, no answer → again later, under the same name |
 | Provisioning | the node serves | Ready |
 | Provisioning | not in time, no working pods on it | Deprovisioning; the third in a row of its offering: Unmet |
-| Ready | its record is old | release: the machine stays; not while it tells of a machine bought in vain (`plan/nodes_up/runaway`) |
+| Ready | its record is old | release: the machine stays; not while it tells of a machine bought in vain (`plan/nodes_up/failures`) |
 | Unmet | its time is over | release (first a NodeRemovalRequest, if a machine stands behind it; kept a while where it still counts: `plan/nodes_up/failures`) |
 | Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
 | Deprovisioning | there is one | its time is written; when it is over, or the failure no longer counts: release |
@@ -48,11 +48,11 @@ from growth.plan.nodes_up.failures import (
     has_failed,
     histories,
     place_of,
+    records_in_vain,
     remembered_seconds,
     strike_seconds,
     struck_until,
 )
-from growth.plan.nodes_up.runaway import records_in_vain
 from growth.plan.world.limits import (
     RENEWAL,
     allowances,

@@ -1,7 +1,7 @@
-"""What is bought, revived or waited for, so that every pod that needs a place gets one? The first of growth's
-decisions.
+"""What is bought, revived or waited for, so that every pod that needs a place gets one, and after them every buffer its
+room? The first of growth's decisions.
 
-    question  who needs a place, what room there is and what may be bought: put to the solver, which runs elsewhere
+    question  which demands are tried, what room there is and what may be bought: put to the solver, which runs elsewhere
     plan      the solver's answer as actions; without a question, what can be decided without the solver
 
 | the solver puts a pod | then |
@@ -12,11 +12,14 @@ decisions.
 | onto a node with room | nothing: the scheduler will; the pod holds that room for a while |
 | nowhere | a note with the reasons; a miss (see `plan/nodes_up/waiting`) |
 
-Machines that `min` keeps warm are ordered first, and the solver is asked once they are on their way.
+A virtual pod is only ever bought for: on nodes that exist, `plan/buffers/placement` finds its room. Machines that `min`
+keeps warm are ordered first, and the solver is asked once they are on their way.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -29,54 +32,45 @@ from growth.model.outcome import Accepted
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.nodes_up.assign import MOST_PLANNED_PODS, Dealt, Hand, deal
-from growth.plan.nodes_up.buffer_demand import SpareQuestion, after_buying, buy, spare_question
-from growth.plan.nodes_up.demand import Demand
-from growth.plan.nodes_up.notes import notes_of
-from growth.plan.nodes_up.survey import Ledger, Survey, identity, survey
+from growth.plan.buffers.virtual_pods import planned_entry
+from growth.plan.nodes_up.assign import Dealt, Hand, deal, notes_for
+from growth.plan.nodes_up.demand import Demand, buffer_name, identity
+from growth.plan.nodes_up.survey import Experience, Ledger, Survey, survey
 from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
 from growth.plan.world.orders import Purchases, create_request, settle_order
 from growth.plan.world.problem import placement_problem, with_settings
 from growth.plan.world.records import seen, sooner
-from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem, PlacementSolution
+from growth.solver.purchase.problem import DemandClass, PlacementProblem, PlacementSolution
 
 __all__ = ["Ledger", "Question", "plan", "question", "settle", "without_timers"]
 
+MOST_PLANNED_PODS: Final = 1000  # on one request: the bound of its API
+_LONGEST_ENTRY: Final = 317  # of a planned pod in the API
 _RETRY_SECONDS: Final = 2.0
 
 
 class Question(Struct, frozen=True):
-    """What is put to the solver, with the pods behind each class and what else was seen."""
+    """What is put to the solver, with the demands behind each class and what else was seen."""
 
     problem: PlacementProblem
     classes: tuple[Hand, ...]
     survey: Survey
 
 
-class SpareTurn(Struct, frozen=True):
-    """The same for buffers, which have their turn when no pod is tried."""
-
-    problem: PlacementProblem
-    asked: SpareQuestion
-    survey: Survey
-
-
-def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question | SpareTurn | None:
-    """None: nobody needs a place now, or more are about to arrive, or something must be settled first."""
+def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question | None:
+    """None: nothing needs a place now, or more is about to arrive, or something must be settled first."""
     if ledger.orders.busy_until(snapshot) is not None:
         return None
     found = survey(snapshot, ledger, settings)
-    if not (found.minimum or found.eligible):
-        asked = spare_question(found.wanting, snapshot, settings)
-        return None if asked is None else SpareTurn(asked.problem, asked, found)
-    if found.minimum or (found.closes_at is not None and snapshot.now < found.closes_at):
+    is_open = found.closes_at is not None and snapshot.now < found.closes_at
+    if found.minimum or not found.demands or is_open:
         return None
     classes: dict[tuple[PodShape, tuple[str, ...]], list[Demand]] = {}
-    for demand in sorted(found.eligible, key=lambda each: (each.pod.created_at, each.pod.key)):
-        classes.setdefault((demand.shape, demand.pools), []).append(demand)
-    wanted = (DemandClass(shape, len(hand), pools) for (shape, pools), hand in classes.items())
+    for demand in sorted(found.demands, key=lambda each: (each.pod.created_at, each.pod.key)):
+        classes.setdefault((demand.shape, demand.pools), []).extend([demand] * demand.count)
+    wanted = (DemandClass(shape, len(hand), pools, found.is_virtual) for (shape, pools), hand in classes.items())
     problem = placement_problem(snapshot, wanted, found.all_rooms(snapshot), found.market, found.allowances)
-    problem = with_settings(problem, settings, found.ledger.patterns)
+    problem = with_settings(problem, settings, () if found.is_virtual else ledger.patterns)
     return Question(problem, tuple(tuple(hand) for hand in classes.values()), found)
 
 
@@ -84,102 +78,110 @@ def plan(
     snapshot: Snapshot,
     ledger: Ledger,
     settings: Settings,
-    question: Question | SpareTurn | None = None,
+    question: Question | None = None,
     solution: PlacementSolution | None = None,
 ) -> Decision[Ledger]:
     if question is None or solution is None:
         return _without_solver(snapshot, ledger, settings)
-    if isinstance(question, SpareTurn):
-        return _for_spares(snapshot, settings, question, solution)
     found = question.survey
     dealt = deal(question.problem, question.classes, solution, Purchases(snapshot, found.allowances))
     waits = _waits_after(dealt, question, snapshot, settings)
-    known = found.ledger.known | {identity(demand.pod) for hand in question.classes for demand in hand}
-    after = _tidied(
-        replace(
-            found.ledger, waits=waits, known=known, batch=None, patterns=solution.patterns or found.ledger.patterns
-        ),
-        snapshot,
-    )
-    told, notes = _told(found, after)
-    actions = _orders(dealt, snapshot) + _additions(dealt, snapshot) + _revivals(dealt, snapshot)
+    actions: tuple[Action, ...] = _orders(dealt, found, snapshot)
+    if found.is_virtual:
+        after = replace(_next_ledger(ledger, found, waits, snapshot), buffer_batch=None)
+    else:
+        actions += _additions(dealt, snapshot) + _revivals(dealt, snapshot)
+        asked = frozenset(demand.name for demand in found.demands)
+        after = _next_ledger(ledger, found, waits, snapshot, asked)
+        after = replace(after, batch=None, patterns=solution.patterns or ledger.patterns)
     again = [wait.until for wait in after.waits.values() if not wait.is_backed_off and wait.until > snapshot.now]
-    notes += _complaints(question, solution, snapshot) + notes_of(dealt, found, after, snapshot, settings)
-    return Decision(told, actions, notes, sooner(found.again_at, *again))
-
-
-def _complaints(question: Question, solution: PlacementSolution, snapshot: Snapshot) -> tuple[Note, ...]:
-    """A plan that the checker threw away is our mistake: every pool it was for is told."""
-    if not solution.complaints:
-        return ()
-    message = f"a plan was wrong and is not carried out: {'; '.join(solution.complaints[:3])}"
-    pools = sorted({choice.pool for choice in question.problem.choices})
-    return tuple(
-        Note(About("NodePool", name, uid=snapshot.pools[name].uid), "PlanWasWrong", message, "Warning")
-        for name in pools
+    notes = (
+        *_of_problems(found, ledger),
+        *_complaints(question, solution, snapshot),
+        *notes_for(dealt, found, waits, snapshot, settings),
     )
-
-
-# ------------------------------------------------------------------------------------------ without
-# the solver
+    return Decision(after, actions, notes, sooner(found.again_at, *again))
 
 
 def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     held_until = ledger.orders.busy_until(snapshot)
     if held_until is not None:
         return Decision(ledger, again_at=held_until)
-    found = survey(snapshot, replace(ledger, orders=replace(ledger.orders, awaited=())), settings)
-    after, notes = _told(found, _tidied(found.ledger, snapshot))
-    actions = tuple(_create(choice, (), "Minimum", snapshot) for choice in found.minimum)
-    return Decision(after, actions, notes, sooner(found.again_at, found.closes_at))
+    found = survey(snapshot, ledger, settings)
+    actions = tuple(create_request(choice, snapshot, "Minimum") for choice in found.minimum)
+    again_at = sooner(found.again_at, found.closes_at)
+    return Decision(_next_ledger(ledger, found, found.waits, snapshot), actions, _of_problems(found, ledger), again_at)
 
 
-def _for_spares(
-    snapshot: Snapshot, settings: Settings, turn: SpareTurn, solution: PlacementSolution
-) -> Decision[Ledger]:
-    """Room for virtual pods: what is left is told on the buffer, and has its turn again later."""
-    found, bought = turn.survey, buy(turn.asked, solution, snapshot)
-    spare = after_buying(turn.asked, bought, snapshot, settings)
-    after, notes = _told(found, _tidied(replace(found.ledger, spare=spare), snapshot))
-    again = [wait.until for wait in spare.waits.values() if not wait.is_backed_off]
-    return Decision(after, bought.actions, notes + bought.notes, sooner(found.again_at, found.closes_at, *again))
+# ---------------------------------------------------------------------------------------- the memory
+
+
+def _next_ledger(
+    ledger: Ledger,
+    found: Survey,
+    waits: Mapping[str, Wait],
+    snapshot: Snapshot,
+    asked: frozenset[str] = frozenset(),
+) -> Ledger:
+    """What the next look must know. Pods that wait no longer, buffers that are gone and orders that are seen are
+    forgotten.
+    """
+    pods = {identity(pod) for pod in snapshot.waiting_pods}
+    buffers = {buffer_name(key) for key in snapshot.buffers.buffers}
+    return Ledger(
+        experience=found.experience,
+        waits={name: wait for name, wait in waits.items() if name in pods or name in buffers},
+        known=(ledger.known | asked) & pods,
+        batch=found.batch,
+        buffer_batch=found.buffer_batch,
+        looked_at=found.looked_at,
+        buffers_looked_at=found.buffers_looked_at,
+        told={identity(problem.pod): f"{problem.reason}: {problem.message}" for problem in found.problems},
+        orders=replace(ledger.orders, awaited=()),
+        patterns=ledger.patterns,
+    )
 
 
 def without_timers(ledger: Ledger) -> Ledger:
     """What is still true after the clock went back: which machines were bought in vain."""
-    return Ledger(in_vain=ledger.in_vain)
+    return Ledger(Experience(in_vain=ledger.experience.in_vain))
 
 
-def _tidied(ledger: Ledger, snapshot: Snapshot) -> Ledger:
-    """Pods that wait no longer are forgotten."""
-    here = {identity(pod) for pod in snapshot.waiting_pods}
-    return replace(
-        ledger, known=ledger.known & here, waits={name: wait for name, wait in ledger.waits.items() if name in here}
-    )
+def _waits_after(dealt: Dealt, question: Question, snapshot: Snapshot, settings: Settings) -> dict[str, Wait]:
+    """A demand that was placed waits no longer; a pod that was sent to a node holds its room; a demand that was not
+    placed has missed once more.
+    """
+    found, now = question.survey, snapshot.now
+    before, tried = found.waits, {demand.name for demand in found.demands}
+    waits = {name: wait for name, wait in before.items() if name not in tried}
+    for room, hand in dealt.into_rooms:
+        if room.kind != "in-flight" and not found.is_virtual:
+            node = room.node.name
+            waits |= {each.name: after_lodging(before.get(each.name), node, now, settings) for each in hand}
+    open_rooms = question.problem.rooms if dealt.unplaced and not found.is_virtual else None
+    outlook = found.outlook(snapshot, open_rooms)
+    left = replace(found, allowances=dealt.allowances).outlook(snapshot, None)
+    for demand, _ in dealt.unplaced:
+        why = "" if demand.is_virtual else left.why_nothing(demand, snapshot.offerings)
+        waits[demand.name] = after_miss(before.get(demand.name), now, settings, outlook.of(demand), why)
+    return waits
 
 
-def _told(found: Survey, ledger: Ledger) -> tuple[Ledger, tuple[Note, ...]]:
-    """Each pod without a pool is told so once."""
-    now = {identity(problem.pod): f"{problem.reason}: {problem.message}" for problem in found.problems}
-    notes = tuple(
-        problem.note()
-        for problem in found.problems
-        if ledger.told.get(identity(problem.pod)) != now[identity(problem.pod)]
-    )
-    return replace(ledger, told=now), notes
+# ------------------------------------------------------------------------------ the answer in actions
 
 
-# ---------------------------------------------------------------------------------------------- the
-# answer in actions
+def _orders(dealt: Dealt, found: Survey, snapshot: Snapshot) -> tuple[Action, ...]:
+    reason, planned = ("Buffer", _planned_entries) if found.is_virtual else ("Demand", _planned_pods)
+    return tuple(create_request(choice, snapshot, reason, planned(hand)) for choice, hand in dealt.orders)
 
 
-def _orders(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
-    return tuple(_create(choice, hand, "Demand" if hand else "Buffer", snapshot) for choice, hand in dealt.orders)
+def _planned_pods(hand: Hand) -> tuple[str, ...]:
+    return tuple(demand.pod.key for demand in hand)[:MOST_PLANNED_PODS]
 
 
-def _create(choice: Choice, hand: Hand, reason: str, snapshot: Snapshot) -> CreateNodeRequest:
-    planned = tuple(demand.pod.key for demand in hand)[:MOST_PLANNED_PODS]
-    return create_request(choice, snapshot, reason, planned)
+def _planned_entries(hand: Hand) -> tuple[str, ...]:
+    entries = (planned_entry(key, count) for key, count in Counter(demand.pod.key for demand in hand).items())
+    return tuple(entry for entry in entries if len(entry) <= _LONGEST_ENTRY)
 
 
 def _additions(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
@@ -195,38 +197,29 @@ def _additions(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
 
 
 def _revivals(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
-    """The room's node has lost its mark already; the other taints stay."""
-    marked = [
-        room.node for room, _ in dealt.into_rooms if room.kind == "marked" and room.node.name not in snapshot.removals
-    ]  # a removal ends itself
+    """The room's node has lost its mark already; the other taints stay. A removal ends by itself."""
+    marked = (room.node for room, _ in dealt.into_rooms if room.kind == "marked")
     return tuple(
-        UnmarkScaleDown(seen(snapshot.nodes[node.name]), node.taints) for node in marked if node.name in snapshot.nodes
+        UnmarkScaleDown(seen(snapshot.nodes[node.name]), node.taints)
+        for node in marked
+        if node.name in snapshot.nodes and node.name not in snapshot.removals
     )
 
 
-# ----------------------------------------------------------------------------------------- patience
+def _of_problems(found: Survey, ledger: Ledger) -> tuple[Note, ...]:
+    """Each pod without a pool is told so once."""
+    new = [each for each in found.problems if ledger.told.get(identity(each.pod)) != f"{each.reason}: {each.message}"]
+    return tuple(problem.note() for problem in new)
 
 
-def _waits_after(dealt: Dealt, question: Question, snapshot: Snapshot, settings: Settings) -> dict[str, Wait]:
-    """Who was placed waits no longer; who was sent to a node holds its room; who was not placed has missed once more."""
-    found, now = question.survey, snapshot.now
-    before = found.ledger.waits
-    waits = {
-        name: wait for name, wait in before.items() if name not in {identity(demand.pod) for demand in found.eligible}
-    }
-    for room, hand in dealt.into_rooms:
-        if room.kind != "in-flight":
-            for demand in hand:
-                name = identity(demand.pod)
-                waits[name] = after_lodging(before.get(name), room.node.name, now, settings)
-    outlook = found.outlook(snapshot, question.problem.rooms if dealt.unplaced else None)
-    left = replace(found, allowances=dealt.allowances).outlook(snapshot, None)
-    for demand, _ in dealt.unplaced:
-        name = identity(demand.pod)
-        waits[name] = after_miss(
-            before.get(name), now, settings, outlook.of(demand), left.why_nothing(demand, snapshot.offerings)
-        )
-    return waits
+def _complaints(question: Question, solution: PlacementSolution, snapshot: Snapshot) -> tuple[Note, ...]:
+    """A plan that the checker threw away is our mistake: every pool it was for is told."""
+    if not solution.complaints:
+        return ()
+    message = f"a plan was wrong and is not carried out: {'; '.join(solution.complaints[:3])}"
+    pools = sorted({choice.pool for choice in question.problem.choices})
+    about = [About("NodePool", name, uid=snapshot.pools[name].uid) for name in pools]
+    return tuple(Note(each, "PlanWasWrong", message, "Warning") for each in about)
 
 
 # ----------------------------------------------------------------------------------------- outcomes
@@ -237,8 +230,7 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     again.
     """
     action, outcome, now = settled.action, settled.outcome, snapshot.now
-    again_at = None if isinstance(outcome, Accepted) else now + _RETRY_SECONDS
     if not isinstance(action, CreateNodeRequest):
-        return Decision(ledger, again_at=again_at)
+        return Decision(ledger, again_at=None if isinstance(outcome, Accepted) else now + _RETRY_SECONDS)
     orders, notes, again_at = settle_order(action, outcome, snapshot, ledger.orders)
     return Decision(replace(ledger, orders=orders), notes=notes, again_at=again_at)

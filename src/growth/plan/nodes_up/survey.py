@@ -1,149 +1,198 @@
-"""What does scale-up know before it asks the solver? Gathers, from one snapshot and its memory, who needs a place and
-what there is to give.
+"""What does scale-up know before it asks the solver? Gathers, from one snapshot and its memory, which demands are tried
+now and what there is to give. Nothing is ordered here.
 
-Asked by scale-up only. Nothing is ordered here.
+| tried now | |
+| --- | --- |
+| machines that `min` keeps warm | first, without the solver |
+| pods whose time has come | once no more arrive, or the window of their batch closes |
+| virtual pods of buffers | only while no pod is tried, once their number has been quiet for a moment |
+
+So a real pod is never planned later, or elsewhere, because of a buffer. A demand that found no place waits
+(`plan/nodes_up/waiting`); a buffer for which three machines came and hold none of it is not bought for.
+
+`min` of a server type counts nodes that serve or come; those in removal do not, and neither do dead ones whose machine
+is surely gone. The cheapest location that is for sale is taken, within all limits; while none is, the pool simply has
+fewer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.nodepool import NodePool
+from growth.model.node import OFFERING_LABEL
+from growth.model.nodepool import NodePool, ServerTypeChoice
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.nodes_up.buffer_demand import SpareLedger, Wanting, look_at_spares
-from growth.plan.nodes_up.demand import Demand, Problem, demands
-from growth.plan.nodes_up.minimum import lacks_minimum, missing_minimum
-from growth.plan.nodes_up.outlook import Outlook
-from growth.plan.nodes_up.runaway import InVain, Verdict, judge, observe
-from growth.plan.nodes_up.waiting import Wait, is_over, with_prospects
+from growth.plan.buffers.placement import Kept, keep, look_seconds, occupied_rooms
+from growth.plan.nodes_up.demand import Demand, Problem, buffer_demands, buffer_name, demands, identity
+from growth.plan.nodes_up.failures import InVain, buffers_in_vain, judge, observe
+from growth.plan.nodes_up.waiting import Outlook, Wait, is_over, with_prospects
 from growth.plan.world.capacity import Assignments, assignments, holders, may_hold, rooms
-from growth.plan.world.limits import Allowance, allowances, members
-from growth.plan.world.market import Learned, Market, corrected, learn, open_market, struck_since
-from growth.plan.world.orders import Orders
-from growth.plan.world.pools import OfferingKey
+from growth.plan.world.limits import Allowance, Member, allowances, members
+from growth.plan.world.machines import is_surely_absent
+from growth.plan.world.market import NOTHING_FOR_SALE, Learned, Market, corrected, learn, open_market, struck_since
+from growth.plan.world.orders import Orders, Purchases
+from growth.plan.world.pools import OfferingKey, server_type_of
 from growth.plan.world.records import sooner
 from growth.solver.purchase.problem import Choice, Pattern, Room
 
 
 class Batch(Struct, frozen=True):
-    """Pods that arrive close together are planned together."""
+    """Demands that arrive close together are planned together."""
 
     began_at: float
     grew_at: float
-    pods: frozenset[str]
+    counts: Mapping[str, int]
 
 
-class Ledger(Struct, frozen=True):
-    """What scale-up remembers. All of it may be lost: then offerings are tried again and back-off begins anew.
-
-    Machines in vain are money: when a clock went back they are kept, for their records may have expired while it was
-    ahead."""
+class Experience(Struct, frozen=True):
+    """What machines have shown so far. Those in vain are money: when a clock went back they are kept, for their records
+    may have expired while it was ahead.
+    """
 
     learned: Learned = {}
     struck_at: Mapping[OfferingKey, float] = {}
     in_vain: InVain = {}
-    waits: Mapping[str, Wait] = {}
+
+
+class Ledger(Struct, frozen=True):
+    """What scale-up remembers. All of it may be lost: then offerings are tried again and back-off begins anew."""
+
+    experience: Experience = Experience()
+    waits: Mapping[str, Wait] = {}  # by demand
     known: frozenset[str] = frozenset()  # pods that were asked about before
     batch: Batch | None = None
+    buffer_batch: Batch | None = None
+    looked_at: float = 0.0  # when the nodes were last searched for those who wait
+    buffers_looked_at: float = 0.0
     told: Mapping[str, str] = {}  # what was said to pods that have no pool
     orders: Orders = Orders()
-    looked_at: float = 0.0  # when the nodes were last searched for those who wait
-    spare: SpareLedger = SpareLedger()
     patterns: tuple[Pattern, ...] = ()  # good uses of nodes that the solver found: a head start for the next question
 
 
 class Survey(Struct, frozen=True):
-    """Everything gathered."""
+    """Everything gathered. What the next look must know has the name it has in the ledger."""
 
-    ledger: Ledger  # with what this look has taught; patience and batch included
-    assigned: Assignments
-    allowances: tuple[Allowance, ...]
-    market: Market
-    minimum: tuple[Choice, ...]  # what to order so that every `min` is kept
-    eligible: tuple[Demand, ...]  # who is tried now
-    problems: tuple[Problem, ...]
-    closes_at: float | None  # of the batch window; None: nothing new has arrived
-    again_at: float | None  # when time alone changes this
-    wanting: Wanting = Wanting()  # buffers, looked at only when no pod is tried
+    experience: Experience
+    waits: Mapping[str, Wait]
+    batch: Batch | None
+    buffer_batch: Batch | None
+    looked_at: float
+    buffers_looked_at: float
+    assigned: Assignments = Assignments()
+    allowances: tuple[Allowance, ...] = ()
+    market: Market = NOTHING_FOR_SALE
+    minimum: tuple[Choice, ...] = ()  # what to order so that every `min` is kept
+    demands: tuple[Demand, ...] = ()  # what is tried now: pods, or buffers if there are none
+    problems: tuple[Problem, ...] = ()
+    closes_at: float | None = None  # of the batch window; None: nothing new has arrived
+    again_at: float | None = None  # when time alone changes this
+    kept: Kept | None = None  # where virtual pods have room, if buffers are tried
+
+    @property
+    def is_virtual(self) -> bool:
+        return self.kept is not None
 
     def all_rooms(self, snapshot: Snapshot) -> tuple[Room, ...]:
-        return rooms(snapshot, self.assigned)
+        """Virtual pods hold room against each other, never against a pod."""
+        return rooms(snapshot, self.assigned) if self.kept is None else occupied_rooms(self.kept)
 
     def outlook(self, snapshot: Snapshot, open_rooms: Iterable[Room] | None) -> Outlook:
         return Outlook(snapshot.pools, self.market, self.allowances, open_rooms)
 
 
-def identity(pod: Pod) -> str:
-    return pod.uid or pod.key
-
-
 def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
-    """Quick where nobody waits: then there is nothing to weigh but `min`."""
+    """Quick where no pod waits: then there is nothing to weigh but `min` and buffers."""
     someone_waits = any(pod.unschedulable_at is not None for pod in snapshot.waiting_pods)
     young = (snapshot.nodes[name] for name in snapshot.requests if name in snapshot.nodes)
-    learned = learn(snapshot, ledger.learned, snapshot.nodes.values() if someone_waits else young)
-    ledger = replace(ledger, learned=learned, struck_at=struck_since(snapshot, ledger.struck_at, settings))
+    learned = learn(snapshot, ledger.experience.learned, snapshot.nodes.values() if someone_waits else young)
+    found = Survey(
+        experience=Experience(learned, struck_since(snapshot, ledger.experience.struck_at, settings)),
+        waits=ledger.waits,
+        batch=None,
+        buffer_batch=ledger.buffer_batch,
+        looked_at=ledger.looked_at,
+        buffers_looked_at=ledger.buffers_looked_at,
+    )
     if someone_waits or lacks_minimum(snapshot):
-        found = _whole_survey(snapshot, ledger, settings)
-    else:
-        found = Survey(
-            replace(ledger, in_vain={}, batch=None), Assignments(), (), Market((), {}, None), (), (), (), None, None
-        )
-    return (
-        found
-        if found.eligible or found.minimum or not snapshot.buffers.buffers
-        else _with_spares(found, snapshot, settings)
-    )
+        found = _with_pods(found, snapshot, ledger, settings)
+    is_idle = not (found.demands or found.minimum)
+    return _with_buffers(found, snapshot, ledger, settings) if is_idle and snapshot.buffers.buffers else found
 
 
-def _with_spares(found: Survey, snapshot: Snapshot, settings: Settings) -> Survey:
-    """Nobody real is tried now: buffers have their turn."""
-    ledger = found.ledger
-    offerings = corrected(snapshot.offerings, ledger.learned)
-    closed = ledger.orders.closed_pools(snapshot.now)
-    spares = look_at_spares(
-        snapshot,
-        ledger.spare,
-        lambda pools: open_market(snapshot, pools, offerings, ledger.struck_at, settings),
-        closed,
-        settings,
-    )
-    return replace(
-        found,
-        ledger=replace(ledger, spare=spares.ledger),
-        wanting=spares,
-        again_at=sooner(found.again_at, spares.again_at),
-    )
-
-
-def _whole_survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
+def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
     now = snapshot.now
-    offerings = corrected(snapshot.offerings, ledger.learned)
-    in_vain = observe(snapshot, ledger.in_vain)
+    offerings = corrected(snapshot.offerings, found.experience.learned)
+    in_vain = observe(snapshot, ledger.experience.in_vain)
     verdict = judge(in_vain, now)
-    assigned = assignments(snapshot, offerings, _lodged(snapshot, ledger))
-    found = demands(
+    assigned = assignments(snapshot, offerings, _holders(snapshot, ledger))
+    asked = demands(
         snapshot.waiting_pods, assigned.keys, snapshot.pools, offerings, settings.priority_cutoff, verdict.barred
     )
     present = members(snapshot)
     allowed = allowances(snapshot.pools, settings.limits, present)
-    market = open_market(
-        snapshot, _pools_in_question(found.wanted, snapshot.pools, ledger, now), offerings, ledger.struck_at, settings
+    warm = {name for name, pool in snapshot.pools.items() if any(choice.min for choice in pool.spec.server_types)}
+    market = _market(found, {name for each in asked.wanted for name in each.pools} | warm, snapshot, ledger, settings)
+    found = replace(
+        found,
+        experience=replace(found.experience, in_vain=in_vain),
+        assigned=assigned,
+        allowances=allowed,
+        market=market,
+        minimum=missing_minimum(snapshot, market, present, allowed),
+        demands=asked.wanted,
+        problems=asked.problems,
+        again_at=sooner(market.reopens_at, *ledger.orders.closed_pools(now).values()),
     )
-    gathered = Survey(
-        replace(ledger, in_vain=in_vain), assigned, allowed, market,
-        missing_minimum(snapshot, market, present, allowed),
-        found.wanted, found.problems, None, sooner(market.reopens_at, *ledger.orders.closed_pools(now).values()),
-    )  # fmt: skip
-    return _with_batch(_with_patience(gathered, snapshot, verdict, settings), now, settings)
+    has_waiters = any(demand.name in found.waits for demand in found.demands)
+    looks = has_waiters and now - ledger.looked_at >= settings.batch_longest_seconds
+    holding = [found.waits.get(identity(pod)) for pods in assigned.holders.values() for pod in pods]
+    again = [wait.until for wait in holding if wait is not None and wait.until > now]
+    again += [ledger.looked_at + settings.batch_longest_seconds] if has_waiters and not looks else []
+    barred = {each.name: verdict.waits[each.pod.shape] for each in found.demands if each.pod.shape in verdict.waits}
+    found = _with_patience(found, snapshot, barred, looks=looks)
+    batch, closes_at = _next_batch(ledger.batch, found.demands, ledger.known, now, settings)
+    return replace(
+        found,
+        batch=batch,
+        closes_at=closes_at,
+        looked_at=now if looks else ledger.looked_at,
+        again_at=sooner(found.again_at, *again),
+    )
 
 
-def _lodged(snapshot: Snapshot, ledger: Ledger) -> dict[str, tuple[Pod, ...]]:
+def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
+    """No pod is tried now: buffers, which have the lowest rank, are. A busy cluster is not searched at every change."""
+    now, next_look_at = snapshot.now, ledger.buffers_looked_at + look_seconds(snapshot, settings)
+    if ledger.buffers_looked_at <= now < next_look_at:
+        return replace(found, again_at=sooner(found.again_at, next_look_at))
+    kept = keep(snapshot, settings)
+    short = buffer_demands(kept)
+    provided = {buffer_name(key) for key in snapshot.buffers.buffers} - {demand.name for demand in short}
+    waits = {name: wait for name, wait in found.waits.items() if name not in provided}
+    found = replace(found, waits=waits, buffers_looked_at=now)
+    if not short:
+        return replace(found, buffer_batch=None)
+    market = _market(found, {name for demand in short for name in demand.pools}, snapshot, ledger, settings)
+    found = replace(
+        found,
+        kept=kept,
+        demands=short,
+        market=market,
+        allowances=allowances(snapshot.pools, settings.limits, members(snapshot)),
+        again_at=sooner(found.again_at, market.reopens_at),
+    )
+    in_vain = buffers_in_vain(kept, snapshot)
+    found = _with_patience(found, snapshot, {each.name: None for each in short if each.pod.key in in_vain})
+    batch, closes_at = _next_batch(ledger.buffer_batch, found.demands, (), now, settings)
+    return replace(found, buffer_batch=batch, closes_at=closes_at)
+
+
+def _holders(snapshot: Snapshot, ledger: Ledger) -> dict[str, tuple[Pod, ...]]:
     """Pods that the scheduler, or we, sent to a node with room: they hold it until their time is over."""
     sent: list[tuple[Pod, str]] = []
     for pod in snapshot.waiting_pods:
@@ -157,51 +206,131 @@ def _lodged(snapshot: Snapshot, ledger: Ledger) -> dict[str, tuple[Pod, ...]]:
     return holders(sent, snapshot)
 
 
-def _pools_in_question(
-    wanted: Iterable[Demand], pools: Mapping[str, NodePool], ledger: Ledger, now: float
-) -> list[str]:
-    asked = {name for demand in wanted for name in demand.pools}
-    warm = {name for name, pool in pools.items() if any(choice.min for choice in pool.spec.server_types)}
-    return sorted(name for name in asked | warm if ledger.orders.closed.get(name, 0.0) <= now)
+def _market(found: Survey, pools: Collection[str], snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Market:
+    """What these pools sell, those that refuse orders left out."""
+    seen, closed = found.experience, ledger.orders.closed_pools(snapshot.now)
+    selling = sorted(name for name in pools if name not in closed)
+    return open_market(snapshot, selling, corrected(snapshot.offerings, seen.learned), seen.struck_at, settings)
 
 
-def _with_patience(found: Survey, snapshot: Snapshot, verdict: Verdict, settings: Settings) -> Survey:
-    """Of those who need a place, only the ones whose time has come."""
-    now, waits = snapshot.now, dict(found.ledger.waits)
-    has_waiters = any(identity(demand.pod) in waits for demand in found.eligible)
-    looks = has_waiters and now - found.ledger.looked_at >= settings.batch_longest_seconds
+def _with_patience(
+    found: Survey, snapshot: Snapshot, barred: Mapping[str, float | None], *, looks: bool = False
+) -> Survey:
+    """Of the demands, only those whose time has come; `barred` ones are not tried, some of them until a known time."""
+    waits, again = dict(found.waits), list[float | None]()
     outlook = found.outlook(snapshot, found.all_rooms(snapshot) if looks else None)
     eligible: list[Demand] = []
-    again: list[float] = [found.ledger.looked_at + settings.batch_longest_seconds] if has_waiters and not looks else []
-    for demand in found.eligible:
-        wait = waits.get(identity(demand.pod))
-        if demand.pod.shape in verdict.waits:
-            again.append(verdict.waits[demand.pod.shape])
-        elif wait is None or wait.lodged_on or is_over(wait, now, outlook.of(demand)):
+    for demand in found.demands:
+        wait = waits.get(demand.name)
+        if demand.name in barred:
+            again.append(barred[demand.name])
+        elif wait is None or wait.lodged_on or is_over(wait, snapshot.now, outlook.of(demand)):
             eligible.append(demand)
         else:
-            waits[identity(demand.pod)] = with_prospects(wait, outlook.of(demand), outlook.not_looked_at)
-            again += [] if wait.is_backed_off else [wait.until]
-    again += [
-        wait.until
-        for pods in found.assigned.holders.values()
-        for pod in pods
-        if (wait := waits.get(identity(pod))) is not None and wait.until > now
-    ]
-    ledger = replace(found.ledger, waits=waits, looked_at=now if looks else found.ledger.looked_at)
-    return replace(found, ledger=ledger, eligible=tuple(eligible), again_at=sooner(found.again_at, *again))
+            waits[demand.name] = with_prospects(wait, outlook.of(demand), outlook.not_looked_at)
+            again.append(None if wait.is_backed_off else wait.until)
+    return replace(found, waits=waits, demands=tuple(eligible), again_at=sooner(found.again_at, *again))
 
 
-def _with_batch(found: Survey, now: float, settings: Settings) -> Survey:
-    """Each new arrival keeps the window open a little longer, but not for ever."""
-    fresh = frozenset(identity(demand.pod) for demand in found.eligible) - found.ledger.known
-    if not fresh:
-        return replace(found, ledger=replace(found.ledger, batch=None))
-    before = found.ledger.batch
-    batch = (
-        Batch(now, now, fresh)
-        if before is None
-        else Batch(before.began_at, now if fresh - before.pods else before.grew_at, fresh)
+def _next_batch(
+    before: Batch | None, tried: Iterable[Demand], known: Collection[str], now: float, settings: Settings
+) -> tuple[Batch | None, float | None]:
+    """The batch, and when its window closes: each new arrival, and each new count, keeps it open a little longer, but
+    not for ever.
+    """
+    counts = {demand.name: demand.count for demand in tried if demand.name not in known}
+    if not counts:
+        return None, None
+    began_at = now if before is None else before.began_at
+    grew = before is None or any(before.counts.get(name) != count for name, count in counts.items())
+    batch = Batch(began_at, now if grew or before is None else before.grew_at, counts)
+    return batch, min(batch.grew_at + settings.batch_quiet_seconds, began_at + settings.batch_longest_seconds)
+
+
+# -------------------------------------------------------------------------------- what `min` lacks
+
+
+def lacks_minimum(snapshot: Snapshot) -> bool:
+    """Is any minimum not kept? A cheap look, before everything is counted exactly."""
+    least = {
+        (pool.name, choice.name.lower()): choice.min
+        for pool in snapshot.pools.values()
+        for choice in pool.spec.server_types
+        if choice.min
+    }
+    if not least:
+        return False
+    for node in snapshot.nodes.values():
+        kind = (node.pool, server_type_of(node.labels.get(OFFERING_LABEL, "")))
+        if kind in least and _stays(node.name, snapshot):
+            least[kind] -= 1
+    for request in snapshot.requests.values():
+        kind = (request.spec.pool, server_type_of(request.spec.target_offering))
+        if kind in least and request.name not in snapshot.nodes and _stays(request.name, snapshot):
+            least[kind] -= 1
+    return any(count > 0 for count in least.values())
+
+
+def missing_minimum(
+    snapshot: Snapshot, market: Market, present: tuple[Member, ...], allowed: tuple[Allowance, ...]
+) -> tuple[Choice, ...]:
+    """What to order now so that every minimum is kept."""
+    wanted, purchases = list[Choice](), Purchases(snapshot, allowed)
+    probations = dict(market.probations)
+    for name in sorted(snapshot.pools):
+        pool = snapshot.pools[name]
+        for server_type in pool.spec.server_types:
+            for _ in range(server_type.min - _standing(pool, server_type, snapshot, present)):
+                choice = _cheapest(pool, server_type, market, purchases, probations)
+                if choice is None:
+                    break
+                place = (choice.offering.name, choice.offering.location)
+                if place in probations:
+                    probations[place] -= 1
+                purchases.add(choice)
+                wanted.append(choice)
+    return tuple(wanted)
+
+
+def _standing(pool: NodePool, server_type: ServerTypeChoice, snapshot: Snapshot, present: tuple[Member, ...]) -> int:
+    """Members that are there to stay: a node, or a request for one."""
+    return sum(
+        1
+        for member in present
+        if member.pool == pool.name and is_of_type(member, server_type) and _stays(member.name, snapshot)
     )
-    closes_at = min(batch.grew_at + settings.batch_quiet_seconds, batch.began_at + settings.batch_longest_seconds)
-    return replace(found, ledger=replace(found.ledger, batch=batch), closes_at=closes_at)
+
+
+def is_of_type(member: Member, server_type: ServerTypeChoice) -> bool:
+    return server_type_of(member.offering) == server_type.name.lower()
+
+
+def _stays(name: str, snapshot: Snapshot) -> bool:
+    if name in snapshot.removals:
+        return False
+    request, node = snapshot.requests.get(name), snapshot.nodes.get(name)
+    is_coming = request is not None and request.is_in_flight
+    return is_coming or (node is not None and (node.is_ready or not is_surely_absent(name, node.created_at, snapshot)))
+
+
+def _cheapest(
+    pool: NodePool,
+    server_type: ServerTypeChoice,
+    market: Market,
+    purchases: Purchases,
+    probations: Mapping[OfferingKey, int],
+) -> Choice | None:
+    """For sale, on no probation that is used up, and under every limit."""
+    fitting = [
+        choice
+        for choice in market.choices
+        if choice.pool == pool.name
+        and choice.offering.server_type.lower() == server_type.name.lower()
+        and probations.get((choice.offering.name, choice.offering.location), 1) > 0
+        and not purchases.why_not(choice)
+    ]
+    return min(
+        fitting,
+        key=lambda choice: (choice.offering.price_per_hour, choice.offering.name, choice.offering.location),
+        default=None,
+    )

@@ -9,16 +9,46 @@
 | has room on a node, but the scheduler has not used it | after a while, doubling; meanwhile it holds that room |
 
 What can be had is compared with the least seen since the miss, so that the same offer is not tried twice.
+
+What could serve a pod that waits, and how much of it is there? Asked by scale-up, to tell when a pod in back-off may
+be let in again.
+
+| prospect | grows when |
+| --- | --- |
+| a pool's generation | somebody changed the pool |
+| orders of a choice that the pod fits | an Unmet expired, a limit gave way, stock came back |
+| room on nodes | a node joined, pods left |
+
+A look at the nodes is dear, so it is taken at most once in a while; without it that prospect is simply not among the
+answers.
+
+| why nothing serves a pod | |
+| --- | --- |
+| Limited | something would, but limits (or a trial order) leave no room for it |
+| Rules | something would, but rules between pods keep it off |
+| NotForSale | something its pools list would, but it is Unmet, out of stock, or the pool is paused or going |
+| NothingFits | nothing its pools list would |
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.model.nodepool import NodePool
+from growth.model.offering import Offering
+from growth.model.pod import PodShape
+from growth.model.resources import Resources
 from growth.model.settings import Settings
+from growth.plan.nodes_up.demand import Demand
+from growth.plan.world.limits import Allowance
+from growth.plan.world.market import Market, orders_possible
+from growth.plan.world.pools import offerings_of
+from growth.solver.purchase.problem import Choice, Room
+from growth.solver.rules.fit import free_amounts, how_many_fit, is_enough, may_run_on
 
 Prospects = Mapping[str, int]  # what could serve a pod, and how much of it there is
 
@@ -70,3 +100,75 @@ def after_lodging(wait: Wait | None, node: str, now: float, settings: Settings) 
         max(settings.batch_longest_seconds, settings.backoff_longest_seconds),
     )
     return Wait(now + seconds, seconds=seconds, lodged_on=node)
+
+
+ROOM: Final = "room on nodes"
+
+LIMITED, RULES, NOT_FOR_SALE, NOTHING_FITS = REASONS = ("Limited", "Rules", "NotForSale", "NothingFits")
+
+
+class Outlook:
+    """Answers by class: pods of one shape and the same pools have the same prospects."""
+
+    def __init__(
+        self,
+        pools: Mapping[str, NodePool],
+        market: Market,
+        allowances: tuple[Allowance, ...],
+        open_rooms: Iterable[Room] | None,
+    ) -> None:
+        self._pools = pools
+        self._choices = market.choices
+        self._possible = orders_possible(market, allowances)
+        self._free = None if open_rooms is None else [(room.node, _free(room)) for room in open_rooms if room.is_open]
+        self._known: dict[tuple[PodShape, tuple[str, ...]], Prospects] = {}
+        self._reasons: dict[tuple[PodShape, tuple[str, ...]], str] = {}
+
+    @property
+    def not_looked_at(self) -> tuple[str, ...]:
+        return (ROOM,) if self._free is None else ()
+
+    def of(self, demand: Demand) -> Prospects:
+        key = (demand.shape, demand.pools)
+        if key not in self._known:
+            self._known[key] = self._prospects(demand)
+        return self._known[key]
+
+    def why_nothing(self, demand: Demand, offerings: tuple[Offering, ...]) -> str:
+        """In one word, for a pod that found no place; `offerings`: everything the provider knows, for sale or not."""
+        key = (demand.shape, demand.pools)
+        if key not in self._reasons:
+            self._reasons[key] = self._why_nothing(demand, offerings)
+        return self._reasons[key]
+
+    def _why_nothing(self, demand: Demand, offerings: tuple[Offering, ...]) -> str:
+        possible = self._orders(demand).values()
+        if possible:
+            return RULES if any(amount > 0 for amount in possible) else LIMITED
+        listed = (
+            each for name in demand.pools if name in self._pools for each in offerings_of(self._pools[name], offerings)
+        )
+        return NOT_FOR_SALE if any(is_enough(each.allocatable, demand.shape) for each in listed) else NOTHING_FITS
+
+    def _orders(self, demand: Demand) -> dict[str, int]:
+        """How often each choice that may serve the pod can be ordered."""
+        fitting = [
+            choice for choice in self._choices if choice.pool in demand.pools and _may_serve(choice, demand.shape)
+        ]
+        names = [f"{choice.pool} {choice.offering.name} {choice.offering.location}" for choice in fitting]
+        return {name: self._possible[name] for name in names}
+
+    def _prospects(self, demand: Demand) -> Prospects:
+        found = {f"generation of {name}": self._pools[name].generation for name in demand.pools if name in self._pools}
+        found |= self._orders(demand)
+        if self._free is not None:
+            found[ROOM] = sum(how_many_fit(demand.shape, node, free) for node, free in self._free)
+        return found
+
+
+def _free(room: Room) -> Resources:
+    return free_amounts(room.node.allocatable, (shape for shape, count in room.contents for _ in range(count)))
+
+
+def _may_serve(choice: Choice, shape: PodShape) -> bool:
+    return is_enough(choice.offering.allocatable, shape) and may_run_on(shape, choice.labels, choice.taints)
