@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any, Final
 
 import structlog
-from growth.plan.nodes_up.runaway import Verdict
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -26,6 +25,7 @@ from growth.model.action import ReadyNode, WriteNodePoolStatus
 from growth.model.offering import CLUSTER_LABEL
 from growth.model.outcome import Accepted, Unknown
 from growth.plan.buffers.placement import NOTHING_KEPT
+from growth.plan.nodes_up.failures import Verdict
 from growth.plan.world.records import seen
 from growth.providers.contract import Gone, ProviderError
 from growth.sim.stories.simulation import Report, Wish, simulate
