@@ -40,7 +40,7 @@ from growth.model.resources import Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import EMPTY, Snapshot
 from growth.plan.buffers import status
-from growth.plan.buffers.placement import keep
+from growth.plan.buffers.placement import place_buffers
 from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.nodes_up import scale_up
 from growth.solver.purchase.solve import solve
@@ -88,7 +88,9 @@ def run(arguments: argparse.Namespace) -> Report:
         overhead_percent=100 * (resting[1] / resting[0] - 1),
     )
     report.limit("nothing_changed", "overhead_percent", at_most=5.0)
-    report.add("first_look", cpu_seconds=_spent(lambda: keep(_fresh(beside), AT_ONCE)), nodes=len(beside.nodes))
+    report.add(
+        "first_look", cpu_seconds=_spent(lambda: place_buffers(_fresh(beside), AT_ONCE)), nodes=len(beside.nodes)
+    )
     return report
 
 

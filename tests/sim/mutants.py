@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from growth.model.action import ReadyNode, WriteNodePoolStatus
 from growth.model.offering import CLUSTER_LABEL
 from growth.model.outcome import Accepted, Unknown
-from growth.plan.buffers.placement import NOTHING_KEPT
+from growth.plan.buffers.placement import NO_PLACEMENT
 from growth.plan.nodes_up.failures import Verdict
 from growth.plan.world.records import seen
 from growth.providers.contract import Gone, ProviderError
@@ -84,7 +84,7 @@ PLACES: Final = {
     "stuck": "growth.plan.nodes_down.what_if:Emptying.why_stuck",
     "choose": "growth.plan.nodes_down.what_if:Emptying.choose",
     "wanted": "growth.plan.nodes_down.drain:Draining._is_wanted",
-    "kept": "growth.plan.nodes_down.scale_down:keep",
+    "kept": "growth.plan.nodes_down.scale_down:place_buffers",
     "clamped": "growth.plan.warm_pools.size:_clamped",
     "judge": "growth.plan.nodes_up.survey:judge",
     "launch": "growth.providers.simulated:SimulatedProvider.launch",
@@ -260,7 +260,7 @@ def moves_without_room() -> Any:
 
 def gives_back_spare_room() -> Any:
     """Scale-down does not know about CapacityBuffers."""
-    return replaced(kept=lambda *_: NOTHING_KEPT)
+    return replaced(kept=lambda *_: NO_PLACEMENT)
 
 
 def beyond_its_bounds() -> Any:

@@ -31,7 +31,7 @@ from growth.kube.api.transport import Transport
 from growth.model.offering import Machine, Offering
 from growth.model.outcome import Accepted, Outcome
 from growth.model.settings import Settings
-from growth.plan.buffers.placement import keep
+from growth.plan.buffers.placement import place_buffers
 from growth.plan.nodes_up.demand import is_demand
 from growth.providers.contract import Gone, Order, Provider, ProviderError
 from growth.runtime import Runtime, Spawned
@@ -92,7 +92,7 @@ class Growth:
             self.observer.refresh_metrics()
             cutoff = self.installation.settings.priority_cutoff
             self.metrics.demands.set(sum(is_demand(pod, cutoff) for pod in self.observer.pods.unschedulable()))
-            self.metrics.count_buffers(keep(self.observer.snapshot(), self.installation.settings))
+            self.metrics.count_buffers(place_buffers(self.observer.snapshot(), self.installation.settings))
 
     async def run(self) -> None:
         """Until cancelled. Caches fill while another process leads; decisions begin with leadership."""

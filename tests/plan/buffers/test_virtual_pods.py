@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from growth.model.capacitybuffer import QuotaScope, ResourceQuota
 from growth.model.pod import VolumeUse
-from growth.plan.buffers.virtual_pods import Spare, planned_entries, planned_entry, spares, virtual_pods
+from growth.plan.buffers.virtual_pods import ServedBuffer, planned_entries, planned_entry, served_buffers, virtual_pods
 from tests.plan.buffers.worlds import buffer, buffer_world, template
 from tests.plan.builders import NOW, hetzner, pool, shape
 
@@ -25,9 +25,9 @@ def quota(
     )
 
 
-def found(*buffers: object, **fields: object) -> dict[str, Spare]:
+def found(*buffers: object, **fields: object) -> dict[str, ServedBuffer]:
     world = buffer_world(buffers, **fields)  # type: ignore[arg-type]
-    return {spare.buffer.name: spare for spare in spares(world, POOLS, hetzner("cx32"), "capped")}
+    return {spare.buffer.name: spare for spare in served_buffers(world, POOLS, hetzner("cx32"), "capped")}
 
 
 def test_virtual_pods_have_stable_names_labels_and_annotations_and_no_label_of_nodes() -> None:

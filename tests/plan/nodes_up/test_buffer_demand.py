@@ -18,7 +18,7 @@ from growth.model.nodepool import PoolLimits
 from growth.model.pod import PodAffinityTerm
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.placement import keep
+from growth.plan.buffers.placement import place_buffers
 from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.nodes_down import scale_down
 from growth.plan.nodes_up import scale_up
@@ -92,7 +92,7 @@ def test_the_buffer_has_its_turn_once_the_pods_have_theirs_and_uses_what_they_le
     after = applied(snapshot, first.actions, seconds=2)
     assert [spec.reason for spec in orders(first.actions)] == ["Demand"]
     assert run_scale_up(after, first.ledger).actions == ()
-    assert keep(after, AT_ONCE).on_their_way[next(iter(after.requests))] == {"default/spare": 2}
+    assert place_buffers(after, AT_ONCE).on_their_way[next(iter(after.requests))] == {"default/spare": 2}
 
 
 def test_numbers_that_still_move_are_waited_for() -> None:
@@ -239,8 +239,8 @@ def test_whatever_the_buffers_limits_hold_pods_come_first_and_the_second_plan_is
         ledger, now = decision.ledger, applied(now, decision.actions, seconds=1)
     assert len(now.requests) <= most
     assert orders(run_scale_up(now, ledger).actions) == []
-    kept = keep(now, AT_ONCE)
-    for spare in kept.spares:
+    kept = place_buffers(now, AT_ONCE)
+    for spare in kept.buffers:
         placed = kept.standing.get(spare.key, 0) + sum(
             counts.get(spare.key, 0) for counts in kept.on_their_way.values()
         )
@@ -249,8 +249,8 @@ def test_whatever_the_buffers_limits_hold_pods_come_first_and_the_second_plan_is
 
 def test_the_answer_is_remembered_while_nothing_changes() -> None:
     snapshot = spare_world(nodes=[node("n1", of=CX32)])
-    assert keep(snapshot, AT_ONCE) is keep(replace(snapshot, now=NOW + 60), AT_ONCE)
-    assert keep(replace(snapshot, nodes=dict(snapshot.nodes)), AT_ONCE) is not keep(snapshot, AT_ONCE)
+    assert place_buffers(snapshot, AT_ONCE) is place_buffers(replace(snapshot, now=NOW + 60), AT_ONCE)
+    assert place_buffers(replace(snapshot, nodes=dict(snapshot.nodes)), AT_ONCE) is not place_buffers(snapshot, AT_ONCE)
 
 
 def test_rules_between_pods_hold_for_virtual_pods_too() -> None:
@@ -284,6 +284,6 @@ def test_a_tight_packing_that_was_bought_counts_when_its_orders_are_long_forgott
         nodes.append(replace(node(name, of=of), annotations=Labels(planned_annotation(each.planned_pods))))
     later = replace(snapshot, nodes={each.name: each for each in nodes}, now=NOW + 7200)
     assert run_scale_up(later).actions == ()
-    assert keep(later, AT_ONCE).missing == {}
+    assert place_buffers(later, AT_ONCE).missing == {}
     marked = {action.node.name for action in run_scale_down(later).actions if isinstance(action, MarkScaleDown)}
-    assert marked == later.nodes.keys() - keep(later, AT_ONCE).by_node.keys()
+    assert marked == later.nodes.keys() - place_buffers(later, AT_ONCE).by_node.keys()

@@ -21,7 +21,7 @@ from growth.model.capacitybuffer import ACTIVE_CAPACITY, BufferWorld, CapacityBu
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed
 from growth.plan.buffers.size import Sizing
-from growth.plan.buffers.virtual_pods import Spare, spares, virtual_pods
+from growth.plan.buffers.virtual_pods import ServedBuffer, served_buffers, virtual_pods
 
 _NAMES_SHOWN = 3
 
@@ -121,8 +121,8 @@ def _answer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> Buffe
     return answer
 
 
-def _spare(buffer: CapacityBuffer, world: BufferWorld, sizing: Any) -> Spare:
-    return next(spare for spare in spares(world, {}, (), sizing) if spare.key == buffer.key)
+def _spare(buffer: CapacityBuffer, world: BufferWorld, sizing: Any) -> ServedBuffer:
+    return next(spare for spare in served_buffers(world, {}, (), sizing) if spare.key == buffer.key)
 
 
 def _as_text(answer: BufferAnswer) -> str:

@@ -25,7 +25,7 @@ from growth.model.pod import Pod
 from growth.model.resources import CPU, MEMORY, sum_resources
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.placement import keep
+from growth.plan.buffers.placement import place_buffers
 from growth.plan.flow import scheduling
 from growth.plan.nodes_down.what_if import Emptying
 from growth.plan.nodes_up import scale_up
@@ -211,7 +211,7 @@ def _why_not_emptied(node: Node, snapshot: Snapshot, settings: Settings) -> tupl
 def _why_kept_empty(node: Node, snapshot: Snapshot, settings: Settings) -> str:
     own = snapshot.pools[node.pool].spec.scale_down_delay_seconds
     busy = why_not_idle(node, snapshot, settings.scale_down_delay_seconds if own is None else float(own))
-    holders = keep(snapshot, settings).holders_of(node.name)
+    holders = place_buffers(snapshot, settings).holders_of(node.name)
     if busy:
         return busy
     if is_protected_node(node):

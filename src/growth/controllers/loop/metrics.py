@@ -17,7 +17,7 @@ from growth.model.noderequest import RemovalPhase, RequestPhase
 from growth.model.outcome import Outcome
 from growth.model.resources import CPU, MEMORY
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.placement import Kept
+from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.nodes_up import waiting
 from growth.plan.nodes_up.demand import MALFORMED
 from growth.plan.world import pools
@@ -185,13 +185,13 @@ class Metrics:
         for reason in UNPLACED:
             self.unplaced.labels(reason).set(counts.get(reason, 0))
 
-    def count_buffers(self, kept: Kept) -> None:
+    def count_buffers(self, kept: BufferPlacement) -> None:
         """Set the gauges of buffers; those that are gone disappear."""
         for gauge in (self.buffers, self.buffer_pods, self.buffer_cpu, self.buffer_memory, self.buffer_nodes):
             gauge.clear()
         for state in _BUFFER_STATES:
             self.buffers.labels(state)
-        for spare in kept.spares:
+        for spare in kept.buffers:
             place, standing = (spare.buffer.namespace, spare.buffer.name), kept.standing.get(spare.key, 0)
             self.buffers.labels(_buffer_state(spare.sized.reason, spare.count, standing)).inc()
             self.buffer_pods.labels(*place).set(spare.count)

@@ -22,7 +22,7 @@ from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.size import Sizing
-from growth.plan.buffers.virtual_pods import Spare, planned_entries, planned_on, spares
+from growth.plan.buffers.virtual_pods import ServedBuffer, planned_entries, planned_on, served_buffers
 from growth.plan.world.capacity import assignments, rooms
 from growth.plan.world.problem import placement_problem
 from growth.solver.existing.place import place_on_existing
@@ -34,10 +34,10 @@ Counts = Mapping[str, int]  # by buffer
 _NODES_A_LOOK: Final = 500
 
 
-class Kept(Struct, frozen=True):
+class BufferPlacement(Struct, frozen=True):
     """The buffers, and where their virtual pods stand."""
 
-    spares: tuple[Spare, ...] = ()
+    buffers: tuple[ServedBuffer, ...] = ()
     by_node: Mapping[str, Counts] = {}  # nodes that exist
     on_their_way: Mapping[str, Counts] = {}  # nodes that were ordered
     missing: Counts = {}
@@ -49,12 +49,12 @@ class Kept(Struct, frozen=True):
         return tuple(self.by_node.get(node, ()))
 
 
-NOTHING_KEPT = Kept()
+NO_PLACEMENT = BufferPlacement()
 
 
-def keep(snapshot: Snapshot, settings: Settings) -> Kept:
+def place_buffers(snapshot: Snapshot, settings: Settings) -> BufferPlacement:
     if not snapshot.buffers.buffers:
-        return NOTHING_KEPT
+        return NO_PLACEMENT
     return _kept(_Moment(snapshot, settings.buffer_sizing))
 
 
@@ -87,11 +87,11 @@ class _Moment:
 
 
 @lru_cache(maxsize=2)
-def _kept(moment: _Moment) -> Kept:
+def _kept(moment: _Moment) -> BufferPlacement:
     snapshot = moment.snapshot
-    found = spares(snapshot.buffers, snapshot.pools, snapshot.offerings, moment.sizing)
+    found = served_buffers(snapshot.buffers, snapshot.pools, snapshot.offerings, moment.sizing)
     if not any(spare.count for spare in found):
-        return Kept(found)
+        return BufferPlacement(found)
     assigned = assignments(snapshot)
     all_rooms = rooms(snapshot, assigned)
     bought = {each.request.name: planned_entries(each.request.planned_pods) for each in assigned.expected}
@@ -105,11 +105,11 @@ def _kept(moment: _Moment) -> Kept:
     return best
 
 
-def occupied_rooms(kept: Kept) -> tuple[Room, ...]:
+def occupied_rooms(kept: BufferPlacement) -> tuple[Room, ...]:
     """All rooms with the virtual pods in them: for whoever asks what more would fit, or what would fit without some
     node.
     """
-    shapes = {spare.key: spare.shape for spare in kept.spares}
+    shapes = {spare.key: spare.shape for spare in kept.buffers}
     places = {**kept.by_node, **kept.on_their_way}
     return tuple(
         _with_virtual(room, places[room.node.name], shapes) if room.node.name in places else room for room in kept.rooms
@@ -117,8 +117,11 @@ def occupied_rooms(kept: Kept) -> tuple[Room, ...]:
 
 
 def _packed(
-    snapshot: Snapshot, found: tuple[Spare, ...], all_rooms: tuple[Room, ...], bought: Mapping[str, Mapping[str, int]]
-) -> Kept:
+    snapshot: Snapshot,
+    found: tuple[ServedBuffer, ...],
+    all_rooms: tuple[Room, ...],
+    bought: Mapping[str, Mapping[str, int]],
+) -> BufferPlacement:
     """First what orders were made for, then the rest where there is room."""
     open_counts = {spare.key: spare.count for spare in found if spare.count}
     shapes = {spare.key: spare.shape for spare in found}
@@ -142,7 +145,7 @@ def _packed(
     for counts in by_node.values():
         for key, count in counts.items():
             standing[key] = standing.get(key, 0) + count
-    return Kept(
+    return BufferPlacement(
         found,
         by_node,
         {name: counts for name, counts in ordered.items() if name not in by_node},
@@ -175,7 +178,7 @@ def _with_virtual(room: Room, held: Mapping[str, int], shapes: Mapping[str, PodS
 
 def _ask(
     snapshot: Snapshot,
-    asked: list[Spare],
+    asked: list[ServedBuffer],
     counts: Mapping[str, int],
     open_rooms: tuple[Room, ...],
     places: dict[str, dict[str, int]],
@@ -189,6 +192,6 @@ def _ask(
     return {asked[demand].key: count for demand, count in lodged.left}
 
 
-def virtual_demands(found: Iterable[Spare], counts: Mapping[str, int]) -> tuple[DemandClass, ...]:
+def virtual_demands(found: Iterable[ServedBuffer], counts: Mapping[str, int]) -> tuple[DemandClass, ...]:
     """Buffers as the solver sees them: placed after every real demand."""
     return tuple(DemandClass(spare.shape, counts[spare.key], spare.pools, is_virtual=True) for spare in found)

@@ -8,10 +8,22 @@ nothing.
 | LimitedByQuotas | ResourceQuotasAllocated |
 
 `status.replicas` is the number of virtual pods. For a scalableRef, `status.podTemplateRef` names a PodTemplate that the
-buffer owns. Buffers with a strategy that growth does not know are somebody else's: nothing is written on them."""
+buffer owns. Buffers with a strategy that growth does not know are somebody else's: nothing is written on them.
+
+Why is nothing bought for a buffer that lacks room? Asked by the buffers' status; scale-up finds the same out from
+the solver.
+
+| what stands in the way | said |
+| --- | --- |
+| it may use no pool | why |
+| no server type of its pools can hold a chunk | the types are too small, or selectors and taints keep it away |
+| all that could is Unmet, out of stock, or its pool buys nothing | that |
+| limits leave no room for one more node | that |
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -34,10 +46,14 @@ from growth.model.note import About, Note
 from growth.model.outcome import Accepted, Refused, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.placement import Kept, keep, look_seconds
-from growth.plan.buffers.shortfall import Shortfall
-from growth.plan.buffers.virtual_pods import Spare
+from growth.plan.buffers.placement import BufferPlacement, look_seconds, place_buffers
+from growth.plan.buffers.virtual_pods import ServedBuffer
+from growth.plan.world.limits import allowances, members
+from growth.plan.world.market import Market, open_market, orders_possible
+from growth.plan.world.pools import choice_labels, daemon_shapes, offerings_of, serving_taints, why_not_buying
 from growth.plan.world.records import cut
+from growth.solver.purchase.problem import Choice
+from growth.solver.rules.fit import free_amounts, is_enough, may_run_on
 
 _RETRY_SECONDS: Final = 5.0
 _OWN_CONDITIONS: Final = (READY_FOR_PROVISIONING, PROVISIONING, LIMITED_BY_QUOTAS)
@@ -45,7 +61,7 @@ _OWN_CONDITIONS: Final = (READY_FOR_PROVISIONING, PROVISIONING, LIMITED_BY_QUOTA
 
 class Ledger(Struct, frozen=True):
     looked_at: float = 0.0
-    told: Kept | None = None  # all that there is to say of this is written
+    told: BufferPlacement | None = None  # all that there is to say of this is written
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -56,13 +72,13 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     next_look_at = ledger.looked_at + look_seconds(snapshot, settings)
     if ledger.looked_at <= now < next_look_at:
         return Decision(ledger, again_at=next_look_at)
-    kept = keep(snapshot, settings)
+    kept = place_buffers(snapshot, settings)
     if kept is ledger.told:
         return Decision(ledger)
     shortfall = Shortfall(snapshot, settings, kept.missing)
     actions: list[Action] = []
     notes: list[Note] = []
-    for spare in kept.spares:
+    for spare in kept.buffers:
         view = _View(spare, kept, snapshot, shortfall)
         actions += view.template_actions()
         status = view.status()
@@ -90,7 +106,7 @@ def _as_told(status: CapacityBufferStatus) -> CapacityBufferStatus:
 class _View:
     """One buffer, looked at from all sides."""
 
-    def __init__(self, spare: Spare, kept: Kept, snapshot: Snapshot, shortfall: Shortfall) -> None:
+    def __init__(self, spare: ServedBuffer, kept: BufferPlacement, snapshot: Snapshot, shortfall: Shortfall) -> None:
         self.spare, self.buffer, self.kept, self.snapshot = spare, spare.buffer, kept, snapshot
         self._shortfall = shortfall
         name = (
@@ -211,3 +227,50 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
         notes = (Note(about, "WriteRefused", cut(f"{type(action).__name__} was refused: {outcome.reason}"), "Warning"),)
         seconds = 60.0
     return Decision(Ledger(), notes=notes, again_at=snapshot.now + seconds)
+
+
+class Shortfall:
+    """Looks at pools and limits once, and only if some buffer lacks room."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, missing: Mapping[str, int]) -> None:
+        self._snapshot, self._settings = snapshot, settings
+        self._market, self._possible = Market((), {}, None), dict[str, int]()
+        if missing:
+            self._market = open_market(snapshot, tuple(snapshot.pools), snapshot.offerings, {}, settings)
+            self._possible = orders_possible(
+                self._market, allowances(snapshot.pools, settings.limits, members(snapshot))
+            )
+
+    def why_not_bought(self, spare: ServedBuffer) -> str:
+        """Empty: it can be bought, and will be."""
+        pools = ", ".join(spare.pools)
+        if not spare.pools:
+            return spare.problem
+        closed = [why_not_buying(self._snapshot.pools[name], self._settings.is_paused) for name in spare.pools]
+        if all(closed):
+            return "; ".join(dict.fromkeys(closed))
+        if not any(self._can_hold(spare, name) for name in spare.pools):
+            return f"no server type of NodePool {pools} can hold a chunk that asks for {spare.shape.requests}"
+        fitting = [
+            choice for choice in self._market.choices if choice.pool in spare.pools and _has_room_for(choice, spare)
+        ]
+        if not fitting:
+            return f"everything in NodePool {pools} that could hold a chunk is Unmet or out of stock"
+        orders = (
+            self._possible[f"{choice.pool} {choice.offering.name} {choice.offering.location}"] for choice in fitting
+        )
+        return "" if any(orders) else f"the limits of NodePool {pools} leave no room for one more node"
+
+    def _can_hold(self, spare: ServedBuffer, name: str) -> bool:
+        pool = self._snapshot.pools[name]
+        for offering in offerings_of(pool, self._snapshot.offerings):
+            labels, taints = choice_labels(pool, offering), serving_taints(pool)
+            free = free_amounts(offering.allocatable, daemon_shapes(self._snapshot.daemon_sets, labels, taints))
+            if is_enough(free, spare.shape) and may_run_on(spare.shape, labels, taints):
+                return True
+        return False
+
+
+def _has_room_for(choice: Choice, spare: ServedBuffer) -> bool:
+    free = free_amounts(choice.offering.allocatable, choice.daemons)
+    return is_enough(free, spare.shape) and may_run_on(spare.shape, choice.labels, choice.taints)

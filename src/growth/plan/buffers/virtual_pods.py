@@ -27,8 +27,7 @@ from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
-from growth.plan.buffers.quotas import Granted, Quotas
-from growth.plan.buffers.size import Sized, Sizing, sized
+from growth.plan.buffers.size import Granted, Quotas, Sized, Sizing, sized
 from growth.plan.world.problem import PoolReader
 
 PLANNED_BUFFERS: Final = "growth.dev/planned-buffers"
@@ -36,7 +35,7 @@ PLANNED_BUFFERS: Final = "growth.dev/planned-buffers"
 _LONGEST_LABEL: Final = 63
 
 
-class Spare(Struct, frozen=True):
+class ServedBuffer(Struct, frozen=True):
     """One buffer that growth serves: how many virtual pods it has, and what they look like to the solver."""
 
     buffer: CapacityBuffer
@@ -55,9 +54,9 @@ class Spare(Struct, frozen=True):
         return self.granted.count
 
 
-def spares(
+def served_buffers(
     world: BufferWorld, pools: Mapping[str, NodePool], offerings: tuple[Offering, ...], sizing: Sizing
-) -> tuple[Spare, ...]:
+) -> tuple[ServedBuffer, ...]:
     """All buffers with our strategy, the oldest first: it is the first to be granted quota. One that is being deleted
     holds nothing.
     """
@@ -68,11 +67,11 @@ def spares(
     for buffer in sorted(ours, key=lambda each: (each.created_at, each.key)):
         size = sized(buffer, world, sizing)
         if size.template is None or not size.is_ready:
-            found.append(Spare(buffer, size, Granted(0)))
+            found.append(ServedBuffer(buffer, size, Granted(0)))
             continue
         granted = quotas.grant(buffer.namespace, size.template, size.count)
         match, shape = reader.read(virtual_shape(buffer, size.template.shape))
-        found.append(Spare(buffer, size, granted, shape, match.names, match.message))
+        found.append(ServedBuffer(buffer, size, granted, shape, match.names, match.message))
     return tuple(found)
 
 
@@ -85,7 +84,7 @@ def virtual_shape(buffer: CapacityBuffer, shape: PodShape) -> PodShape:
     )
 
 
-def virtual_pods(spare: Spare) -> Iterator[Pod]:
+def virtual_pods(spare: ServedBuffer) -> Iterator[Pod]:
     """One by one, for people; their names never change while the buffer has at least that many."""
     marks = Labels({BUFFER_ANNOTATION: spare.buffer.name, BUFFER_NAMESPACE_ANNOTATION: spare.buffer.namespace})
     for number in range(spare.count):

@@ -21,7 +21,7 @@ from growth.model.node import OFFERING_LABEL, Node
 from growth.model.nodepool import NodePool
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.placement import keep
+from growth.plan.buffers.placement import place_buffers
 from growth.plan.nodes_down.budgets import Recent, budgets_change_at, disruptions_left
 from growth.plan.world.nodes import is_ours, working_pods
 from growth.plan.world.pools import choice_of_type
@@ -109,7 +109,7 @@ class Movable:
 
     def disruption(self, node: Node) -> float:
         """What emptying it costs: its pods, and a little for each virtual pod that loses its place."""
-        virtual = keep(self._snapshot, self._settings).by_node.get(node.name, {})
+        virtual = place_buffers(self._snapshot, self._settings).by_node.get(node.name, {})
         return len(working_pods(self._snapshot, node.name)) + VIRTUAL_POD_COST * sum(virtual.values())
 
 

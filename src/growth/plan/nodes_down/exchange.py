@@ -18,7 +18,7 @@ from growth.model.noderequest import NodeRequest
 from growth.model.pod import Owner, Pod, PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot
-from growth.plan.buffers.placement import Kept, keep, occupied_rooms
+from growth.plan.buffers.placement import BufferPlacement, occupied_rooms, place_buffers
 from growth.plan.world.capacity import assignments, promised_node, rooms
 from growth.plan.world.limits import RENEWAL, Allowance, allowances, members, with_surge
 from growth.plan.world.market import Market, corrected, learn, open_market
@@ -89,7 +89,7 @@ class _Asking:
 
     def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
         self._snapshot, self._settings = snapshot, settings
-        self._kept = keep(snapshot, settings)
+        self._kept = place_buffers(snapshot, settings)
         self._rooms = tuple(_closed(room) for room in _all_rooms(snapshot, self._kept))
         self._index = {room.node.name: index for index, room in enumerate(self._rooms)}
         self._classes: dict[DemandClass, int] = {}
@@ -101,7 +101,7 @@ class _Asking:
             if pod.deleted_at is None:
                 number = self._class_of(pod.shape)
                 counts[number] = counts.get(number, 0) + 1
-        for spare in self._kept.spares:
+        for spare in self._kept.buffers:
             held = self._kept.by_node.get(node.name, {}).get(spare.key, 0)
             if held:
                 counts[self._number(DemandClass(spare.shape, 1, spare.pools, is_virtual=True))] = held
@@ -134,7 +134,7 @@ class _Asking:
         return placement_problem(self._snapshot, self.demands, self._rooms, market, allowed, node_price_per_hour=price)
 
 
-def _all_rooms(snapshot: Snapshot, kept: Kept) -> tuple[Room, ...]:
+def _all_rooms(snapshot: Snapshot, kept: BufferPlacement) -> tuple[Room, ...]:
     return occupied_rooms(kept) if kept.rooms else rooms(snapshot, assignments(snapshot))
 
 

@@ -32,7 +32,7 @@ from growth.model.note import Note
 from growth.model.outcome import Accepted, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.placement import Kept, keep, look_seconds
+from growth.plan.buffers.placement import BufferPlacement, look_seconds, place_buffers
 from growth.plan.nodes_down.budgets import Recent, disruptions_left, why_braked_now, with_moment
 from growth.plan.nodes_down.what_if import is_being_emptied
 from growth.plan.world.machines import (
@@ -123,7 +123,7 @@ class _Turn:
         self.spare: dict[str, tuple[str, ...]] = {}
         self.spare_at = ledger.spare_at
         self._spare_until = _spare_until(ledger, snapshot, settings)
-        self._kept: Kept | None = None
+        self._kept: BufferPlacement | None = None
         self._staying = _staying(snapshot)
         self._left: dict[tuple[str, str], int] = {}
         self._prices = {(each.name, each.location): each for each in snapshot.offerings}
@@ -264,7 +264,7 @@ class _Turn:
             self.again.append(self._spare_until)
             return self.ledger.spare[node.name]
         if self._kept is None:
-            self._kept, self.spare_at = keep(self.snapshot, self.settings), self.snapshot.now
+            self._kept, self.spare_at = place_buffers(self.snapshot, self.settings), self.snapshot.now
         return self._kept.holders_of(node.name)
 
     def _wake_when_arrived(self, node: Node, pool: NodePool) -> None:

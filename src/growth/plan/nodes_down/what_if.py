@@ -29,7 +29,7 @@ from growth.model.node import SCALE_DOWN_TAINT, Node, Taint
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.placement import keep
+from growth.plan.buffers.placement import place_buffers
 from growth.plan.world.nodes import is_protected_node, is_protected_pod, working_pods
 from growth.plan.world.records import seen
 from growth.solver.existing.what_if import Holding, Verdict, WhatIf
@@ -147,7 +147,7 @@ def _holdings(snapshot: Snapshot, settings: Settings) -> Iterator[Holding]:
             known = waiting.get(pod.shape)
             waiting[pod.shape] = Holding(pod.key, pod.shape, 1 if known is None else min(_MOST_HELD, known.count + 1))
     yield from waiting.values()
-    for spare in keep(snapshot, settings).spares:
+    for spare in place_buffers(snapshot, settings).buffers:
         if spare.count:
             yield Holding(f"of CapacityBuffer {spare.key}", spare.shape, min(_MOST_HELD, spare.count))
 

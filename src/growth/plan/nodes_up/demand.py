@@ -22,7 +22,7 @@ from growth.model.nodepool import NodePool
 from growth.model.note import About, Note
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
-from growth.plan.buffers.placement import Kept
+from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.world.capacity import is_plannable
 from growth.plan.world.problem import Barred, PoolReader
 from growth.plan.world.records import about_pod
@@ -112,10 +112,10 @@ def is_demand(pod: Pod, priority_cutoff: int) -> bool:
     return _is_asked_for(pod, priority_cutoff) and is_plannable(pod)
 
 
-def buffer_demands(kept: Kept) -> tuple[Demand, ...]:
+def buffer_demands(kept: BufferPlacement) -> tuple[Demand, ...]:
     """The virtual pods without room of every buffer that a pool may buy for."""
     found = []
-    for spare in kept.spares:
+    for spare in kept.buffers:
         count, buffer = kept.missing.get(spare.key, 0), spare.buffer
         if count and spare.pools:
             virtual = Pod(buffer.name, spare.shape, uid=buffer.uid, created_at=buffer.created_at)

@@ -38,7 +38,7 @@ from growth.model.noderequest import DEPROVISIONING, PROVISIONING, READY, UNMET,
 from growth.model.pod import Pod, PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.placement import Kept
+from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.buffers.virtual_pods import planned_entries
 from growth.plan.world.market import unmet_until
 from growth.plan.world.nodes import working_pods
@@ -195,9 +195,9 @@ def judge(in_vain: InVain, now: float) -> Verdict:
     return Verdict(barred, waits)
 
 
-def buffers_in_vain(kept: Kept, snapshot: Snapshot) -> frozenset[str]:
+def buffers_in_vain(kept: BufferPlacement, snapshot: Snapshot) -> frozenset[str]:
     """Buffers for which three machines came, empty, and have no room for a single chunk: a fourth would not either."""
-    shapes = {spare.key: spare.shape for spare in kept.spares}
+    shapes = {spare.key: spare.shape for spare in kept.buffers}
     failed: Counter[str] = Counter()
     for name, request in snapshot.requests.items():
         node = snapshot.nodes.get(name)

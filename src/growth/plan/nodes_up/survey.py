@@ -27,7 +27,7 @@ from growth.model.nodepool import NodePool, ServerTypeChoice
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.placement import Kept, keep, look_seconds, occupied_rooms
+from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
 from growth.plan.nodes_up.demand import Demand, Problem, buffer_demands, buffer_name, demands, identity
 from growth.plan.nodes_up.failures import InVain, buffers_in_vain, judge, observe
 from growth.plan.nodes_up.waiting import Outlook, Wait, is_over, with_prospects
@@ -91,7 +91,7 @@ class Survey(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
     closes_at: float | None = None  # of the batch window; None: nothing new has arrived
     again_at: float | None = None  # when time alone changes this
-    kept: Kept | None = None  # where virtual pods have room, if buffers are tried
+    kept: BufferPlacement | None = None  # where virtual pods have room, if buffers are tried
 
     @property
     def is_virtual(self) -> bool:
@@ -170,7 +170,7 @@ def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: S
     now, next_look_at = snapshot.now, ledger.buffers_looked_at + look_seconds(snapshot, settings)
     if ledger.buffers_looked_at <= now < next_look_at:
         return replace(found, again_at=sooner(found.again_at, next_look_at))
-    kept = keep(snapshot, settings)
+    kept = place_buffers(snapshot, settings)
     short = buffer_demands(kept)
     provided = {buffer_name(key) for key in snapshot.buffers.buffers} - {demand.name for demand in short}
     waits = {name: wait for name, wait in found.waits.items() if name not in provided}
