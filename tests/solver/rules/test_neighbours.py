@@ -183,18 +183,16 @@ def test_a_node_in_another_state_is_looked_at_with_its_pods() -> None:
     assert index.table.nodes == [node("a", taints=(GPU,))]
 
 
-def test_a_kept_trial_stays_and_an_outer_one_undoes_it() -> None:
+def test_a_trial_inside_a_trial_is_undone_alone() -> None:
     index = Neighbours([node("a")])
     web = index.class_of_pod(pod(cpu=1))
-    with index.trial() as trial:
-        index.add(web, 0)
-        trial.keep()
-    assert index.contents(0) == [(web, 1)]
+    index.add(web, 0)
     with index.trial():
-        with index.trial() as inner:
+        index.add(web, 0)
+        with index.trial():
             index.add(web, 0, 2)
-            inner.keep()
-        assert index.contents(0) == [(web, 3)]
+            assert index.contents(0) == [(web, 4)]
+        assert index.contents(0) == [(web, 2)]
     assert index.contents(0) == [(web, 1)]
 
 

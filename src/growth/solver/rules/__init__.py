@@ -10,7 +10,7 @@ is the caller's business.
 | --- | --- |
 | pods come and go | `add`, `remove` by class and node number; `add_pod`, `remove_pod` |
 | nodes come and go | `add_nodes`; `take_out` (a what-if without the node and its pods); `change_node` |
-| try something | `with neighbours.trial() as trial:`; it is undone unless `trial.keep()` is called |
+| try something | `with neighbours.trial():`; what happens inside is undone at the end |
 
 `why_not` answers for one pod and one node; `neighbours.fits(pod_class)` for all nodes at once."""
 

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from growth.model.labels import Labels, NodeSelectorTerm
+from growth.model.labels import NodeSelectorTerm
 from growth.model.pod import PodShape, VolumeUse
 from growth.model.snapshot import VolumeWorld
 from growth.model.volumes import Claim, Volume, VolumeNode
@@ -44,14 +44,10 @@ _MIGRATED: Final = {
     "kubernetes.io/cinder": "cinder.csi.openstack.org",
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
 }
-_MIGRATED_DISKS: Final = {
-    "ebs": "ebs.csi.aws.com",
-    "gce": "pd.csi.storage.gke.io",
-}  # by the kind before the colon of a disk's name
-_NEVER_COUNTED: Final = (
-    "kubernetes.io/azure-file",
-    "kubernetes.io/vsphere-volume",
-)  # the scheduler knows no limits for them
+# by the kind before the colon of a disk's name
+_MIGRATED_DISKS: Final = {"ebs": "ebs.csi.aws.com", "gce": "pd.csi.storage.gke.io"}
+# the scheduler knows no limits for them
+_NEVER_COUNTED: Final = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
 
 
 class BoundVolume(Struct, frozen=True, gc=False):
@@ -103,13 +99,13 @@ NO_VOLUMES: Final = VolumeNeeds()
 
 
 def volume_needs(shape: PodShape, world: VolumeWorld, pod_name: str = "", pod_uid: str = "") -> VolumeNeeds:
-    """Read every volume of the shape. Without a pod's name, ephemeral claims stand for those their template would make."""
+    """Read every volume of the shape. Without a pod's name, ephemeral claims are those that their template would make."""
     reader = _Reader(shape, world, pod_name, pod_uid)
     named = [use for use in reader.uses if not use.is_ephemeral]
+    refusals = (reader.why_not_restrictions(named), reader.why_not_binding(), reader.why_not_zones(named))
+    exclusive = {claim.key for claim in map(reader.claim, named) if claim and EXCLUSIVE in claim.access_modes}
     return VolumeNeeds(
-        refusals=tuple(
-            filter(None, (reader.why_not_restrictions(named), reader.why_not_binding(), reader.why_not_zones(named)))
-        ),
+        refusals=tuple(filter(None, refusals)),
         limit_refusal=reader.why_not_limits(),
         bound=tuple(reader.bound()),
         waiting=tuple(claim for claim in reader.found if not claim.is_bound),
@@ -117,9 +113,7 @@ def volume_needs(shape: PodShape, world: VolumeWorld, pod_name: str = "", pod_ui
         attachments=tuple(dict.fromkeys(reader.attachments())),
         is_uncountable=reader.is_uncountable,
         claims=tuple(f"{shape.namespace}/{use.claim}" for use in named),
-        exclusive=tuple(
-            sorted({claim.key for claim in map(reader.claim, named) if claim and EXCLUSIVE in claim.access_modes})
-        ),
+        exclusive=tuple(sorted(exclusive)),
         disks=tuple(Disk(use.disk, use.read_only) for use in shape.volumes if use.disk),
     )
 
@@ -155,31 +149,23 @@ class _Reader:
         return f"claim {claim.key} was not made for this pod"
 
     def why_not_restrictions(self, named: list[VolumeUse]) -> Reason | None:
-        missing = next((use for use in named if self.claim(use) is None), None)
-        return (
-            None
-            if missing is None
-            else _refuse(Rule.VOLUME_RESTRICTIONS, self._key(missing), f"claim {self._key(missing)} not found")
-        )
+        missing = next((self._key(use) for use in named if self.claim(use) is None), None)
+        return None if missing is None else _refuse(Rule.VOLUME_RESTRICTIONS, missing, f"claim {missing} not found")
 
     def why_not_binding(self) -> Reason | None:
         for use in self.uses:
             problem = self._why_unusable(use)
             if problem:
                 return _refuse(Rule.VOLUME_BINDING, self._key(use), problem)
-        unbound = [claim.key for claim in self.found if not claim.is_bound and (claim.volume or not self._waits(claim))]
-        return (
-            _refuse(Rule.VOLUME_BINDING, ", ".join(unbound), f"unbound immediate claims {', '.join(unbound)}")
-            if unbound
-            else None
-        )
+        waiting = (claim for claim in self.found if not claim.is_bound)
+        unbound = ", ".join(claim.key for claim in waiting if claim.volume or not self._waits(claim))
+        return _refuse(Rule.VOLUME_BINDING, unbound, f"unbound immediate claims {unbound}") if unbound else None
 
     def _why_unusable(self, use: VolumeUse) -> str:
         claim = self.claim(use)
         if claim is None:
-            return f"claim {self._key(use)} not found" + (
-                " (waiting for the ephemeral volume controller)" if use.is_ephemeral else ""
-            )
+            waits_for = " (waiting for the ephemeral volume controller)" if use.is_ephemeral else ""
+            return f"claim {self._key(use)} not found{waits_for}"
         if claim.is_lost:
             return f"claim {claim.key} lost its volume {claim.volume}"
         if claim.deleted_at is not None:
@@ -202,9 +188,8 @@ class _Reader:
         if claim is None:
             return f"claim {self._key(use)} not found"
         if claim.volume:
-            return (
-                "" if claim.volume in self._world.volumes else f"volume {claim.volume} of claim {claim.key} not found"
-            )
+            is_known = claim.volume in self._world.volumes
+            return "" if is_known else f"volume {claim.volume} of claim {claim.key} not found"
         if not claim.storage_class:
             return f"claim {claim.key} has neither volume nor storage class"
         if claim.storage_class not in self._world.classes:
@@ -213,10 +198,8 @@ class _Reader:
 
     def why_not_limits(self) -> Reason | None:
         for use in self.uses:
-            problem = "a claim without a name" if _is_nameless(use) else ""
-            problem = problem or (
-                f"claim {self._key(use)} not found" if self.claim(use) is None else self._why_foreign(use)
-            )
+            missing = f"claim {self._key(use)} not found" if self.claim(use) is None else ""
+            problem = "a claim without a name" if _is_nameless(use) else missing or self._why_foreign(use)
             if problem:
                 return _refuse(Rule.NODE_VOLUME_LIMITS, self._key(use), problem)
         return None
@@ -255,14 +238,10 @@ class _Reader:
 def zone_demands(volume: Volume) -> Iterator[ZoneDemand]:
     """A label with an empty zone in it cannot be read and is left out."""
     for key in ZONE_LABELS:
-        zones = _zones(volume.labels, key)
-        if zones and all(zones):
+        text = volume.labels.get(key, "")
+        zones = tuple(sorted({zone.strip() for zone in text.split(_ZONES_APART)}))
+        if all(zones):
             yield ZoneDemand(volume.name, key, zones)
-
-
-def _zones(labels: Labels, key: str) -> tuple[str, ...]:
-    text = labels.get(key)
-    return () if text is None else tuple(sorted({zone.strip() for zone in text.split(_ZONES_APART)}))
 
 
 def _is_nameless(use: VolumeUse) -> bool:
@@ -317,11 +296,8 @@ class AttachmentBook:
         return np.array(limits[span], np.int64)
 
     def _limit_on(self, driver: str, node: str) -> int:
-        stated = [
-            limit.count
-            for limit in self._stated.get(node, _NO_NODE).limits
-            if limit.driver == driver and limit.count is not None
-        ]
+        limits = self._stated.get(node, _NO_NODE).limits
+        stated = [limit.count for limit in limits if limit.driver == driver and limit.count is not None]
         return stated[-1] if stated else NO_LIMIT
 
     def attached(self, driver: str, span: slice) -> Amounts:
@@ -336,10 +312,8 @@ class AttachmentBook:
         """A pod there has a claim that is not its own: where limits are stated, the scheduler gives up on the node."""
         if not self._uncountable:
             return all_false(span)
-        limited = [
-            any(limit.count is not None for limit in self._stated.get(node.name, _NO_NODE).limits)
-            for node in self._table.nodes[span]
-        ]
+        stated = (self._stated.get(node.name, _NO_NODE).limits for node in self._table.nodes[span])
+        limited = [any(limit.count is not None for limit in limits) for limits in stated]
         return (_spread_out(self._uncountable, span) > 0) & np.array(limited, np.bool_)
 
 

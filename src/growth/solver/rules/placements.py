@@ -22,16 +22,6 @@ from growth.solver.rules.rule import DomainCounter
 from growth.solver.rules.volumes import StaticVolumes
 
 
-class Trial:
-    """What happens inside it is undone at its end, unless it is kept."""
-
-    def __init__(self) -> None:
-        self.is_kept = False
-
-    def keep(self) -> None:
-        self.is_kept = True
-
-
 class Placements:
     """Nodes, and the pods on them."""
 
@@ -62,14 +52,19 @@ class Placements:
         self._fill(bound)
 
     def _fill(self, pods: list[Pod]) -> None:
-        """Many at once: count first, then subtract by class."""
-        index_of, entries = self.table.index, _EntryCache()
+        """Many at once: count first, then subtract by class. Most pods share their shape, and so their entry."""
+        index_of, plain = self.table.index, dict[PodShape, Entry]()
         for pod in pods:
             index = index_of.get(pod.node_name)
-            if index is not None:
-                entry = entries.of(pod)
-                contents = self._contents[index]
-                contents[entry] = contents.get(entry, 0) + 1
+            if index is None:
+                continue
+            entry = plain.get(pod.shape) if pod.deleted_at is None else None
+            if entry is None:
+                entry = entry_of(pod)
+                if not entry.is_leaving and not entry.pod_name:
+                    plain[pod.shape] = entry
+            contents = self._contents[index]
+            contents[entry] = contents.get(entry, 0) + 1
         for index, contents in enumerate(self._contents):
             for entry, count in contents.items():
                 held = self._nodes_of[self._class_of(entry).number]
@@ -130,7 +125,7 @@ class Placements:
                 self._count(self.classes.of(entry), index, count)
 
     def is_watched(self, pod_class: PodClass) -> bool:
-        """Does where such a pod stands matter to any question asked so far, beyond amounts?"""
+        """Does it matter to any question asked so far where such a pod is, beyond amounts?"""
         return pod_class.attaches or bool(self._watchers[pod_class.number])
 
     # ----------------------------------------------------------------------------------- placements
@@ -142,15 +137,19 @@ class Placements:
     def remove(self, pod_class: PodClass, index: int, count: int = 1) -> None:
         self._place(pod_class.first, index, -count)
 
-    def add_pod(self, pod: Pod) -> bool:
+    def add_pod(self, pod: Pod, count: int = 1) -> bool:
         """A pod is bound; False if it does not count: it has finished, or its node is not here."""
-        return self._place_pod(pod, 1)
+        index = self.table.index.get(pod.node_name)
+        if index is None or pod.is_finished:
+            return False
+        self._place(entry_of(pod), index, count)
+        return True
 
     def remove_pod(self, pod: Pod) -> bool:
-        return self._place_pod(pod, -1)
+        return self.add_pod(pod, -1)
 
     def count_in(self, pod_class: PodClass, index: int, count: int) -> None:
-        """For a moment, in amounts and counters only: quicker than `add`, and the asker takes it back itself before
+        """For a moment, in amounts and counters only: quicker than `add`, and the caller takes it back itself before
         anything else changes.
         """
         self._vectors[pod_class.number].take(self.table, index, count)
@@ -167,13 +166,6 @@ class Placements:
         """Those in which a pod of the class counts."""
         return [counter for counter, _ in self._watchers[pod_class.number]]
 
-    def _place_pod(self, pod: Pod, count: int) -> bool:
-        index = self.table.index.get(pod.node_name)
-        if index is None or pod.is_finished:
-            return False
-        self._place(entry_of(pod), index, count)
-        return True
-
     def _place(self, entry: Entry, index: int, count: int) -> None:
         pod_class, contents = self._class_of(entry), self._contents[index]
         total = contents.get(entry, 0) + count
@@ -184,8 +176,7 @@ class Placements:
             del contents[entry]
         self._vectors[pod_class.number].take(self.table, index, count)
         self._count(pod_class, index, count)
-        if self._log is not None:
-            self._log.append(lambda: self._place(entry, index, -count))
+        self._note(lambda: self._place(entry, index, -count))
 
     def _count(self, pod_class: PodClass, index: int, count: int) -> None:
         held = self._nodes_of[pod_class.number]
@@ -242,7 +233,7 @@ class Placements:
             pod_class = class_of(entry)
             if (
                 watchers[pod_class.number] or pod_class.attaches
-            ):  # most classes matter to nobody: pass over them quickly
+            ):  # most classes matter to no rule: pass over them quickly
                 self._tell(pod_class, index, sign * count)
 
     def change_node(self, node: Node) -> None:
@@ -266,10 +257,10 @@ class Placements:
             yield repeller.counter
 
     def _forget_nodes(self, first: int) -> None:
-        """Nodes from this number on are gone or have changed: whoever remembers them forgets."""
+        """Nodes from this number on are gone or have changed: what is remembered of them is forgotten."""
 
     def _forget_all(self) -> None:
-        """Classes and counters are new: whoever remembers them forgets."""
+        """Classes and counters are new: what is remembered of the old ones is forgotten."""
 
     def counter(self, key: Hashable, make: Callable[[], DomainCounter]) -> DomainCounter:
         """The counter of that key; a new one is filled from what is on the nodes."""
@@ -291,20 +282,16 @@ class Placements:
     # --------------------------------------------------------------------------------------- trials
 
     @contextmanager
-    def trial(self) -> Iterator[Trial]:
-        """Trials may stand inside trials; keeping an inner one leaves it to the outer."""
-        outer, trial = self._log, Trial()
-        log: list[Callable[[], None]] = []
+    def trial(self) -> Iterator[None]:
+        """What happens inside is undone at the end; a trial may contain others."""
+        outer, log = self._log, list[Callable[[], None]]()
         self._log = log
         try:
-            yield trial
+            yield
         finally:
-            if not trial.is_kept:
-                self._log = None
-                for undo in reversed(log):
-                    undo()
-            elif outer is not None:
-                outer.extend(log)
+            self._log = None
+            for undo in reversed(log):
+                undo()
             self._log = outer
 
     def _note(self, undo: Callable[[], None]) -> None:
@@ -316,20 +303,3 @@ def _weight(counter: DomainCounter, pod_class: PodClass) -> int:
     if counter.namespaces is not None and pod_class.namespace not in counter.namespaces:
         return 0
     return counter.weight(pod_class)
-
-
-class _EntryCache:
-    """Most pods share their shape with many: make the entry of a shape once."""
-
-    def __init__(self) -> None:
-        self._plain: dict[PodShape, Entry] = {}
-
-    def of(self, pod: Pod) -> Entry:
-        if pod.deleted_at is not None:
-            return entry_of(pod)
-        known = self._plain.get(pod.shape)
-        if known is None:
-            known = entry_of(pod)
-            if not known.pod_name:
-                self._plain[pod.shape] = known
-        return known

@@ -3,10 +3,10 @@ of running pods.
 
 | rule | the node passes when |
 | --- | --- |
-| affinity | every term's topology key is on the node, and in each such domain stands a pod that matches all terms together |
+| affinity | every term's topology key is on the node, and in each such domain is a pod that matches all terms together |
 | – the first of its kind | no pod anywhere matches, and the pod matches its own terms: then the keys alone suffice |
 | anti-affinity | no term's domain holds a pod that matches the term; a node without the key is free |
-| symmetry | no running pod whose anti-affinity matches this pod stands in the term's domain |
+| symmetry | no running pod whose anti-affinity matches this pod is in the term's domain |
 
 A term looks at its namespaces together with those its namespace selector matches; with neither, at the pod's own. As in
 the scheduler, a namespace selector of a waiting pod that holds for no labels at all (`tier NotIn [x]`) holds for every
@@ -47,8 +47,8 @@ class Term(Struct, frozen=True):
         return in_view and self.selector.matches(pod_class.labels)
 
     def __str__(self) -> str:
-        told = ", ".join(str(requirement) for requirement in self.selector.requirements)
-        return f"{told or 'any pod' if not self.selector.matches_nothing else 'no pod'} on {self.topology_key}"
+        pods = ", ".join(str(requirement) for requirement in self.selector.requirements) or "any pod"
+        return f"{'no pod' if self.selector.matches_nothing else pods} on {self.topology_key}"
 
 
 def why_term_malformed(term: PodAffinityTerm) -> str:
@@ -58,11 +58,9 @@ def why_term_malformed(term: PodAffinityTerm) -> str:
 def why_not_readable(shape: PodShape) -> Reason | None:
     """A waiting pod with any malformed term, even a preferred one, goes nowhere."""
     preferred = (one.term for one in shape.preferred_affinity + shape.preferred_anti_affinity)
-    for term in (*shape.affinity, *shape.anti_affinity, *preferred):
-        problem = why_term_malformed(term)
-        if problem:
-            return malformed(Rule.INTER_POD_AFFINITY, f"pod affinity: {problem}")
-    return None
+    problems = map(why_term_malformed, (*shape.affinity, *shape.anti_affinity, *preferred))
+    problem = next(filter(None, problems), "")
+    return malformed(Rule.INTER_POD_AFFINITY, f"pod affinity: {problem}") if problem else None
 
 
 def read_terms(
@@ -79,9 +77,8 @@ def _read_term(term: PodAffinityTerm, own_namespace: str, namespaces: Mapping[st
     selector = read_selector(term.namespace_selector)
     if namespaces is not None and not selector.is_empty and not selector.matches_nothing:
         names.update(name for name, labels in namespaces.items() if selector.matches(labels))
-    return Term(
-        term.topology_key, read_selector(term.selector), frozenset(names), selector, selector.matches(NO_LABELS)
-    )
+    is_everywhere = selector.matches(NO_LABELS)
+    return Term(term.topology_key, read_selector(term.selector), frozenset(names), selector, is_everywhere)
 
 
 def repelling_terms(shape: PodShape) -> tuple[Term, ...]:
@@ -110,7 +107,7 @@ def matching(term: Term) -> Weight:
 
 
 class Repeller(Struct, frozen=True):
-    """A term of running pods, and how many of them stand in each of its domains."""
+    """A term of running pods, and how many of them are in each of its domains."""
 
     term: Term
     counter: DomainCounter
@@ -124,17 +121,16 @@ class InterPodAffinity(NodeRule):
         self,
         near: list[tuple[Term, DomainCounter]],
         apart: list[tuple[Term, DomainCounter]],
-        repellers: list[Repeller],
         is_its_own_neighbour: bool,
     ) -> None:
         self._near = near  # counters of pods that match all terms together, by each term's key
         self._apart = apart
-        self.repellers = repellers  # grows as running pods bring new terms
+        self.repellers: list[Repeller] = []  # grows as running pods bring new terms
         self._is_its_own_neighbour = is_its_own_neighbour
 
     @property
     def is_idle(self) -> bool:
-        """Nobody attracts or repels: nothing to look at."""
+        """No pod attracts or repels this one: nothing to look at."""
         return not (self.repellers or self._near or self._apart)
 
     def narrow(self, span: slice, mask: Mask) -> None:
@@ -154,10 +150,8 @@ class InterPodAffinity(NodeRule):
         return self._is_its_own_neighbour and all(counter.total == 0 for _, counter in self._near)
 
     def _attracts(self, index: int) -> bool:
-        is_first = self.is_first()
-        return all(
-            counter.column.codes[index] != ABSENT and (is_first or counter.at(index) > 0) for _, counter in self._near
-        )
+        is_first, counters = self.is_first(), (counter for _, counter in self._near)
+        return all(one.column.codes[index] != ABSENT and (is_first or one.at(index) > 0) for one in counters)
 
     def _present(self) -> Iterator[DomainCounter]:
         """Counters of those to avoid, where there are any."""
@@ -172,10 +166,7 @@ class InterPodAffinity(NodeRule):
             yield repeller.counter
 
     def looks(self, span: slice) -> Iterator[Amounts]:
-        for counter in (
-            *(counter for _, counter in self._near + self._apart),
-            *(repeller.counter for repeller in self.repellers),
-        ):
+        for counter in (*(counter for _, counter in self._near), *self.avoided()):
             yield from counter.looks(span)
 
     def explain(self, index: int) -> Reason:

@@ -3,8 +3,8 @@ of the solver.
 
 Two pods are one class when all that scheduling can see is equal: their shapes, where labels count only if some selector
 looks at their key, and volumes only by what they demand of a node. When a pod arrives whose selectors look at a new
-key, classes that differ in it are split; a class that is already in somebody's hands keeps standing for its first pod.
-Classes are never forgotten, so an index that lives long is made anew now and then."""
+key, classes that differ in it are split; a class that a caller already holds keeps the pods that are like its first.
+Classes are never forgotten, so an index that lives long is made again now and then."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from msgspec import Struct, structs
 
-from growth.model.labels import Labels, LabelSelector
-from growth.model.pod import Pod, PodAffinityTerm, PodShape
+from growth.model.labels import Labels
+from growth.model.pod import Pod, PodShape
 from growth.model.snapshot import VolumeWorld
 from growth.solver.rules.claims import NO_VOLUMES, VolumeNeeds, volume_needs
 
@@ -111,20 +111,8 @@ class PodClasses:
 @lru_cache(maxsize=16_384)
 def selected_keys(shape: PodShape) -> frozenset[str]:
     """The label keys that this pod's rules look at on other pods."""
-    terms = (
-        *shape.affinity,
-        *shape.anti_affinity,
-        *(preferred.term for preferred in shape.preferred_affinity + shape.preferred_anti_affinity),
-    )
-    keys = {key for term in terms for key in _keys_of(term)}
-    for spread in shape.spread:
-        keys.update(_keys_in(spread.selector), spread.match_label_keys)
-    return frozenset(keys)
-
-
-def _keys_of(term: PodAffinityTerm) -> Iterable[str]:
-    return _keys_in(term.selector)
-
-
-def _keys_in(selector: LabelSelector | None) -> tuple[str, ...]:
-    return () if selector is None else tuple(requirement.key for requirement in selector.requirements)
+    preferred = (preferred.term for preferred in shape.preferred_affinity + shape.preferred_anti_affinity)
+    selectors = [term.selector for term in (*shape.affinity, *shape.anti_affinity, *preferred)]
+    selectors += [spread.selector for spread in shape.spread]
+    keys = {requirement.key for selector in selectors if selector is not None for requirement in selector.requirements}
+    return frozenset(keys.union(*(spread.match_label_keys for spread in shape.spread)))

@@ -16,20 +16,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from growth.model.labels import NO_LABELS
-from growth.model.pod import HostPort, TopologySpread
 from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
-from growth.solver.rules.claims import Disk
 from growth.solver.rules.node_table import ABSENT, Column, all_false, all_true
 from growth.solver.rules.placements import Placements
 from growth.solver.rules.pod_affinity import (
     InterPodAffinity,
-    Term,
     matching,
     matching_all,
     read_terms,
@@ -119,7 +117,7 @@ class Question:
         return all_false(slice(0, len(self._allowed))) if self.before else self._allowed
 
     def fits(self, without: NodeRule | None = None) -> Mask:
-        """`without` is a rule that is left out: its asker keeps it himself."""
+        """`without` is a rule that is left out: the caller looks at it itself."""
         span = slice(0, len(self._allowed))
         if self.before:
             return all_false(span)
@@ -217,20 +215,11 @@ class Question:
 
 def _refusals_before(pod_class: PodClass) -> tuple[Reason, ...]:
     """Refusals that no node can change, in the scheduler's order."""
-    shape = pod_class.shape
-    unreadable = (
-        refusal(Kind.MALFORMED, Rule.OBJECT, shape.malformed, f"malformed pod: {shape.malformed}")
-        if shape.malformed
-        else None
-    )
-    reasons = (
-        unreadable,
-        why_terms_conflict(shape),
-        *pod_class.needs.refusals,
-        why_not_spreadable(pod_class),
-        why_not_readable(shape),
-    )
-    return tuple(filter(None, reasons))
+    shape, reasons = pod_class.shape, list[Reason | None]()
+    if shape.malformed:
+        reasons.append(refusal(Kind.MALFORMED, Rule.OBJECT, shape.malformed, f"malformed pod: {shape.malformed}"))
+    reasons += [why_terms_conflict(shape), *pod_class.needs.refusals, why_not_spreadable(pod_class)]
+    return tuple(filter(None, (*reasons, why_not_readable(shape))))
 
 
 class _RulesOfClass:
@@ -242,99 +231,77 @@ class _RulesOfClass:
         self.counters: list[DomainCounter] = []
         self.amounts = NodeResourcesFit(self._table, Vector(self._table, self._shape.requests))
         self.around = self._pods_around()
-        of_amounts = (*self._ports(), self.amounts)
-        self.rules = [*self._about_the_node(), *of_amounts, *self._volumes(), *self._spread(), self.around]
+        self.rules = [*self._about_the_node(), *self._volumes(), *self._spread(), self.around]
 
     def _about_the_node(self) -> Iterator[NodeRule]:
-        shape = self._shape
-        yield Readable(self._table)
-        yield NodeUnschedulable(self._table, shape.tolerations)
+        shape, table = self._shape, self._table
+        yield Readable(table)
+        yield NodeUnschedulable(table, shape.tolerations)
         if shape.required_node:
-            yield NodeName(self._table, shape.required_node)
-        yield TaintToleration(self._table, shape.tolerations)
+            yield NodeName(table, shape.required_node)
+        yield TaintToleration(table, shape.tolerations)
         if shape.node_selector or shape.node_affinity is not None:
-            yield NodeAffinity(self._table, shape)
-
-    def _ports(self) -> Iterator[NodeRule]:
-        if self._shape.host_ports:
-            yield NodePorts({port: self._port(port) for port in self._shape.host_ports})
-
-    def _port(self, port: HostPort) -> DomainCounter:
-        return self._counter(("port", port), self._table.each, conflicts_with(port))
+            yield NodeAffinity(table, shape)
+        ports = {port: self._counter(("port", port), table.each, conflicts_with(port)) for port in shape.host_ports}
+        if ports:
+            yield NodePorts(ports)
+        yield self.amounts
 
     def _volumes(self) -> Iterator[NodeRule]:
-        needs = self._class.needs
+        needs, table = self._class.needs, self._table
         if needs.exclusive or needs.disks:
-            users = {
-                claim: self._counter(("claim", claim), self._table.everywhere, users_of(claim))
-                for claim in needs.exclusive
-            }
-            yield VolumeRestrictions(users, {disk.name: self._disk(disk) for disk in needs.disks})
+            users = {one: self._counter(("claim", one), table.everywhere, users_of(one)) for one in needs.exclusive}
+            disks = {one.name: self._counter(("disk", one), table.each, disk_conflicts(one)) for one in needs.disks}
+            yield VolumeRestrictions(users, disks)
         if needs.attachments or needs.limit_refusal is not None:
             yield NodeVolumeLimits(needs, self._placements.book)
         if needs.bound or needs.waiting:
-            yield VolumeBinding(self._table, needs, self._placements.static_volumes)
+            yield VolumeBinding(table, needs, self._placements.static_volumes)
         if needs.zones:
-            yield VolumeZone(self._table, needs.zones)
-
-    def _disk(self, disk: Disk) -> DomainCounter:
-        return self._counter(("disk", disk), self._table.each, disk_conflicts(disk))
+            yield VolumeZone(table, needs.zones)
 
     def _spread(self) -> Iterator[NodeRule]:
-        stated = hard_constraints(self._class)
-        if stated:
-            constraints = [read_constraint(spread, self._shape) for spread in stated]
-            yield PodTopologySpread([(constraint, self._matching(constraint, stated)) for constraint in constraints])
+        constraints = [read_constraint(spread, self._shape) for spread in hard_constraints(self._class)]
+        keys = tuple(sorted({one.stated.topology_key for one in constraints}))
+        if constraints:
+            yield PodTopologySpread([(one, self._matching(one, keys)) for one in constraints])
 
-    def _matching(self, constraint: Constraint, stated: list[TopologySpread]) -> DomainCounter:
-        spread, shape = constraint.stated, self._shape
-        keys = tuple(sorted({one.topology_key for one in stated}))
-        honoured = (
-            (shape.node_selector, shape.node_affinity) if spread.node_affinity_policy == "Honor" else None,
-            shape.tolerations if spread.node_taints_policy == "Honor" else None,
-        )
-        return self._counter(
-            ("spread", shape.namespace, constraint.selector, spread.topology_key, keys, honoured),
-            self._table.column(spread.topology_key),
-            matching_pods(constraint.selector, shape.namespace),
-            frozenset((shape.namespace,)),
-            self._eligibility(spread, keys),
-        )
-
-    def _eligibility(self, spread: TopologySpread, keys: tuple[str, ...]) -> Eligibility:
-        table, shape = self._table, self._shape
-        taints = TaintToleration(table, shape.tolerations)
+    def _matching(self, constraint: Constraint, keys: tuple[str, ...]) -> DomainCounter:
+        """Pods that the constraint counts, on nodes that have all keys and that its policies do not leave out."""
+        spread, shape, table = constraint.stated, self._shape, self._table
+        taints = TaintToleration(table, shape.tolerations) if spread.node_taints_policy == "Honor" else None
+        honours_affinity = spread.node_affinity_policy == "Honor"
 
         def eligibility(span: slice) -> Mask:
             mask = all_true(span)
             for key in keys:
                 mask &= table.column(key).codes[span] != ABSENT
-            if spread.node_affinity_policy == "Honor":
+            if honours_affinity:
                 mask &= eligible(table, shape, span)
-            if spread.node_taints_policy == "Honor":
+            if taints is not None:
                 mask &= taints.passes(span)
             return mask
 
-        return eligibility
+        honoured = (
+            (shape.node_selector, shape.node_affinity) if honours_affinity else None,
+            shape.tolerations if taints is not None else None,
+        )
+        key = ("spread", shape.namespace, constraint.selector, spread.topology_key, keys, honoured)
+        weight, view = matching_pods(constraint.selector, shape.namespace), frozenset((shape.namespace,))
+        return self._counter(key, table.column(spread.topology_key), weight, view, eligibility)
 
     def _pods_around(self) -> InterPodAffinity:
-        shape, namespaces = self._shape, self._placements.namespaces
-        near = read_terms(shape.affinity, shape.namespace, namespaces)
-        apart = read_terms(shape.anti_affinity, shape.namespace, namespaces)
-        return InterPodAffinity(
-            [(term, self._near(near, term)) for term in near],
-            [(term, self._apart(term)) for term in apart],
-            [],
-            bool(near) and all(term.matches(self._class) for term in near),
-        )
-
-    def _near(self, terms: tuple[Term, ...], term: Term) -> DomainCounter:
-        return self._counter(
-            ("near", terms, term.topology_key), self._table.column(term.topology_key), matching_all(terms), view(terms)
-        )
-
-    def _apart(self, term: Term) -> DomainCounter:
-        return self._counter(("apart", term), self._table.column(term.topology_key), matching(term), view([term]))
+        shape, column = self._shape, self._table.column
+        near = read_terms(shape.affinity, shape.namespace, self._placements.namespaces)
+        apart = read_terms(shape.anti_affinity, shape.namespace, self._placements.namespaces)
+        to_seek, to_avoid = [], []
+        for term in near:
+            key = ("near", near, term.topology_key)
+            to_seek.append((term, self._counter(key, column(term.topology_key), matching_all(near), view(near))))
+        for term in apart:
+            counter = self._counter(("apart", term), column(term.topology_key), matching(term), view([term]))
+            to_avoid.append((term, counter))
+        return InterPodAffinity(to_seek, to_avoid, bool(near) and all(term.matches(self._class) for term in near))
 
     def _counter(
         self,
@@ -344,8 +311,6 @@ class _RulesOfClass:
         namespaces: frozenset[str] | None = None,
         eligibility: Eligibility | None = None,
     ) -> DomainCounter:
-        found = self._placements.counter(
-            key, lambda: DomainCounter(self._table, column, weight, namespaces, eligibility)
-        )
-        self.counters.append(found)
-        return found
+        make = partial(DomainCounter, self._table, column, weight, namespaces, eligibility)
+        self.counters.append(self._placements.counter(key, make))
+        return self.counters[-1]

@@ -24,9 +24,7 @@ from growth.solver.rules.selectors import is_label_key
 _ALWAYS: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _QUOTA_PREFIX: Final = "requests."
 _OWN_DOMAIN: Final = "kubernetes.io/"
-_LIMIT: Final = (
-    2**62
-)  # hundreds of pods that ask for more than any machine has: the node is full, and no number overflows
+_LIMIT: Final = 2**62  # hundreds of pods that ask for more than any machine has: the node is full, nothing overflows
 _ORDINARY: Final = 2**40
 
 
@@ -64,7 +62,7 @@ class Vector:
         self.take_each(table, np.array(list(held), np.int64), np.array(list(held.values()), np.int64))
 
     def take_each(self, table: NodeTable, numbers: Amounts, counts: Amounts) -> None:
-        """The same from arrays; no number stands there twice."""
+        """The same from arrays; no number is there twice."""
         if any(amount > _ORDINARY for _, amount in self.rows):
             for index, count in zip(numbers.tolist(), counts.tolist(), strict=True):
                 self.take(table, index, count)
@@ -118,29 +116,16 @@ class NodeResourcesFit(NodeRule):
         return int(numbers[self._table.free[row, numbers].argmax()])
 
     def explain(self, index: int) -> Reason:
-        short = [
-            (name, amount, int(self._table.free[row, index]))
-            for name, row, amount in self._asked
-            if self._table.free[row, index] < amount
+        """`insufficient memory (needs 4Gi, has 1Gi)`, with the name in front of the amounts where several are short."""
+        free = [(name, amount, int(self._table.free[row, index])) for name, row, amount in self._asked]
+        short = [(name, amount, has) for name, amount, has in free if has < amount]
+        phrases = tuple("too many pods" if name == PODS else f"insufficient {name}" for name, _, _ in short)
+        details = [
+            f"{name} " * (len(short) > 1)
+            + f"needs {format_amount(name, amount)}, has {format_amount(name, max(0, has))}"
+            for name, amount, has in short
         ]
-        names = ", ".join(name for name, _, _ in short)
-        return Reason(
-            Kind.RESOURCES,
-            self.rule,
-            names,
-            tuple(_phrase(name) for name, _, _ in short),
-            "; ".join(_told(*one, len(short)) for one in short),
-        )
-
-
-def _phrase(name: str) -> str:
-    return "too many pods" if name == PODS else f"insufficient {name}"
-
-
-def _told(name: str, amount: int, free: int, among: int) -> str:
-    """`needs 4Gi, has 1Gi`, with the name in front where several are short."""
-    text = f"needs {format_amount(name, amount)}, has {format_amount(name, max(0, free))}"
-    return text if among == 1 else f"{name} {text}"
+        return Reason(Kind.RESOURCES, self.rule, ", ".join(name for name, _, _ in short), phrases, "; ".join(details))
 
 
 ANY_IP = "0.0.0.0"  # noqa: S104  (the wildcard of the API, nothing is bound here)
@@ -153,7 +138,7 @@ def conflicts(one: HostPort, other: HostPort) -> bool:
 
 
 def conflicts_with(wanted: HostPort) -> Weight:
-    """How many ports of a pod stand in the way of this one."""
+    """How many ports of a pod conflict with this one."""
 
     def weight(pod_class: PodClass) -> int:
         return sum(conflicts(wanted, used) for used in pod_class.shape.host_ports)

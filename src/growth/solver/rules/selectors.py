@@ -142,6 +142,8 @@ def _why_field_malformed(field: Requirement) -> str:
     return "" if len(field.values) == 1 else f"{field}: a field takes one value"
 
 
+# ------------------------------------------------------------------------- the nodes that a pod asks for
+
 Answer = TypeVar("Answer", bool, Mask)  # for one node, or for many
 
 
@@ -160,24 +162,20 @@ def any_term_matches(
     only.
     """
     everything = all_true(span)
-    return _any_term(
-        terms,
-        all_false(span),
-        everything,
-        lambda requirement: labelled(table, requirement, span),
-        lambda field: _field_matches(table, field, span) if with_fields else everything,
-    )
+
+    def on_field(field: Requirement) -> Mask:
+        return _field_matches(table, field, span) if with_fields else everything
+
+    return _any_term(terms, all_false(span), everything, lambda one: labelled(table, one, span), on_field)
 
 
 def any_term_matches_labels(terms: Iterable[NodeSelectorTerm], labels: Mapping[str, str], name: str = "") -> bool:
     """The same for one node, from its labels and its name; a node without a name is one that is still to be made."""
-    return _any_term(
-        terms,
-        False,
-        True,
-        lambda requirement: holds(requirement, labels.get(requirement.key)),
-        lambda field: holds(field, name if field.key == NODE_NAME_FIELD else ""),
-    )
+
+    def on_field(field: Requirement) -> bool:
+        return holds(field, name if field.key == NODE_NAME_FIELD else "")
+
+    return _any_term(terms, False, True, lambda one: holds(one, labels.get(one.key)), on_field)
 
 
 def _any_term(
@@ -250,16 +248,16 @@ def why_terms_conflict(shape: PodShape) -> Reason | None:
 
 
 def describe_terms(terms: tuple[NodeSelectorTerm, ...]) -> str:
-    told = [str(term) + (f" (malformed: {problem})" if (problem := why_term_malformed(term)) else "") for term in terms]
-    return " or ".join(told) or "nothing"
+    problems = [why_term_malformed(term) for term in terms]
+    words = [f"{term} (malformed: {why})" if why else str(term) for term, why in zip(terms, problems, strict=True)]
+    return " or ".join(words) or "nothing"
 
 
 class NodeAffinity(NodeRule):
     rule = Rule.NODE_AFFINITY
 
     def __init__(self, table: NodeTable, shape: PodShape) -> None:
-        self._table = table
-        self._shape = shape
+        self._table, self._shape = table, shape
 
     def passes(self, span: slice) -> Mask:
         return eligible(self._table, self._shape, span)
@@ -280,8 +278,7 @@ class NodeName(NodeRule):
     rule = Rule.NODE_NAME
 
     def __init__(self, table: NodeTable, name: str) -> None:
-        self._table = table
-        self._name = name
+        self._table, self._name = table, name
 
     def passes(self, span: slice) -> Mask:
         mask = all_false(span)

@@ -1,4 +1,4 @@
-"""Would the pod stand too close to its like? Topology spread with DoNotSchedule; ScheduleAnyway never keeps a pod away.
+"""Would the pod be too close to its like? Topology spread with DoNotSchedule; ScheduleAnyway never keeps a pod away.
 
 A domain is a value of the topology key among eligible nodes: those that have the keys of all constraints and, as the
 policies say, match the pod's node affinity (Honor unless stated) and carry no taint it does not tolerate (Ignore unless
@@ -45,9 +45,8 @@ def hard_constraints(pod_class: PodClass) -> list[TopologySpread]:
 
 def why_not_spreadable(pod_class: PodClass) -> Reason | None:
     """A selector that cannot be read stops the pod everywhere."""
-    problem = next(
-        filter(None, (read_selector(spread.selector).malformed for spread in hard_constraints(pod_class))), ""
-    )
+    problems = (read_selector(spread.selector).malformed for spread in hard_constraints(pod_class))
+    problem = next(filter(None, problems), "")
     return malformed(Rule.POD_TOPOLOGY_SPREAD, f"topology spread: {problem}") if problem else None
 
 
@@ -55,9 +54,8 @@ def read_constraint(spread: TopologySpread, shape: PodShape) -> Constraint:
     selector = read_selector(spread.selector)
     pinned = {key: shape.labels[key] for key in spread.match_label_keys if key in shape.labels}
     if pinned and not selector.matches_nothing:
-        selector = Selector(
-            tuple(Requirement(key, "In", (value,)) for key, value in pinned.items()) + selector.requirements
-        )
+        added = tuple(Requirement(key, "In", (value,)) for key, value in pinned.items())
+        selector = Selector(added + selector.requirements)
     return Constraint(spread, selector, selector.matches(shape.labels))
 
 
@@ -109,14 +107,12 @@ class PodTopologySpread(NodeRule):
     def explain(self, index: int) -> Reason:
         for position, (constraint, counter) in enumerate(self.constraints):
             if counter.column.codes[index] == ABSENT:
-                return refusal(
-                    Kind.SPREAD, self.rule, str(constraint), f"no label {constraint.stated.topology_key} to spread over"
-                )
+                text = f"no label {constraint.stated.topology_key} to spread over"
+                return refusal(Kind.SPREAD, self.rule, str(constraint), text)
             if counter.at(index) > self.most_in(position):
+                text = f"didn't satisfy topology spread over {constraint}"
                 detail = f"{counter.at(index)} there, {self._fewest_in(position)} in the emptiest"
-                return refusal(
-                    Kind.SPREAD, self.rule, str(constraint), f"didn't satisfy topology spread over {constraint}", detail
-                )
+                return refusal(Kind.SPREAD, self.rule, str(constraint), text, detail)
         raise AssertionError("asked to explain a node that passes")
 
 

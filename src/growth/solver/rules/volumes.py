@@ -24,7 +24,7 @@ from growth.model.snapshot import VolumeWorld
 from growth.model.volumes import Claim, Volume
 from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
-from growth.solver.rules.claims import ZONE_LABELS, AttachmentBook, Disk, VolumeNeeds, ZoneDemand
+from growth.solver.rules.claims import ZONE_LABELS, AttachmentBook, BoundVolume, Disk, VolumeNeeds, ZoneDemand
 from growth.solver.rules.node_table import ABSENT, NodeTable, all_false, all_true
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.rule import DomainCounter, NodeRule, Weight, grouped
@@ -39,12 +39,11 @@ def users_of(claim: str) -> Weight:
 
 
 def disk_conflicts(disk: Disk) -> Weight:
-    """Uses of the same disk that stand in the way: all, unless both only read."""
+    """Uses of the same disk that keep this one away: all, unless both only read."""
 
     def weight(pod_class: PodClass) -> int:
-        return sum(
-            1 for used in pod_class.needs.disks if used.name == disk.name and not (used.read_only and disk.read_only)
-        )
+        uses = (used for used in pod_class.needs.disks if used.name == disk.name)
+        return sum(not (used.read_only and disk.read_only) for used in uses)
 
     return weight
 
@@ -119,12 +118,8 @@ class NodeVolumeLimits(NodeRule):
             if not self._has_room(driver, one)[0]:
                 detail = f"{self._book.attached(driver, one)[0]} of {self._book.limit(driver, one)[0]} attached"
                 return refusal(Kind.VOLUME, self.rule, driver, f"attach limit of {driver} reached", detail)
-        return refusal(
-            Kind.VOLUME,
-            self.rule,
-            "",
-            "attached volumes cannot be counted: a pod there uses a claim that is not its own",
-        )
+        text = "attached volumes cannot be counted: a pod there uses a claim that is not its own"
+        return refusal(Kind.VOLUME, self.rule, "", text)
 
 
 class VolumeBinding(NodeRule):
@@ -142,11 +137,13 @@ class VolumeBinding(NodeRule):
     def _reaches_bound(self, span: slice) -> Mask:
         mask = all_true(span)
         for volume in self._needs.bound:
-            if not volume.exists:
-                return all_false(span)
-            if volume.node_affinity is not None:
-                mask &= any_term_matches(self._table, volume.node_affinity, span, with_fields=False)
+            mask &= self._reaches(volume, span)
         return mask
+
+    def _reaches(self, volume: BoundVolume, span: slice) -> Mask:
+        if not volume.exists or volume.node_affinity is None:
+            return all_true(span) if volume.exists else all_false(span)
+        return any_term_matches(self._table, volume.node_affinity, span, with_fields=False)
 
     def _serves_waiting(self, span: slice) -> Mask:
         """Claims that were promised to a node are made there; the others take the smallest free volume, or are made."""
@@ -167,11 +164,8 @@ class VolumeBinding(NodeRule):
         known = self._static.world.classes.get(claim.storage_class or "")
         if known is None or known.provisioner in ("", _NO_PROVISIONER):
             return all_false(span)
-        return (
-            all_true(span)
-            if known.allowed_topologies is None
-            else any_term_matches(self._table, known.allowed_topologies, span)
-        )
+        terms = known.allowed_topologies
+        return all_true(span) if terms is None else any_term_matches(self._table, terms, span)
 
     def groups(self, numbers: Amounts) -> list[Amounts]:
         return grouped(numbers, numbers)  # each node may lack another volume
@@ -181,16 +175,9 @@ class VolumeBinding(NodeRule):
         for volume in self._needs.bound:
             if not volume.exists:
                 return refusal(Kind.VOLUME, self.rule, volume.name, f"volume {volume.name} does not exist")
-            if (
-                volume.node_affinity is not None
-                and not any_term_matches(self._table, volume.node_affinity, one, with_fields=False)[0]
-            ):
-                return refusal(
-                    Kind.VOLUME,
-                    self.rule,
-                    volume.name,
-                    f"volume {volume.name} needs {describe_terms(volume.node_affinity)}",
-                )
+            if not self._reaches(volume, one)[0]:
+                text = f"volume {volume.name} needs {describe_terms(volume.node_affinity or ())}"
+                return refusal(Kind.VOLUME, self.rule, volume.name, text)
         claims = ", ".join(claim.key for claim in self._needs.waiting)
         return refusal(Kind.VOLUME, self.rule, claims, f"no volume for {claims} and none can be made there")
 
@@ -246,7 +233,7 @@ class Offers(NamedTuple):
 
 
 class StaticVolumes:
-    """The volumes that nobody uses yet."""
+    """The volumes that no claim uses yet."""
 
     def __init__(self, table: NodeTable, world: VolumeWorld) -> None:
         self._table = table
@@ -282,18 +269,20 @@ class StaticVolumes:
         return found
 
     def _offers(self, claim: Claim, span: slice) -> Offers:
-        reserved = self._reserved.get((claim.storage_class or "", claim.key), ())
-        selector = read_selector(claim.selector) if claim.selector is not None else None
-        free = [
-            volume
-            for volume in self._free.get(claim.storage_class or "", ())
-            if _suits(volume, claim)
-            and (selector is None or selector.matches(volume.labels))
-            and set(claim.access_modes) <= set(volume.access_modes)
-        ]
+        storage_class = claim.storage_class or ""
+        selector = None if claim.selector is None else read_selector(claim.selector)
+
+        def may_take(volume: Volume) -> bool:
+            is_selected = selector is None or selector.matches(volume.labels)
+            return is_selected and set(claim.access_modes) <= set(volume.access_modes)
+
+        reserved = (
+            one for one in self._reserved.get((storage_class, claim.key), ()) if one.claim_uid in ("", claim.uid)
+        )
+        free = (one for one in self._free.get(storage_class, ()) if may_take(one))
         return Offers(
-            [self._reach(volume, span) for volume in reserved if _is_for(volume, claim) and _suits(volume, claim)],
-            [self._reach(volume, span) for volume in free],
+            [self._reach(volume, span) for volume in reserved if _suits(volume, claim)],
+            [self._reach(volume, span) for volume in free if _suits(volume, claim)],
         )
 
     def _reach(self, volume: Volume, span: slice) -> Reach:
@@ -313,10 +302,6 @@ def _choose(order: list[int], offers: list[Offers], found: list[Mask], node: int
         if name is not None:
             taken.add(name)
             found[position][node] = True
-
-
-def _is_for(volume: Volume, claim: Claim) -> bool:
-    return volume.claim == claim.key and volume.claim_uid in ("", claim.uid)
 
 
 def _suits(volume: Volume, claim: Claim) -> bool:
