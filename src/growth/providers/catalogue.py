@@ -97,9 +97,8 @@ class Catalogue(Struct, frozen=True, rename="camel", forbid_unknown_fields=True)
 
     def _offerings_of(self, one: ServerType) -> Iterator[Offering]:
         for location in self.locations:
-            price = (
-                one.price_per_hour.get(location.name) if isinstance(one.price_per_hour, dict) else one.price_per_hour
-            )
+            prices = one.price_per_hour
+            price = prices.get(location.name) if isinstance(prices, dict) else prices
             if price is None or (one.locations and location.name not in one.locations):
                 continue
             yield Offering(
@@ -114,20 +113,15 @@ class Catalogue(Struct, frozen=True, rename="camel", forbid_unknown_fields=True)
 
 
 def _labels(one: ServerType, location: Location) -> Labels:
-    well_known = {
-        INSTANCE_TYPE: one.name.lower(),
-        ARCHITECTURE: one.architecture,
-        OPERATING_SYSTEM: "linux",
-        ZONE: location.name,
-    }
-    return Labels({**one.labels, **well_known, **({REGION: location.region} if location.region else {})})
+    well_known = {INSTANCE_TYPE: one.name.lower(), ARCHITECTURE: one.architecture, OPERATING_SYSTEM: "linux"}
+    place = {ZONE: location.name, **({REGION: location.region} if location.region else {})}
+    return Labels({**one.labels, **well_known, **place})
 
 
 def capacity_of(one: ServerType) -> Resources:
     """What the machine has."""
-    return Resources.parse(
-        {CPU: one.cpu, MEMORY: one.memory, EPHEMERAL_STORAGE: one.disk, PODS: one.pods, **one.resources}
-    )
+    amounts: Mapping[str, str | int] = {CPU: one.cpu, MEMORY: one.memory, EPHEMERAL_STORAGE: one.disk, PODS: one.pods}
+    return Resources.parse({**amounts, **one.resources})
 
 
 def allocatable_of(one: ServerType) -> Resources:
@@ -176,21 +170,14 @@ def _check(catalogue: Catalogue) -> None:
         prices = one.price_per_hour if isinstance(one.price_per_hour, dict) else {}
         for place in (*one.locations, *one.stock, *prices):
             if place not in places:
-                raise CatalogueError(
-                    f"server type {one.name}: unknown location {place!r}; there are {', '.join(places)}"
-                )
+                there = ", ".join(places)
+                raise CatalogueError(f"server type {one.name}: unknown location {place!r}; there are {there}")
         _check_quantities(one)
 
 
 def _check_quantities(one: ServerType) -> None:
-    amounts: Mapping[str, str] = {
-        CPU: one.cpu,
-        MEMORY: one.memory,
-        EPHEMERAL_STORAGE: one.disk,
-        **one.resources,
-        **one.allocatable,
-    }
-    for name, text in amounts.items():
+    amounts: Mapping[str, str] = {CPU: one.cpu, MEMORY: one.memory, EPHEMERAL_STORAGE: one.disk}
+    for name, text in {**amounts, **one.resources, **one.allocatable}.items():
         try:
             parse_amount(name, text)
         except QuantityError as error:

@@ -1,10 +1,8 @@
-"""Machines that are only Node objects: on a cluster where kwok plays the kubelets, making the Node is buying the
-machine.
+"""Machines that are only Node objects: where kwok plays the kubelets, making the Node is buying the machine.
 
-Asked by the controllers like any provider; for trials and for tests on a real control plane. The machine's id is the
-node's name. A machine is ours if its Node carries our cluster id; stock and boot times come from the catalogue. kwok
-takes up a Node only when it is new, so a machine that boots slowly is one whose launch takes long: each takes its own
-time, by its name.
+For trials and for tests on a real control plane. The machine's id is the node's name. A machine is ours if its Node
+carries our cluster id; stock and boot times come from the catalogue. kwok takes up a Node only when it is new, so a
+machine that boots slowly is one whose launch takes long: each takes its own time, by its name.
 
 | the API server says | launch | delete |
 | --- | --- | --- |
@@ -14,8 +12,7 @@ time, by its name.
 | another object by now | | Conflict |
 | 429, unreachable, not leading | TryLater | TryLater |
 | any other 4xx | Refused | Refused |
-| no answer, 5xx | Unknown | Unknown |
-"""
+| no answer, 5xx | Unknown | Unknown |"""
 
 from __future__ import annotations
 
@@ -148,15 +145,11 @@ class KwokProvider:
             raise ProviderError(f"nodes cannot be listed: {error}") from error
 
     async def _why_sold_out(self, order: Order, offering: Offering, stock: int) -> str:
-        others = [
-            machine for machine in map(self._machine, await self._nodes(order.cluster)) if machine.name != order.name
-        ]
+        machines = [self._machine(node) for node in await self._nodes(order.cluster)]
+        others = [machine for machine in machines if machine.name != order.name]
         taken = sum((machine.offering, machine.location) == (order.offering, order.location) for machine in others)
-        return (
-            f"{offering.server_type} is sold out in {offering.location}: all {stock} are taken"
-            if taken >= stock
-            else ""
-        )
+        sold_out = f"{offering.server_type} is sold out in {offering.location}: all {stock} are taken"
+        return sold_out if taken >= stock else ""
 
     async def _adopt(self, order: Order) -> Outcome:
         """The name is taken: by an earlier launch of the same request, or by a stranger."""
@@ -172,26 +165,17 @@ class KwokProvider:
         return Accepted(node.metadata.name)
 
     def _node_for(self, order: Order, offering: Offering) -> dict[str, Any]:
-        ours = {
-            HOSTNAME: order.name,
-            OFFERING_LABEL: order.offering,
-            CLUSTER_LABEL: order.cluster,
-            REQUEST_UID_LABEL: order.request_uid,
-        }
+        ours = {HOSTNAME: order.name, OFFERING_LABEL: order.offering}
+        ours |= {CLUSTER_LABEL: order.cluster, REQUEST_UID_LABEL: order.request_uid}
+        labels = {**offering.labels, **order.labels, **ours}
         annotations = {**order.annotations, LOCATION_ANNOTATION: order.location, KWOK_ANNOTATION: "fake"}
+        taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in order.taints]
         amounts = _quantities(order.allocatable or offering.allocatable)
         return {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {
-                "name": order.name,
-                "labels": {**offering.labels, **order.labels, **ours},
-                "annotations": annotations,
-            },
-            "spec": {
-                "providerID": f"{self.name}://{order.name}",
-                "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in order.taints],
-            },
+            "metadata": {"name": order.name, "labels": labels, "annotations": annotations},
+            "spec": {"providerID": f"{self.name}://{order.name}", "taints": taints},
             "status": {"capacity": amounts, "allocatable": amounts},
         }
 

@@ -6,7 +6,9 @@ answers; what those mean for growth is decided here:
 | the cloud says | launch | delete |
 | --- | --- | --- |
 | a server / yes | Accepted | Accepted |
-| uniqueness_error | Accepted if the taken name carries our cluster and request, Refused if it carries others, Unknown if it is not shown | |
+| uniqueness_error, of our cluster and request | Accepted | |
+| uniqueness_error, of others | Refused | |
+| uniqueness_error, and the cloud does not show of whom | Unknown | |
 | resource_unavailable, resource_limit_exceeded | NoCapacity | |
 | rate_limit_exceeded, conflict, locked | TryLater | TryLater |
 | not_found | | Accepted: it is gone already |
@@ -83,7 +85,7 @@ class CloudApi(Protocol):
     async def list_servers(self, label: str, value: str) -> tuple[Server, ...]: ...
 
     async def find_servers(self, name: str) -> tuple[Server, ...]:
-        """By name, whoever they belong to: one or none."""
+        """By name, of any owner: one or none."""
 
     async def delete_server(self, server_id: str) -> None: ...
 
@@ -100,9 +102,8 @@ class SimulatedProvider:
         return await self._read(self._cloud.sold())
 
     async def list(self, cluster: str) -> tuple[Machine, ...]:
-        return tuple(
-            self._machine(server) for server in await self._read(self._cloud.list_servers(CLUSTER_LABEL, cluster))
-        )
+        found = await self._read(self._cloud.list_servers(CLUSTER_LABEL, cluster))
+        return tuple(self._machine(server) for server in found)
 
     async def describe(self, machine_id: str) -> Machine | Gone:
         try:
@@ -116,10 +117,9 @@ class SimulatedProvider:
     async def launch(self, order: Order) -> Outcome:
         labels = Labels({CLUSTER_LABEL: order.cluster, REQUEST_UID_LABEL: order.request_uid})
         template = NodeTemplate(order.labels, order.annotations, order.taints)
+        wanted = (order.name, order.offering, order.location)
         try:
-            server = await self._bounded(
-                self._cloud.create_server(order.name, order.offering, order.location, labels, template)
-            )
+            server = await self._bounded(self._cloud.create_server(*wanted, labels, template))
         except CloudError as error:
             return await self._adopt(order) if error.code == "uniqueness_error" else _outcome_of(error)
         except ProviderError as error:
@@ -142,12 +142,9 @@ class SimulatedProvider:
         except ProviderError as error:
             return Unknown(f"the name {order.name} is taken, and by whom is unknown: {error}")
         for machine in map(self._machine, found):
-            is_same = (machine.cluster, machine.request_uid) == (order.cluster, order.request_uid)
-            return (
-                Accepted(machine.machine_id)
-                if is_same
-                else Refused(f"the name {order.name} is taken by a machine of another request")
-            )
+            if (machine.cluster, machine.request_uid) == (order.cluster, order.request_uid):
+                return Accepted(machine.machine_id)
+            return Refused(f"the name {order.name} is taken by a machine of another request")
         return Unknown(f"the name {order.name} is taken, and the cloud does not show by whom")
 
     async def _read(self, call: Awaitable[Given]) -> Given:

@@ -1,4 +1,4 @@
-"""The targets of PoolAutoscalers of one kind, as their watch brings them. Filled by a reflector, asked by the observer."""
+"""The warm pools of one kind, as their watch brings them. Filled by a reflector, asked by the observer."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def pod_term(wire: WirePodTerm, labels: Labels) -> PodAffinityTerm:
 
 
 def _with_keys(selector: LabelSelector, keys: tuple[str, ...] | None, operator: str, labels: Labels) -> LabelSelector:
-    """What the API server does when a pod is made; a template has not been through that yet, so it may be done twice."""
+    """As the API server does when a pod is made; a template has not been through that, so it may be done twice."""
     more = tuple(Requirement(key, operator, (labels[key],)) for key in keys or () if key in labels)
     return LabelSelector(selector.requirements + tuple(one for one in more if one not in selector.requirements))
 

@@ -160,7 +160,8 @@ def _host_ports(spec: WirePodSpec) -> Iterator[HostPort]:
             if not 0 <= number <= 65535:
                 raise UnreadableError(f"container {_name(container)}: host port {number} is not between 1 and 65535")
             if number:
-                yield HostPort(number, port.protocol or "TCP", port.host_ip or "0.0.0.0")  # noqa: S104  (the API's wildcard)
+                address = port.host_ip or "0.0.0.0"  # noqa: S104  (the API's wildcard)
+                yield HostPort(number, port.protocol or "TCP", address)
 
 
 def _name(container: WireContainer | WireContainerStatus) -> str:

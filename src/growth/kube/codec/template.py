@@ -99,7 +99,7 @@ def _priority(spec: Json, name: str, admission: Admission) -> int:
 
 
 def cleaned(template: Json) -> str:
-    """A template as JSON, without what belongs to one pod: its node, claims, and mounts of volumes that are not there."""
+    """A template as JSON, without what belongs to one pod: its node, claims, and mounts of missing volumes."""
     spec = copy.deepcopy(template.get("spec") or {})
     meta = template.get("metadata") or {}
     for name in _OF_ONE_POD:

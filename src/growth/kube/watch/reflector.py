@@ -3,10 +3,10 @@
 Run by the controllers, one reflector for each kind; the sink is a cache. Translates, never decides.
 
     what happened                                    what follows
-    no version known ............................... list (as a stream if the server offers it, else in pages), then watch
+    no version known ............................... list (as a stream if that is offered, else in pages), then watch
     the stream ended in order (its time was up) .... watch on from the last version
     cut, no answer, 5xx, 429, 401, 403 ............. wait (longer each time, at least Retry-After), then watch on
-    410, as an answer or as an event ............... list again; the sink keeps what it has until the listing is complete
+    410, as an answer or as an event ............... list again; the sink keeps what it has until the listing ends
     nothing heard for longer than bookmarks take ... list again
     a line that cannot be read ..................... list again: what it said is unknown
     a version lower than one before (old etcd) ..... list again

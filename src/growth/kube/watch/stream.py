@@ -42,7 +42,7 @@ class Sink(Protocol):
         """Some objects of the listing. If one comes twice the later one counts, whatever its resourceVersion."""
 
     def relisted(self, version: str) -> None:
-        """The listing is complete: what was not in it is gone, even if the versions in it are lower (a restored etcd)."""
+        """The listing is complete: what was not in it is gone, even if its versions are lower (a restored etcd)."""
 
     def changed(self, change: ChangeType, item: Raw) -> None:
         """One object has changed. During a listing only DELETED comes: the object is no longer part of it."""

@@ -1,9 +1,7 @@
-"""What became of an action at Hetzner? One question for all that are under way, as often as the quota allows. Asked by
-launch.
+"""What became of an action at Hetzner? One question for all that are under way, as often as the quota allows.
 
-Whoever waits does so beside the loop, and only for a while: an order from a snapshot may take many minutes, and is
-accepted all the same.
-"""
+Asked by launch, which waits beside the loop and only for a while: an order from a snapshot may take many minutes, and
+is accepted all the same."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""One request to Hetzner's API, through the official client. Asked by every file beside this one; knows nothing of
-servers.
+"""One request to Hetzner's API, through the official client. Used by every file of this room; knows no servers.
 
 The official client is synchronous and has habits that growth must not have: it repeats a POST whose answer was lost,
 and waits for ever. So each call runs in a thread, with timeouts, exactly once. Its models are not used: they read again
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -23,14 +22,26 @@ from msgspec import Struct
 from growth.providers.hetzner.errors import LIMITED, Answered, CallError, NeverSent, NoAnswer
 from growth.providers.hetzner.quota import Quota, Rank
 from growth.providers.hetzner.settings import HetznerSettings
+from growth.providers.hetzner.wire import Meta
 from growth.providers.redaction import SECRETS
 from growth.runtime import Runtime
 
 Result = TypeVar("Result")
 Query = dict[str, str | int | list[int] | list[str]]
 
+PAGE: Final = 50
 CONNECT_SECONDS: Final = 5.0
 _CODES: Final = {401: "unauthorized", 403: "forbidden", 404: "not_found", 409: "conflict", 423: "locked", 429: LIMITED}
+
+
+class Paged(Protocol):
+    """An answer that is one page of several."""
+
+    @property
+    def meta(self) -> Meta: ...
+
+
+OnePage = TypeVar("OnePage", bound=Paged)
 
 
 class Calling(Protocol):
@@ -44,9 +55,8 @@ Connect = Callable[[str, str, float], hcloud.Client]
 
 def connect(token: str, endpoint: str, read_seconds: float) -> hcloud.Client:
     """The official client without its own retries: a POST that is repeated by itself buys twice."""
-    client = hcloud.Client(
-        token, api_endpoint=endpoint, application_name="growth", timeout=(CONNECT_SECONDS, read_seconds)
-    )
+    timeout = (CONNECT_SECONDS, read_seconds)
+    client = hcloud.Client(token, api_endpoint=endpoint, application_name="growth", timeout=timeout)
     client._client._retry_max_retries = 0  # there is no public switch; a test counts the requests
     return client
 
@@ -79,6 +89,15 @@ class HetznerApi:
 
     async def get(self, path: str, into: type[Result], rank: Rank, query: Query | None = None) -> Result:
         return await self._request("GET", path, into, rank, params=query or {})
+
+    async def pages(
+        self, path: str, into: type[OnePage], rank: Rank, query: Query | None = None
+    ) -> AsyncIterator[OnePage]:
+        page: int | None = 1
+        while page is not None:
+            answer = await self.get(path, into, rank, {**(query or {}), "page": page, "per_page": PAGE})
+            yield answer
+            page = answer.meta.pagination.next_page
 
     async def post(self, path: str, body: Mapping[str, Any] | None, into: type[Result], rank: Rank) -> Result:
         return await self._request("POST", path, into, rank, json=body)
@@ -123,9 +142,8 @@ class HetznerApi:
 
         what = f"{method} {path}"
         try:
-            return self._client(token).request(
-                method, path, hooks={"response": listen}, allow_redirects=False, **content
-            )
+            client, hooks = self._client(token), {"response": listen}
+            return client.request(method, path, hooks=hooks, allow_redirects=False, **content)
         except hcloud.APIException as error:
             raise _answered(what, error, heard.status) from None
         except requests.exceptions.ConnectTimeout:
@@ -181,9 +199,8 @@ class HetznerApi:
         if witness is None:
             return
         if not await self._sees(token, witness) and await self._sees(self._token, witness) is not False:
-            raise NeverSent(
-                f"the new token does not see server {witness}, which the old one saw: is it of another project?"
-            )
+            what = f"the new token does not see server {witness}, which the old one saw"
+            raise NeverSent(f"{what}: is it of another project?")
 
     async def _sees(self, token: str, server: int) -> bool | None:
         """None: this token can no longer be asked."""
@@ -200,29 +217,21 @@ class HetznerApi:
 def _answered(what: str, error: hcloud.APIException, status: int) -> CallError:
     if not isinstance(error.code, str):  # no error of the API's own form: a proxy, or something half sent
         status = status or int(error.code)
-        return (
-            Answered(_CODES[status], f"{what}: {error.message}", status)
-            if status in _CODES
-            else NoAnswer(f"{what}: HTTP {status} without an answer")
-        )
+        if status in _CODES:
+            return Answered(_CODES[status], f"{what}: {error.message}", status)
+        return NoAnswer(f"{what}: HTTP {status} without an answer")
     return Answered(error.code, f"{what}: {error.message}{_fields(error.details)}", status)
 
 
 def _fields(details: Any) -> str:
-    """Which fields were not liked; their messages may quote what was sent, and are cut off and redacted like the rest."""
+    """The fields that were refused; their messages may quote what was sent, and are redacted like the rest."""
     fields = details.get("fields") if isinstance(details, dict) else None
-    if not isinstance(fields, list):
-        return ""
-    return "".join(
-        f"; {field.get('name')}: {', '.join(map(str, field.get('messages') or ()))}"
-        for field in fields
-        if isinstance(field, dict)
-    )
+    found = [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
+    return "".join(f"; {one.get('name')}: {', '.join(map(str, one.get('messages') or ()))}" for one in found)
 
 
 def _was_never_sent(error: requests.exceptions.ConnectionError) -> bool:
     """An unknown name, a closed port or a bad certificate fails before the first byte of the request."""
     reason = getattr(error.args[0] if error.args else None, "reason", None)
-    return isinstance(error, requests.exceptions.SSLError) or any(
-        kind.__name__ == "NewConnectionError" for kind in type(reason).__mro__
-    )
+    kinds = (kind.__name__ for kind in type(reason).__mro__)
+    return isinstance(error, requests.exceptions.SSLError) or "NewConnectionError" in kinds

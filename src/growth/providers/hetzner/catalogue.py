@@ -1,9 +1,9 @@
-"""What does Hetzner sell, where, and for how much? Read from the API, never from memory: types come and go, and prices
-change.
+"""What does Hetzner sell, where, and for how much? Asked by the provider.
 
-Asked by the provider. Prices are net, by location, with the IPv4 address where servers get one. CX is amd64, CAX is
-arm64. What pods can use is estimated until real nodes show it: memory less 6 % (firmware and kernel), 100Mi (eviction)
-and what kubelets reserve; cpu less what they reserve; disk less 15 % (file system and eviction)."""
+Read from the API: types come and go, and prices change. Prices are net, by location, with the IPv4 address where
+servers get one. CX is amd64, CAX is arm64. What pods can use is estimated until real nodes show it: memory less 6 %
+(firmware and kernel), 100Mi (eviction) and what kubelets reserve; cpu less what they reserve; disk less 15 % (file
+system and eviction)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from growth.providers.hetzner.wire import Deprecation, HetznerServerType, Prices
 from growth.runtime import Runtime
 
 PROVIDER: Final = "hetzner"
-PAGE: Final = 50
 _PRICES_SECONDS: Final = 3600.0
 _LATEST_SECONDS: Final = 3600.0  # how long the last catalogue serves while no new one can be had
 
@@ -81,14 +80,8 @@ class HetznerCatalogue:
     async def _read(self) -> Sold:
         types = await self._server_types()
         pricing = await self._prices()
-        addresses = {
-            here.location: float(here.price_hourly.net)
-            for each in pricing.primary_ips
-            if each.type == "ipv4"
-            for here in each.prices
-        }
-        if not self._settings.launch.public_ipv4:
-            addresses = {}
+        charged = [each for each in pricing.primary_ips if each.type == "ipv4" and self._settings.launch.public_ipv4]
+        addresses = {here.location: float(here.price_hourly.net) for each in charged for here in each.prices}
         now = self._runtime.now()
         offerings = tuple(offering for each in types for offering in self._offerings_of(each, addresses, now))
         ends = {each.name.upper(): words for each in types if (words := _end_in_words(each, now))}
@@ -98,11 +91,8 @@ class HetznerCatalogue:
 
     async def _server_types(self) -> list[HetznerServerType]:
         found: list[HetznerServerType] = []
-        page: int | None = 1
-        while page is not None:
-            answer = await self._api.get("/server_types", ServerTypes, Rank.CATALOGUE, {"page": page, "per_page": PAGE})
+        async for answer in self._api.pages("/server_types", ServerTypes, Rank.CATALOGUE):
             found += answer.server_types
-            page = answer.meta.pagination.next_page
         if not found:
             raise NoAnswer("GET /server_types: an empty catalogue is not believed")
         return found
@@ -117,11 +107,8 @@ class HetznerCatalogue:
         places = {place.name: place for place in each.locations}
         wanted = {name.lower() for name in self._settings.locations}
         for price in each.prices:
-            if (
-                (places and price.location not in places)
-                or (wanted and price.location not in wanted)
-                or each.architecture not in _ARCHITECTURES
-            ):
+            is_sold = (not places or price.location in places) and each.architecture in _ARCHITECTURES
+            if not is_sold or (wanted and price.location not in wanted):
                 continue
             yield Offering(
                 name=f"{PROVIDER}-{each.name.lower()}",
@@ -137,16 +124,8 @@ class HetznerCatalogue:
 
     def _labels(self, each: HetznerServerType, location: str) -> Labels:
         zone = _ZONES.get(location, location) if self._settings.zone_label == "datacenter" else location
-        architecture = _ARCHITECTURES[each.architecture]
-        return Labels(
-            {
-                INSTANCE_TYPE: each.name.lower(),
-                ARCHITECTURE: architecture,
-                OPERATING_SYSTEM: "linux",
-                ZONE: zone,
-                REGION: location,
-            }
-        )
+        labels = {INSTANCE_TYPE: each.name.lower(), ARCHITECTURE: _ARCHITECTURES[each.architecture]}
+        return Labels({**labels, OPERATING_SYSTEM: "linux", ZONE: zone, REGION: location})
 
 
 def estimated(each: HetznerServerType, reserved: Reserved) -> Resources:

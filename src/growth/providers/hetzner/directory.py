@@ -1,8 +1,7 @@
-"""Which image, network, firewall and key does a name mean? Asked by launch; answers are kept for a while, so that a
-hundred orders ask once.
+"""Which image, network, firewall and key does a name mean? Asked by launch.
 
-A name that does not exist is Unusable: the order is refused with that word, and the user told what to change.
-"""
+Answers are kept for a while, so that a hundred orders ask once. A name that does not exist is Unusable: the order is
+refused, and the reason says what to change."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from growth.providers.hetzner.api import HetznerApi, Query
+from growth.providers.hetzner.api import PAGE, HetznerApi, Query
 from growth.providers.hetzner.errors import Unusable
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import Launch
@@ -18,7 +17,6 @@ from growth.providers.hetzner.wire import Firewalls, Image, Images, Locations, N
 from growth.runtime import Runtime
 
 KEPT_SECONDS: Final = 600.0
-_PAGE: Final = 50
 
 Found = TypeVar("Found")
 AnyNamed = TypeVar("AnyNamed", Named, Network)
@@ -46,9 +44,8 @@ class Directory:
         zones = await self._remembered("zones", "all", self._zones)
         here = [subnet.ip_range for subnet in network.subnets if subnet.network_zone == zones.get(location)]
         if ip_range not in here:
-            raise Unusable(
-                f"network {name} has no subnet {ip_range} for {location} (there is: {', '.join(here) or 'none'})"
-            )
+            there = ", ".join(here) or "none"
+            raise Unusable(f"network {name} has no subnet {ip_range} for {location} (there is: {there})")
         return network.id
 
     async def firewalls(self, names: tuple[str, ...]) -> list[int]:
@@ -72,32 +69,23 @@ class Directory:
     # --------------------------------------------------------------------------------------- asking
 
     async def _image(self, launch: Launch, architecture: str) -> Image:
-        query: Query = {
-            "architecture": "arm" if architecture == "arm64" else "x86",
-            "status": "available",
-            "sort": "created:desc",
-            "per_page": _PAGE,
-        }
+        query: Query = {"architecture": "arm" if architecture == "arm64" else "x86", "status": "available"}
+        query |= {"sort": "created:desc", "per_page": PAGE}
         if launch.image_selector:
+            what = f"no snapshot with labels {launch.image_selector}"
             query |= {"type": "snapshot", "label_selector": launch.image_selector}
         else:
+            what = f"no image {launch.image}"
             query |= {"name": launch.image, "include_deprecated": "true"}
         found = (await self._api.get("/images", Images, Rank.LOOK, query)).images
         if not found:
-            what = (
-                f"no snapshot with labels {launch.image_selector}"
-                if launch.image_selector
-                else f"no image {launch.image}"
-            )
             raise Unusable(f"there is {what} for {architecture}")
         return max(found, key=lambda image: (image.created, image.id))
 
     async def _zones(self) -> dict[str, str]:
         """The network zone of each location."""
-        return {
-            each.name: each.network_zone
-            for each in (await self._api.get("/locations", Locations, Rank.LOOK, {"per_page": _PAGE})).locations
-        }
+        found = await self._api.get("/locations", Locations, Rank.LOOK, {"per_page": PAGE})
+        return {each.name: each.network_zone for each in found.locations}
 
     async def _network(self, name: str) -> Network:
         return _one("network", name, (await self._api.get("/networks", Networks, Rank.LOOK, _query(name))).networks)
@@ -111,7 +99,7 @@ class Directory:
 
 def _query(name: str) -> Query:
     """An id cannot be asked for by name: then all are listed."""
-    return {"per_page": _PAGE} if name.isdecimal() else {"name": name, "per_page": _PAGE}
+    return {"per_page": PAGE} if name.isdecimal() else {"name": name, "per_page": PAGE}
 
 
 def _one(kind: str, name: str, found: tuple[AnyNamed, ...]) -> AnyNamed:

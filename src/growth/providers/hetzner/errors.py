@@ -3,7 +3,7 @@
 | Hetzner says | launch | delete | read |
 | --- | --- | --- | --- |
 | resource_unavailable, placement_error | NoCapacity: the next type or location | | |
-| resource_limit_exceeded, forbidden, unauthorized, token_readonly | Refused, and nothing more is ordered for a while | Refused | ProviderError |
+| resource_limit_exceeded, forbidden, unauthorized, token_readonly | Refused; orders pause | Refused | ProviderError |
 | invalid_input, protected, any other 4xx | Refused | Refused | ProviderError |
 | uniqueness_error | adopted if it is ours, else Refused | | |
 | conflict, locked, maintenance | TryLater | TryLater | ProviderError |
@@ -12,9 +12,10 @@
 | 5xx, timeout, an answer that cannot be read | Unknown | Unknown | ProviderError |
 | the connection could not be made | TryLater | TryLater | ProviderError |
 
-Texts pass the redaction before anybody sees them: Hetzner's own may quote a token.
+Texts pass the redaction before they are shown: Hetzner's own may quote a token.
 """
 
+# ruff: noqa: N818 - the names say what happened
 from __future__ import annotations
 
 from typing import Final
@@ -25,12 +26,8 @@ from growth.providers.redaction import redacted
 
 NO_CAPACITY: Final = ("resource_unavailable", "placement_error")
 LATER: Final = ("conflict", "locked", "maintenance")
-OF_THE_PROJECT: Final = (
-    "resource_limit_exceeded",
-    "forbidden",
-    "unauthorized",
-    "token_readonly",
-)  # true for every order, not for one type
+# true for every order, not for one type
+OF_THE_PROJECT: Final = ("resource_limit_exceeded", "forbidden", "unauthorized", "token_readonly")
 WITHOUT_RESULT: Final = ("server_error", "service_error", "unavailable", "timeout", "bad_gateway")
 NAME_TAKEN: Final = "uniqueness_error"
 LIMITED: Final = "rate_limit_exceeded"
@@ -50,10 +47,10 @@ _ADVICE: Final = {
 
 
 class CallError(ProviderError):
-    """A call without the wished result. Its text is fit for events."""
+    """A call without the wished result. Its text may be shown in events."""
 
 
-class Answered(CallError):  # noqa: N818  (says what happened)
+class Answered(CallError):
     """Hetzner said no, in its own word."""
 
     def __init__(self, code: str, message: str, status: int = 0) -> None:
@@ -63,21 +60,20 @@ class Answered(CallError):  # noqa: N818  (says what happened)
         self.status = status
 
 
-class NoAnswer(CallError):  # noqa: N818  (says what happened)
+class _LostError(CallError):
+    def __init__(self, message: str) -> None:
+        super().__init__(redacted(message)[:_LONGEST_TEXT])
+
+
+class NoAnswer(_LostError):
     """Nothing that can be believed came back; it may have happened."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(redacted(message)[:_LONGEST_TEXT])
 
-
-class NeverSent(CallError):  # noqa: N818  (says what happened)
+class NeverSent(_LostError):
     """No connection: it surely did not happen."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(redacted(message)[:_LONGEST_TEXT])
 
-
-class Limited(CallError):  # noqa: N818  (says what happened)
+class Limited(CallError):
     """We do not call now: Hetzner's limit of requests, or our own share of it, is used up."""
 
     def __init__(self, seconds: float, why: str) -> None:
@@ -85,7 +81,7 @@ class Limited(CallError):  # noqa: N818  (says what happened)
         self.seconds = seconds
 
 
-class Unusable(Exception):  # noqa: N818  (says what it is)
+class Unusable(Exception):
     """An order that cannot be placed as the settings stand; the text says what to change."""
 
 

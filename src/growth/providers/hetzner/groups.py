@@ -1,8 +1,8 @@
-"""Which placement group has room for one more server? Groups of kind spread hold ten, one server on each host; made on
-demand, used again when empty.
+"""Which placement group has room for one more server? Asked by launch.
 
-Asked by launch. A place is taken the moment it is given out, and given back when the launch surely failed; the API's
-own count comes in with every new look."""
+Groups of kind spread hold ten servers, one on each host; they are made on demand and used again when empty. A place is
+taken the moment it is given out, and given back when the launch surely failed; every new look brings Hetzner's own
+count."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from growth.runtime import Runtime
 PLACES: Final = 10
 LOCATION_LABEL: Final = "growth.dev/location"
 _LOOK_SECONDS: Final = 60.0
-_PAGE: Final = 50
 
 
 class Groups:
@@ -34,9 +33,8 @@ class Groups:
         self._runtime = runtime
         self._looked_at: float | None = None
         self._groups: dict[int, PlacementGroup] = {}
-        self._given: dict[
-            int, dict[str, float]
-        ] = {}  # places given out that a look may not show yet: by server name, when the order was answered
+        # places given out that a look may not show yet: by group and server name, when the order was answered
+        self._given: dict[int, dict[str, float]] = {}
         self._one_at_a_time = asyncio.Lock()
 
     async def place_for(self, order: Order) -> int:
@@ -68,18 +66,9 @@ class Groups:
     async def _look(self, cluster: str) -> None:
         began = self._runtime.monotonic()
         found: dict[int, PlacementGroup] = {}
-        page: int | None = 1
-        while page is not None:
-            query: Query = {
-                "label_selector": selector(CLUSTER_LABEL, cluster),
-                "type": "spread",
-                "page": page,
-                "per_page": _PAGE,
-                "sort": "id:asc",
-            }
-            answer = await self._api.get("/placement_groups", PlacementGroups, Rank.CREATE, query)
+        query: Query = {"label_selector": selector(CLUSTER_LABEL, cluster), "type": "spread", "sort": "id:asc"}
+        async for answer in self._api.pages("/placement_groups", PlacementGroups, Rank.CREATE, query):
             found |= {group.id: group for group in answer.placement_groups}
-            page = answer.meta.pagination.next_page
         self._groups, self._looked_at = found, began
         self._given = {
             group: {name: at for name, at in given.items() if at > began}
@@ -91,15 +80,15 @@ class Groups:
         number = len(self._groups) + 1
         while True:
             name = f"growth-{label_value(order.cluster)[-12:]}-{order.pool}-{order.location}-{number}"
+            body = {"name": name, "type": "spread", "labels": dict(labels)}
             try:
-                body = {"name": name, "type": "spread", "labels": dict(labels)}
-                made = (await self._api.post("/placement_groups", body, OnePlacementGroup, Rank.CREATE)).placement_group
+                answer = await self._api.post("/placement_groups", body, OnePlacementGroup, Rank.CREATE)
             except Answered as error:
                 if error.code != NAME_TAKEN:
                     raise
-                number += 1  # a lost answer, or a group whose labels somebody changed
+                number += 1  # a lost answer, or a group whose labels were changed
                 continue
-            self._groups[made.id] = made
+            made = self._groups[answer.placement_group.id] = answer.placement_group
             return made
 
 

@@ -1,16 +1,13 @@
-"""What is asked of Hetzner for one order? Names become ids, the template becomes user data. Asked by the provider; buys
-nothing itself.
+"""What is asked of Hetzner for one order, and how does the server come into its subnet? Asked by the provider.
 
-How does a server come into the subnet that the settings name? Asked by the provider, where they name one.
-
-An order can only name networks, and Hetzner then takes an address from any subnet of the location's zone. So the server
-is ordered without that network and without being started, is attached with the subnet's range, and then started:
+Names become ids, the template becomes user data. An order can only name networks, and Hetzner then takes an address
+from any subnet of the location's zone. So where the settings name a subnet, the server is ordered without that network
+and without being started, is attached with the subnet's range, and then started:
 
     POST /servers (start_after_create: false) → attach_to_network (ip_range) → poweron
 
 Every step can be asked for again. Where Hetzner refuses one (the subnet is full), the server is to be given back at
-once, and for a while none is ordered for that subnet: each would cost its first hour.
-"""
+once, and for a while none is ordered for that subnet: each would cost its first hour."""
 
 from __future__ import annotations
 
@@ -35,7 +32,19 @@ from growth.providers.hetzner.userdata import user_data_for
 from growth.providers.hetzner.wire import OneAction, label_value
 from growth.runtime import Runtime
 
+REFUSED_SECONDS: Final = 900.0
+_PAUSES: Final = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0)  # a server from a large snapshot is locked for minutes
+_FOLLOWED_SECONDS: Final = 30.0
+_ALREADY_ATTACHED: Final = "server_already_attached"
+
 Body = dict[str, Any]
+
+
+class Attachment(Struct, frozen=True):
+    """A network to attach a server to, and where in it."""
+
+    network: int
+    ip_range: str
 
 
 class ServerRequest(Struct, frozen=True):
@@ -65,9 +74,8 @@ class ServerRequests:
     async def request_for(self, order: Order) -> ServerRequest:
         launch = self._settings.launch_of(order.settings)
         if launch is None:
-            raise Unusable(
-                f"the pool asks for the provider settings {order.settings}, which are not among hetzner.profiles"
-            )
+            what = f"the pool asks for the provider settings {order.settings}"
+            raise Unusable(f"{what}, which are not among hetzner.profiles")
         offering = await self._catalogue.find(order.offering, order.location)
         if offering is None:
             raise Unusable(f"Hetzner does not sell {order.offering} in {order.location}")
@@ -102,25 +110,12 @@ class ServerRequests:
 
 
 def labels_of(order: Order) -> dict[str, str]:
-    """By which the machine is ours, and whose."""
+    """The labels that show to which cluster, request and pool a server belongs."""
     return {
         CLUSTER_LABEL: label_value(order.cluster),
         REQUEST_UID_LABEL: label_value(order.request_uid),
         POOL_LABEL: label_value(order.pool),
     }
-
-
-REFUSED_SECONDS: Final = 900.0
-_PAUSES: Final = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0)  # a server from a large snapshot is locked for minutes
-_FOLLOWED_SECONDS: Final = 30.0
-_ALREADY_ATTACHED: Final = "server_already_attached"
-
-
-class Attachment(Struct, frozen=True):
-    """A network to attach a server to, and where in it."""
-
-    network: int
-    ip_range: str
 
 
 class Subnets:
@@ -135,17 +130,14 @@ class Subnets:
 
     async def attachments(self, launch: Launch, location: str) -> tuple[Attachment, ...]:
         """Raises Unusable where a subnet does not exist there, or has just refused a server."""
-        found = tuple(
-            [
-                Attachment(await self._directory.subnet(name, ip_range, location), ip_range)
-                for name, ip_range in launch.subnets.items()
-            ]
-        )
+        found = []
+        for name, ip_range in launch.subnets.items():
+            found.append(Attachment(await self._directory.subnet(name, ip_range, location), ip_range))
         for each in found:
             until, why = self._refused.get(each, (0.0, ""))
             if self._runtime.monotonic() < until:
                 raise Unusable(why)
-        return found
+        return tuple(found)
 
     async def bring_in(self, server_id: int, attachments: Iterable[Attachment]) -> str:
         """Attach and start the server; returns why Hetzner refuses, or "". Raises NoAnswer: ask for the same again."""
@@ -158,10 +150,9 @@ class Subnets:
         return ""
 
     async def _attach(self, server_id: int, attachment: Attachment) -> None:
+        where = {"network": attachment.network, "ip_range": attachment.ip_range}
         try:
-            await self._insist(
-                server_id, "attach_to_network", {"network": attachment.network, "ip_range": attachment.ip_range}
-            )
+            await self._insist(server_id, "attach_to_network", where)
         except Answered as refused:
             if refused.code == _ALREADY_ATTACHED:
                 return

@@ -1,7 +1,6 @@
-"""Which servers of ours are there? One listing that everybody shares, read page by page, and believed only as far as it
-deserves.
+"""Which servers of ours are there? Asked by the provider, again and again.
 
-Asked by the provider, again and again.
+One listing serves all callers; it is read page by page, and not every listing is believed.
 
 | since the last whole listing | then |
 | --- | --- |
@@ -22,13 +21,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from growth.model.offering import CLUSTER_LABEL
-from growth.providers.hetzner.api import HetznerApi, Query
+from growth.providers.hetzner.api import PAGE, HetznerApi, Query
 from growth.providers.hetzner.errors import Answered, NoAnswer
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.wire import HetznerServer, OneServer, Servers, selector
 from growth.runtime import Runtime
 
-PAGE: Final = 50
 WHOLE_SECONDS: Final = 300.0
 ASKED_BY_ID: Final = 10  # in one listing
 _ATTEMPTS: Final = 3
@@ -82,12 +80,8 @@ class Listing:
 
     async def count(self, cluster: str) -> int:
         """How many servers Hetzner says we have: one request."""
-        answer = await self._api.get(
-            "/servers",
-            Servers,
-            Rank.LIST,
-            {"label_selector": selector(CLUSTER_LABEL, cluster), "page": 1, "per_page": 1},
-        )
+        query: Query = {"label_selector": selector(CLUSTER_LABEL, cluster), "page": 1, "per_page": 1}
+        answer = await self._api.get("/servers", Servers, Rank.LIST, query)
         self.answered_at = self._runtime.monotonic()
         total = answer.meta.pagination.total_entries
         return -1 if total is None else total
@@ -121,29 +115,17 @@ class Listing:
             await self._runtime.sleep(max(0.0, self._whole_at + pages - self._runtime.monotonic()))
 
     async def _pages(self, cluster: str) -> dict[int, HetznerServer]:
+        query: Query = {"label_selector": selector(CLUSTER_LABEL, cluster), "sort": "id:asc"}
         for _ in range(_ATTEMPTS):
-            found, total = await self._pages_once(cluster)
+            found: dict[int, HetznerServer] = {}
+            total: int | None = None
+            async for answer in self._api.pages("/servers", Servers, Rank.LIST, query):
+                found |= {server.id: server for server in answer.servers}
+                total = answer.meta.pagination.total_entries
             if total is None or len(found) == total or self._known:
                 return found
-        raise NoAnswer(
-            "GET /servers: the pages do not add up"
-        )  # servers came and went; at the first listing nothing else would notice
-
-    async def _pages_once(self, cluster: str) -> tuple[dict[int, HetznerServer], int | None]:
-        found: dict[int, HetznerServer] = {}
-        total: int | None = None
-        page: int | None = 1
-        while page is not None:
-            query: Query = {
-                "label_selector": selector(CLUSTER_LABEL, cluster),
-                "sort": "id:asc",
-                "page": page,
-                "per_page": PAGE,
-            }
-            answer = await self._api.get("/servers", Servers, Rank.LIST, query)
-            found |= {server.id: server for server in answer.servers}
-            page, total = answer.meta.pagination.next_page, answer.meta.pagination.total_entries
-        return found, total
+        # servers came and went; at the first listing nothing else would notice
+        raise NoAnswer("GET /servers: the pages do not add up")
 
     async def _ask_for(self, missing: list[int], found: dict[int, HetznerServer]) -> None:
         """Pages shift while servers go, and lists can be stale or empty: absence is only believed of an id."""
@@ -154,9 +136,8 @@ class Listing:
             else:
                 found[server_id] = server
         if len(missing) > ASKED_BY_ID:
-            raise NoAnswer(
-                f"GET /servers: {len(missing)} servers are missing that we did not delete; they are asked for one by one"
-            )
+            what = f"{len(missing)} servers are missing that we did not delete"
+            raise NoAnswer(f"GET /servers: {what}; they are asked for one by one")
 
     async def look(self, server_id: int) -> HetznerServer | None:
         """One server by its id, live; None: Hetzner says that it does not exist."""

@@ -1,5 +1,4 @@
-"""Machines from Hetzner Cloud: the provider contract over its API. Asked by the controllers; what Hetzner's answers
-mean stands in `errors.py`.
+"""Machines from Hetzner Cloud: the provider contract over its API. `errors.py` says what Hetzner's answers mean.
 
 The server's name is the NodeRequest's, which is also its idempotency key: Hetzner keeps names unique in a project, so a
 lost answer cannot buy twice, and a name that is taken is adopted only if cluster id and request UID match. A server
@@ -46,9 +45,7 @@ from growth.runtime import Runtime
 
 FOLLOWED_SECONDS: Final = 20.0  # how long a launch waits to hear that its server is made
 STOPPED_SECONDS: Final = 120.0
-PREPARED_SECONDS: Final = (
-    5.0  # an order that took longer to prepare is made anew: whoever was asked at the gate may think otherwise by now
-)
+PREPARED_SECONDS: Final = 5.0  # an order that took longer to prepare is made again: the gate may refuse it by now
 _CONTROL_SECONDS: Final = 60.0
 _LIVE_SECONDS: Final = 15.0
 _SOON_SECONDS: Final = 10.0
@@ -128,12 +125,9 @@ class HetznerProvider:
             return Refused(redacted(str(error)))
         except CallError as error:
             return self._noted(error, outcome_before(error))
-        is_stale = self._runtime.monotonic() - began > PREPARED_SECONDS
-        outcome = (
-            TryLater("Hetzner answers slowly; the next attempt knows what this one asked")
-            if is_stale
-            else await self._order(order, prepared)
-        )
+        outcome: Outcome = TryLater("Hetzner answers slowly; the next attempt knows what this one asked")
+        if self._runtime.monotonic() - began <= PREPARED_SECONDS:
+            outcome = await self._order(order, prepared)
         if isinstance(outcome, Accepted) and prepared.attachments:
             outcome = await self._brought_in(outcome, prepared.attachments)
         if isinstance(outcome, Accepted | Unknown):
@@ -166,9 +160,7 @@ class HetznerProvider:
             return accepted
         try:
             if await self.listing.look(made.server.id) is not None:
-                return (
-                    accepted  # it is there: whether a node comes of it is waited for, and it goes the usual way if not
-                )
+                return accepted  # it is there: if it does not become a node, it is removed like any other
         except CallError as error:
             return Unknown(str(error))
         self.listing.deleted(made.server.id)
@@ -231,11 +223,8 @@ class HetznerProvider:
         owner = server.labels.get(CLUSTER_LABEL, "")
         if not owner or (self._cluster and owner != label_value(self._cluster)):
             return f"server {server.id} is not ours"
-        return (
-            f"server {server.id} has delete protection: take it off if the server may go"
-            if server.protection.delete
-            else ""
-        )
+        protected = f"server {server.id} has delete protection: take it off if the server may go"
+        return protected if server.protection.delete else ""
 
     async def _delete(self, server_id: int) -> Outcome:
         with self.listing.writing():
@@ -260,9 +249,8 @@ class HetznerProvider:
             self._seen.clear()
 
     def _machine(self, server: HetznerServer) -> Machine:
-        kept = {
-            key: server.labels[key] for key in (CLUSTER_LABEL, REQUEST_UID_LABEL, POOL_LABEL) if server.labels.get(key)
-        }
+        ours = (CLUSTER_LABEL, REQUEST_UID_LABEL, POOL_LABEL)
+        kept = {key: server.labels[key] for key in ours if server.labels.get(key)}
         if CLUSTER_LABEL in kept:
             kept[CLUSTER_LABEL] = self._clusters.get(kept[CLUSTER_LABEL], kept[CLUSTER_LABEL])
         return Machine(

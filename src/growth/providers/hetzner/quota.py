@@ -46,10 +46,7 @@ class Quota:
 
     def __init__(self, runtime: Runtime, per_hour: int) -> None:
         self.taken = 0
-        self.told: tuple[int | None, int | None] = (
-            None,
-            None,
-        )  # the project's limit and what is left of it, as Hetzner last said
+        self.told: tuple[int | None, int | None] = (None, None)  # the project's limit and what is left, by Hetzner
         self._runtime = runtime
         self._per_second = per_hour / 3600
         self._share = float(per_hour)
@@ -121,7 +118,7 @@ class Quota:
         return self._share * (0.1 if rank == Rank.LIST else 0.2)
 
     def _refill(self) -> None:
-        """A token at a time; at the reset that Hetzner names, all of them. If that is wrong, its next answer says so."""
+        """A token at a time; at the reset that Hetzner names, all of them. Its next answer corrects a mistake."""
         now = self._runtime.monotonic()
         if self._full_at is not None and now >= self._full_at:
             self._tokens, self._full_at = self._share, None

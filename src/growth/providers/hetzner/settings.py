@@ -33,7 +33,8 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         str,
         Meta(
             max_length=500,
-            description="Instead of a name: the newest snapshot with these labels and the right architecture, e.g. role=worker.",
+            description="Instead of a name: the newest snapshot with these labels and the right architecture, "
+            "e.g. role=worker.",
         ),
     ] = ""
     networks: Annotated[
@@ -43,7 +44,8 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         dict[NameText, AddressRange],
         Meta(
             max_length=3,
-            description="For a network of `networks`: the range of the subnet to take the address from, e.g. kube: 10.0.1.0/24.",
+            description="For a network of `networks`: the range of the subnet to take the address from, "
+            "e.g. kube: 10.0.1.0/24.",
         ),
     ] = {}
     firewalls: Annotated[
@@ -55,7 +57,8 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     spread: Annotated[
         bool,
         Meta(
-            description="Put servers into spread placement groups, made on demand, ten in each: no two of a group share a host."
+            description="Put servers into spread placement groups, made on demand, ten in each: "
+            "no two of a group share a host."
         ),
     ] = False
     public_ipv4: Annotated[bool, Meta(description="Give servers a public IPv4 address, which costs extra.")] = True
@@ -67,7 +70,8 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         str,
         Meta(
             max_length=4096,
-            description="What machines join the cluster with, a mounted file: `growth.join_token`. Not read where tokens are minted.",
+            description="What machines join the cluster with, a mounted file: `growth.join_token`. "
+            "Not read where tokens are minted.",
         ),
     ] = ""
     values: Annotated[
@@ -115,7 +119,8 @@ class HetznerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     zone_label: Annotated[
         Literal["location", "datacenter"],
         Meta(
-            description="What topology.kubernetes.io/zone says: the location (fsn1), or what Hetzner's cloud controller writes (fsn1-dc14)."
+            description="What topology.kubernetes.io/zone says: the location (fsn1), "
+            "or what Hetzner's cloud controller writes (fsn1-dc14)."
         ),
     ] = "location"
     requests_per_hour: Annotated[
@@ -130,7 +135,8 @@ class HetznerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
         dict[NameText, Launch],
         Meta(
             max_length=50,
-            description="Other ways to make servers, by name; each is whole. A NodePool chooses with `providerSettings`.",
+            description="Other ways to make servers, by name; each is whole. "
+            "A NodePool chooses with `providerSettings`.",
         ),
     ] = {}
 

@@ -1,7 +1,6 @@
-"""What does a new machine read when it boots? The user's template with the facts of one order filled in. Asked by
-launch and by `growth hetzner check`.
+"""What does a new machine read when it boots? The user's template with the facts of one order filled in.
 
-Only `{{ growth.NAME }}` is replaced; everything else in the template stays as it is.
+Used by launch and by `growth hetzner check`. Only `{{ growth.NAME }}` is replaced; all else in the template stays.
 
 | name | is |
 | --- | --- |
@@ -49,9 +48,8 @@ def user_data_for(order: Order, launch: Launch, architecture: str) -> str:
     SECRETS.add_text(rendered)
     size = len(rendered.encode())
     if size > LARGEST_USER_DATA_BYTES:
-        raise Unusable(
-            f"the user data is {size} bytes when filled in, Hetzner takes at most {LARGEST_USER_DATA_BYTES}: shorten {launch.user_data_file}"
-        )
+        what = f"the user data is {size} bytes when filled in, Hetzner takes at most {LARGEST_USER_DATA_BYTES}"
+        raise Unusable(f"{what}: shorten {launch.user_data_file}")
     return rendered
 
 
@@ -66,7 +64,9 @@ def _from_file(launch: Launch) -> str | None:
 def facts_of(order: Order, launch: Launch, architecture: str, join_token: str | None) -> Mapping[str, str]:
     """What the template may ask for."""
     labels = {key: value for key, value in order.labels.items() if kubelet_may_set(key)}
+    label_list = [f"{key}={value}" for key, value in labels.items()]
     taints = [f"{taint.key}={taint.value}:{taint.effect}" for taint in order.taints]
+    taint_maps = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in order.taints]
     facts = {
         "name": order.name,
         "pool": order.pool,
@@ -75,13 +75,11 @@ def facts_of(order: Order, launch: Launch, architecture: str, join_token: str | 
         "server_type": order.offering.partition("-")[2],
         "location": order.location,
         "architecture": architecture,
-        "labels": ",".join(f"{key}={value}" for key, value in labels.items()),
+        "labels": ",".join(label_list),
         "taints": ",".join(taints),
         "labels_json": json.dumps(labels),
-        "taints_json": json.dumps(
-            [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in order.taints]
-        ),
-        "label_list_json": json.dumps([f"{key}={value}" for key, value in labels.items()]),
+        "taints_json": json.dumps(taint_maps),
+        "label_list_json": json.dumps(label_list),
         "taint_list_json": json.dumps(taints),
         "provider_id": PROVIDER_ID,
         **{f"values.{name}": value for name, value in launch.values.items()},
@@ -93,9 +91,8 @@ def render(template: str, facts: Mapping[str, str]) -> str:
     def fill(found: re.Match[str]) -> str:
         if found[1] not in facts:
             hint = "; set joinTokenFile, or joinTokens.mint" if found[1] == "join_token" else ""
-            raise Unusable(
-                f"the user data asks for growth.{found[1]}, which there is not{hint} (there is: {', '.join(sorted(facts))})"
-            )
+            there = f"(there is: {', '.join(sorted(facts))})"
+            raise Unusable(f"the user data asks for growth.{found[1]}, which there is not{hint} {there}")
         return facts[found[1]]
 
     return _PLACEHOLDER.sub(fill, template)

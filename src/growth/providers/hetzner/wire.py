@@ -1,12 +1,9 @@
-"""The API's answers, as far as growth reads them. Asked by every file beside this one; what is not listed here is never
-decoded (a root password, say).
+"""Hetzner's answers, as far as growth reads them, and how growth's names become labels there.
 
-How do growth's names become labels at Hetzner? Asked by launch and listing.
-
-Values there have at most 63 characters of A-Z, a-z, 0-9, dot, dash and underscore, and begin and end with a letter or
-digit. A cluster id (a UID and an installation's name of at most 26 characters) and a request's UID fit by design;
-anything that would not is shortened to a digest, and read back by the one who knows the original.
-"""
+Used by every file of this room; what is not listed here is never decoded (a root password, say). Values of labels have
+at most 63 characters of A-Z, a-z, 0-9, dot, dash and underscore, and begin and end with a letter or digit. A cluster id
+(a UID and an installation's name of at most 26 characters) and a request's UID fit by design; anything that would not
+is shortened to a digest, and read back by comparing with the original."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from msgspec import Struct
 
 
 class Pagination(Struct, frozen=True):
-    page: int
     next_page: int | None = None
     total_entries: int | None = None
 
@@ -37,11 +33,9 @@ class NetPrice(Struct, frozen=True):
 class PriceHere(Struct, frozen=True):
     location: str
     price_hourly: NetPrice
-    price_monthly: NetPrice
 
 
 class Deprecation(Struct, frozen=True):
-    announced: str
     unavailable_after: str
 
 
@@ -50,7 +44,6 @@ class SoldHere(Struct, frozen=True):
 
     name: str
     available: bool = True
-    recommended: bool = True
     deprecation: Deprecation | None = None
 
 
@@ -125,7 +118,6 @@ class ActionError(Struct, frozen=True):
 
 class Action(Struct, frozen=True):
     id: int
-    command: str
     status: str  # running | success | error
     error: ActionError | None = None
 
@@ -148,8 +140,6 @@ class Actions(Struct, frozen=True):
 
 class Image(Struct, frozen=True):
     id: int
-    type: str
-    architecture: str
     created: str
     name: str | None = None
     description: str = ""
@@ -158,7 +148,6 @@ class Image(Struct, frozen=True):
 
 class Images(Struct, frozen=True):
     images: tuple[Image, ...]
-    meta: Meta
 
 
 class Subnet(Struct, frozen=True):
@@ -174,17 +163,14 @@ class Network(Struct, frozen=True):
 
 class Networks(Struct, frozen=True):
     networks: tuple[Network, ...]
-    meta: Meta
 
 
 class Firewalls(Struct, frozen=True):
     firewalls: tuple[Named, ...]
-    meta: Meta
 
 
 class SshKeys(Struct, frozen=True):
     ssh_keys: tuple[Named, ...]
-    meta: Meta
 
 
 class PlacementGroup(Struct, frozen=True):
@@ -204,14 +190,12 @@ class OnePlacementGroup(Struct, frozen=True):
 
 
 class HetznerLocation(Struct, frozen=True):
-    id: int
     name: str
     network_zone: str
 
 
 class Locations(Struct, frozen=True):
     locations: tuple[HetznerLocation, ...]
-    meta: Meta
 
 
 _VALUE: Final = re.compile(r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$")
