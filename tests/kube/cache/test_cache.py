@@ -16,7 +16,8 @@ from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRequest
 from growth.model.snapshot import DaemonSet
-from tests.kube.objects import Json, daemon_set, meta, namespace, node, node_pool, node_request, raw
+from tests.kube.objects import Json, meta, node, raw
+from tests.kube.samples import daemon_set, namespace, node_pool, node_request
 
 ADDED, MODIFIED, DELETED = ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED
 

@@ -14,7 +14,8 @@ from growth.kube.cache import Cache, as_number
 from growth.kube.codec import Codec
 from growth.kube.watch.stream import ChangeType
 from growth.model.noderequest import NodeRequest
-from tests.kube.objects import Json, node_request, raw
+from tests.kube.objects import Json, raw
+from tests.kube.samples import node_request
 
 NAMES = ("a", "b", "c")
 PHASES = ("Pending", "Provisioning", "Ready", "Unmet")

@@ -14,7 +14,7 @@ from growth.kube.codec.template import Admission, ContainerRange, RuntimeClass, 
 from growth.model.capacitybuffer import BufferTemplate, CapacityBuffer, QuotaScope, ResourceQuota, ScalableReference
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed
-from tests.kube import objects
+from tests.kube import samples
 
 Json = dict[str, Any]
 
@@ -173,7 +173,7 @@ def test_a_runtime_class_adds_its_overhead_and_where_its_pods_can_run() -> None:
     gvisor = decoded(
         "RuntimeClass",
         metadata={"name": "gvisor"},
-        **{part: objects.runtime_class()[part] for part in ("overhead", "scheduling")},
+        **{part: samples.runtime_class()[part] for part in ("overhead", "scheduling")},
     )
     plain = RuntimeClass("plain")
     asked = container(requests={"cpu": "1", "memory": "1Gi"}, limits={"memory": "2Gi"})

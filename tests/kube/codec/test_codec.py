@@ -23,8 +23,9 @@ from growth.model.noderequest import (
 from growth.model.resources import Resources
 from growth.model.snapshot import DaemonSet
 from growth.model.volumes import AttachLimit, Claim, StorageClass, Volume, VolumeNode
-from tests.kube import objects
-from tests.kube.objects import CREATED_AT, SAMPLES, Json, raw
+from tests.kube import objects, samples
+from tests.kube.objects import CREATED_AT, Json, raw
+from tests.kube.samples import SAMPLES
 
 SELECTOR = LabelSelector((Requirement("app", "In", ("web",)), Requirement("tier", "NotIn", ("back",))))
 
@@ -101,7 +102,7 @@ def test_nodes_of_one_kind_share_their_amounts() -> None:
 
 
 def test_a_claim_is_read() -> None:
-    found = decode("PersistentVolumeClaim", objects.claim())
+    found = decode("PersistentVolumeClaim", samples.claim())
     assert isinstance(found, Claim)
     assert (found.key, found.volume, found.storage_class, found.is_bound, found.is_lost) == (
         "web/data",
@@ -114,13 +115,13 @@ def test_a_claim_is_read() -> None:
 
 
 def test_a_claim_is_bound_only_when_that_is_complete() -> None:
-    assert not decode("PersistentVolumeClaim", changed(objects.claim(), "metadata", "annotations", to={})).is_bound
-    assert not decode("PersistentVolumeClaim", changed(objects.claim(), "spec", "volumeName", to=None)).is_bound
-    assert decode("PersistentVolumeClaim", changed(objects.claim(), "status", "phase", to="Lost")).is_lost
+    assert not decode("PersistentVolumeClaim", changed(samples.claim(), "metadata", "annotations", to={})).is_bound
+    assert not decode("PersistentVolumeClaim", changed(samples.claim(), "spec", "volumeName", to=None)).is_bound
+    assert decode("PersistentVolumeClaim", changed(samples.claim(), "status", "phase", to="Lost")).is_lost
 
 
 def test_a_volume_is_read() -> None:
-    found = decode("PersistentVolume", objects.volume())
+    found = decode("PersistentVolume", samples.volume())
     assert isinstance(found, Volume)
     assert (found.name, found.driver, found.handle, found.claim, found.phase) == (
         "pv-1",
@@ -149,21 +150,21 @@ def test_an_old_disk_counts_for_the_driver_that_took_over(source: Json, driver: 
 
 
 def test_storage_classes_and_attach_limits_are_read() -> None:
-    found = decode("StorageClass", objects.storage_class())
+    found = decode("StorageClass", samples.storage_class())
     assert isinstance(found, StorageClass)
     assert (found.name, found.provisioner, found.waits_for_consumer) == ("fast", "csi.example.com", True)
     assert found.allowed_topologies == (NodeSelectorTerm((Requirement("zone", "In", ("a", "b")),)),)
-    assert decode("CSINode", objects.volume_node()) == VolumeNode(
+    assert decode("CSINode", samples.volume_node()) == VolumeNode(
         "node-1", (AttachLimit("csi.example.com", 16), AttachLimit("other.example.com"))
     )
 
 
 def test_namespaces_are_their_labels() -> None:
-    assert decode("Namespace", objects.namespace()) == Labels({"team": "a"})
+    assert decode("Namespace", samples.namespace()) == Labels({"team": "a"})
 
 
 def test_a_daemon_set_is_the_shape_of_its_pods() -> None:
-    found = decode("DaemonSet", objects.daemon_set())
+    found = decode("DaemonSet", samples.daemon_set())
     assert isinstance(found, DaemonSet)
     assert found.key == "kube-system/agent"
     assert (found.shape.namespace, found.shape.labels) == ("kube-system", Labels({"app": "agent"}))
@@ -177,23 +178,23 @@ def test_a_template_with_only_limits_asks_for_them_as_its_pods_will() -> None:
 
 
 def test_a_budget_is_read() -> None:
-    assert decode("PodDisruptionBudget", objects.budget()) == PodDisruptionBudget(
+    assert decode("PodDisruptionBudget", samples.budget()) == PodDisruptionBudget(
         "web", "web", SELECTOR, 1, True, True, "uid-web"
     )
-    stale = decode("PodDisruptionBudget", changed(objects.budget(), "status", "observedGeneration", to=1))
+    stale = decode("PodDisruptionBudget", changed(samples.budget(), "status", "observedGeneration", to=1))
     assert not stale.is_current
     assert decode("PodDisruptionBudget", {"metadata": {"name": "a"}, "spec": {}}).selector is None
 
 
 def test_a_priority_class_is_read() -> None:
-    assert decode("PriorityClass", objects.priority_class()) == PriorityClass("high", 1000, True)
+    assert decode("PriorityClass", samples.priority_class()) == PriorityClass("high", 1000, True)
 
 
 # ---------------------------------------------------------------------------------------- our kinds
 
 
 def test_a_node_pool_is_read() -> None:
-    found = decode("NodePool", objects.node_pool())
+    found = decode("NodePool", samples.node_pool())
     assert isinstance(found, NodePool)
     assert (found.name, found.uid, found.generation, found.resource_version, found.is_paused) == (
         "web",
@@ -210,7 +211,7 @@ def test_a_node_pool_is_read() -> None:
 
 
 def test_a_node_request_is_read() -> None:
-    found = decode("NodeRequest", objects.node_request())
+    found = decode("NodeRequest", samples.node_request())
     assert isinstance(found, NodeRequest)
     assert found.spec == NodeRequestSpec("web", "kwok-cax11", "fsn1", {"cpu": "2"}, ("web/a",))
     assert (found.phase, found.status.node_id, found.status.machine_id) == ("Provisioning", found.name, "17")
@@ -218,13 +219,13 @@ def test_a_node_request_is_read() -> None:
 
 
 def test_a_request_without_a_status_is_pending_since_it_was_made() -> None:
-    item = objects.node_request()
+    item = samples.node_request()
     del item["status"]
     assert (decode("NodeRequest", item).phase, decode("NodeRequest", item).changed_at) == ("Pending", CREATED_AT)
 
 
 def test_a_removal_is_read() -> None:
-    found = decode("NodeRemovalRequest", objects.node_removal_request())
+    found = decode("NodeRemovalRequest", samples.node_removal_request())
     assert isinstance(found, NodeRemovalRequest)
     assert found.spec == NodeRemovalRequestSpec("node-1", "web", "kwok-cax11", "17", "idle")
     assert (found.phase, found.status.removal_attempt, found.attempted_at) == ("CouldNotRemove", 2, CREATED_AT + 5)
@@ -282,7 +283,7 @@ def test_a_malformed_object_is_named_and_says_why(kind: str, path: tuple[str | i
 
 
 def test_an_object_whose_metadata_is_broken_too_is_still_named_as_far_as_possible() -> None:
-    item = changed(objects.node_pool(), "metadata", "uid", to=5)
+    item = changed(samples.node_pool(), "metadata", "uid", to=5)
     noun = decode("NodePool", item)
     assert isinstance(noun, Malformed)
     assert (noun.name, noun.uid) == ("web", "")

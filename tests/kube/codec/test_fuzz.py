@@ -14,7 +14,8 @@ from msgspec import Raw
 
 from growth.kube.codec import Codec
 from growth.model.malformed import Malformed
-from tests.kube.objects import SAMPLES, raw
+from tests.kube.objects import raw
+from tests.kube.samples import SAMPLES
 
 Path = tuple[str | int, ...]
 

@@ -10,7 +10,8 @@ from growth.kube.codec.manifest import ManifestError, decode_manifest_text
 from growth.model.labels import Labels
 from growth.model.pod import Owner
 from growth.model.resources import Resources
-from tests.kube.objects import SAMPLES, node_pool, pod
+from tests.kube.objects import pod
+from tests.kube.samples import SAMPLES, node_pool
 
 DEPLOYMENT = """
 apiVersion: apps/v1

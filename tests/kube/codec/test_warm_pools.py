@@ -13,7 +13,7 @@ from growth.kube.codec.warm_pools import read_scale
 from growth.model.malformed import Malformed
 from growth.model.poolautoscaler import CapacityPolicy, PodSelector, PoolAutoscaler, ScaleTarget, ScalingRules
 from growth.model.warmpool import CAPACITY_BUFFER, DEPLOYMENT, REPLICA_SET, SANDBOX_SET, WarmPool, WarmPoolKind
-from tests.kube import objects
+from tests.kube import objects, samples
 from tests.kube.objects import CREATED_AT, Json, raw
 
 OWN = WarmPoolKind("example.com", "v1", "desks", "Desk", "Stay", "status.desks.free", "status.desks.there")
@@ -37,7 +37,7 @@ def read(kind: WarmPoolKind, item: Json) -> WarmPool | Malformed | None:
 
 
 def test_an_autoscaler_is_read() -> None:
-    noun = Codec().decode("PoolAutoscaler", raw(objects.pool_autoscaler())).noun
+    noun = Codec().decode("PoolAutoscaler", raw(samples.pool_autoscaler())).noun
     assert isinstance(noun, PoolAutoscaler)
     assert (noun.key, noun.generation, noun.created_at, noun.status.current_capacity.available) == (
         "web/web",
@@ -66,7 +66,7 @@ def test_an_autoscaler_is_read() -> None:
     ],
 )
 def test_an_autoscaler_that_breaks_its_schema_is_malformed(path: str, value: Any) -> None:
-    item = objects.pool_autoscaler()
+    item = samples.pool_autoscaler()
     item["spec"][path] = value
     noun = Codec().decode("PoolAutoscaler", raw(item)).noun
     assert isinstance(noun, Malformed)
