@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from cyclopts import Parameter
 from msgspec import Struct
 
 from growth.cli.session import THE_CLUSTER, ClusterAccess
+from growth.controllers.act.gate import read_live
 from growth.controllers.configuration import load_configuration
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Conflict, EffectUnknown, KubeError, NotFound
@@ -78,11 +79,11 @@ class Released(Struct, frozen=True):
 
 async def why_not_release(client: Client, runtime: Runtime, lease: LeaseSettings) -> str:
     """Who still leads? Told by the Lease changing while we look, so clocks do not matter. Empty: nobody."""
-    before = await _lease(client, lease)
+    before = await read_live(client, LEASES, lease.name, lease.namespace)
     if before is None or not before.get("spec", {}).get("holderIdentity"):
         return ""
     await runtime.sleep(2 * lease.retry_seconds)
-    after = await _lease(client, lease)
+    after = await read_live(client, LEASES, lease.name, lease.namespace)
     if after is None or after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]:
         return ""
     holder = after.get("spec", {}).get("holderIdentity")
@@ -101,14 +102,6 @@ async def release_all(client: Client) -> Released:
             except KubeError as error:
                 failures.append(f"{resource.kind} {name}: {error}")
     return Released(tuple(let_go), tuple(failures), await _tainted(client))
-
-
-async def _lease(client: Client, lease: LeaseSettings) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = msgspec.json.decode(await client.get(LEASES, lease.name, lease.namespace))
-    except NotFound:
-        return None
-    return found
 
 
 async def _held(client: Client, resource: Resource) -> list[str]:

@@ -37,7 +37,7 @@ from growth.controllers.observe.observer import Observer
 from growth.kube.api.client import Client
 from growth.kube.api.errors import KubeError, NotFound
 from growth.kube.api.errors import Refused as ApiRefused
-from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
+from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
 from growth.kube.codec import Codec
 from growth.model.action import BindPod, DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
@@ -56,6 +56,21 @@ from growth.providers.contract import Gone, Provider, ProviderError
 
 OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute
 _CLOSED_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 1.0  # how long one look at a node serves, before a bind
+_UNCOUNTED_SECONDS: Final = 2.0
+
+
+async def read_live(client: Client, resource: Resource, name: str, namespace: str = "") -> Any:
+    """The object as the API server has it now, or None."""
+    try:
+        return msgspec.json.decode(await client.get(resource, name, namespace))
+    except NotFound:
+        return None
+
+
+async def _pods_on(client: Client, codec: Codec, node: str) -> tuple[Pod, ...]:
+    items, _ = await client.list(PODS, fields=f"spec.nodeName={node}")
+    return tuple(codec.decode_pod(item) for item in items)
 
 
 class Gate:
@@ -93,7 +108,7 @@ class Gate:
         closed = self._why_closed(action.spec.pool)
         if closed:
             return TryLater(closed, _CLOSED_SECONDS)
-        live = await self._record(NODE_REQUESTS, action.request.name)
+        live = await read_live(self._client, NODE_REQUESTS, action.request.name)
         if live is None or live["metadata"]["uid"] != action.request.uid or live["metadata"].get("deletionTimestamp"):
             return Conflict(f"NodeRequest {action.request.name} is gone")
         is_pending = live.get("status", {}).get("phase", PENDING) == PENDING
@@ -107,7 +122,7 @@ class Gate:
             self._ordered.pop(name, None)
 
     async def _why_not_delete(self, action: DeleteMachine) -> Outcome | None:
-        live = await self._record(NODE_REMOVAL_REQUESTS, action.removal.name)
+        live = await read_live(self._client, NODE_REMOVAL_REQUESTS, action.removal.name)
         if live is None or live["metadata"]["uid"] != action.removal.uid:
             return Conflict(f"NodeRemovalRequest {action.removal.name} is gone")
         if live.get("status", {}).get("phase") != DEPROVISIONING:
@@ -132,15 +147,9 @@ class Gate:
 
     async def _why_paused(self, pool: str) -> Outcome | None:
         """Read live: who pauses a pool wants it to hold now, not when the watch comes to tell."""
-        live = await self._record(NODE_POOLS, pool)
+        live = await read_live(self._client, NODE_POOLS, pool)
         is_paused = live is not None and (live["metadata"].get("annotations") or {}).get(PAUSED) == "true"
         return TryLater(f"growth is paused for pool {pool}", _CLOSED_SECONDS) if is_paused else None
-
-    async def _record(self, resource: Any, name: str) -> Any:
-        try:
-            return msgspec.json.decode(await self._client.get(resource, name))
-        except NotFound:
-            return None
 
     def _why_over_limit(self, action: LaunchMachine) -> Outcome | None:
         """Counted on every machine the provider shows and every order it may not show yet; the place is taken at once."""
@@ -164,10 +173,8 @@ class Gate:
         return None
 
     async def _why_occupied(self, node: str) -> Outcome | None:
-        items, _ = await self._client.list(PODS, fields=f"spec.nodeName={node}")
-        known = self._observer.snapshot()
-        for item in items:
-            pod = self._observer.codec.decode_pod(item)
+        pods, known = await _pods_on(self._client, self._observer.codec, node), self._observer.snapshot()
+        for pod in pods:
             if pod.counts_as_work and not is_lost(pod, known.nodes.get(node), known.now):
                 return Conflict(f"pod {pod.key} is on node {node}")
         return None
@@ -202,10 +209,6 @@ async def _answered(question: Awaitable[Outcome | None]) -> Outcome | None:
 def _ordered_machine(action: LaunchMachine) -> Machine:
     spec = action.spec
     return Machine("", action.request.name, spec.target_offering, spec.location, labels=Labels({POOL_LABEL: spec.pool}))
-
-
-_LOOK_SECONDS: Final = 1.0  # how long one look at a node serves
-_UNCOUNTED_SECONDS: Final = 2.0
 
 
 class _Look:
@@ -251,20 +254,11 @@ class BindGate:
     async def _renew(self, look: _Look, node: str) -> None:
         began_at = self._clock()
         try:
-            look.is_held = await self._is_held(node)
-            look.pods = await self._pods_on(node) if look.is_held else ()
+            live = await read_live(self._client, NODES, node)
+            taints = live["spec"].get("taints") or () if live is not None else ()
+            look.is_held = any(taint["key"] == STARTUP_TAINT.key for taint in taints)
+            pods = await _pods_on(self._client, self._codec, node) if look.is_held else ()
+            look.pods = tuple(pod for pod in pods if not pod.is_finished)
             look.at, look.error = began_at, None
         except KubeError as error:
             look.at, look.error = self._clock(), error
-
-    async def _is_held(self, node: str) -> bool:
-        try:
-            live: Any = msgspec.json.decode(await self._client.get(NODES, node))
-        except NotFound:
-            return False
-        return any(taint["key"] == STARTUP_TAINT.key for taint in live["spec"].get("taints") or ())
-
-    async def _pods_on(self, node: str) -> tuple[Pod, ...]:
-        items, _ = await self._client.list(PODS, fields=f"spec.nodeName={node}")
-        pods = (self._codec.decode_pod(item) for item in items)
-        return tuple(pod for pod in pods if not pod.is_finished)

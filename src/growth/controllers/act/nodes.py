@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from growth.controllers.act.gate import Gate
+from growth.controllers.act.gate import Gate, read_live
 from growth.controllers.act.join_tokens import Mint, why_not_minted
 from growth.controllers.loop.metrics import Metrics
 from growth.kube.api.client import Client
@@ -97,15 +97,13 @@ async def create_node_request(tools: Tools, action: act.CreateNodeRequest) -> Ou
 
 
 async def _someone_waits(tools: Tools, pods: tuple[str, ...]) -> bool:
+    """Of the pods that a request is for the first few are looked at live."""
     for key in pods[:_LIVE_LOOKS]:
         namespace, _, name = key.partition("/")
         buffer, is_virtual, _ = name.rpartition("*")
-        try:
-            resource = tools.caches.served(CAPACITY_BUFFERS) if is_virtual else PODS
-            live = msgspec.json.decode(await tools.client.get(resource, buffer or name, namespace))
-        except NotFound:
-            continue
-        if not live["spec"].get("nodeName") and not live["metadata"].get("deletionTimestamp"):
+        resource = tools.caches.served(CAPACITY_BUFFERS) if is_virtual else PODS
+        live = await read_live(tools.client, resource, buffer or name, namespace)
+        if live is not None and not live["spec"].get("nodeName") and not live["metadata"].get("deletionTimestamp"):
             return True
     return False
 
@@ -113,11 +111,8 @@ async def _someone_waits(tools: Tools, pods: tuple[str, ...]) -> bool:
 async def _all_stand(tools: Tools, nodes: tuple[str, ...]) -> bool:
     """Of the nodes that shall be replaced the first few are looked at live."""
     for name in nodes[:_LIVE_LOOKS]:
-        try:
-            live = msgspec.json.decode(await tools.client.get(NODES, name))
-        except NotFound:
-            return False
-        if live["metadata"].get("deletionTimestamp"):
+        live = await read_live(tools.client, NODES, name)
+        if live is None or live["metadata"].get("deletionTimestamp"):
             return False
     return True
 

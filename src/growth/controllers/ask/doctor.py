@@ -47,9 +47,7 @@ CLOCK_SECONDS: Final = 30.0
 OLDEST_TRIED: Final = (1, 29)  # rules of our kinds (CEL) are stable since then
 _ANSWER_SECONDS: Final = 10.0
 
-_INSTALL_KINDS: Final = (
-    "install this version's kinds: `growth crds | kubectl apply --server-side -f -`, or `helm upgrade`"
-)
+_INSTALL: Final = "install this version's kinds: `growth crds | kubectl apply --server-side -f -`, or `helm upgrade`"
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
@@ -80,10 +78,8 @@ class Doctor:
         open_provider: Callable[[Client, Runtime], Provider],
         installed: Installed,
     ) -> None:
-        self._transport = transport
-        self._runtime = runtime
-        self._open_provider = open_provider
-        self._installed = installed
+        self._transport, self._runtime = transport, runtime
+        self._open_provider, self._installed = open_provider, installed
         self._client = Client(transport, runtime)
         self._offerings: tuple[Offering, ...] = ()
 
@@ -92,65 +88,43 @@ class Doctor:
         first = await self._ask_server()
         if first.state == "failed":
             return [first]
-        findings = [first]
-        for name, check in (
-            ("clock", self._clock),
-            ("kinds", self._kinds),
-            ("rights", self._rights),
-            ("provider", self._provider),
-            ("pools", self._pools),
-        ):
-            findings += await _every(name, check())
-        return findings
-
-    # ------------------------------------------------------------------------------------------ API
-    # server
+        checks = {
+            "clock": self._clock,
+            "kinds": self._kinds,
+            "rights": self._rights,
+            "provider": self._provider,
+            "pools": self._pools,
+        }
+        return [first, *[finding for name, check in checks.items() for finding in await _every(name, check())]]
 
     async def _ask_server(self) -> Finding:
         try:
             version = await self._client.server_version()
         except KubeError as error:
-            return Finding(
-                "API server",
-                "failed",
-                f"it does not answer: {error}",
-                "check the kubeconfig, the network and the credentials",
-            )
+            advice = "check the kubeconfig, the network and the credentials"
+            return Finding("API server", "failed", f"it does not answer: {error}", advice)
         if not _is_tried(version):
             oldest = ".".join(map(str, OLDEST_TRIED))
-            return Finding(
-                "API server",
-                "warning",
-                f"{version} is older than {oldest}",
-                f"the rules of growth's kinds need Kubernetes {oldest} or later",
-            )
+            advice = f"the rules of growth's kinds need Kubernetes {oldest} or later"
+            return Finding("API server", "warning", f"{version} is older than {oldest}", advice)
         return Finding("API server", "ok", f"it answers, version {version}")
 
     async def _clock(self) -> AsyncIterator[Finding]:
-        asked_at = self._runtime.now()
-        response = await self._runtime.within(
-            _ANSWER_SECONDS, self._transport.send(Request("GET", "/version", {"accept": JSON}))
-        )
+        asked_at, request = self._runtime.now(), Request("GET", "/version", {"accept": JSON})
+        response = await self._runtime.within(_ANSWER_SECONDS, self._transport.send(request))
         answered_at = self._runtime.now()
         await response.close()
         told_at = _instant_of(response.headers.get("date", ""))
         if told_at is None:
-            yield Finding(
-                "clock", "warning", "the API server does not say what time it is", "compare the clocks yourself"
-            )
+            what = "the API server does not say what time it is"
+            yield Finding("clock", "warning", what, "compare the clocks yourself")
             return
         apart = max(told_at - answered_at, asked_at - (told_at + 1.0), 0.0)  # Date has whole seconds, cut off
         if apart > CLOCK_SECONDS:
-            yield Finding(
-                "clock",
-                "failed",
-                f"ours and the API server's are {apart:.0f} s apart",
-                "set both by NTP: waiting times are told by the clock",
-            )
+            what = f"ours and the API server's are {apart:.0f} s apart"
+            yield Finding("clock", "failed", what, "set both by NTP: waiting times are told by the clock")
         else:
             yield Finding("clock", "ok", f"ours and the API server's differ by less than {apart + 1:.0f} s")
-
-    # ---------------------------------------------------------------------------------------- kinds
 
     async def _kinds(self) -> AsyncIterator[Finding]:
         try:
@@ -162,54 +136,35 @@ class Doctor:
             if plural in served:
                 yield await self._compared(name, definition)
             else:
-                yield Finding("kinds", "failed", f"{name} is not served in {API_VERSION}", _INSTALL_KINDS)
+                yield Finding("kinds", "failed", f"{name} is not served in {API_VERSION}", _INSTALL)
 
     async def _compared(self, name: str, wanted: Definition) -> Finding:
         try:
             found = msgspec.json.decode(await self._client.get(CUSTOM_RESOURCE_DEFINITIONS, name))
         except (Forbidden, NotFound):
-            return Finding(
-                "kinds",
-                "ok",
-                f"{name} is served (its definition cannot be read with these credentials, so it was not compared)",
-            )
+            why = "its definition cannot be read with these credentials, so it was not compared"
+            return Finding("kinds", "ok", f"{name} is served ({why})")
         place = _first_difference(wanted["spec"], found["spec"], "spec")
         if place:
-            return Finding(
-                "kinds", "failed", f"{name} is not the one this growth knows: {place} differs", _INSTALL_KINDS
-            )
+            what = f"{name} is not the one this growth knows: {place} differs"
+            return Finding("kinds", "failed", what, _INSTALL)
         return Finding("kinds", "ok", f"{name} is installed as this growth knows it")
-
-    # --------------------------------------------------------------------------------------- rights
 
     async def _rights(self) -> AsyncIterator[Finding]:
         installed = self._installed
-        needed = list(
-            _single(
-                (
-                    *rights(installed.provider),
-                    *lease_rights(installed.namespace),
-                    *(TOKEN_RIGHTS if installed.mints_join_tokens else ()),
-                )
-            )
-        )
-        denied = [words for words, right in needed if not await self._may(right)]
+        tokens = TOKEN_RIGHTS if installed.mints_join_tokens else ()
+        needed = _single((*rights(installed.provider), *lease_rights(installed.namespace), *tokens))
+        denied = [words for words, right in needed.items() if not await self._may(right)]
         if denied:
             given = " --settings FILE" if installed.mints_join_tokens else ""
-            command = f"growth role --provider {installed.provider} --namespace {installed.namespace}{given} | kubectl apply -f -"
-            yield Finding(
-                "rights",
-                "failed",
-                f"these credentials may not: {', '.join(denied)}",
-                f"apply the role: `{command}`, or `helm upgrade`",
-            )
+            command = f"growth role --provider {installed.provider} --namespace {installed.namespace}{given}"
+            advice = f"apply the role: `{command} | kubectl apply -f -`, or `helm upgrade`"
+            yield Finding("rights", "failed", f"these credentials may not: {', '.join(denied)}", advice)
         else:
             yield Finding("rights", "ok", f"these credentials have all {len(needed)} rights of the role")
 
     async def _may(self, right: Right) -> bool:
         return await self._client.may(right.verbs[0], right.resource, right.namespace, subresource=right.subresource)
-
-    # ------------------------------------------------------------------------------------- provider
 
     async def _provider(self) -> AsyncIterator[Finding]:
         try:
@@ -217,25 +172,16 @@ class Doctor:
             self._offerings = await provider.offerings()
             machines = await provider.list(await cluster_id(self._client, self._installed.name))
         except (ProviderError, ValueError) as error:
-            yield Finding(
-                "provider",
-                "failed",
-                f"{self._installed.provider}: {error}",
-                "check the provider's settings, its catalogue file and its token",
-            )
+            advice = "check the provider's settings, its catalogue file and its token"
+            yield Finding("provider", "failed", f"{self._installed.provider}: {error}", advice)
             return
         if not self._offerings:
             yield Finding("provider", "failed", f"{provider.name} offers no machine", "check the catalogue file")
             return
         types = {offering.server_type for offering in self._offerings}
         places = {offering.location for offering in self._offerings}
-        yield Finding(
-            "provider",
-            "ok",
-            f"{provider.name} offers {len(types)} server types in {len(places)} locations; {len(machines)} machines are ours",
-        )
-
-    # ---------------------------------------------------------------------------------------- pools
+        sold = f"{len(types)} server types in {len(places)} locations"
+        yield Finding("provider", "ok", f"{provider.name} offers {sold}; {len(machines)} machines are ours")
 
     async def _pools(self) -> AsyncIterator[Finding]:
         items, _ = await self._client.list(NODE_POOLS)
@@ -247,42 +193,30 @@ class Doctor:
             if isinstance(decoded.noun, NodePool):
                 yield why_not_pool(decoded.noun, self._offerings)
             else:
-                yield Finding(
-                    "pools", "failed", str(decoded.noun), f"correct it: `kubectl edit nodepool {decoded.key}`"
-                )
+                yield Finding("pools", "failed", str(decoded.noun), _correct(decoded.key))
 
 
 def why_not_pool(pool: NodePool, offerings: tuple[Offering, ...]) -> Finding:
     """Whether what a pool lists is sold, and where it is not."""
     if not offerings:
         return Finding("pools", "warning", f"{pool.name} was not compared: the catalogue is unknown")
-    unknown = [
-        *_unknown(
-            "server type",
-            (choice.name for choice in pool.spec.server_types),
-            {offering.server_type for offering in offerings},
-        ),
-        *_unknown("location", pool.spec.locations, {offering.location for offering in offerings}),
-    ]
+    types = {offering.server_type.lower() for offering in offerings}
+    locations = {offering.location.lower() for offering in offerings}
+    listed = [choice.name for choice in pool.spec.server_types]
+    unknown = [f"unknown server type {name}" for name in listed if name.lower() not in types]
+    unknown += [f"unknown location {name}" for name in pool.spec.locations if name.lower() not in locations]
     bought = len(offerings_of(pool, offerings))
     if not bought:
         why = "; ".join(unknown) or "none of its server types is sold in its locations"
-        return Finding(
-            "pools", "failed", f"{pool.name} can buy nothing: {why}", f"correct it: `kubectl edit nodepool {pool.name}`"
-        )
+        return Finding("pools", "failed", f"{pool.name} can buy nothing: {why}", _correct(pool.name))
     if unknown:
-        return Finding(
-            "pools",
-            "warning",
-            f"{pool.name} works without: {'; '.join(unknown)}",
-            "the provider does not sell these; take them off the pool",
-        )
+        advice = "the provider does not sell these; take them off the pool"
+        return Finding("pools", "warning", f"{pool.name} works without: {'; '.join(unknown)}", advice)
     return Finding("pools", "ok", f"{pool.name} can buy {bought} offerings")
 
 
-def _unknown(what: str, wanted: Iterable[str], known: set[str]) -> list[str]:
-    lower = {name.lower() for name in known}
-    return [f"unknown {what} {name}" for name in wanted if name.lower() not in lower]
+def _correct(pool: str) -> str:
+    return f"correct it: `kubectl edit nodepool {pool}`"
 
 
 async def _every(name: str, check: AsyncIterator[Finding]) -> list[Finding]:
@@ -292,21 +226,20 @@ async def _every(name: str, check: AsyncIterator[Finding]) -> list[Finding]:
         async for finding in check:
             findings.append(finding)  # noqa: PERF401 - what was found before a failure is kept
     except (KubeError, TransportError, TimeoutError) as error:
-        findings.append(
-            Finding(name, "failed", f"could not be checked: {error}", "look at what the checks before this one say")
-        )
+        advice = "look at what the checks before this one say"
+        findings.append(Finding(name, "failed", f"could not be checked: {error}", advice))
     return findings
 
 
-def _single(needed: Iterable[Right]) -> Iterable[tuple[str, Right]]:
-    """Each verb by itself and only once, with its words: patch nodes, create pods/binding."""
+def _single(needed: Iterable[Right]) -> dict[str, Right]:
+    """Each verb by itself and only once, by its words: patch nodes, create pods/binding."""
     seen: dict[str, Right] = {}
     for right in needed:
         what = f"{right.resource}/{right.subresource}" if right.subresource else str(right.resource)
         for verb in right.verbs:
             words = f"{verb} {what}" + (f" in {right.namespace}" if right.namespace else "")
             seen.setdefault(words, msgspec.structs.replace(right, verbs=(verb,)))
-    return seen.items()
+    return seen
 
 
 def _is_tried(version: str) -> bool:
@@ -328,8 +261,7 @@ def _first_difference(wanted: Any, found: Any, path: str) -> str:
         places = (_first_difference(wanted.get(name), found.get(name), f"{path}.{name}") for name in names)
         return next(filter(None, places), "")
     if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        places = (
-            _first_difference(*both, f"{path}[{place}]") for place, both in enumerate(zip(wanted, found, strict=True))
-        )
+        pairs = enumerate(zip(wanted, found, strict=True))
+        places = (_first_difference(*both, f"{path}[{place}]") for place, both in pairs)
         return next(filter(None, places), "")
     return "" if wanted == found else path

@@ -1,9 +1,7 @@
-"""Why is this pod where it is, and what would growth do for it now? Asked by `growth explain pod`; nothing is ordered.
+"""Why is this pod where it is, or this node still here? Asked by `growth explain`; nothing is ordered, marked or removed.
 
-The answer is scale-up's own, made from one look with an empty memory and closed batch windows. A pod that the scheduler
-has not refused yet is answered as if it had been.
-
-Why is this node still here? Asked by `growth explain node`; nothing is marked and nothing goes.
+For a pod the answer is scale-up's own, made from one look with an empty memory and closed batch windows. A pod that the
+scheduler has not refused yet is answered as if it had been.
 
 | the node | the answer |
 | --- | --- |
@@ -37,6 +35,8 @@ from growth.solver.flow import Fleet, arcs_of
 from growth.solver.purchase.solve import solve
 from growth.solver.rules import Neighbours
 
+# -------------------------------------------------------------------------------------------- a pod
+
 
 class PodAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     pod: str
@@ -46,7 +46,7 @@ class PodAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     pools: tuple[str, ...] = ()  # it may buy from
     arcs: dict[
         str, str
-    ] = {}  # of a pod that growth schedules: its ways through the network, and the price of leaving it out
+    ] = {}  # where growth schedules it: its ways through the network, and the price of leaving it out
 
 
 def find_pod(key: str, snapshot: Snapshot) -> Pod | None:
@@ -61,9 +61,8 @@ def why_pod(pod: Pod, snapshot: Snapshot, settings: Settings) -> PodAnswer:
     if not is_plannable(pod) and not pod.shape.malformed:
         return PodAnswer(pod.key, state, "nothing, as long as this is so")
     asked = replace(pod, unschedulable_at=pod.unschedulable_at or snapshot.now)
-    world = replace(
-        snapshot, waiting_pods=tuple(asked if each.key == pod.key else each for each in snapshot.waiting_pods)
-    )
+    waiting = tuple(asked if each.key == pod.key else each for each in snapshot.waiting_pods)
+    world = replace(snapshot, waiting_pods=waiting)
     at_once = replace(settings, batch_quiet_seconds=0.0, batch_longest_seconds=0.0)
     found = survey(world, scale_up.Ledger(), at_once)
     pools = next((demand.pools for demand in found.demands if demand.name == identity(pod)), ())
@@ -78,11 +77,9 @@ def _state(pod: Pod) -> str:
         return "waits for its scheduling gates"
     if pod.is_daemon or pod.is_mirror:
         return "belongs to one node (DaemonSet or static pod): it makes no demand"
-    return (
-        "the scheduler finds no node for it"
-        if pod.unschedulable_at is not None
-        else "the scheduler has not looked at it yet"
-    )
+    if pod.unschedulable_at is not None:
+        return "the scheduler finds no node for it"
+    return "the scheduler has not looked at it yet"
 
 
 def _sentence(pod: Pod, snapshot: Snapshot) -> str:
@@ -106,12 +103,9 @@ def _held(pod: Pod, found: Survey) -> str:
 def _scheduled(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
     """Where growth's own scheduler would bind it, if it is on and the pod names it."""
     whole = replace(settings, scheduler=replace(settings.scheduler, pods_per_round=max(1, len(snapshot.waiting_pods))))
-    binds = [
-        action
-        for action in scheduling.plan(snapshot, scheduling.Ledger(), whole).actions
-        if isinstance(action, BindPods)
-    ]
-    node = next((one.node_name for action in binds for one in action.assignments if one.pod.uid == pod.uid), "")
+    actions = scheduling.plan(snapshot, scheduling.Ledger(), whole).actions
+    assigned = (one for action in actions if isinstance(action, BindPods) for one in action.assignments)
+    node = next((one.node_name for one in assigned if one.pod.uid == pod.uid), "")
     return f"growth binds it to node {node}" if node else ""
 
 
@@ -121,10 +115,8 @@ def _arcs(pod: Pod, snapshot: Snapshot, settings: Settings) -> dict[str, str]:
     fleet = Fleet()
     fleet.follow(snapshot.nodes, snapshot.pods_by_node, snapshot.volumes, snapshot.namespaces)
     found = arcs_of(fleet, pod, settings.scheduler, lambda node: node.name not in snapshot.removals)
-    return {
-        **{f"way {number}": str(arc) for number, arc in enumerate(found.arcs, 1)},
-        "unscheduled": str(found.unscheduled),
-    }
+    ways = {f"way {number}": str(arc) for number, arc in enumerate(found.arcs, 1)}
+    return {**ways, "unscheduled": str(found.unscheduled)}
 
 
 def _planned(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
@@ -132,19 +124,18 @@ def _planned(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
     question = scale_up.question(snapshot, ledger, settings)
     solution = None if question is None else solve(question.problem)
     decision = scale_up.plan(snapshot, ledger, settings, question, solution)
-    told = [
-        f"{note.reason}: {note.message}"
-        for note in decision.notes
-        if note.about.kind == "Pod" and note.about.uid == pod.uid
-    ]
+    notes = [note for note in decision.notes if note.about.kind == "Pod" and note.about.uid == pod.uid]
     wait = decision.ledger.waits.get(identity(pod))
-    if told:
-        return "; ".join(told)
+    if notes:
+        return "; ".join(f"{note.reason}: {note.message}" for note in notes)
     if wait is not None and wait.lodged_on:
         return f"nothing: node {wait.lodged_on} has room for it, and the scheduler decides"
     if pod.shape.priority < settings.priority_cutoff:
         return f"nothing: its priority {pod.shape.priority} is below the cutoff {settings.priority_cutoff}"
     return "after the machines that `min` keeps warm have been ordered" if question is None else "nothing"
+
+
+# ------------------------------------------------------------------------------------------- a node
 
 
 class NodeAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -162,17 +153,9 @@ class NodeAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 def why_node(node: Node, snapshot: Snapshot, settings: Settings) -> NodeAnswer:
     stays, block = _why_stays(node, snapshot, settings)
-    offering = node.labels.get(OFFERING_LABEL, "")
-    return NodeAnswer(
-        node.name,
-        stays,
-        node.pool,
-        offering,
-        _price(node, offering, snapshot),
-        len(working_pods(snapshot, node.name)),
-        _used(node, snapshot),
-        *block,
-    )
+    offering, pods = node.labels.get(OFFERING_LABEL, ""), len(working_pods(snapshot, node.name))
+    price, used = _price(node, offering, snapshot), _used(node, snapshot)
+    return NodeAnswer(node.name, stays, node.pool, offering, price, pods, used, *block)
 
 
 def _why_stays(node: Node, snapshot: Snapshot, settings: Settings) -> tuple[str, tuple[str, ...]]:
@@ -183,10 +166,8 @@ def _why_stays(node: Node, snapshot: Snapshot, settings: Settings) -> tuple[str,
         waits = f", waits for {removal.status.waiting_for}" if removal.status.waiting_for else ""
         return f"it goes ({removal.spec.reason or 'removal'}): {removal.phase}{waits}", ()
     if node.is_marked:
-        return (
-            f"it is marked, and goes at {node.annotations.get(SCALE_DOWN_AT, 'an unknown time')} unless it is needed",
-            (),
-        )
+        at = node.annotations.get(SCALE_DOWN_AT, "an unknown time")
+        return f"it is marked, and goes at {at} unless it is needed", ()
     if settings.is_paused or pool.is_paused:
         return "growth, or its pool, is paused: nothing goes", ()
     if working_pods(snapshot, node.name):
@@ -199,13 +180,10 @@ def _why_not_emptied(node: Node, snapshot: Snapshot, settings: Settings) -> tupl
     mode = snapshot.pools[node.pool].spec.consolidation
     if block is not None:
         return block.message, (block.check_type, block.constraint, block.pod)
-    could = "its pods would fit on other nodes"
-    return (
-        f"{could}, and it goes when its time has come"
-        if mode == "Full"
-        else f"{could}, but NodePool {node.pool} has consolidation {mode}",
-        (),
+    but = (
+        "and it goes when its time has come" if mode == "Full" else f"but NodePool {node.pool} has consolidation {mode}"
     )
+    return f"its pods would fit on other nodes, {but}", ()
 
 
 def _why_kept_empty(node: Node, snapshot: Snapshot, settings: Settings) -> str:
@@ -218,22 +196,16 @@ def _why_kept_empty(node: Node, snapshot: Snapshot, settings: Settings) -> str:
         return "an annotation says that it must not be disrupted"
     if holders:
         return f"spare room of CapacityBuffer {', '.join(holders)}"
-    mode = snapshot.pools[node.pool].spec.consolidation
-    return (
-        f"it is empty, but NodePool {node.pool} has consolidation Off"
-        if mode == "Off"
-        else "it is empty: it goes, unless `min` keeps it or its hour is paid"
-    )
+    if snapshot.pools[node.pool].spec.consolidation == "Off":
+        return f"it is empty, but NodePool {node.pool} has consolidation Off"
+    return "it is empty: it goes, unless `min` keeps it or its hour is paid"
 
 
 def _price(node: Node, offering: str, snapshot: Snapshot) -> float:
     machine = snapshot.machines.get(node.name)
-    sold = [
-        each
-        for each in snapshot.offerings
-        if each.name == offering and (machine is None or each.location == machine.location)
-    ]
-    return max((each.price_per_hour for each in sold), default=0.0)
+    sold = [each for each in snapshot.offerings if each.name == offering]
+    there = [each.price_per_hour for each in sold if machine is None or each.location == machine.location]
+    return max(there, default=0.0)
 
 
 def _used(node: Node, snapshot: Snapshot) -> str:

@@ -14,7 +14,8 @@ bought, changed or deleted.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from math import inf
 
 from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
 from growth.controllers.ask.doctor import Finding, why_not_pool
@@ -56,14 +57,8 @@ class HetznerCheck:
         try:
             self._offerings = await self._provider.offerings()
         except ProviderError as error:
-            return [
-                Finding(
-                    "token",
-                    "failed",
-                    f"Hetzner cannot be asked: {error}",
-                    f"put a token with read and write rights into {self._settings.token_file}",
-                )
-            ]
+            advice = f"put a token with read and write rights into {self._settings.token_file}"
+            return [Finding("token", "failed", f"Hetzner cannot be asked: {error}", advice)]
         findings = [Finding("token", "ok", "Hetzner accepts the token"), self._limit(), self._catalogue()]
         for name, launch in (("launch", self._settings.launch), *self._settings.profiles.items()):
             findings += [each async for each in self._launch(name, launch)]
@@ -73,9 +68,8 @@ class HetznerCheck:
         limit, left = self._provider.api.quota.told
         what = f"{left} of {limit} requests are left this hour; growth uses at most {self._settings.requests_per_hour}"
         if left is not None and left < LITTLE_LEFT:
-            return Finding(
-                "limit", "warning", what, "find out who else uses this project's API, or lower requestsPerHour"
-            )
+            advice = "find out who else uses this project's API, or lower requestsPerHour"
+            return Finding("limit", "warning", what, advice)
         return Finding("limit", "ok", what)
 
     def _catalogue(self) -> Finding:
@@ -83,77 +77,46 @@ class HetznerCheck:
         types = {offering.server_type for offering in self._offerings}
         places = sorted({offering.location for offering in self._offerings})
         ended = "; ".join(f"{name} {words}" for name, words in (sold.ends if sold else {}).items())
-        return Finding(
-            "catalogue", "ok", f"{len(types)} server types in {', '.join(places)}" + (f" ({ended})" if ended else "")
-        )
+        what = f"{len(types)} server types in {', '.join(places)}"
+        return Finding("catalogue", "ok", f"{what} ({ended})" if ended else what)
 
     # --------------------------------------------------------------------------------------- launch
 
     async def _launch(self, name: str, launch: Launch) -> AsyncIterator[Finding]:
-        directory = self._provider.directory
-        for architecture in self._architectures(name):
-            yield await self._found("image", f"{name}: an image for {architecture}", self._image(launch, architecture))
-        yield await self._found(
-            "network", f"{name}: {_counted(launch.networks, 'network')}", directory.networks(launch.networks)
-        )
+        directory, bought = self._provider.directory, self._bought(name)
+        for architecture in sorted({offering.architecture for offering in bought}):
+            yield await _found("image", f"{name}: an image for {architecture}", self._image(launch, architecture))
+        networks, firewalls = _counted(launch.networks, "network"), _counted(launch.firewalls, "firewall")
+        yield await _found("network", f"{name}: {networks}", directory.networks(launch.networks))
         for network, ip_range in launch.subnets.items():
-            for location in self._locations(name):
-                yield await self._found(
-                    "subnet", f"{name}: {ip_range} for {location}", directory.subnet(network, ip_range, location)
-                )
-        yield await self._found(
-            "firewall", f"{name}: {_counted(launch.firewalls, 'firewall')}", directory.firewalls(launch.firewalls)
-        )
-        yield await self._found(
-            "SSH key", f"{name}: {_counted(launch.ssh_keys, 'SSH key')}", directory.ssh_keys(launch.ssh_keys)
-        )
+            for location in sorted({offering.location for offering in bought}):
+                subnet = directory.subnet(network, ip_range, location)
+                yield await _found("subnet", f"{name}: {ip_range} for {location}", subnet)
+        yield await _found("firewall", f"{name}: {firewalls}", directory.firewalls(launch.firewalls))
+        ssh_keys = _counted(launch.ssh_keys, "SSH key")
+        yield await _found("SSH key", f"{name}: {ssh_keys}", directory.ssh_keys(launch.ssh_keys))
         yield self._user_data(name, launch)
 
-    def _architectures(self, profile: str) -> list[str]:
-        return sorted({offering.architecture for offering in self._bought(profile)})
-
-    def _locations(self, profile: str) -> list[str]:
-        return sorted({offering.location for offering in self._bought(profile)})
-
-    def _bought(self, profile: str) -> Iterable[Offering]:
+    def _bought(self, profile: str) -> Sequence[Offering]:
         """What the pools with this profile buy; all, where no pool is known."""
         pools = [pool for pool in self._pools if (pool.spec.provider_settings or "launch") == profile]
-        return (each for pool in pools for each in offerings_of(pool, self._offerings)) if pools else self._offerings
+        return [each for pool in pools for each in offerings_of(pool, self._offerings)] if pools else self._offerings
 
     async def _image(self, launch: Launch, architecture: str) -> str:
         image = await self._provider.directory.image(launch, architecture)
-        return f"{image.name or image.description} ({image.id})" + (
-            f", deprecated since {image.deprecated}" if image.deprecated else ""
-        )
-
-    async def _found(self, check: str, what: str, question: object) -> Finding:
-        try:
-            answer = await question  # type: ignore[misc]  # each question has an answer of its own kind
-        except (Unusable, ProviderError) as error:
-            return Finding(
-                check, "failed", f"{what}: {redacted(str(error))}", "correct the settings, or make it in the project"
-            )
-        return Finding(
-            check, "ok", f"{what}" + (f": {answer}" if isinstance(answer, str) else " found" if answer else "")
-        )
+        ends = f", deprecated since {image.deprecated}" if image.deprecated else ""
+        return f"{image.name or image.description} ({image.id}){ends}"
 
     def _user_data(self, name: str, launch: Launch) -> Finding:
-        order = Order(
-            "check-pool-000000000000", "check", "check", "check", "hetzner-cx33", "fsn1", join_token=self._join_token
-        )
+        made_up = ("check-pool-000000000000", "check", "check", "check", "hetzner-cx33", "fsn1")
         try:
-            size = len(user_data_for(order, launch, "amd64").encode())
+            size = len(user_data_for(Order(*made_up, join_token=self._join_token), launch, "amd64").encode())
         except Unusable as error:
-            return Finding(
-                "user data", "failed", f"{name}: {redacted(str(error))}", "correct the template or the settings"
-            )
+            advice = "correct the template or the settings"
+            return Finding("user data", "failed", f"{name}: {redacted(str(error))}", advice)
         if not size:
-            return Finding(
-                "user data",
-                "warning",
-                f"{name}: none",
-                "machines will not join by themselves unless the image does it: set userDataFile",
-            )
+            advice = "machines will not join by themselves unless the image does it: set userDataFile"
+            return Finding("user data", "warning", f"{name}: none", advice)
         return Finding("user data", "ok", f"{name}: {size} bytes when filled in, before a pool's labels and taints")
 
     # ---------------------------------------------------------------------------------------- pools
@@ -164,12 +127,8 @@ class HetznerCheck:
             return finding
         profile = pool.spec.provider_settings or ""
         if self._settings.launch_of(profile) is None:
-            return Finding(
-                "pools",
-                "failed",
-                f"{pool.name} asks for the profile {profile}, which is not in hetzner.profiles",
-                "add it, or correct the pool",
-            )
+            what = f"{pool.name} asks for the profile {profile}, which is not in hetzner.profiles"
+            return Finding("pools", "failed", what, "add it, or correct the pool")
         return Finding("pools", finding.state, f"{finding.what}; {self._cost(pool)}", finding.advice)
 
     def _cost(self, pool: NodePool) -> str:
@@ -179,25 +138,25 @@ class HetznerCheck:
         prices: dict[str, list[float]] = {}
         for offering in offerings_of(pool, self._offerings):
             prices.setdefault(offering.server_type.lower(), []).append(offering.price_per_hour)
-        chosen = [
-            (choice, prices[choice.name.lower()]) for choice in pool.spec.server_types if choice.name.lower() in prices
-        ]
-        least = sum(choice.min * min(found) for choice, found in chosen)
-        most = (
-            None
-            if any(choice.max is None for choice, _ in chosen)
-            else sum((choice.max or 0) * max(found) for choice, found in chosen)
-        )
+        chosen = [choice for choice in pool.spec.server_types if choice.name.lower() in prices]
+        least = sum(choice.min * min(prices[choice.name.lower()]) for choice in chosen)
+        most = inf if any(choice.max is None for choice in chosen) else 0.0
+        most += sum((choice.max or 0) * max(prices[choice.name.lower()]) for choice in chosen)
         limit = pool.spec.limits.price_per_hour
-        if limit is not None:
-            most = float(limit) if most is None else min(most, float(limit))
+        most = most if limit is None else min(most, float(limit))
         currency = self._provider.catalogue.sold.currency if self._provider.catalogue.sold else "EUR"
-        upper = (
-            "without bound at max: set max or limits.pricePerHour"
-            if most is None
-            else f"{_money(most, currency)} at max"
-        )
+        unbounded = "without bound at max: set max or limits.pricePerHour"
+        upper = unbounded if most == inf else f"{_money(most, currency)} at max"
         return f"costs {_money(least, currency)} at min, {upper}"
+
+
+async def _found(check: str, what: str, question: Awaitable[object]) -> Finding:
+    try:
+        answer = await question
+    except (Unusable, ProviderError) as error:
+        advice = "correct the settings, or make it in the project"
+        return Finding(check, "failed", f"{what}: {redacted(str(error))}", advice)
+    return Finding(check, "ok", what + (f": {answer}" if isinstance(answer, str) else " found" if answer else ""))
 
 
 async def examine_join_tokens(client: Client) -> Finding:
