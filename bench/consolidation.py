@@ -6,7 +6,8 @@ Mode Full, headroom 0.
 | `ten_at_60_percent` | ten nodes that fit into six exactly: one pass, nothing bought |
 | `random_100` | 100 nodes at 26 to 31 % with pods of random sizes, against the best that amounts alone allow |
 | `one_of_64_cores` | one large node with 10 cores used, against the cheapest set |
-| `karpenter_5000` | the plan that Karpenter makes for 5,000 pods on Hetzner's cx types, until nothing more is found; needs `GROWTH_BENCH_DATA` |
+| `karpenter_5000` | the plan that Karpenter makes for 5,000 pods on Hetzner's cx types, until nothing more is found;
+  needs `GROWTH_BENCH_DATA` |
 | `nodes_1000` | one decision over 1,000 nodes with 20 pods each: which can be emptied |
 | `replace_1000` | the same, of nodes that are full but of a dear type: which can be replaced |
 

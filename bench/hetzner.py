@@ -3,7 +3,8 @@ through the real client.
 
 | case | what |
 | --- | --- |
-| bought | machines bought and given back while answers are lost, orders fail, machines never boot, lists lie, stock runs out and the limit of requests too |
+| bought | machines bought and given back while answers are lost, orders fail, machines never boot, lists lie, and
+  stock and the limit of requests run out |
 | rest | a thousand machines, one virtual hour, nothing happens |
 | storm | every request refused (429) for ten minutes in the middle of buying |
 

@@ -71,7 +71,7 @@ def _by_node(nodes: Sequence[Node], pods: Sequence[Pod]) -> list[list[Pod]]:
 
 
 def _nearly_full(node: Node, pods: Sequence[Pod]) -> Node:
-    """One part in four hundred is left: all nodes together could take a node's pods, but hardly any single one a pod."""
+    """One part in 400 is left: all nodes together could take a node's pods, but hardly any single one a pod."""
     used = {name: sum(pod.shape.requests[name] for pod in pods) for name in ("cpu", "memory")}
     return replace(
         node,

@@ -4,9 +4,11 @@ compares.
 | file | made from |
 | --- | --- |
 | `deploy/crds/`, `deploy/chart/generated/crds/` | the nouns of `model/`, as `growth crds` prints them |
-| `deploy/crds/optional/`, `deploy/chart/generated/capacitybuffers.yaml` | the standard kind CapacityBuffer, as `growth crds --capacity-buffers` prints it |
-| `deploy/chart/generated/rules-<provider>.yaml` | what growth watches and the table of actions, as `growth role` prints it |
-| `deploy/chart/generated/join-tokens.yaml` | the role and the admission policy for minting join tokens; the chart puts its own names in |
+| `deploy/crds/optional/`, `deploy/chart/generated/capacitybuffers.yaml` | the standard kind CapacityBuffer, as
+  `growth crds --capacity-buffers` prints it |
+| `deploy/chart/generated/rules-<provider>.yaml` | what growth watches and does, as `growth role` prints it |
+| `deploy/chart/generated/join-tokens.yaml` | the role and the admission policy for minting join tokens; the chart puts
+  its own names in |
 | `deploy/chart/generated/dashboard.json` | `deploy/dashboard.py` |
 | `deploy/chart/values.schema.json` | `deploy/values_schema.py` and the settings |
 | `docs/reference/settings.md` | the settings and their meanings |

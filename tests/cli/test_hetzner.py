@@ -1,4 +1,4 @@
-"""`growth hetzner check`, over HTTP against the fake: says what is wrong in words, what pools cost, and only ever asks."""
+"""`growth hetzner check`, over HTTP against the fake: says what is wrong in words, what pools cost, and only asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people type. `growth.cli.app` holds the table of commands; each command has a module of its own name beside it."""
+"""What people type. `growth.cli.app` holds the table of commands; each command has a module of its own name here."""
 
 from growth.cli.app import main
 

@@ -56,7 +56,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("fits", "Say for cases in JSON lines which nodes a pod may go to, and why not to the others."),
     Command(
         "explain",
-        "Say why: where a pod would go, why a node stays, whether a pool can buy, how large a warm pool or a buffer is.",
+        "Say why: where a pod would go, why a node stays, whether a pool can buy, "
+        "how large a warm pool or a buffer is.",
     ),
     Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),
     Command("role", "Print ServiceAccount, roles and bindings: the least that growth needs."),

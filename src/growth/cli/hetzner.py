@@ -26,9 +26,11 @@ from growth.kube.codec import Codec
 from growth.model.nodepool import NodePool
 from growth.providers.hetzner.provider import HetznerProvider
 
+Check = Annotated[Literal["check"], Parameter(help="check: ask Hetzner and the cluster, change nothing.")]
+
 
 def hetzner(
-    action: Annotated[Literal["check"], Parameter(help="check: ask Hetzner and the cluster, change nothing.")],  # noqa: ARG001  (the only one so far)
+    action: Check,  # noqa: ARG001  (the only one so far)
     /,
     *,
     settings: SettingsFile = None,

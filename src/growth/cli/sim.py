@@ -44,9 +44,8 @@ def _workers(jobs: int) -> ProcessPoolExecutor:
 
 def _run_one(seed: str, trace: bool, calm: bool) -> int:
     report = simulate(seed, print if trace else lambda _line: None, wish=CALM if calm else None)
-    print(
-        f"seed {seed}: scenarios {', '.join(report.scenarios)}; faults {', '.join(report.faults) or 'none'}; trace {report.trace_hash}"
-    )
+    scenarios, faults = ", ".join(report.scenarios), ", ".join(report.faults) or "none"
+    print(f"seed {seed}: scenarios {scenarios}; faults {faults}; trace {report.trace_hash}")
     _print_ending(report, calm)
     return 0 if report.succeeded else 1
 
@@ -60,10 +59,8 @@ def _run_many(seeds: range, calm: bool, jobs: int) -> int:
         if not report.succeeded:
             failed += 1
             _print_ending(report, calm)
-    hours = virtual / 3600
-    print(
-        f"{len(seeds)} seeds, {failed} failed; {machines} machines in {hours:.1f} virtual hours; settled within {max(settled):.0f} s of the last fault"
-    )
+    lived = f"{machines} machines in {virtual / 3600:.1f} virtual hours"
+    print(f"{len(seeds)} seeds, {failed} failed; {lived}; settled within {max(settled):.0f} s of the last fault")
     print(f"{time.monotonic() - began:.0f} s")
     return 1 if failed else 0
 
@@ -91,9 +88,8 @@ def _die_everywhere(jobs: int) -> int:
     """However growth dies, the same machines are bought and given back, and the same pods run."""
     wanted = reference()
     ways = list(deaths(wanted.writes))
-    print(
-        f"{wanted.writes} writes, {len(wanted.bought)} machines bought, {len(wanted.given_back)} given back, {len(wanted.bound)} pods running"
-    )
+    machines = f"{len(wanted.bought)} machines bought, {len(wanted.given_back)} given back"
+    print(f"{wanted.writes} writes, {machines}, {len(wanted.bound)} pods running")
     failed = 0
     with _workers(jobs) as workers:
         for death, found in zip(ways, workers.map(die_at, ways), strict=True):

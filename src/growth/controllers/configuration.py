@@ -37,7 +37,8 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     installation: Annotated[
         InstallationName,
         Meta(
-            description="Name of this growth. Part of the cluster id that machines are labelled with: never change it while it has machines."
+            description="Name of this growth. Part of the cluster id that machines are labelled with: never change it "
+            "while it has machines."
         ),
     ] = "growth"
     namespace: Annotated[str, Meta(description="Where growth runs, and keeps its Lease.")] = "growth-system"

@@ -1,4 +1,4 @@
-"""`growth plan`: what is bought for the pods of a file, its price, its bound, and what is told when something is wrong."""
+"""`growth plan`: what is bought for the pods of a file, its price, its bound, and what it says of mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `growth explain pod` says: where a pod stands or would go, why not elsewhere, and that asking changes nothing."""
+"""What `growth explain pod` says: where a pod is or would go, why not elsewhere, and that asking changes nothing."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _or_raise(answer: Any) -> Any:
 def looked(server: Server, seconds: float = 1.0, later: Any = None) -> ScaledObject:
     async def run() -> ScaledObject:
         runtime = SimRuntime("scale")
-        watch = ScaledReference(server, "team", ROLLOUT, lambda: None)  # type: ignore[arg-type]  # as much of a client as it uses
+        watch = ScaledReference(server, "team", ROLLOUT, lambda: None)  # type: ignore[arg-type]  # a part of a client
         task = runtime.spawn("look", watch.poller.run(runtime, lambda: 15.0))
         await runtime.sleep(seconds)
         if later is not None:

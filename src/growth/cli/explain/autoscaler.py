@@ -313,9 +313,10 @@ def _show(answer: AutoscalerAnswer, output: str) -> int:
 
 
 def _lines(answer: AutoscalerAnswer) -> list[str]:
+    counts = f"{answer.available} available, {answer.used} used, {answer.starting} starting"
     lines = [
         f"PoolAutoscaler {answer.autoscaler} of {answer.target}",
-        f"  now        {answer.replicas} replicas: {answer.available} available, {answer.used} used, {answer.starting} starting",
+        f"  now        {answer.replicas} replicas: {counts}",
         f"  wants      {answer.desired_replicas}" + (f" ({answer.policy})" if not answer.problem else ""),
         f"  because    {answer.reason}",
     ]

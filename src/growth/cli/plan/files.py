@@ -2,13 +2,13 @@
 
 | file | may be |
 | --- | --- |
-| pods, nodes, pools | Kubernetes objects in YAML or JSON: documents, Lists, what `kubectl get -o json` prints; each
-  file may hold any kind, also those that matter on the side (DaemonSets, Namespaces, claims, volumes, PriorityClasses) |
+| pods, nodes, pools | Kubernetes objects in YAML or JSON: documents, Lists, what `kubectl get -o json` prints |
 | pods | also a JSON object with a list `pods`, as benchmarks of planners have it |
 | offerings | a catalogue (see `providers/catalogue`), or a benchmark's; of those, what is on demand |
 
-Pods with a node are there already, all others wait. Without pools there is one, called default, that may buy
-everything. A benchmark's catalogue is a JSON list of
+Each file may hold any kind, also those that matter on the side (DaemonSets, Namespaces, claims, volumes,
+PriorityClasses). Pods with a node are there already, all others wait. Without pools there is one, called default, that
+may buy everything. A benchmark's catalogue is a JSON list of
 
     {"name", "allocatable": {"cpuMillis", "memoryBytes", "pods", "ephemeralStorageBytes"}, "labels": {key: [values]},
      "offerings": [{"zone", "capacityType", "price", "available"}]}
@@ -46,7 +46,7 @@ class Described(Struct, frozen=True):
 
 
 def read_files(pods: Path, offerings: Path, nodes: Path | None = None, pools: Path | None = None) -> Described:
-    """Raises ManifestError or CatalogueError for a file that says nothing; an object that cannot be read is a problem."""
+    """Raises ManifestError or CatalogueError for a file that says nothing; an unreadable object is a problem."""
     codec = Codec()
     read = [_read_manifest(path, codec) for path in (pods, nodes, pools) if path is not None]
     sold = read_offerings(offerings)

@@ -1,5 +1,5 @@
-"""How each action is performed. A table with one row for each action: the function, whether it is slow, and the rights it
-needs.
+"""How each action is performed. A table with one row for each action: the function, the object it acts on, the rights
+it needs, and whether it is slow.
 
 Asked by the loop. Translates failures into Outcomes in one place; decides nothing. The role that growth runs under is
 generated from this table (`controllers/act/role.py`), so an action without its rights here cannot work anywhere."""
@@ -93,7 +93,7 @@ def is_slow(action: Action) -> bool:
 
 
 def object_of(action: Action) -> str:
-    """What the action is about: actions on one object keep their order, and only one slow action on it runs at a time."""
+    """What it acts on. Actions on one object keep their order, and only one slow action on it runs at a time."""
     field = EFFECTS[type(action)].subject
     if not field:
         return f"new/{id(action)}"

@@ -152,7 +152,7 @@ class Gate:
         return TryLater(f"growth is paused for pool {pool}", _CLOSED_SECONDS) if is_paused else None
 
     def _why_over_limit(self, action: LaunchMachine) -> Outcome | None:
-        """Counted on every machine the provider shows and every order it may not show yet; the place is taken at once."""
+        """Count every machine the provider shows and every order it may not show yet; the place is taken at once."""
         pool = self._observer.pool(action.spec.pool)
         if pool is None:
             return Conflict(f"NodePool {action.spec.pool} is gone")

@@ -46,8 +46,8 @@ class JoinTokens(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
     mint: Annotated[
         bool,
         Meta(
-            description="Mint a bootstrap token for each NodeRequest, in place of a join token file. Brings a Role in kube-system and an admission policy: "
-            "growth may create and delete such tokens there, and no other Secret."
+            description="Mint a bootstrap token for each NodeRequest, in place of a join token file. Brings a Role in "
+            "kube-system and an admission policy: growth may create and delete such tokens there, and no other Secret."
         ),
     ] = False
     group: Annotated[
@@ -122,12 +122,8 @@ class Mint:
 
 def why_not_minted(error: KubeError) -> str:
     """In words for the request and its pool."""
-    advice = (
-        ": apply the role and policy for join tokens (`growth role --settings FILE`, or `helm upgrade`)"
-        if isinstance(error, Forbidden)
-        else ""
-    )
-    return redacted(f"no join token could be minted{advice}: {error}")
+    role = ": apply the role and policy for join tokens (`growth role --settings FILE`, or `helm upgrade`)"
+    return redacted(f"no join token could be minted{role if isinstance(error, Forbidden) else ''}: {error}")
 
 
 def token_id(request: str) -> str:

@@ -60,7 +60,7 @@ async def evict_pod(tools: Tools, action: act.EvictPod) -> Outcome:
 
 
 async def bind_pods(tools: Tools, action: act.BindPods) -> Outcome:
-    """The API server binds to nodes that do not exist: whether a node is still there is looked up at the last moment."""
+    """The API server binds to nodes that do not exist: whether a node is still there is looked up right before."""
 
     async def bind(one: act.Assignment) -> None:
         if not tools.caches.has_node(one.node_name):

@@ -27,7 +27,7 @@ _PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
 
 
 def rights(provider: str, kinds: tuple[WarmPoolKind, ...] = ()) -> tuple[Right, ...]:
-    """All that a running growth uses outside its own namespace; `kinds` are those of the user's own that it may scale."""
+    """All that a running growth uses outside its own namespace; `kinds` are the user's own that it may scale."""
     watched = tuple(Right(resource, ("list", "watch")) for resource in (*WATCHED, *BUFFER_KINDS))
     acted = tuple(right for way in EFFECTS.values() for right in way.rights)
     return (

@@ -7,7 +7,7 @@ the others.
 | --- | --- | --- |
 | API server | its version | it does not answer |
 | clock | the Date of its answer | it is more than 30 s away from ours |
-| kinds | discovery, and the definitions where we may read them | a kind is missing, or is not the one this growth knows |
+| kinds | discovery, and the definitions where we may read them | a kind is missing, or not as this growth knows it |
 | rights | a review of each right of the role | any is denied |
 | provider | its catalogue, and the machines of this cluster | it does not answer, or sells nothing |
 | pools | each pool, against the catalogue | it cannot be read, or can buy nothing at all |

@@ -1,4 +1,4 @@
-"""Why is this pod where it is, or this node still here? Asked by `growth explain`; nothing is ordered, marked or removed.
+"""Why is this pod where it is, or this node still here? Asked by `growth explain`; it orders, marks and removes nothing.
 
 For a pod the answer is scale-up's own, made from one look with an empty memory and closed batch windows. A pod that the
 scheduler has not refused yet is answered as if it had been.

@@ -92,7 +92,7 @@ class SystemRuntime:
 
 
 class Signal:
-    """A wake-up that can be waited for with a limit; it carries no data. Set from anywhere on the loop's thread; stays set until cleared."""
+    """A wake-up that can be waited for with a limit. Set from anywhere on the loop's thread; stays set until cleared."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -114,7 +114,7 @@ class Signal:
 async def work_through(
     runtime: Runtime, name: str, items: Iterable[Item], at_once: int, perform: Callable[[Item], Awaitable[None]]
 ) -> None:
-    """Perform it for each item, in order, with at most `at_once` workers beside each other; return when all are done."""
+    """Perform it for each item, in order, with at most `at_once` workers at a time; return when all are done."""
     waiting = deque(items)
 
     async def work() -> None:

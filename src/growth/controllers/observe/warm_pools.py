@@ -1,13 +1,12 @@
 """Which PoolAutoscalers are there, and how do their targets stand? Asked by `controllers/observe/observer` for each
 snapshot.
 
-    no PoolAutoscaler ................ one watch, nothing else; where the kind is not installed one warning, and a look now and then
-    an autoscaler names a kind ....... one watch on that kind, for all of its objects; kept from then on
-    pods in use are told by labels ... pods by their owner, from the one cache of pods; for Deployments a watch on ReplicaSets
-    a kind known only by its scale ... a look at a few targets at a time, never more in one sampling interval
+    no PoolAutoscaler ........... one watch, nothing else; where the kind is not installed a warning, and a look at times
+    an autoscaler names a kind .. one watch on that kind, for all of its objects; kept from then on
+    labels tell pods in use ..... pods by their owner, from the one cache of pods; for Deployments a watch on ReplicaSets
+    a kind known by its scale ... a look at a few targets at a time, never more in one sampling interval
 
-Only kinds that the operator allows are watched. Nothing here holds up the rest of growth.
-"""
+Only kinds that the operator allows are watched."""
 
 from __future__ import annotations
 
