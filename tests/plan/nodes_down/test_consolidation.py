@@ -23,7 +23,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import consolidation, scale_down
 from growth.plan.nodes_down.budgets import Recent
-from growth.plan.nodes_down.what_if import EMPTYING_TAINT
+from growth.plan.world.marks import CONSOLIDATION_TAINT
 from growth.plan.world.records import seen
 from tests.plan.builders import NOW, bound, limited, machine, node, notes_by_reason, offering, pod, pool, request, world
 
@@ -57,7 +57,7 @@ def cluster(of_nodes: list[Node], pods: list[Pod], **fields: Any) -> Snapshot:
 
 
 def emptying(name: str, due: float = NOW - 1, **fields: Any) -> Node:
-    taints = (*fields.pop("taints", ()), EMPTYING_TAINT)
+    taints = (*fields.pop("taints", ()), CONSOLIDATION_TAINT)
     return node(name, of=SMALL, taints=taints, annotations={SCALE_DOWN_AT: format_instant(due)}, **fields)
 
 
@@ -76,7 +76,7 @@ def why(decision: Decision[Any], name: str = "a") -> str:
 def test_a_node_whose_pods_fit_elsewhere_is_tainted_and_its_pods_move_later() -> None:
     one, other = node("a", of=SMALL, taints=(Taint("team", "x", "PreferNoSchedule"),)), node("b", of=SMALL)
     decision = plan(cluster([one, other], [works("p", "a"), works("q", "b", 2)]))
-    assert decision.actions == (MarkScaleDown(seen(one), (*one.taints, EMPTYING_TAINT), NOW + 60),)
+    assert decision.actions == (MarkScaleDown(seen(one), (*one.taints, CONSOLIDATION_TAINT), NOW + 60),)
     assert notes_by_reason(decision)["ScaleDown"] == ["Node a: 1 pod fits on other nodes, and will move in 60 s"]
 
 

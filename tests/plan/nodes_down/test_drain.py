@@ -21,7 +21,7 @@ from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import removal
-from growth.plan.nodes_down.what_if import EMPTYING_TAINT
+from growth.plan.world.marks import CONSOLIDATION_TAINT
 from growth.plan.world.records import seen_pod
 from tests.plan.builders import NOW, bound, machine, node, notes_by_reason, offering, pod, pool, world
 from tests.plan.nodes_down.test_consolidation import works
@@ -44,7 +44,7 @@ def going(
 
 
 def emptying(name: str = "a") -> Node:
-    return node(name, of=SMALL, taints=(EMPTYING_TAINT,), annotations={SCALE_DOWN_AT: format_instant(NOW - 60)})
+    return node(name, of=SMALL, taints=(CONSOLIDATION_TAINT,), annotations={SCALE_DOWN_AT: format_instant(NOW - 60)})
 
 
 def cluster(
@@ -135,7 +135,7 @@ def taken_back(decision: Decision[Any]) -> str:
     assert [type(action) for action in decision.actions[:2]] == [CancelRemoval, UnmarkScaleDown]
     unmark = decision.actions[1]
     assert isinstance(unmark, UnmarkScaleDown)
-    assert EMPTYING_TAINT not in unmark.taints
+    assert CONSOLIDATION_TAINT not in unmark.taints
     (told,) = notes_by_reason(decision)["RemovalCancelled"]
     return told.removeprefix("Node a: the node stays: ")
 

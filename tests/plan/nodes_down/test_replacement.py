@@ -22,8 +22,8 @@ from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import consolidation, replacement, scale_down
 from growth.plan.nodes_down.budgets import Recent
 from growth.plan.nodes_down.candidates import Setback
-from growth.plan.nodes_down.what_if import EMPTYING_TAINT
 from growth.plan.nodes_up import provisioning
+from growth.plan.world.marks import CONSOLIDATION_TAINT
 from growth.solver.existing.exchange import exchange
 from tests.plan.builders import (
     NOW,
@@ -261,7 +261,7 @@ def test_once_they_are_ready_the_old_node_is_marked_so_that_its_pods_move() -> N
     decision = replacement.plan(swapped(), KNOWN, SETTINGS)
     (action,) = decision.actions
     assert isinstance(action, MarkScaleDown)
-    assert (action.node.name, action.taints, action.scale_down_at) == ("big", (EMPTYING_TAINT,), NOW + 60)
+    assert (action.node.name, action.taints, action.scale_down_at) == ("big", (CONSOLIDATION_TAINT,), NOW + 60)
 
 
 def test_it_survives_a_restart() -> None:
@@ -316,7 +316,7 @@ def test_after_each_swap_in_a_row_that_was_given_up_the_pool_rests_four_times_as
             f"no node of NodePool default is replaced before {format_instant(at + 700 + rest)}"
             in notes_by_reason(given_up)["ReplacementGivenUp"][0]
         )
-        resting = replace(given_up.ledger, fleet_since=at)
+        resting = replace(given_up.ledger, ask_at=at)
         assert replacement.question(replace(over, now=at + 690 + rest), resting, SETTINGS) is None
         at += 700 + rest
         assert replacement.question(replace(over, now=at), resting, SETTINGS) is not None
@@ -332,7 +332,7 @@ def test_a_node_that_was_marked_for_one_swap_is_marked_again_for_the_next() -> N
 
 def test_a_swap_that_worked_ends_the_rest_and_one_whose_nodes_still_go_is_not_over() -> None:
     ledger = replacement.plan(swapped(), replace(KNOWN, setbacks={"default": Setback(3, NOW - 1)}), SETTINGS).ledger
-    going = cluster([node("big", of=LARGE, taints=(EMPTYING_TAINT,))], [works("p", "big")], now=NOW + 700)
+    going = cluster([node("big", of=LARGE, taints=(CONSOLIDATION_TAINT,))], [works("p", "big")], now=NOW + 700)
     assert replacement.plan(going, ledger, SETTINGS).ledger.setbacks == {"default": Setback(3, NOW - 1)}
     gone = cluster([node("s1", of=SMALL)], [works("p", "s1")], now=NOW + 800)
     assert replacement.plan(gone, ledger, SETTINGS).ledger.setbacks == {}
@@ -345,7 +345,7 @@ def test_nothing_is_asked_before_an_order_is_seen_that_was_made_or_may_have_been
     ledger = decision.ledger
     for action in decision.actions:
         ledger = replacement.settle(Settled(action, outcome), snapshot, ledger, SETTINGS).ledger
-    ledger = replace(ledger, fleet_since=NOW - 100)
+    ledger = replace(ledger, ask_at=NOW - 100)
     assert replacement.question(replace(snapshot, now=NOW + 5), ledger, SETTINGS) is None
     assert (
         replacement.question(replace(snapshot, now=NOW + 300, requests_age_seconds=295), ledger, SETTINGS) is None

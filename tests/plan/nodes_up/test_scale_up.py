@@ -23,7 +23,7 @@ from growth.model.noderequest import (
 from growth.model.pod import Owner, Pod, PodAffinityTerm, PreferredPods
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet
-from growth.plan.nodes_down.what_if import EMPTYING_TAINT
+from growth.plan.world.marks import CONSOLIDATION_TAINT
 from growth.plan.world.records import seen
 from tests.plan.builders import (
     AT_ONCE,
@@ -242,7 +242,7 @@ def test_nothing_is_bought_for_a_pod_that_fits_on_a_node_which_is_emptied_only_t
     reason: str, phase: Any, ends_in: int, buys: int
 ) -> None:
     """Its removal ends itself when the pods that were evicted have left, and another one waits."""
-    going = node("default-pool-1", of=SMALL, taints=(EMPTYING_TAINT,))
+    going = node("default-pool-1", of=SMALL, taints=(CONSOLIDATION_TAINT,))
     removal = NodeRemovalRequest(
         "default-pool-1",
         NodeRemovalRequestSpec("default-pool-1", "default", reason=reason),

@@ -18,7 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import BindPods
-from growth.model.node import OFFERING_LABEL, SCALE_DOWN_AT, Node
+from growth.model.instant import format_instant
+from growth.model.node import OFFERING_LABEL, Node
 from growth.model.pod import Pod
 from growth.model.resources import CPU, MEMORY, sum_resources
 from growth.model.settings import Settings
@@ -30,7 +31,16 @@ from growth.plan.nodes_up import scale_up
 from growth.plan.nodes_up.demand import identity
 from growth.plan.nodes_up.survey import Survey, survey
 from growth.plan.world.capacity import is_plannable
-from growth.plan.world.nodes import is_ours, is_protected_node, why_not_idle, working_pods
+from growth.plan.world.marks import mark_of
+from growth.plan.world.nodes import (
+    Prices,
+    delay_seconds,
+    is_ours,
+    is_paused,
+    is_protected_node,
+    why_not_idle,
+    working_pods,
+)
 from growth.solver.flow import Fleet, arcs_of
 from growth.solver.purchase.solve import solve
 from growth.solver.rules import Neighbours
@@ -154,7 +164,7 @@ class NodeAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
 def why_node(node: Node, snapshot: Snapshot, settings: Settings) -> NodeAnswer:
     stays, block = _why_stays(node, snapshot, settings)
     offering, pods = node.labels.get(OFFERING_LABEL, ""), len(working_pods(snapshot, node.name))
-    price, used = _price(node, offering, snapshot), _used(node, snapshot)
+    price, used = Prices(snapshot).price(node), _used(node, snapshot)
     return NodeAnswer(node.name, stays, node.pool, offering, price, pods, used, *block)
 
 
@@ -165,10 +175,10 @@ def _why_stays(node: Node, snapshot: Snapshot, settings: Settings) -> tuple[str,
     if removal is not None:
         waits = f", waits for {removal.status.waiting_for}" if removal.status.waiting_for else ""
         return f"it goes ({removal.spec.reason or 'removal'}): {removal.phase}{waits}", ()
-    if node.is_marked:
-        at = node.annotations.get(SCALE_DOWN_AT, "an unknown time")
-        return f"it is marked, and goes at {at} unless it is needed", ()
-    if settings.is_paused or pool.is_paused:
+    if (mark := mark_of(node)) is not None:
+        due = "an unknown time" if mark.due_at is None else format_instant(mark.due_at)
+        return f"it is marked, and goes at {due} unless it is needed", ()
+    if is_paused(pool, settings):
         return "growth, or its pool, is paused: nothing goes", ()
     if working_pods(snapshot, node.name):
         return _why_not_emptied(node, snapshot, settings)
@@ -187,8 +197,7 @@ def _why_not_emptied(node: Node, snapshot: Snapshot, settings: Settings) -> tupl
 
 
 def _why_kept_empty(node: Node, snapshot: Snapshot, settings: Settings) -> str:
-    own = snapshot.pools[node.pool].spec.scale_down_delay_seconds
-    busy = why_not_idle(node, snapshot, settings.scale_down_delay_seconds if own is None else float(own))
+    busy = why_not_idle(node, snapshot, delay_seconds(snapshot.pools[node.pool], settings))
     holders = place_buffers(snapshot, settings).holders_of(node.name)
     if busy:
         return busy
@@ -199,13 +208,6 @@ def _why_kept_empty(node: Node, snapshot: Snapshot, settings: Settings) -> str:
     if snapshot.pools[node.pool].spec.consolidation == "Off":
         return f"it is empty, but NodePool {node.pool} has consolidation Off"
     return "it is empty: it goes, unless `min` keeps it or its hour is paid"
-
-
-def _price(node: Node, offering: str, snapshot: Snapshot) -> float:
-    machine = snapshot.machines.get(node.name)
-    sold = [each for each in snapshot.offerings if each.name == offering]
-    there = [each.price_per_hour for each in sold if machine is None or each.location == machine.location]
-    return max(there, default=0.0)
 
 
 def _used(node: Node, snapshot: Snapshot) -> str:

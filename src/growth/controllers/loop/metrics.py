@@ -11,7 +11,6 @@ from typing import Annotated, get_args, get_type_hints
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from growth.model.labels import ZONE
 from growth.model.node import OFFERING_LABEL
 from growth.model.noderequest import RemovalPhase, RequestPhase
 from growth.model.outcome import Outcome
@@ -21,6 +20,7 @@ from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.nodes_up import waiting
 from growth.plan.nodes_up.demand import MALFORMED
 from growth.plan.world import pools
+from growth.plan.world.nodes import Prices
 from growth.runtime import Runtime
 
 _SECONDS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -163,15 +163,16 @@ class Metrics:
             self.action_seconds.labels(name).observe(self._runtime.monotonic() - began_at)
             self.actions.labels(name, type(performed.outcome).__name__).inc()
 
-    def count(self, snapshot: Snapshot, prices: Mapping[tuple[str, str], float]) -> None:
+    def count(self, snapshot: Snapshot) -> None:
         """Set the gauges of what there is now; what is no longer there disappears."""
         for gauge in (self.nodes, self.price, self.requests, self.removals):
             gauge.clear()
+        prices = Prices(snapshot)
         for node in snapshot.nodes.values():
             if node.pool:
                 offering = node.labels.get(OFFERING_LABEL, "")
                 self.nodes.labels(node.pool, offering).inc()
-                self.price.labels(node.pool, offering).inc(prices.get((offering, node.labels.get(ZONE, "")), 0.0))
+                self.price.labels(node.pool, offering).inc(prices.price(node))
         for phase in get_args(RequestPhase):
             self.requests.labels(phase)
         for request in snapshot.requests.values():

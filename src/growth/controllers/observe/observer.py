@@ -208,8 +208,7 @@ class Observer:
                 self._metrics.cache_age.labels(str(reflector.resource)).set(reflector.age_seconds)
         snapshot = self.snapshot()
         self._metrics.orphans.set(sum(is_alone(machine, snapshot) for machine in snapshot.machines.values()))
-        prices = {(offering.name, offering.zone): offering.price_per_hour for offering in self.supply.offerings}
-        self._metrics.count(snapshot, prices)
+        self._metrics.count(snapshot)
 
     # ----------------------------------------------------------------------------------- our writes
 

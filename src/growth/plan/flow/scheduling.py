@@ -16,7 +16,7 @@ thing not before half a minute."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -24,8 +24,6 @@ from msgspec.structs import replace
 
 from growth.model.action import Action, Assignment, BindPods, Unscheduled, WritePodsUnscheduled
 from growth.model.decision import Decision, Settled
-from growth.model.labels import ZONE
-from growth.model.node import OFFERING_LABEL, Node
 from growth.model.note import Note
 from growth.model.outcome import Accepted, Refused, TryLater, Unknown
 from growth.model.pod import Pod
@@ -33,6 +31,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.flow.queue import Queue, Wait, after_failure, gang_needs, groups_of, is_ours, line_up
 from growth.plan.world.capacity import assignments
+from growth.plan.world.nodes import Prices, state_of
 from growth.plan.world.records import about_pod, seen_pod, sooner
 from growth.solver.flow import Fleet, Round, place
 
@@ -138,7 +137,7 @@ def _place(
         settings.scheduler,
         gang_needs(queue, snapshot, settings.scheduler),
         is_target=lambda node: _is_open(node.name, snapshot),
-        price_of=_prices(snapshot),
+        price_of=Prices(snapshot).price,
     )
     for pod in sent.values():
         fleet.index.remove_pod(pod)
@@ -161,13 +160,8 @@ def _to_their_nominations(fleet: Fleet, queue: Queue, snapshot: Snapshot) -> dic
 
 def _is_open(name: str, snapshot: Snapshot) -> bool:
     """Asked of the snapshot: the fleet does not follow what no rule of scheduling looks at."""
-    node = snapshot.nodes.get(name)
-    return node is not None and node.deleted_at is None and name not in snapshot.removals
-
-
-def _prices(snapshot: Snapshot) -> Callable[[Node], float]:
-    known = {(offering.name, offering.zone): offering.price_per_hour for offering in snapshot.offerings}
-    return lambda node: known.get((node.labels.get(OFFERING_LABEL, ""), node.labels.get(ZONE, "")), 0.0)
+    state = state_of(name, snapshot)
+    return state.node is not None and not state.is_ending
 
 
 def _dealt(answer: Round, hands: list[list[Pod]]) -> list[tuple[Pod, str]]:

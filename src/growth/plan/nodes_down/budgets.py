@@ -19,7 +19,7 @@ The brake: if many nodes are not Ready, the fault may be growth's own or the net
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -28,9 +28,11 @@ from growth.model.node import Node
 from growth.model.nodepool import DisruptionBudget, NodePool
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.machines import DRAINING
-from growth.plan.world.nodes import working_pods
+from growth.plan.world.nodes import state_of, working_pods
 from growth.plan.world.schedule import ScheduleError, UnknownTimeZoneError, read_schedule
+
+BRAKE_SHARE: Final = 0.2
+BRAKE_NODES: Final = 3
 
 
 class Recent(Struct, frozen=True):
@@ -45,33 +47,31 @@ class Recent(Struct, frozen=True):
 
 
 def with_moment(recent: Recent, snapshot: Snapshot, settings: Settings) -> Recent:
-    """What is remembered after one more look."""
+    """What is remembered after one more look; without nodes whose mark or removal was taken back."""
     now = snapshot.now
     oldest = now - max((_longest_window(pool, settings) for pool in snapshot.pools.values()), default=0.0)
-    kept = {name: (pool, now if name in snapshot.nodes else at) for name, (pool, at) in recent.seen.items()}
-    for name in sorted(_going(snapshot)):
-        if name not in kept and name in snapshot.nodes and working_pods(snapshot, name):
-            kept[name] = (snapshot.nodes[name].pool, now)
+    seen = {name: (pool, now if name in snapshot.nodes else at) for name, (pool, at) in recent.seen.items()}
+    for name in sorted(name for name in snapshot.nodes if _is_disrupted(name, snapshot)):
+        seen.setdefault(name, (snapshot.nodes[name].pool, now))
     known_since = recent.known_since if 0.0 < recent.known_since <= now else now
-    return Recent(
-        known_since, {name: each for name, each in kept.items() if each[1] > oldest and not _was_kept(name, snapshot)}
-    )
+    seen = {name: each for name, each in seen.items() if each[1] > oldest and not _was_kept(name, snapshot)}
+    return Recent(known_since, seen)
 
 
-def with_disrupted(recent: Recent, node: Node, now: float) -> Recent:
-    """It was chosen just now."""
-    return Recent(recent.known_since, {**recent.seen, node.name: (node.pool, now)})
-
-
-def _going(snapshot: Snapshot) -> Iterable[str]:
-    draining = {name for name in snapshot.removals if _is_disrupted(name, snapshot)}
-    return draining | {name for name, node in snapshot.nodes.items() if node.is_marked}
+def _is_disrupted(name: str, snapshot: Snapshot) -> bool:
+    """Its pods leave, or will."""
+    state = state_of(name, snapshot)
+    return (state.is_draining or state.is_marked) and bool(working_pods(snapshot, name))
 
 
 def _was_kept(name: str, snapshot: Snapshot) -> bool:
-    """Its mark or its removal was taken back: it is neither going nor gone."""
-    node = snapshot.nodes.get(name)
-    return node is not None and not node.is_marked and name not in snapshot.removals and node.is_ready
+    state = state_of(name, snapshot)
+    return state.node is not None and state.node.is_ready and not state.is_going
+
+
+def with_disrupted(recent: Recent, node: Node, now: float) -> Recent:
+    """The node was chosen just now."""
+    return Recent(recent.known_since, {**recent.seen, node.name: (node.pool, now)})
 
 
 # ------------------------------------------------------------------------------------- what is left
@@ -83,28 +83,21 @@ def disruptions_left(
     """By the strictest budget that holds now. To a repair a node that is not Ready is disrupted already: it does not
     count before it is drained.
     """
-    nodes = [node for node in snapshot.nodes.values() if node.pool == pool.name]
-    used = sum(1 for node in nodes if _uses_up(node, snapshot) or (not node.is_ready and not is_repair))
+    names = [name for name, node in snapshot.nodes.items() if node.pool == pool.name]
+    used = sum(_uses_up(name, snapshot, is_repair=is_repair) for name in names)
     lefts = []
     for budget in budgets_now(pool, snapshot.now):
-        gone = _gone_lately(pool, budget, recent, snapshot, settings)
-        lefts.append(_allowed(budget.nodes, len(nodes)) - used - gone)
-    return max(0, min(lefts, default=len(nodes)))
+        since = snapshot.now - _window(budget, settings)
+        gone = [name for name, (of_pool, at) in recent.seen.items() if of_pool == pool.name and at > since]
+        gone_lately = sum(name not in snapshot.nodes for name in gone)
+        lefts.append(_allowed(budget.nodes, len(names)) - used - gone_lately)
+    return max(0, min(lefts, default=len(names)))
 
 
-def _uses_up(node: Node, snapshot: Snapshot) -> bool:
-    return _is_disrupted(node.name, snapshot) or (node.is_marked and bool(working_pods(snapshot, node.name)))
-
-
-def _gone_lately(
-    pool: NodePool, budget: DisruptionBudget, recent: Recent, snapshot: Snapshot, settings: Settings
-) -> int:
-    since = snapshot.now - _window(budget, settings)
-    return sum(
-        1
-        for name, (of_pool, at) in recent.seen.items()
-        if of_pool == pool.name and at > since and name not in snapshot.nodes
-    )
+def _uses_up(name: str, snapshot: Snapshot, *, is_repair: bool) -> bool:
+    state = state_of(name, snapshot)
+    is_down = not snapshot.nodes[name].is_ready and not is_repair
+    return is_down or state.is_draining or _is_disrupted(name, snapshot)
 
 
 def budgets_now(pool: NodePool, now: float) -> list[DisruptionBudget]:
@@ -146,11 +139,6 @@ def _longest_window(pool: NodePool, settings: Settings) -> float:
     return max((_window(budget, settings) for budget in pool.spec.budgets), default=settings.disruption_window_seconds)
 
 
-def _is_disrupted(name: str, snapshot: Snapshot) -> bool:
-    removal = snapshot.removals.get(name)
-    return removal is not None and removal.spec.reason in DRAINING
-
-
 def _allowed(text: str, count: int) -> int:
     """Malformed: nothing may be disrupted."""
     digits = text.removesuffix("%")
@@ -160,10 +148,6 @@ def _allowed(text: str, count: int) -> int:
         return int(digits)
     share = count * int(digits) // 100
     return max(1, share) if int(digits) > 0 else 0
-
-
-BRAKE_SHARE: Final = 0.2
-BRAKE_NODES: Final = 3
 
 
 def why_braked(ever_ready: int, not_ready: int) -> str:

@@ -17,136 +17,92 @@ from typing import Final
 
 from msgspec import Struct
 
-from growth.model.node import OFFERING_LABEL, Node
+from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.nodes_down.budgets import Recent, budgets_change_at, disruptions_left
-from growth.plan.world.nodes import is_ours, working_pods
-from growth.plan.world.pools import choice_of_type
+from growth.plan.world.nodes import Prices, is_ours, kind_of, minimum, state_of, staying_by_kind, working_pods
 from growth.plan.world.swaps import swaps
+from growth.plan.world.turn import Turn
 
-Kind = tuple[str, str]  # pool, offering
-VIRTUAL_POD_COST = 0.01  # of moving a pod
+_VIRTUAL_POD_COST: Final = 0.01  # of moving a pod
+_LONGEST_SECONDS: Final = 86_400.0
 
 
 def full_pools(snapshot: Snapshot) -> dict[str, NodePool]:
-    return {
-        name: pool
-        for name, pool in snapshot.pools.items()
-        if pool.spec.consolidation == "Full" and pool.deleted_at is None
-    }
+    """Pools whose nodes may be emptied to save money."""
+    pools = snapshot.pools.items()
+    return {name: pool for name, pool in pools if pool.spec.consolidation == "Full" and pool.deleted_at is None}
 
 
-def kind_of(node: Node) -> Kind:
-    return (node.pool, node.labels.get(OFFERING_LABEL, ""))
+class Candidates:
+    """One look at the nodes that may go; what is chosen is counted. When to look again is told to the turn."""
 
-
-class Movable:
-    """One look at the nodes that may go; what is chosen is counted."""
-
-    def __init__(self, snapshot: Snapshot, settings: Settings, recent: Recent) -> None:
-        self._snapshot, self._settings, self.recent = snapshot, settings, recent
+    def __init__(self, snapshot: Snapshot, settings: Settings, recent: Recent, turn: Turn | None = None) -> None:
+        self._snapshot, self._settings, self._recent = snapshot, settings, recent
+        self._turn = turn or Turn()
         self.pools = full_pools(snapshot)
-        self.again: list[float] = [
-            at for pool in self.pools.values() if (at := budgets_change_at(pool, snapshot.now)) is not None
-        ]
+        self._turn.wake(*(budgets_change_at(pool, snapshot.now) for pool in self.pools.values()))
         self.left = {name: disruptions_left(pool, snapshot, settings, recent) for name, pool in self.pools.items()}
-        self.staying = _staying(snapshot)
-        self._reserved = {name for swap in swaps(snapshot, settings) for name in (*swap.old, *swap.new)}
-        self._prices = _prices(snapshot)
+        self._staying = staying_by_kind(snapshot)
+        self._in_swaps = {name for swap in swaps(snapshot, settings) for name in (*swap.old, *swap.new)}
+        self._prices = Prices(snapshot)
 
     def is_candidate(self, node: Node) -> bool:
-        """A new node is left alone for a while, so that nothing is undone at once; that is nothing to talk about."""
+        """A new node is left alone for a while, so that nothing is undone at once; no note is written about that."""
         snapshot = self._snapshot
-        if (
-            node.pool not in self.pools
-            or node.is_marked
-            or node.name in snapshot.removals
-            or node.deleted_at is not None
-            or node.malformed
-        ):
+        if node.pool not in self.pools or not state_of(node.name, snapshot).is_free:
             return False
         request = snapshot.requests.get(node.name)
         is_arriving = node.is_starting or (request is not None and request.is_in_flight)
         if not node.is_ready or is_arriving or not is_ours(node, snapshot) or not working_pods(snapshot, node.name):
             return False
-        return node.name not in self._reserved and self.is_settled(node)
+        return node.name not in self._in_swaps and self.is_settled(node)
 
     def is_settled(self, node: Node) -> bool:
         settled_at = min(node.created_at, self._snapshot.now) + self._settings.settling_seconds
-        self.again += [settled_at] if settled_at > self._snapshot.now else []
+        if settled_at > self._snapshot.now:
+            self._turn.wake(settled_at)
         return settled_at <= self._snapshot.now
 
     def why_wait(self, node: Node, pool: NodePool) -> str:
         """It could go, but not now."""
-        least = minimum(node, pool)
-        if self.staying.get(kind_of(node), 0) - 1 < least:
-            return f"NodePool {pool.name} keeps at least {least} of {kind_of(node)[1]}"
-        known_at = self.recent.known_at(pool, self._settings)
+        if self.above_minimum(node, pool) < 1:
+            return f"NodePool {pool.name} keeps at least {minimum(node, pool)} of {kind_of(node)[1]}"
+        known_at = self._recent.known_at(pool, self._settings)
         if self._snapshot.now < known_at:
-            self.again.append(known_at)
+            self._turn.wake(known_at)
             return "how many nodes were emptied before growth started is not known yet"
         if self.left[pool.name] <= 0:
             return f"the disruption budget of NodePool {pool.name} is used up"
         return ""
 
+    def above_minimum(self, node: Node, pool: NodePool) -> int:
+        """How many nodes of this node's kind stay, beyond those that its pool keeps at least."""
+        return self._staying.get(kind_of(node), 0) - minimum(node, pool)
+
     def choose(self, node: Node) -> None:
         self.left[node.pool] -= 1
-        self.staying[kind_of(node)] -= 1
+        self._staying[kind_of(node)] = self._staying.get(kind_of(node), 0) - 1
 
     def price(self, node: Node) -> float:
-        """Of the machine and of the node beside it; 0 if the catalogue does not know it."""
-        machine, offering = self._snapshot.machines.get(node.name), node.labels.get(OFFERING_LABEL, "")
-        known = self._prices.get((offering, "" if machine is None else machine.location))
-        known = (
-            known
-            if known is not None
-            else max((price for place, price in self._prices.items() if place[0] == offering), default=0.0)
-        )
+        """Of the machine, and what a node costs beside it; 0 if the catalogue does not know the machine."""
+        known = self._prices.price(node)
         return known + self._settings.node_price_per_hour if known else 0.0
 
     def disruption(self, node: Node) -> float:
         """What emptying it costs: its pods, and a little for each virtual pod that loses its place."""
         virtual = place_buffers(self._snapshot, self._settings).by_node.get(node.name, {})
-        return len(working_pods(self._snapshot, node.name)) + VIRTUAL_POD_COST * sum(virtual.values())
+        return len(working_pods(self._snapshot, node.name)) + _VIRTUAL_POD_COST * sum(virtual.values())
 
 
-def _prices(snapshot: Snapshot) -> Mapping[tuple[str, str], float]:
-    return {(each.name, each.location): each.price_per_hour for each in snapshot.offerings}
-
-
-def _staying(snapshot: Snapshot) -> dict[Kind, int]:
-    """Nodes that serve and are not marked, by pool and offering."""
-    found: dict[Kind, int] = {}
-    for node in snapshot.nodes.values():
-        is_going = node.is_marked or node.name in snapshot.removals or node.deleted_at is not None
-        if node.pool and node.is_ready and not node.is_starting and not is_going:
-            found[kind_of(node)] = found.get(kind_of(node), 0) + 1
-    return found
-
-
-def minimum(node: Node, pool: NodePool) -> int:
-    choice = choice_of_type(pool, node.labels.get(OFFERING_LABEL, ""))
-    return 0 if choice is None else choice.min
-
-
-def delay_seconds(pool: NodePool, settings: Settings) -> float:
-    """How long a node of the pool stays marked before it goes."""
-    own = pool.spec.scale_down_delay_seconds
-    return settings.scale_down_delay_seconds if own is None else float(own)
-
-
-def is_paused(pool: NodePool, settings: Settings) -> bool:
-    return settings.is_paused or pool.is_paused
-
-
-_LONGEST_SECONDS: Final = 86_400.0
+# -------------------------------------------------------------------------------------------- rests
 
 
 class Setback(Struct, frozen=True):
-    """Attempts of a pool that came to nothing, in a row, and the end of its rest."""
+    """How many attempts of a pool came to nothing, one after the other, and the end of its rest."""
 
     count: int
     until: float
@@ -159,8 +115,8 @@ class Setback(Struct, frozen=True):
 def with_attempts(
     known: Mapping[str, Setback], worked: Collection[str], failed: Collection[str], now: float, first_seconds: float
 ) -> dict[str, Setback]:
-    """By pool. Where some attempts worked and others failed at once, the row begins anew; what fails while a pool rests
-    began before, and counts no more.
+    """By pool. Where some attempts worked and others failed at once, the count begins at one; what fails while a pool
+    rests began before that rest, and does not count.
     """
     found = {pool: each for pool, each in known.items() if pool not in worked}
     for pool in sorted(each for each in failed if each not in found or found[each].until <= now):

@@ -19,9 +19,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
 
-from msgspec.structs import replace
-
-from growth.model.node import SCALE_DOWN_TAINT, Node
 from growth.model.noderequest import NodeRemovalRequest
 from growth.model.pod import Pod
 from growth.model.resources import CPU, MEMORY
@@ -29,6 +26,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.what_if import Emptying, Evictability
 from growth.plan.world.machines import CONSOLIDATED
+from growth.plan.world.marks import without_mark
 from growth.plan.world.nodes import is_protected_pod, waiting_shapes, would_take
 
 _NAMED_PODS: Final = 3
@@ -85,7 +83,7 @@ class Draining:
 
     def _is_wanted(self, name: str) -> bool:
         node = self._snapshot.nodes.get(name)
-        return node is not None and would_take(_unmarked(node), self._snapshot, waiting_shapes(self._snapshot))
+        return node is not None and would_take(without_mark(node), self._snapshot, waiting_shapes(self._snapshot))
 
     def next_batch(self, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
         """Low priority first, then large ones; no more than may be leaving at once."""
@@ -112,7 +110,3 @@ class Draining:
 def evicted(uid: str) -> str:
     """The ledger's word for a pod whose eviction was accepted a moment ago."""
     return f"evicted/{uid}"
-
-
-def _unmarked(node: Node) -> Node:
-    return replace(node, taints=tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key))

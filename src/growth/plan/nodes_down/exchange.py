@@ -1,13 +1,19 @@
 """What would these nodes' pods need if the nodes went, and how does the answer become orders? Asked by replacement and
 renewal.
 
-The question to the solver has every room with what stands there, virtual pods included, and everything that may be
-bought. Rooms that are on their way, marked or closed take nothing. A little more than the pods need must have room (the
+| asked by | terms |
+| --- | --- |
+| replacement | what is bought must save money, within all limits |
+| renewal | like may replace like, if need be one machine beyond a limit until the old one is gone |
+
+The question to the solver has every room with what is there, virtual pods included, and everything that may be bought.
+Rooms that are on their way, marked or closed take nothing. A little more than the pods need must have room (the
 consolidation headroom): where they go cannot be steered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,38 +21,45 @@ from msgspec.structs import replace
 from growth.model.action import CreateNodeRequest
 from growth.model.node import OFFERING_LABEL, Node
 from growth.model.noderequest import NodeRequest
-from growth.model.pod import Owner, Pod, PodShape
+from growth.model.pod import Owner, Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot
 from growth.plan.buffers.placement import BufferPlacement, occupied_rooms, place_buffers
+from growth.plan.world import limits
 from growth.plan.world.capacity import assignments, promised_node, rooms
-from growth.plan.world.limits import RENEWAL, Allowance, allowances, members, with_surge
+from growth.plan.world.limits import Allowance, allowances, members, with_surge
 from growth.plan.world.market import Market, corrected, learn, open_market
 from growth.plan.world.nodes import working_pods
 from growth.plan.world.orders import Purchases, create_request
-from growth.plan.world.pools import (
-    by_key,
-    choice_of_type,
-    landing_daemons,
-)
+from growth.plan.world.pools import by_key, choice_of_type, landing_daemons
 from growth.plan.world.problem import PoolReader, placement_problem
 from growth.solver.existing.exchange import Exchange, ExchangeProblem, Leaving
 from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem, Room
 
-REPLACEMENT = "Replacement"
-
 Neighbourhoods = Callable[
     [tuple[Leaving, ...], tuple[DemandClass, ...], tuple[Choice, ...]], tuple[tuple[int, ...], ...]
-]
+]  # which of the leaving nodes are tried together
 
 
-class Asked(Struct, frozen=True):
+class Terms(Struct, frozen=True):
+    """On which terms nodes are exchanged."""
+
+    reason: str  # of the NodeRequests
+    must_save: bool  # only what costs less; otherwise like may replace like
+    may_surge: bool  # one machine beyond a limit, until the old one is gone
+
+
+REPLACEMENT: Final = Terms("Replacement", must_save=True, may_surge=False)
+RENEWAL: Final = Terms(limits.RENEWAL, must_save=False, may_surge=True)
+
+
+class ExchangeQuestion(Struct, frozen=True):
     """What is put to the solver, with the names behind its numbers."""
 
     problem: ExchangeProblem
     nodes: tuple[str, ...]
     allowances: tuple[Allowance, ...]
-    reason: str = REPLACEMENT
+    terms: Terms
 
     def names(self, answer: Exchange) -> tuple[str, ...]:
         return tuple(self.nodes[index] for index in answer.leaving)
@@ -57,31 +70,25 @@ def ask(
     settings: Settings,
     nodes: Iterable[tuple[Node, float, float]],
     neighbourhoods: Neighbourhoods,
-    *,
-    reason: str = REPLACEMENT,
+    terms: Terms,
     closed: Collection[str] = (),
-) -> Asked | None:
+) -> ExchangeQuestion | None:
     """Of these nodes, each with its price and the disruption it costs; None if there is nothing to ask. `closed`: pools
     that refuse orders.
     """
     asking = _Asking(snapshot, settings)
-    found = [(node, asking.leaving(node, price, disruption)) for node, price, disruption in nodes]
-    if not found:
+    leaving = {node.name: asking.leaving(node, price, disruption) for node, price, disruption in nodes}
+    if not leaving:
         return None
-    leaving = tuple(each for _, each in found)
-    market = asking.market(closed)
-    chosen = neighbourhoods(leaving, asking.demands, market.choices)
-    if not chosen:
+    going, market = tuple(leaving.values()), asking.market(closed)
+    together = neighbourhoods(going, asking.demands, market.choices)
+    if not together:
         return None
     allowed = allowances(snapshot.pools, settings.limits, members(snapshot))
-    allowed = with_surge(allowed) if reason == RENEWAL else allowed
-    world = asking.world(market, allowed)
-    return Asked(
-        ExchangeProblem(world, leaving, chosen, reason == REPLACEMENT, settings.consolidation_headroom),
-        tuple(node.name for node, _ in found),
-        allowed,
-        reason,
-    )
+    allowed = with_surge(allowed) if terms.may_surge else allowed
+    world, headroom = asking.world(market, allowed), settings.consolidation_headroom
+    problem = ExchangeProblem(world, going, together, terms.must_save, headroom)
+    return ExchangeQuestion(problem, tuple(leaving), allowed, terms)
 
 
 class _Asking:
@@ -99,7 +106,8 @@ class _Asking:
         counts: dict[int, int] = {}
         for pod in working_pods(self._snapshot, node.name):
             if pod.deleted_at is None:
-                number = self._class_of(pod.shape)
+                match, wished = self._reader.read(pod.shape)
+                number = self._number(DemandClass(wished, 1, match.names))
                 counts[number] = counts.get(number, 0) + 1
         for spare in self._kept.buffers:
             held = self._kept.by_node.get(node.name, {}).get(spare.key, 0)
@@ -108,13 +116,8 @@ class _Asking:
         pool, offering = self._snapshot.pools[node.pool], node.labels.get(OFFERING_LABEL, "")
         listed = choice_of_type(pool, offering)
         priority = (pool.spec.priority, 0 if listed is None else listed.priority)
-        return Leaving(
-            self._index[node.name], node.pool, offering, price, tuple(sorted(counts.items())), disruption, priority
-        )
-
-    def _class_of(self, shape: PodShape) -> int:
-        match, wished = self._reader.read(shape)
-        return self._number(DemandClass(wished, 1, match.names))
+        contents = tuple(sorted(counts.items()))
+        return Leaving(self._index[node.name], node.pool, offering, price, contents, disruption, priority)
 
     def _number(self, demand: DemandClass) -> int:
         return self._classes.setdefault(demand, len(self._classes))
@@ -146,13 +149,13 @@ def _closed(room: Room) -> Room:
 # --------------------------------------------------------------------------------------- the answer
 
 
-def orders(asked: Asked, answer: Exchange, snapshot: Snapshot) -> tuple[CreateNodeRequest, ...] | None:
+def orders(asked: ExchangeQuestion, answer: Exchange, snapshot: Snapshot) -> tuple[CreateNodeRequest, ...] | None:
     """All of them, or none: if one would break a limit, the whole exchange is off."""
     purchases, replaced = Purchases(snapshot, asked.allowances), asked.names(answer)
     choices = [asked.problem.world.choices[node.choice] for node in answer.bought]
     if any(purchases.add(choice) for choice in choices):
         return None
-    return tuple(create_request(choice, snapshot, asked.reason, replaces=replaced) for choice in choices)
+    return tuple(create_request(choice, snapshot, asked.terms.reason, replaces=replaced) for choice in choices)
 
 
 def after_buying(snapshot: Snapshot, made: Iterable[CreateNodeRequest]) -> Snapshot:
@@ -164,18 +167,11 @@ def after_buying(snapshot: Snapshot, made: Iterable[CreateNodeRequest]) -> Snaps
         pool = snapshot.pools[action.spec.pool]
         node = promised_node(NodeRequest(f"bought {number}", action.spec), pool, sold)
         nodes[node.name] = node
-        pods[node.name] = tuple(
-            _daemon(each, node.name) for each in landing_daemons(snapshot.daemon_sets, node.labels, node.taints)
-        )
+        daemons = landing_daemons(snapshot.daemon_sets, node.labels, node.taints)
+        pods[node.name] = tuple(_daemon(each, node.name) for each in daemons)
     return replace(snapshot, nodes=nodes, pods_by_node=pods)
 
 
 def _daemon(daemon_set: DaemonSet, node: str) -> Pod:
-    return Pod(
-        daemon_set.key,
-        daemon_set.shape,
-        f"{node}/{daemon_set.key}",
-        Owner("DaemonSet", daemon_set.key),
-        node,
-        phase="Running",
-    )
+    key = daemon_set.key
+    return Pod(key, daemon_set.shape, f"{node}/{key}", Owner("DaemonSet", key), node, phase="Running")

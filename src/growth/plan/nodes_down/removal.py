@@ -33,13 +33,11 @@ from growth.model.action import (
     DeleteMachine,
     EvictPod,
     FinishRemoval,
-    UnmarkScaleDown,
     WriteNodeRemovalStatus,
 )
 from growth.model.api import Condition
 from growth.model.decision import Decision, Settled
 from growth.model.instant import format_instant
-from growth.model.node import SCALE_DOWN_TAINT
 from growth.model.noderequest import (
     COULD_NOT_REMOVE,
     DEPROVISIONING,
@@ -63,6 +61,7 @@ from growth.plan.world.machines import (
     is_surely_absent,
     past,
 )
+from growth.plan.world.marks import unmark_node
 from growth.plan.world.nodes import blocking_pods, lost_at
 from growth.plan.world.records import (
     about_node,
@@ -170,11 +169,7 @@ class _Turn:
         if node is not None:
             self.notes.append(Note(about_node(node), "RemovalCancelled", f"the node stays: {why}"))
             if node.is_marked:
-                self.actions.append(
-                    UnmarkScaleDown(
-                        seen(node), tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key)
-                    )
-                )
+                self.actions.append(unmark_node(node))
 
     def _drain(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> None:
         """Through the Eviction API; a budget or a wish not to be disrupted is waited for, and written down."""

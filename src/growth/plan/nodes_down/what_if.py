@@ -23,35 +23,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from growth.model.action import MarkScaleDown
 from growth.model.disruption import PodDisruptionBudget
-from growth.model.node import SCALE_DOWN_TAINT, Node, Taint
+from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import place_buffers
-from growth.plan.world.nodes import is_protected_node, is_protected_pod, working_pods
-from growth.plan.world.records import seen
+from growth.plan.world.nodes import is_protected_node, is_protected_pod, state_of, working_pods
 from growth.solver.existing.what_if import Holding, Verdict, WhatIf
 from growth.solver.reasons import Block
 from growth.solver.rules.selectors import read_selector
 
-EMPTYING_TAINT = Taint(SCALE_DOWN_TAINT.key, "consolidation")
-_MOST_HELD = 2000  # of one kind; more do not change the answer
-
-
-def is_being_emptied(node: Node) -> bool:
-    """Marked by consolidation, so that its pods shall move: its mark is not scale-down's to take off."""
-    return EMPTYING_TAINT in node.taints
-
-
-def empty_from(node: Node, due_at: float) -> MarkScaleDown:
-    """From now on no pod comes, and from then on those that are there move."""
-    return MarkScaleDown(seen(node), (*without_mark(node), EMPTYING_TAINT), due_at)
-
-
-def without_mark(node: Node) -> tuple[Taint, ...]:
-    return tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key)
+_MOST_HELD: Final = 2000  # of one kind; more do not change the answer
+_SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+_SYSTEM: Final = "kube-system"
 
 
 class Emptying:
@@ -60,7 +45,7 @@ class Emptying:
     def __init__(self, snapshot: Snapshot, settings: Settings, headroom: float) -> None:
         self._snapshot = snapshot
         self._evictability = Evictability(snapshot, settings)
-        self._going = _going(snapshot)
+        self._going = tuple(sorted(name for name in snapshot.nodes if state_of(name, snapshot).is_going))
         pods = [pod for pods in snapshot.pods_by_node.values() for pod in pods]
         self._what_if = WhatIf(
             snapshot.nodes.values(),
@@ -136,10 +121,6 @@ class Emptying:
         self._what_if.keep(self._judged(node.name))
 
 
-def _going(snapshot: Snapshot) -> tuple[str, ...]:
-    return tuple(sorted(name for name, node in snapshot.nodes.items() if node.is_marked or name in snapshot.removals))
-
-
 def _holdings(snapshot: Snapshot, settings: Settings) -> Iterator[Holding]:
     waiting: dict[object, Holding] = {}
     for pod in snapshot.waiting_pods:
@@ -150,10 +131,6 @@ def _holdings(snapshot: Snapshot, settings: Settings) -> Iterator[Holding]:
     for spare in place_buffers(snapshot, settings).buffers:
         if spare.count:
             yield Holding(f"of CapacityBuffer {spare.key}", spare.shape, min(_MOST_HELD, spare.count))
-
-
-_SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-_SYSTEM: Final = "kube-system"
 
 
 class Evictability:

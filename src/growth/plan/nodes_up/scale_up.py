@@ -25,7 +25,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.action import Action, CreateNodeRequest, UnmarkScaleDown, WriteNodeRequestStatus
+from growth.model.action import Action, CreateNodeRequest, WriteNodeRequestStatus
 from growth.model.decision import Decision, Settled
 from growth.model.note import About, Note
 from growth.model.outcome import Accepted
@@ -37,6 +37,7 @@ from growth.plan.nodes_up.assign import Dealt, Hand, deal, notes_for
 from growth.plan.nodes_up.demand import Demand, buffer_name, identity
 from growth.plan.nodes_up.survey import Experience, Ledger, Survey, survey
 from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
+from growth.plan.world.marks import unmark_node
 from growth.plan.world.orders import Purchases, create_request, settle_order
 from growth.plan.world.problem import placement_problem, with_settings
 from growth.plan.world.records import seen, sooner
@@ -197,13 +198,10 @@ def _additions(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
 
 
 def _revivals(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
-    """The room's node has lost its mark already; the other taints stay. A removal ends by itself."""
-    marked = (room.node for room, _ in dealt.into_rooms if room.kind == "marked")
-    return tuple(
-        UnmarkScaleDown(seen(snapshot.nodes[node.name]), node.taints)
-        for node in marked
-        if node.name in snapshot.nodes and node.name not in snapshot.removals
-    )
+    """The mark comes off nodes that pods are sent to; a removal ends itself."""
+    marked = [room.node.name for room, _ in dealt.into_rooms if room.kind == "marked"]
+    live = [name for name in marked if name in snapshot.nodes and name not in snapshot.removals]
+    return tuple(unmark_node(snapshot.nodes[name]) for name in live)
 
 
 def _of_problems(found: Survey, ledger: Ledger) -> tuple[Note, ...]:

@@ -33,8 +33,8 @@ from growth.plan.nodes_up.failures import InVain, buffers_in_vain, judge, observ
 from growth.plan.nodes_up.waiting import Outlook, Wait, is_over, with_prospects
 from growth.plan.world.capacity import Assignments, assignments, holders, may_hold, rooms
 from growth.plan.world.limits import Allowance, Member, allowances, members
-from growth.plan.world.machines import is_surely_absent
 from growth.plan.world.market import NOTHING_FOR_SALE, Learned, Market, corrected, learn, open_market, struck_since
+from growth.plan.world.nodes import fills_minimum
 from growth.plan.world.orders import Orders, Purchases
 from growth.plan.world.pools import OfferingKey, server_type_of
 from growth.plan.world.records import sooner
@@ -262,11 +262,11 @@ def lacks_minimum(snapshot: Snapshot) -> bool:
         return False
     for node in snapshot.nodes.values():
         kind = (node.pool, server_type_of(node.labels.get(OFFERING_LABEL, "")))
-        if kind in least and _stays(node.name, snapshot):
+        if kind in least and fills_minimum(node.name, snapshot):
             least[kind] -= 1
     for request in snapshot.requests.values():
         kind = (request.spec.pool, server_type_of(request.spec.target_offering))
-        if kind in least and request.name not in snapshot.nodes and _stays(request.name, snapshot):
+        if kind in least and request.name not in snapshot.nodes and fills_minimum(request.name, snapshot):
             least[kind] -= 1
     return any(count > 0 for count in least.values())
 
@@ -297,20 +297,12 @@ def _standing(pool: NodePool, server_type: ServerTypeChoice, snapshot: Snapshot,
     return sum(
         1
         for member in present
-        if member.pool == pool.name and is_of_type(member, server_type) and _stays(member.name, snapshot)
+        if member.pool == pool.name and is_of_type(member, server_type) and fills_minimum(member.name, snapshot)
     )
 
 
 def is_of_type(member: Member, server_type: ServerTypeChoice) -> bool:
     return server_type_of(member.offering) == server_type.name.lower()
-
-
-def _stays(name: str, snapshot: Snapshot) -> bool:
-    if name in snapshot.removals:
-        return False
-    request, node = snapshot.requests.get(name), snapshot.nodes.get(name)
-    is_coming = request is not None and request.is_in_flight
-    return is_coming or (node is not None and (node.is_ready or not is_surely_absent(name, node.created_at, snapshot)))
 
 
 def _cheapest(

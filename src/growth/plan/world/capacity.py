@@ -38,15 +38,16 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node
+from growth.model.node import Node
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import PENDING, READY, NodeRequest
+from growth.model.noderequest import READY, NodeRequest
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import Resources
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import ordered_amounts
-from growth.plan.world.machines import CONSOLIDATED
+from growth.plan.world.marks import without_mark
+from growth.plan.world.nodes import state_of
 from growth.plan.world.pools import OfferingKey, by_key, is_transient, landing_daemons, node_labels, serving_taints
 from growth.solver.purchase.problem import Room
 from growth.solver.rules.fit import fits_alone, free_after, free_amounts
@@ -77,29 +78,13 @@ def _of_node(node: Node, snapshot: Snapshot, holding: tuple[Pod, ...]) -> Room:
         if not pod.is_finished and not (is_emptied and _leaves_soon(pod, snapshot.now))
     ]
     shapes = [pod.shape for pod in (*staying, *holding)]
-    future = replace(node, taints=tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key))
-    return Room(future, _counted(shapes), "marked" if node.is_marked else "node", is_open=takes_pods(node, snapshot))
-
-
-def takes_pods(node: Node, snapshot: Snapshot) -> bool:
-    """Could the scheduler put a pod here now, once a mark for scale-down is taken back?"""
-    if node.deleted_at is not None or node.malformed or _is_surely_going(node.name, snapshot):
-        return False
-    return (
-        node.is_ready and not node.is_unschedulable and not any(taint.key == STARTUP_TAINT.key for taint in node.taints)
-    )
+    is_open = state_of(node.name, snapshot).takes_pods
+    return Room(without_mark(node), _counted(shapes), "marked" if node.is_marked else "node", is_open=is_open)
 
 
 def _leaves_soon(pod: Pod, now: float) -> bool:
     """Before a machine that is bought now could serve."""
     return pod.deleted_at is not None and pod.deleted_at <= now + _SOON_SECONDS
-
-
-def _is_surely_going(name: str, snapshot: Snapshot) -> bool:
-    removal = snapshot.removals.get(name)
-    return removal is not None and (
-        removal.spec.reason != CONSOLIDATED or removal.phase != PENDING or removal.deleted_at is not None
-    )
 
 
 def _counted(shapes: Iterable[PodShape]) -> tuple[tuple[PodShape, int], ...]:
@@ -145,8 +130,8 @@ class PodRoom:
         staying = (
             pod for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished and pod.deleted_at is None
         )
-        self._node = replace(node, taints=tuple(taint for taint in node.taints if taint.key != SCALE_DOWN_TAINT.key))
-        self._is_open = takes_pods(node, snapshot)
+        self._node = without_mark(node)
+        self._is_open = state_of(node.name, snapshot).takes_pods
         self._free = free_amounts(node.allocatable, (pod.shape for pod in staying))
         self.taken: list[Pod] = []
 
@@ -269,9 +254,7 @@ def _joined(
 ) -> Expected:
     """The real node: its own amounts where it states them, a device that has not shown up yet as promised."""
     promised = promised_node(request, pool, sold)
-    lasting = tuple(
-        taint for taint in node.taints if not is_transient(taint, pool) and taint.key != SCALE_DOWN_TAINT.key
-    )
+    lasting = tuple(taint for taint in without_mark(node).taints if not is_transient(taint, pool))
     missing = tuple(taint for taint in promised.taints if all(taint.key != each.key for each in lasting))
     amounts = {**promised.allocatable, **node.allocatable} if node.allocatable else promised.allocatable
     future = replace(

@@ -1,4 +1,4 @@
-"""What is this node? How far has it come, is it idle, may it be touched? Asked by every row.
+"""What is this node: how far has it come, does it stay or go, is it idle, what does it cost? Asked by every row.
 
 | a node is | when |
 | --- | --- |
@@ -6,7 +6,11 @@
 | registered | growth has written the pool's labels, annotations and taints on it (label growth.dev/node-request) |
 | initialised | Ready, its start-up taints gone, the devices it was bought for reported |
 | serving | initialised, and growth's own start-up taint taken off |
+| marked | it will go (`plan/world/marks`) |
+| in removal | a NodeRemovalRequest has its name |
 | idle | no pods but those of DaemonSets, mirrors and finished ones, no pod on its way to it, and not starting |
+
+Whether it stays or goes: `NodeState`, a table of questions.
 """
 
 from __future__ import annotations
@@ -14,56 +18,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec import Struct
+
 from growth.model.instant import CLOCKS_DIFFER_SECONDS
-from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node
+from growth.model.labels import ZONE
+from growth.model.node import DO_NOT_DISRUPT, OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import READY, NodeRequest
+from growth.model.noderequest import PENDING, READY, NodeRemovalRequest, NodeRequest
 from growth.model.pod import Pod, PodShape
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import ordered_amounts
-from growth.plan.world.pools import is_transient
+from growth.plan.world.machines import CONSOLIDATED, DRAINING, is_surely_absent
+from growth.plan.world.pools import choice_of_type, is_transient
 from growth.solver.rules.fit import fits_alone, free_amounts
 
-
-def is_registered(node: Node) -> bool:
-    return node.labels.get(REQUEST_LABEL) == node.name and bool(node.labels.get(POOL_LABEL))
-
-
-def is_initialised(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
-    if not node.is_ready or not is_registered(node) or node.malformed:
-        return False
-    if any(is_transient(taint, pool) and taint.key != STARTUP_TAINT.key for taint in node.taints):
-        return False
-    return all(
-        name in node.allocatable for name, amount in ordered_amounts(request.spec).items() if amount > 0 and "/" in name
-    )
-
-
-def is_serving(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
-    return is_initialised(node, request, pool) and not node.is_starting
-
-
-def phase_since(request: NodeRequest, snapshot: Snapshot) -> float:
-    """Since when a request is in its phase. A stamp from the future was written before a clock went back: then its
-    node's word counts, or its age.
-    """
-    node = snapshot.nodes.get(request.name)
-    ready_at = (node.ready_changed_at,) if node is not None and request.phase == READY else ()
-    stamps = (request.changed_at, *ready_at, request.created_at)
-    return next((at for at in stamps if at <= snapshot.now + CLOCKS_DIFFER_SECONDS), 0.0)
-
-
-def working_pods(snapshot: Snapshot, node: str) -> tuple[Pod, ...]:
-    """Those that keep the node from being idle."""
-    return tuple(pod for pod in snapshot.pods_by_node.get(node, ()) if pod.counts_as_work)
-
-
-def is_ours(node: Node, snapshot: Snapshot) -> bool:
-    """A node of a pool, made by growth. A label alone is not enough: anybody can write one."""
-    if node.pool not in snapshot.pools:
-        return False
-    return is_registered(node) or node.name in snapshot.machines or node.name in snapshot.requests
-
+Kind = tuple[str, str]  # pool, offering
 
 UNREACHABLE_SECONDS: Final = 300.0
 
@@ -76,57 +46,207 @@ _PROTECTED_POD: Final = (DO_NOT_DISRUPT, "karpenter.sh/do-not-disrupt")
 _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
+# ------------------------------------------------------------------------------------- stays or goes
+
+
+class NodeState(Struct, frozen=True, gc=False):
+    """Does a node stay or go, by the objects of one snapshot? The questions differ because the rows err on different
+    sides; each row asks the one that fits it.
+
+    | question | true if | asked for |
+    | --- | --- | --- |
+    | is_ending | in removal, or its Node object is being deleted | binding: nothing new begins there |
+    | is_going | marked, or in removal | swaps and what-if: its pods move, it is no target. Both can be taken back |
+    | is_surely_going | in a removal that no waiting pod ends | room for pods: a pod ends a Pending one to save money |
+    | is_draining | in removal for a reason that evicts pods | budgets: Empty removals disrupt no pod |
+    | is_free | neither marked nor ending, and readable | candidates and renewal: no other row has chosen it |
+    | is_staying | Ready and started, neither marked nor ending | scale-down: how many are above the pool's minimum |
+    | takes_pods | Ready, started, schedulable, readable; not surely going or being deleted | room: marks are taken off |
+    """
+
+    node: Node | None  # None: the name of a request or a removal whose node is not there
+    removal: NodeRemovalRequest | None = None
+
+    @property
+    def is_marked(self) -> bool:
+        return self.node is not None and self.node.is_marked
+
+    @property
+    def is_ending(self) -> bool:
+        return self.removal is not None or (self.node is not None and self.node.deleted_at is not None)
+
+    @property
+    def is_going(self) -> bool:
+        return self.removal is not None or self.is_marked
+
+    @property
+    def is_surely_going(self) -> bool:
+        removal = self.removal
+        return removal is not None and (
+            removal.spec.reason != CONSOLIDATED or removal.phase != PENDING or removal.deleted_at is not None
+        )
+
+    @property
+    def is_draining(self) -> bool:
+        return self.removal is not None and self.removal.spec.reason in DRAINING
+
+    @property
+    def is_free(self) -> bool:
+        return self.node is not None and not self.is_marked and not self.is_ending and not self.node.malformed
+
+    @property
+    def is_staying(self) -> bool:
+        node = self.node
+        return node is not None and node.is_ready and not node.is_starting and not self.is_marked and not self.is_ending
+
+    @property
+    def takes_pods(self) -> bool:
+        node = self.node
+        if node is None or node.deleted_at is not None or node.malformed or self.is_surely_going:
+            return False
+        return node.is_ready and not node.is_unschedulable and not node.is_starting
+
+
+def state_of(name: str, snapshot: Snapshot) -> NodeState:
+    return NodeState(snapshot.nodes.get(name), snapshot.removals.get(name))
+
+
+def fills_minimum(name: str, snapshot: Snapshot) -> bool:
+    """Does scale-up count this node, or a request for one, for its pool's minimum? A marked one counts: scale-down
+    takes the mark off before the pool is below its minimum. A dead one counts until its machine is surely gone: it may
+    come back. So neither is bought twice.
+    """
+    node, request = snapshot.nodes.get(name), snapshot.requests.get(name)
+    if name in snapshot.removals:
+        return False
+    is_alive = node is not None and (node.is_ready or not is_surely_absent(name, node.created_at, snapshot))
+    return is_alive or (request is not None and request.is_in_flight)
+
+
+def staying_by_kind(snapshot: Snapshot) -> dict[Kind, int]:
+    """How many nodes of each pool and offering serve and stay."""
+    found: dict[Kind, int] = {}
+    for name, node in snapshot.nodes.items():
+        if node.pool and NodeState(node, snapshot.removals.get(name)).is_staying:
+            found[kind_of(node)] = found.get(kind_of(node), 0) + 1
+    return found
+
+
+# ------------------------------------------------------------------------------------- pool and price
+
+
+def kind_of(node: Node) -> Kind:
+    return (node.pool, node.labels.get(OFFERING_LABEL, ""))
+
+
+def minimum(node: Node, pool: NodePool) -> int:
+    """How many nodes of this node's type its pool keeps at least."""
+    choice = choice_of_type(pool, node.labels.get(OFFERING_LABEL, ""))
+    return 0 if choice is None else choice.min
+
+
+def delay_seconds(pool: NodePool, settings: Settings) -> float:
+    """How long a node of the pool stays marked before it goes."""
+    own = pool.spec.scale_down_delay_seconds
+    return settings.scale_down_delay_seconds if own is None else float(own)
+
+
+def is_paused(pool: NodePool | None, settings: Settings) -> bool:
+    return settings.is_paused or (pool is not None and pool.is_paused)
+
+
+class Prices:
+    """What nodes cost per hour, by the catalogue: the price of the offering in the machine's location, else in the
+    zone that the node's label names, else where it is dearest; 0 if the catalogue does not know the offering.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._machines = snapshot.machines
+        self._by_location = {(each.name, each.location): each.price_per_hour for each in snapshot.offerings}
+        self._by_zone = {(each.name, each.zone): each.price_per_hour for each in snapshot.offerings}
+        self._dearest: dict[str, float] = {}
+        for each in snapshot.offerings:
+            self._dearest[each.name] = max(each.price_per_hour, self._dearest.get(each.name, 0.0))
+
+    def price(self, node: Node) -> float:
+        machine, offering = self._machines.get(node.name), node.labels.get(OFFERING_LABEL, "")
+        known = None if machine is None else self._by_location.get((offering, machine.location))
+        if known is None:
+            known = self._by_zone.get((offering, node.labels.get(ZONE, "")))
+        return self._dearest.get(offering, 0.0) if known is None else known
+
+
+# ------------------------------------------------------------------------------------- its way in
+
+
+def is_ours(node: Node, snapshot: Snapshot) -> bool:
+    """A node of a pool, made by growth. A label alone is not enough: anybody can write one."""
+    if node.pool not in snapshot.pools:
+        return False
+    return is_registered(node) or node.name in snapshot.machines or node.name in snapshot.requests
+
+
+def is_registered(node: Node) -> bool:
+    return node.labels.get(REQUEST_LABEL) == node.name and bool(node.labels.get(POOL_LABEL))
+
+
+def is_initialised(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
+    if not node.is_ready or not is_registered(node) or node.malformed:
+        return False
+    if any(is_transient(taint, pool) and taint.key != STARTUP_TAINT.key for taint in node.taints):
+        return False
+    ordered = ordered_amounts(request.spec).items()
+    return all(name in node.allocatable for name, amount in ordered if amount > 0 and "/" in name)
+
+
+def is_serving(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
+    return is_initialised(node, request, pool) and not node.is_starting
+
+
+def phase_since(request: NodeRequest, snapshot: Snapshot) -> float:
+    """Since when a request is in its phase. A stamp from the future was written before a clock went back: then the
+    time its node became Ready counts, or its age.
+    """
+    node = snapshot.nodes.get(request.name)
+    ready_at = (node.ready_changed_at,) if node is not None and request.phase == READY else ()
+    stamps = (request.changed_at, *ready_at, request.created_at)
+    return next((at for at in stamps if at <= snapshot.now + CLOCKS_DIFFER_SECONDS), 0.0)
+
+
+# ------------------------------------------------------------------------------------- idle
+
+
 def is_protected_node(node: Node) -> bool:
     return any(node.annotations.get(key) == "true" for key in _PROTECTED_NODE)
 
 
 def is_protected_pod(pod: Pod) -> bool:
-    return (
-        any(pod.annotations.get(key) == "true" for key in _PROTECTED_POD)
-        or pod.annotations.get(_SAFE_TO_EVICT) == "false"
-    )
+    is_kept = any(pod.annotations.get(key) == "true" for key in _PROTECTED_POD)
+    return is_kept or pod.annotations.get(_SAFE_TO_EVICT) == "false"
 
 
 def why_not_idle(node: Node, snapshot: Snapshot, arrival_seconds: float) -> str:
-    """In words; empty: it is idle."""
+    """In words; empty: it is idle. Pods that were planned for the node are awaited for so long after it was Ready."""
     request = snapshot.requests.get(node.name)
     if request is not None and request.is_in_flight:
         return "it is still starting"
     pods = blocking_pods(node.name, snapshot)
     if pods:
-        return (
-            f"pod {pods[0].key} runs there"
-            if len(pods) == 1
-            else f"pod {pods[0].key} and {len(pods) - 1} more run there"
-        )
-    is_young = (
-        request is not None
-        and request.phase == READY
-        and snapshot.now < phase_since(request, snapshot) + arrival_seconds
-    )
-    planned = frozenset(request.planned_pods) if request is not None and is_young else frozenset()
+        more = f" and {len(pods) - 1} more run there"
+        return f"pod {pods[0].key}{' runs there' if len(pods) == 1 else more}"
+    planned: frozenset[str] = frozenset()
+    if request is not None and request.phase == READY:
+        is_young = snapshot.now < phase_since(request, snapshot) + arrival_seconds
+        planned = frozenset(request.planned_pods) if is_young else planned
     for pod in snapshot.waiting_pods:
         if pod.deleted_at is None and (pod.nominated_node == node.name or pod.key in planned):
             return f"pod {pod.key} is on its way there"
     return ""
 
 
-def waiting_shapes(snapshot: Snapshot) -> tuple[PodShape, ...]:
-    """Of pods that look for a place."""
-    looking = (
-        pod
-        for pod in snapshot.waiting_pods
-        if pod.unschedulable_at is not None and pod.deleted_at is None and not pod.is_gated
-    )
-    return tuple(dict.fromkeys(pod.shape for pod in looking))
-
-
-def would_take(node: Node, snapshot: Snapshot, shapes: Iterable[PodShape]) -> bool:
-    """Does somebody who waits fit there as it is?"""
-    free = free_amounts(
-        node.allocatable, (pod.shape for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished)
-    )
-    return any(fits_alone(shape, node, free) for shape in shapes)
+def working_pods(snapshot: Snapshot, node: str) -> tuple[Pod, ...]:
+    """Those that keep the node from being idle."""
+    return tuple(pod for pod in snapshot.pods_by_node.get(node, ()) if pod.counts_as_work)
 
 
 def blocking_pods(node_name: str, snapshot: Snapshot) -> tuple[Pod, ...]:
@@ -135,22 +255,33 @@ def blocking_pods(node_name: str, snapshot: Snapshot) -> tuple[Pod, ...]:
     return tuple(pod for pod in working_pods(snapshot, node_name) if not is_lost(pod, node, snapshot.now))
 
 
-def lost_at(node_name: str, snapshot: Snapshot) -> float | None:
-    """When time alone frees a dead node of its last pods; None: only somebody's deed can."""
-    node, pods = snapshot.nodes.get(node_name), working_pods(snapshot, node_name)
-    if node is None or node.is_ready or not pods or any(pod.deleted_at is None for pod in pods):
-        return None
-    at = (
-        max(node.ready_changed_at + UNREACHABLE_SECONDS, *((pod.deleted_at or 0.0) + pod.grace_seconds for pod in pods))
-        + 1.0
-    )
-    return at if at > snapshot.now else None
-
-
 def is_lost(pod: Pod, node: Node | None, now: float) -> bool:
-    """On a node that has been unreachable for long, a pod whose deletion is overdue no longer counts: nobody there can
-    end it.
+    """On a node that has been unreachable for long, a pod whose deletion is overdue no longer counts: the kubelet
+    cannot end it.
     """
     if node is None or node.is_ready or now - node.ready_changed_at <= UNREACHABLE_SECONDS:
         return False
     return pod.deleted_at is not None and now > pod.deleted_at + pod.grace_seconds
+
+
+def lost_at(node_name: str, snapshot: Snapshot) -> float | None:
+    """When time alone frees a dead node of its last pods; None: it does not."""
+    node, pods = snapshot.nodes.get(node_name), working_pods(snapshot, node_name)
+    if node is None or node.is_ready or not pods or any(pod.deleted_at is None for pod in pods):
+        return None
+    overdue = ((pod.deleted_at or 0.0) + pod.grace_seconds for pod in pods)
+    at = max(node.ready_changed_at + UNREACHABLE_SECONDS, *overdue) + 1.0
+    return at if at > snapshot.now else None
+
+
+def waiting_shapes(snapshot: Snapshot) -> tuple[PodShape, ...]:
+    """Shapes of the pods that the scheduler found no place for."""
+    looking = (pod for pod in snapshot.waiting_pods if pod.unschedulable_at is not None)
+    return tuple(dict.fromkeys(pod.shape for pod in looking if pod.deleted_at is None and not pod.is_gated))
+
+
+def would_take(node: Node, snapshot: Snapshot, shapes: Iterable[PodShape]) -> bool:
+    """Does a pod of one of these shapes fit there as the node is now?"""
+    pods = (pod.shape for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished)
+    free = free_amounts(node.allocatable, pods)
+    return any(fits_alone(shape, node, free) for shape in shapes)

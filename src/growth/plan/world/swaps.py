@@ -36,10 +36,65 @@ from growth.model.noderequest import READY, NodeRequest
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.machines import DRIFTED, EXPIRED, UNHEALTHY
-from growth.plan.world.nodes import is_protected_node, phase_since
+from growth.plan.world.nodes import is_protected_node, phase_since, state_of
 from growth.plan.world.pools import choice_of_type
 
 _LEAST_SECONDS: Final = 120.0  # however soon nodes settle, the old ones get this long to be marked
+_DIGITS: Final = 16
+
+
+# -------------------------------------------------------------------------------- must be replaced
+
+
+def why_replaced(node: Node, pool: NodePool, snapshot: Snapshot, settings: Settings) -> str:
+    """The reason of its removal. Empty: it need not be replaced."""
+    request = snapshot.requests.get(node.name)
+    if request is not None and request.is_in_flight:
+        return ""
+    if not node.is_ready:
+        was_ready = node.created_at < node.ready_changed_at <= snapshot.now  # else provisioning gives it up
+        down_seconds = snapshot.now - node.ready_changed_at if was_ready else 0.0
+        return UNHEALTHY if down_seconds >= settings.repair_after_seconds else ""
+    if is_protected_node(node):
+        return ""
+    if pool.spec.expire_after_seconds is not None and snapshot.now >= node.created_at + pool.spec.expire_after_seconds:
+        return EXPIRED
+    return DRIFTED if has_drifted(node, pool, snapshot) else ""
+
+
+def changes_at(node: Node, pool: NodePool, snapshot: Snapshot, settings: Settings) -> float | None:
+    """When time alone will make it so."""
+    if not node.is_ready and node.ready_changed_at > node.created_at:
+        at = node.ready_changed_at + settings.repair_after_seconds
+    elif pool.spec.expire_after_seconds is not None:
+        at = node.created_at + pool.spec.expire_after_seconds
+    else:
+        return None
+    return at if at > snapshot.now else None
+
+
+def has_drifted(node: Node, pool: NodePool, snapshot: Snapshot) -> bool:
+    offering, machine = node.labels.get(OFFERING_LABEL, ""), snapshot.machines.get(node.name)
+    if offering and choice_of_type(pool, offering) is None:
+        return True
+    locations = {location.lower() for location in pool.spec.locations}
+    if machine is not None and locations and machine.location.lower() not in locations:
+        return True
+    return TEMPLATE in node.annotations and node.annotations[TEMPLATE] != template_digest(pool.spec)
+
+
+def template_digest(spec: NodePoolSpec) -> str:
+    labels, annotations = tuple(sorted(spec.labels.items())), tuple(sorted(spec.annotations.items()))
+    return _digest(labels, annotations, spec.taints, spec.startup_taints, spec.provider_settings or "")
+
+
+@lru_cache(maxsize=1000)
+def _digest(*parts: object) -> str:
+    """The first word says by which rule, so that another rule in a later version makes no node drift."""
+    return f"v1-{hashlib.sha256(repr(parts).encode()).hexdigest()[:_DIGITS]}"
+
+
+# ---------------------------------------------------------------------------------- being replaced
 
 
 class Swap(Struct, frozen=True):
@@ -66,29 +121,14 @@ def swaps(snapshot: Snapshot, settings: Settings) -> tuple[Swap, ...]:
 
 def _swap(replaced: tuple[str, ...], group: list[NodeRequest], snapshot: Snapshot, settings: Settings) -> Swap | None:
     old = tuple(name for name in replaced if name in snapshot.nodes)
-    live = [
-        request
-        for request in group
-        if request.is_in_flight or (request.phase == READY and request.name in snapshot.nodes)
-    ]
-    going = [name for name in old if is_going(name, snapshot)]
-    is_coming = any(request.is_in_flight for request in live)
-    is_old = all(not is_settling(request.name, snapshot, settings) for request in group)
-    if not old or not live or (is_old and not going and not is_coming):
+    ready = {each.name for each in group if each.phase == READY and each.name in snapshot.nodes}
+    live = tuple(each.name for each in group if each.is_in_flight or each.name in ready)
+    is_coming = any(each.is_in_flight for each in group)
+    is_going = any(state_of(name, snapshot).is_going for name in old)
+    is_old = not any(is_settling(each.name, snapshot, settings) for each in group)
+    if not old or not live or (is_old and not is_going and not is_coming):
         return None
-    reason = group[0].spec.reason
-    return Swap(
-        replaced,
-        old,
-        tuple(request.name for request in live),
-        is_coming,
-        bool(going) or len(old) < len(replaced),
-        reason,
-    )
-
-
-def is_going(name: str, snapshot: Snapshot) -> bool:
-    return name in snapshot.removals or (name in snapshot.nodes and snapshot.nodes[name].is_marked)
+    return Swap(replaced, old, live, is_coming, is_going or len(old) < len(replaced), group[0].spec.reason)
 
 
 def is_settling(name: str, snapshot: Snapshot, settings: Settings) -> bool:
@@ -96,73 +136,10 @@ def is_settling(name: str, snapshot: Snapshot, settings: Settings) -> bool:
     about to come.
     """
     request = snapshot.requests.get(name)
-    return (
-        request is not None and bool(request.spec.replaces) and snapshot.now < settles_at(request, snapshot, settings)
-    )
+    if request is None or not request.spec.replaces:
+        return False
+    return snapshot.now < settles_at(request, snapshot, settings)
 
 
 def settles_at(request: NodeRequest, snapshot: Snapshot, settings: Settings) -> float:
     return min(phase_since(request, snapshot), snapshot.now) + max(settings.settling_seconds, _LEAST_SECONDS)
-
-
-_DIGITS: Final = 16
-
-
-def why_replaced(node: Node, pool: NodePool, snapshot: Snapshot, settings: Settings) -> str:
-    """Empty: it need not be."""
-    request = snapshot.requests.get(node.name)
-    if request is not None and request.is_in_flight:
-        return ""
-    if not node.is_ready:
-        return UNHEALTHY if _has_been_down(node, snapshot.now) >= settings.repair_after_seconds else ""
-    if is_protected_node(node):
-        return ""
-    if pool.spec.expire_after_seconds is not None and snapshot.now >= node.created_at + pool.spec.expire_after_seconds:
-        return EXPIRED
-    return DRIFTED if has_drifted(node, pool, snapshot) else ""
-
-
-def changes_at(node: Node, pool: NodePool, snapshot: Snapshot, settings: Settings) -> float | None:
-    """When time alone will make it so."""
-    if not node.is_ready and node.ready_changed_at > node.created_at:
-        at = node.ready_changed_at + settings.repair_after_seconds
-        return at if at > snapshot.now else None
-    if pool.spec.expire_after_seconds is None:
-        return None
-    at = node.created_at + pool.spec.expire_after_seconds
-    return at if at > snapshot.now else None
-
-
-def _has_been_down(node: Node, now: float) -> float:
-    """0 for a node that never was up: provisioning gives that one up."""
-    return now - node.ready_changed_at if node.created_at < node.ready_changed_at <= now else 0.0
-
-
-def has_drifted(node: Node, pool: NodePool, snapshot: Snapshot) -> bool:
-    offering = node.labels.get(OFFERING_LABEL, "")
-    machine = snapshot.machines.get(node.name)
-    if offering and choice_of_type(pool, offering) is None:
-        return True
-    if (
-        machine is not None
-        and pool.spec.locations
-        and machine.location.lower() not in {place.lower() for place in pool.spec.locations}
-    ):
-        return True
-    return TEMPLATE in node.annotations and node.annotations[TEMPLATE] != template_digest(pool.spec)
-
-
-def template_digest(spec: NodePoolSpec) -> str:
-    return _digest(
-        tuple(sorted(spec.labels.items())),
-        tuple(sorted(spec.annotations.items())),
-        spec.taints,
-        spec.startup_taints,
-        spec.provider_settings or "",
-    )
-
-
-@lru_cache(maxsize=1000)
-def _digest(*parts: object) -> str:
-    """The first word says by which rule, so that another rule in a later version makes no node drift."""
-    return f"v1-{hashlib.sha256(repr(parts).encode()).hexdigest()[:_DIGITS]}"

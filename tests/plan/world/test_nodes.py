@@ -1,0 +1,94 @@
+"""What a node is, by one snapshot: the questions of NodeState side by side, and the one price of a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from growth.model.labels import ZONE
+from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node
+from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRemovalRequestStatus
+from growth.plan.world.nodes import NodeState, Prices, fills_minimum, state_of, staying_by_kind
+from tests.plan.builders import NOW, machine, node, offering, request, world
+
+QUESTIONS = ("is_ending", "is_going", "is_surely_going", "is_draining", "is_free", "is_staying", "takes_pods")
+HERE, DEAR = offering("small", 4, 8192, 0.01), offering("small", 4, 8192, 0.03, location="ash", labels={ZONE: "ash"})
+
+
+def removal(reason: str, phase: Any = "Pending", **fields: Any) -> NodeRemovalRequest:
+    return NodeRemovalRequest(
+        "n", NodeRemovalRequestSpec("n", "default", "", "", reason), NodeRemovalRequestStatus(phase), **fields
+    )
+
+
+MARKED = node("n", taints=(SCALE_DOWN_TAINT,))
+
+
+@pytest.mark.parametrize(
+    ("state", "true"),
+    [
+        (NodeState(node("n")), {"is_free", "is_staying", "takes_pods"}),
+        (NodeState(node("n", is_unschedulable=True)), {"is_free", "is_staying"}),
+        (NodeState(node("n", is_ready=False)), {"is_free"}),
+        (NodeState(node("n", taints=(STARTUP_TAINT,))), {"is_free"}),
+        (NodeState(node("n", malformed="bad")), {"is_staying"}),
+        (NodeState(node("n", deleted_at=NOW)), {"is_ending"}),
+        (NodeState(MARKED), {"is_going", "takes_pods"}),
+        (NodeState(MARKED, removal("Empty")), {"is_going", "is_ending", "is_surely_going"}),
+        (NodeState(MARKED, removal("Expired")), {"is_going", "is_ending", "is_surely_going", "is_draining"}),
+        (NodeState(MARKED, removal("Consolidated")), {"is_going", "is_ending", "is_draining", "takes_pods"}),
+        (
+            NodeState(MARKED, removal("Consolidated", "Deprovisioning")),
+            {"is_going", "is_ending", "is_surely_going", "is_draining"},
+        ),
+        (
+            NodeState(MARKED, removal("Consolidated", deleted_at=NOW)),
+            {"is_going", "is_ending", "is_surely_going", "is_draining"},
+        ),
+        (NodeState(None, removal("Orphaned")), {"is_going", "is_ending", "is_surely_going"}),
+        (NodeState(None), set()),
+    ],
+)
+def test_each_question_has_its_answer(state: NodeState, true: set[str]) -> None:
+    assert {question for question in QUESTIONS if getattr(state, question)} == true
+
+
+def test_a_state_is_read_from_the_objects_of_a_snapshot() -> None:
+    snapshot = world(nodes=[MARKED], removals=[removal("Empty")])
+    assert state_of("n", snapshot) == NodeState(MARKED, removal("Empty"))
+    assert state_of("nobody", snapshot) == NodeState(None)
+
+
+def test_nodes_that_stay_are_counted_by_pool_and_offering() -> None:
+    kinds = [node("a"), node("b"), node("c", is_ready=False), node("d", of_pool=""), MARKED]
+    assert staying_by_kind(world(nodes=kinds)) == {("default", "sim-small"): 2}
+
+
+@pytest.mark.parametrize(
+    ("one", "phase", "counts"),
+    [
+        (node("n"), "Ready", True),
+        (MARKED, "Ready", True),
+        (node("n", is_ready=False), "Ready", False),  # its machine is surely gone
+        (None, "Provisioning", True),
+        (None, "Unmet", False),
+    ],
+)
+def test_a_minimum_is_filled_by_what_serves_or_comes(one: Node | None, phase: Any, counts: bool) -> None:
+    snapshot = world(nodes=[] if one is None else [one], requests=[request("n", HERE, phase)], machines=[])
+    listed = world(nodes=snapshot.nodes.values(), requests=snapshot.requests.values(), machines=[machine("o", HERE)])
+    assert fills_minimum("n", listed) == counts
+
+
+def test_a_node_costs_what_its_offering_costs_where_its_machine_is() -> None:
+    snapshot = world(offerings=[HERE, DEAR], machines=[machine("n", HERE), machine("m", DEAR)])
+    prices = Prices(snapshot)
+    assert (prices.price(node("n", of=HERE)), prices.price(node("m", of=DEAR))) == (0.01, 0.03)
+
+
+def test_without_a_machine_the_zone_counts_and_without_a_zone_the_dearest() -> None:
+    prices = Prices(world(offerings=[DEAR, HERE]))
+    assert prices.price(node("n", of=HERE, labels={ZONE: "fsn1"})) == 0.01
+    assert prices.price(node("n", of=HERE)) == 0.03
+    assert prices.price(node("n", labels={"growth.dev/offering": "sim-unknown"})) == 0.0
