@@ -5,10 +5,10 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from growth.model.capacitybuffer import NO_BUFFERS, BufferWorld
 from growth.model.disruption import PodDisruptionBudget
@@ -42,6 +42,9 @@ class _Empty(Mapping[str, Any]):
         return 0
 
 
+Answer = TypeVar("Answer")
+
+_REMEMBERED: Final = 2
 EMPTY: Final[Mapping[str, Any]] = _Empty()
 
 
@@ -59,6 +62,31 @@ class VolumeWorld(Struct, frozen=True):
     volumes: Mapping[str, Volume] = EMPTY
     classes: Mapping[str, StorageClass] = EMPTY
     nodes: Mapping[str, VolumeNode] = EMPTY
+
+
+class Memo:
+    """The latest answers to costly questions about snapshots, as long as the parts they were made from are the very
+    same objects. One memo goes with all snapshots that one observer takes.
+    """
+
+    def __init__(self) -> None:
+        self._answers: list[tuple[tuple[object, ...], Any]] = []
+
+    def recall(self, parts: tuple[object, ...], make: Callable[[], Answer]) -> Answer:
+        for known, answer in self._answers:
+            if len(known) == len(parts) and all(one is other for one, other in zip(known, parts, strict=True)):
+                found: Answer = answer
+                return found
+        made = make()
+        self._answers = [(parts, made), *self._answers[: _REMEMBERED - 1]]
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        """It says nothing that the snapshot does not."""
+        return isinstance(other, Memo)
+
+    def __hash__(self) -> int:
+        return 0
 
 
 class Snapshot(Struct, frozen=True):
@@ -85,3 +113,4 @@ class Snapshot(Struct, frozen=True):
         EMPTY  # by the UID of their controller; empty while there is no autoscaler
     )
     buffers: BufferWorld = NO_BUFFERS  # spare capacity that was declared, and what it refers to
+    memo: Memo = field(default_factory=Memo)

@@ -42,7 +42,7 @@ from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.note import About, Note
 from growth.model.settings import Settings
-from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
+from growth.model.snapshot import DaemonSet, Memo, Snapshot, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPoolKind
 from growth.plan.nodes_down.orphans import is_alone
@@ -79,6 +79,7 @@ class Observer:
         serves_buffers: bool = True,
     ) -> None:
         self.supply = supply
+        self._memo = Memo()
         self._serves_buffers = serves_buffers
         settings = settings or Settings()
         self.codec = Codec(compares_tolerations=settings.compares_tolerations)
@@ -174,6 +175,7 @@ class Observer:
             autoscalers=self.warm_pools.autoscalers.view(),
             warm_pools=self.warm_pools.views(),
             pods_by_owner=self.warm_pools.pods_by_owner(),
+            memo=self._memo,
         )
 
     def complaints(self) -> tuple[Note, ...]:

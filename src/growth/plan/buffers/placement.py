@@ -1,19 +1,17 @@
-"""Where would all virtual pods stand right now, and how many have no place? Asked by scale-up, scale-down, the buffers'
-status and metrics.
+"""Where would all virtual pods be right now, and how many have no room? Asked by scale-up, scale-down, consolidation,
+the buffers' status and metrics.
 
-The same answer for everybody, so that what one row buys the next does not give back. Virtual pods go where the fullest
-nodes have room, then onto nodes on their way, then onto marked ones: so the fewest nodes are held. An order keeps the
-virtual pods it was made for; if a fresh packing finds less room than the packing that was bought, the bought one
-counts. The rules between pods are the solver's own.
-
-The answer is remembered for as long as nothing it was made from has changed: asking again costs nothing.
+The same answer for all of them, so that what one row buys the next does not give back. Virtual pods go where the
+fullest nodes have room, then onto nodes on their way, then onto marked ones: so the fewest nodes are held. An order
+keeps the virtual pods it was made for; if a fresh packing finds less room than the packing that was bought, the bought
+one counts. The rules between pods are the solver's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,7 +33,7 @@ _NODES_A_LOOK: Final = 500
 
 
 class BufferPlacement(Struct, frozen=True):
-    """The buffers, and where their virtual pods stand."""
+    """The buffers, and where their virtual pods have room."""
 
     buffers: tuple[ServedBuffer, ...] = ()
     by_node: Mapping[str, Counts] = {}  # nodes that exist
@@ -53,44 +51,21 @@ NO_PLACEMENT = BufferPlacement()
 
 
 def place_buffers(snapshot: Snapshot, settings: Settings) -> BufferPlacement:
+    """Remembered in the snapshot's memo: asking again costs nothing while all that the answer depends on is the same."""
     if not snapshot.buffers.buffers:
         return NO_PLACEMENT
-    return _kept(_Moment(snapshot, settings.buffer_sizing))
+    volumes, sizing = snapshot.volumes, settings.buffer_sizing
+    made_from = (
+        sizing, snapshot.nodes, snapshot.pods_by_node, snapshot.waiting_pods, snapshot.namespaces, snapshot.pools,
+        snapshot.requests, snapshot.removals, snapshot.offerings, snapshot.buffers, volumes.claims, volumes.volumes,
+        volumes.classes, volumes.nodes, *snapshot.daemon_sets,
+    )  # fmt: skip
+    return snapshot.memo.recall(made_from, lambda: _placement(snapshot, sizing))
 
 
-def look_seconds(snapshot: Snapshot, settings: Settings) -> float:
-    """How often an answer is worth its price while the cluster keeps changing: a search through all nodes, so less
-    often the more there are.
-    """
-    return settings.batch_quiet_seconds * (1 + len(snapshot.nodes) / _NODES_A_LOOK)
-
-
-class _Moment:
-    """A snapshot as far as this answer depends on it: equal to another one if its parts are the very same objects."""
-
-    def __init__(self, snapshot: Snapshot, sizing: Sizing) -> None:
-        self.snapshot = snapshot
-        self.sizing = sizing
-        volumes = snapshot.volumes
-        self._same: tuple[Any, ...] = (
-            snapshot.nodes, snapshot.pods_by_node, snapshot.waiting_pods, snapshot.namespaces, snapshot.pools, snapshot.requests, snapshot.removals,
-            snapshot.offerings, snapshot.buffers, volumes.claims, volumes.volumes, volumes.classes, volumes.nodes, *snapshot.daemon_sets,
-        )  # fmt: skip
-
-    def __hash__(self) -> int:
-        return id(self.snapshot.nodes)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Moment) or self.sizing != other.sizing or len(self._same) != len(other._same):
-            return False
-        return all(one is another for one, another in zip(self._same, other._same, strict=True))
-
-
-@lru_cache(maxsize=2)
-def _kept(moment: _Moment) -> BufferPlacement:
-    snapshot = moment.snapshot
-    found = served_buffers(snapshot.buffers, snapshot.pools, snapshot.offerings, moment.sizing)
-    if not any(spare.count for spare in found):
+def _placement(snapshot: Snapshot, sizing: Sizing) -> BufferPlacement:
+    found = served_buffers(snapshot.buffers, snapshot.pools, snapshot.offerings, sizing)
+    if not any(each.count for each in found):
         return BufferPlacement(found)
     assigned = assignments(snapshot)
     all_rooms = rooms(snapshot, assigned)
@@ -105,59 +80,40 @@ def _kept(moment: _Moment) -> BufferPlacement:
     return best
 
 
-def occupied_rooms(kept: BufferPlacement) -> tuple[Room, ...]:
-    """All rooms with the virtual pods in them: for whoever asks what more would fit, or what would fit without some
-    node.
-    """
-    shapes = {spare.key: spare.shape for spare in kept.buffers}
-    places = {**kept.by_node, **kept.on_their_way}
-    return tuple(
-        _with_virtual(room, places[room.node.name], shapes) if room.node.name in places else room for room in kept.rooms
-    )
-
-
 def _packed(
-    snapshot: Snapshot,
-    found: tuple[ServedBuffer, ...],
-    all_rooms: tuple[Room, ...],
-    bought: Mapping[str, Mapping[str, int]],
+    snapshot: Snapshot, found: tuple[ServedBuffer, ...], all_rooms: tuple[Room, ...], bought: Mapping[str, Counts]
 ) -> BufferPlacement:
-    """First what orders were made for, then the rest where there is room."""
-    open_counts = {spare.key: spare.count for spare in found if spare.count}
-    shapes = {spare.key: spare.shape for spare in found}
+    """First what orders were made for, then the rest where the solver finds room."""
+    left = {each.key: each.count for each in found if each.count}
+    shapes = {each.key: each.shape for each in found}
     places: dict[str, dict[str, int]] = {}
     taken_rooms = []
     for room in all_rooms:
         wanted = bought.get(room.node.name) if room.is_open else None
-        held = _held(room, wanted, shapes, open_counts) if wanted else {}
+        held = _held(room, wanted, shapes, left) if wanted else {}
         if held:
             places[room.node.name] = held
-            open_counts = {key: count - held.get(key, 0) for key, count in open_counts.items()}
+            left = {key: count - held.get(key, 0) for key, count in left.items()}
         taken_rooms.append(_with_virtual(room, held, shapes) if held else room)
-    asked = [spare for spare in found if open_counts.get(spare.key)]
+    asked = [each for each in found if left.get(each.key)]
     missing: dict[str, int] = {}
     if asked:
-        missing = _ask(snapshot, asked, open_counts, tuple(taken_rooms), places)
-    kinds = {room.node.name: room.kind for room in all_rooms}
-    ordered = {name: places[name] for name in sorted(places)}
-    by_node = {name: counts for name, counts in ordered.items() if kinds[name] != "in-flight"}
-    standing: dict[str, int] = {}
+        demands = (DemandClass(each.shape, left[each.key], each.pools, is_virtual=True) for each in asked)
+        answer = place_on_existing(placement_problem(snapshot, demands, tuple(taken_rooms)))
+        missing = {asked[demand].key: count for demand, count in answer.left}
+        for placement in answer.placements:
+            here, key = places.setdefault(all_rooms[placement.room].node.name, {}), asked[placement.demand].key
+            here[key] = here.get(key, 0) + placement.count
+    on_their_way = {room.node.name for room in all_rooms if room.kind == "in-flight"}
+    by_node = {name: places[name] for name in sorted(places) if name not in on_their_way}
+    standing: Counter[str] = Counter()
     for counts in by_node.values():
-        for key, count in counts.items():
-            standing[key] = standing.get(key, 0) + count
-    return BufferPlacement(
-        found,
-        by_node,
-        {name: counts for name, counts in ordered.items() if name not in by_node},
-        missing,
-        standing,
-        all_rooms,
-    )
+        standing.update(counts)
+    coming = {name: places[name] for name in sorted(places) if name in on_their_way}
+    return BufferPlacement(found, by_node, coming, missing, dict(standing), all_rooms)
 
 
-def _held(
-    room: Room, wanted: Mapping[str, int], shapes: Mapping[str, PodShape], open_counts: Mapping[str, int]
-) -> dict[str, int]:
+def _held(room: Room, wanted: Counts, shapes: Mapping[str, PodShape], left: Counts) -> dict[str, int]:
     """What this node was bought for, as far as it is still wanted and still fits."""
     held: dict[str, int] = {}
     free = free_amounts(room.node.allocatable, (shape for shape, count in room.contents for _ in range(count)))
@@ -165,33 +121,29 @@ def _held(
         shape = shapes.get(key)
         if shape is None:
             continue
-        count = min(planned, open_counts.get(key, 0), how_many_fit(shape, room.node, free))
+        count = min(planned, left.get(key, 0), how_many_fit(shape, room.node, free))
         if count > 0:
             held[key] = count
             free = free_after(free, shape, count)
     return held
 
 
-def _with_virtual(room: Room, held: Mapping[str, int], shapes: Mapping[str, PodShape]) -> Room:
+def look_seconds(snapshot: Snapshot, settings: Settings) -> float:
+    """How often an answer is worth its price while the cluster keeps changing: a search through all nodes, so less
+    often the more there are.
+    """
+    return settings.batch_quiet_seconds * (1 + len(snapshot.nodes) / _NODES_A_LOOK)
+
+
+def occupied_rooms(placed: BufferPlacement) -> tuple[Room, ...]:
+    """All rooms with the virtual pods in them: to ask what more would fit, or what would fit without some node."""
+    shapes = {each.key: each.shape for each in placed.buffers}
+    places = {**placed.by_node, **placed.on_their_way}
+    return tuple(
+        _with_virtual(room, places[room.node.name], shapes) if room.node.name in places else room
+        for room in placed.rooms
+    )
+
+
+def _with_virtual(room: Room, held: Counts, shapes: Mapping[str, PodShape]) -> Room:
     return replace(room, contents=room.contents + tuple((shapes[key], count) for key, count in held.items()))
-
-
-def _ask(
-    snapshot: Snapshot,
-    asked: list[ServedBuffer],
-    counts: Mapping[str, int],
-    open_rooms: tuple[Room, ...],
-    places: dict[str, dict[str, int]],
-) -> dict[str, int]:
-    """Put the rest where the solver finds room, note it in `places`, and say how many are left over."""
-    lodged = place_on_existing(placement_problem(snapshot, virtual_demands(asked, counts), open_rooms))
-    for placement in lodged.placements:
-        here = places.setdefault(open_rooms[placement.room].node.name, {})
-        key = asked[placement.demand].key
-        here[key] = here.get(key, 0) + placement.count
-    return {asked[demand].key: count for demand, count in lodged.left}
-
-
-def virtual_demands(found: Iterable[ServedBuffer], counts: Mapping[str, int]) -> tuple[DemandClass, ...]:
-    """Buffers as the solver sees them: placed after every real demand."""
-    return tuple(DemandClass(spare.shape, counts[spare.key], spare.pools, is_virtual=True) for spare in found)

@@ -11,11 +11,9 @@ by `growth explain buffer`.
 n is what the workload asks for now. `limits` then caps the size at as many whole chunks as fit; nothing is rounded up
 into them.
 
-How many chunks of a buffer would a namespace's ResourceQuotas admit? Asked by `plan/buffers/virtual_pods`, for the
-oldest buffer first.
-
-Room kept for pods that could never be created would be money for nothing. A quota counts only pods that all its scopes
-match; each buffer is charged before the next one is asked, so that two buffers are never promised the same quota.
+Room kept for pods that could never be created would be money for nothing, so a namespace's ResourceQuotas admit fewer:
+`Quotas` grants to the oldest buffer first. A quota counts only pods that all its scopes match; each buffer is charged
+before the next one is asked, so that two buffers are never promised the same quota.
 """
 
 from __future__ import annotations
