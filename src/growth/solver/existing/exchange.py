@@ -91,39 +91,27 @@ def _narrowed(problem: ExchangeProblem) -> tuple[Room, ...]:
     """
     world, going = problem.world, {each.room for each in problem.leaving}
     shapes = {demand.shape for demand in world.demands} | {shape for room in world.rooms for shape, _ in room.contents}
-    if any(
-        shape.affinity
-        or shape.anti_affinity
-        or shape.spread
-        or shape.preferred_affinity
-        or shape.preferred_anti_affinity
-        for shape in shapes
-    ):
+    preferring = any(shape.preferred_affinity or shape.preferred_anti_affinity for shape in shapes)
+    if preferring or any(shape.affinity or shape.anti_affinity or shape.spread for shape in shapes):
         return world.rooms
     names = {name for demand in world.demands for name in demand.shape.requests}
     smallest = {name: min(demand.shape.requests[name] for demand in world.demands) for name in names}
     least = PodShape(requests=Resources(smallest))
+
+    def has_room(room: Room) -> bool:
+        contents = (shape for shape, count in room.contents for _ in range(count))
+        return room.is_open and is_enough(free_amounts(room.node.allocatable, contents), least)
+
     return tuple(
-        room if index in going or _has_room(room, least) else _emptied(room) for index, room in enumerate(world.rooms)
+        room if index in going or has_room(room) else replace(room, contents=(), is_open=False)
+        for index, room in enumerate(world.rooms)
     )
-
-
-def _has_room(room: Room, least: PodShape) -> bool:
-    contents = (shape for shape, count in room.contents for _ in range(count))
-    return room.is_open and is_enough(free_amounts(room.node.allocatable, contents), least)
-
-
-def _emptied(room: Room) -> Room:
-    return replace(room, contents=(), is_open=False)
 
 
 def _try(problem: ExchangeProblem, neighbourhood: tuple[int, ...]) -> Exchange | None:
     going = [problem.leaving[index] for index in neighbourhood]
-    offered = [
-        index
-        for index, choice in enumerate(problem.world.choices)
-        if not problem.saves_money or _may_replace(choice, going)
-    ]
+    choices = enumerate(problem.world.choices)
+    offered = [index for index, choice in choices if not problem.saves_money or _may_replace(choice, going)]
     asked = _without(problem, going, offered)
     solution = solve(asked)
     before = sum(each.price_per_hour for each in going)
@@ -156,12 +144,11 @@ def _without(problem: ExchangeProblem, going: list[Leaving], offered: list[int])
     roomy = _with_headroom(counts, world.demands, problem.headroom)
     demands = tuple(replace(world.demands[index], count=count) for index, count in sorted(roomy.items()))
     numbers = {index: number for number, index in enumerate(offered)}
+    staying = (room for index, room in enumerate(world.rooms) if index not in gone)
     return replace(
         world,
         demands=demands,
-        rooms=tuple(
-            room for index, room in enumerate(world.rooms) if index not in gone and (room.is_open or room.contents)
-        ),
+        rooms=tuple(room for room in staying if room.is_open or room.contents),
         choices=tuple(world.choices[index] for index in offered),
         limits=tuple(_renumbered(limit, numbers) for limit in world.limits),
     )
@@ -171,9 +158,8 @@ def _with_headroom(counts: dict[int, int], demands: tuple[DemandClass, ...], hea
     """A few pods more, of the most common kinds that no rule looks at, until there is about so much more of cpu and
     memory.
     """
-    plain = sorted(
-        (index for index in counts if _is_plain(demands[index].shape)), key=lambda index: (-counts[index], index)
-    )
+    plain = [index for index in counts if _is_plain(demands[index].shape)]
+    plain.sort(key=lambda index: (-counts[index], index))
     found = dict(counts)
     for name in (CPU, MEMORY):
         needs = {index: demands[index].shape.requests[name] for index in plain}

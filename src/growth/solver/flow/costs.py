@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from growth.model.settings import SchedulerSettings
-from growth.solver.arrays import FloatArray, IntArray
+from growth.solver.arrays import FloatArray, IntArray, Mask
 
 LONGEST_WAIT_MINUTES: Final = 60
 _LEVELS: Final = 64  # steps of a class of machines; more would not change where pods go
@@ -57,9 +57,8 @@ class LoadCosts:
 
     def steps(self, class_of: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """The ways from classes of machines to the sink: class, width, cost. Machines of class -1 are left out."""
-        slots = np.where(
-            (class_of >= 0) & (self.unit > 0), np.floor((1.0 - self.load) / np.maximum(self.unit, 1e-12) + 1e-9), 0
-        ).astype(np.int64)
+        often = np.floor((1.0 - self.load) / np.maximum(self.unit, 1e-12) + 1e-9)
+        slots = np.where((class_of >= 0) & (self.unit > 0), often, 0).astype(np.int64)
         used = np.flatnonzero(slots > 0)
         owners, slots, load, unit = class_of[used], slots[used], self.load[used], self.unit[used]
         if self.settings.cost_model != "spread":
@@ -101,10 +100,10 @@ def _merged(owners: IntArray, widths: IntArray, costs: FloatArray) -> tuple[IntA
 
 
 def load_costs(
-    settings: SchedulerSettings, load: FloatArray, unit: FloatArray, is_open: FloatArray, upkeep: FloatArray
+    settings: SchedulerSettings, load: FloatArray, unit: FloatArray, is_open: Mask, upkeep: FloatArray
 ) -> LoadCosts:
     """`is_open` marks the machines that may be used: only they make the mean."""
-    usable = unit[(is_open > 0) & (unit > 0) & (unit < 1e6)]
+    usable = unit[is_open & (unit > 0) & (unit < 1e6)]
     scale = float((1.0 / usable).mean()) if len(usable) else 1.0
     return LoadCosts(settings, load, unit, scale, upkeep)
 

@@ -31,11 +31,11 @@ import numpy as np
 from growth.model.pod import PodAffinityTerm, PodShape, TopologySpread
 from growth.model.settings import SchedulerSettings
 from growth.solver.arrays import MANY, FloatArray, IntArray, Mask
-from growth.solver.flow.costs import LoadCosts, fill
+from growth.solver.flow.costs import LoadCosts
 from growth.solver.flow.work import Member, Work
 from growth.solver.rules import Neighbours
 from growth.solver.rules.node_table import ABSENT, Column
-from growth.solver.rules.pod_affinity import Term, matching, read_terms, view
+from growth.solver.rules.pod_affinity import matching, read_terms, view
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.rule import DomainCounter
 from growth.solver.rules.spread import Constraint, matching_pods, read_constraint
@@ -81,12 +81,10 @@ def _step(work: Work, member: Member) -> int:
     own = {id(counter) for counter in work.index.counters_with(member.pod_class)}
     closing = [_closing(work, column) for column in dict.fromkeys(question.closes(lambda counter: id(counter) in own))]
     count = max(1, member.left // 8) if looks_for_pods(member.pod_class.shape) else member.left
-    rule = question.spreads
-    pairs = [] if rule is None else rule.constraints
-    spreads = [
-        SpreadNow(*pair, 0 if rule is None else rule.most_in(position), id(pair[1]) in own)
-        for position, pair in enumerate(pairs)
-    ]
+    rule, spreads = question.spreads, list[SpreadNow]()
+    if rule is not None:
+        limits_now = enumerate(rule.constraints)
+        spreads = [SpreadNow(*pair, rule.most_in(position), id(pair[1]) in own) for position, pair in limits_now]
     leading = _leading(work, closing, spreads)
     if leading is None:
         limits = closing + [_slack(work, each) for each in spreads if each.is_own]
@@ -189,42 +187,30 @@ def _choose(work: Work, member: Member, mask: Mask, limits: list[DomainLimit], c
     costs = work.costs_for([member])
     wide = [limit for limit in limits if not limit.is_by_machine]
     if not wide:
-        return _put(work, member, numbers, room, count, costs)
-    cells, cell_of = np.unique(np.array([limit.codes[numbers] for limit in wide]), axis=1, return_inverse=True)
-    cost = _first_cost(work, member, numbers, costs)
-    cheapest = np.full(cells.shape[1], np.inf)
-    np.minimum.at(cheapest, np.asarray(cell_of).reshape(-1), cost)
+        cost = _first_cost(work, member, numbers, costs)
+        return work.put_cheapest(member, numbers, room[numbers], count, cost, costs)
+    cells, inverse = np.unique(np.array([limit.codes[numbers] for limit in wide]), axis=1, return_inverse=True)
+    cell_of, cheapest = np.asarray(inverse).reshape(-1), np.full(cells.shape[1], np.inf)
+    np.minimum.at(cheapest, cell_of, _first_cost(work, member, numbers, costs))
     placed = 0
     for cell in np.argsort(cheapest, kind="stable").tolist():
-        allowed = min(
-            [count - placed, *(int(limit.most[code]) for limit, code in zip(wide, cells[:, cell], strict=True))]
-        )
-        taken = (
-            _put(work, member, numbers[np.asarray(cell_of).reshape(-1) == cell], room, allowed, costs)
-            if allowed > 0
-            else 0
-        )
-        for limit, code in zip(wide, cells[:, cell], strict=True):
-            limit.most[code] -= taken
-        placed += taken
+        codes = cells[:, cell].tolist()
+        allowed = min(count - placed, *(int(limit.most[code]) for limit, code in zip(wide, codes, strict=True)))
+        if allowed > 0:
+            here = numbers[cell_of == cell]
+            cost = _first_cost(work, member, here, costs)
+            taken = work.put_cheapest(member, here, room[here], allowed, cost, costs)
+            for limit, code in zip(wide, codes, strict=True):
+                limit.most[code] -= taken
+            placed += taken
     return placed
 
 
-def _put(work: Work, member: Member, numbers: IntArray, room: IntArray, count: int, costs: LoadCosts) -> int:
-    load, share = work.fleet.load(numbers), work.fleet.share(member.needs, numbers)
-    counts = fill(_first_cost(work, member, numbers, costs), costs.slope(share), room[numbers], count, rank=-load)
-    return work.put(member, numbers, counts)
-
-
 def _first_cost(work: Work, member: Member, numbers: IntArray, costs: LoadCosts) -> FloatArray:
-    load, share = work.fleet.load(numbers), work.fleet.share(member.needs, numbers)
+    """What the first pod costs on each machine, with all that it dislikes there."""
     dislike = work.fleet.dislike(member.pod_class, work.settings)[numbers]
-    cost: FloatArray = (
-        costs.first(share, load, numbers)
-        + dislike
-        + preference_cost(work.index, member.pod_class, numbers, work.settings)
-    )
-    return cost
+    preference = preference_cost(work.index, member.pod_class, numbers, work.settings)
+    return work.load_cost(member, numbers, costs) + dislike + preference
 
 
 # -------------------------------------------------------------------------------------- preferences
@@ -269,15 +255,13 @@ def _matching_on(counter: DomainCounter, numbers: IntArray) -> IntArray:
 
 
 def _term_counter(index: Neighbours, pod_class: PodClass, stated: PodAffinityTerm) -> DomainCounter:
-    term: Term = read_terms((stated,), pod_class.namespace, index.namespaces)[0]
+    term = read_terms((stated,), pod_class.namespace, index.namespaces)[0]
     column = index.table.column(term.topology_key)
     return index.counter(("apart", term), lambda: DomainCounter(index.table, column, matching(term), view([term])))
 
 
 def _spread_counter(index: Neighbours, pod_class: PodClass, spread: TopologySpread) -> DomainCounter:
     selector, namespace = read_constraint(spread, pod_class.shape).selector, pod_class.namespace
-    column = index.table.column(spread.topology_key)
+    column, weight = index.table.column(spread.topology_key), matching_pods(selector, namespace)
     key = ("soft spread", namespace, selector, spread.topology_key)
-    return index.counter(
-        key, lambda: DomainCounter(index.table, column, matching_pods(selector, namespace), frozenset((namespace,)))
-    )
+    return index.counter(key, lambda: DomainCounter(index.table, column, weight, frozenset((namespace,))))

@@ -30,7 +30,7 @@ from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.settings import SchedulerSettings
 from growth.solver.arrays import IntArray, Mask
-from growth.solver.flow.costs import LoadCosts, fill
+from growth.solver.flow.costs import LoadCosts
 from growth.solver.flow.fleet import Fleet
 from growth.solver.flow.work import Member, Work
 from growth.solver.linear import Coefficients, LinearProgram, solve_linear
@@ -81,10 +81,11 @@ def place_by_flow(work: Work, members: list[Member]) -> int:
     stage = set_stage(work, waiting)
     first_cost = None
     while any(member.left for member in waiting):
-        network = build_network(work, stage, work.costs_for(waiting))
+        costs = work.costs_for(waiting)
+        network = build_network(work, stage, costs)
         flow = cheapest_flow(network)
         first_cost = flow.cost if first_cost is None else first_cost
-        if not _put_flow(work, stage, network, flow, work.costs_for(waiting)):
+        if not _put_flow(work, stage, network, flow, costs):
             break
     return first_cost or 0
 
@@ -104,12 +105,9 @@ def set_stage(work: Work, members: list[Member]) -> FlowStage:
 def _classes(work: Work, members: list[Member], allowed: list[Mask]) -> IntArray:
     """Machines that all groups see alike have one number."""
     seen = np.ascontiguousarray(np.packbits(np.array(allowed), axis=0).T)
-    dislikes = {
-        id(dislike): dislike for dislike in (work.fleet.dislike(member.pod_class, work.settings) for member in members)
-    }.values()
-    differing = [
-        dislike.reshape(-1, 1).view(np.uint8) for dislike in dislikes if len(dislike) and dislike.min() != dislike.max()
-    ]
+    every = (work.fleet.dislike(member.pod_class, work.settings) for member in members)
+    dislikes = {id(dislike): dislike for dislike in every}.values()
+    differing = [one.reshape(-1, 1).view(np.uint8) for one in dislikes if len(one) and one.min() != one.max()]
     looks = np.ascontiguousarray(np.concatenate([seen, *differing], axis=1))
     _, numbers = np.unique(looks.view(np.dtype((np.void, looks.shape[1]))).reshape(-1), return_inverse=True)
     is_of_use = seen.any(axis=1)
@@ -120,7 +118,7 @@ def _classes(work: Work, members: list[Member], allowed: list[Mask]) -> IntArray
 
 
 def build_network(work: Work, stage: FlowStage, costs: LoadCosts) -> Network:
-    """As things stand now. Arcs of groups that have nothing left, and arcs without room, are not there."""
+    """As things are now. Arcs of groups that have nothing left, and arcs without room, are not there."""
     groups, classes = len(stage.members), len(stage.machines)
     parts = [_arcs(work, stage, number) for number in range(groups)]
     arc_group, arc_class, arc_room, arc_cost = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -146,11 +144,8 @@ def build_network(work: Work, stage: FlowStage, costs: LoadCosts) -> Network:
 def _arcs(work: Work, stage: FlowStage, number: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     member = stage.members[number]
     inside = np.flatnonzero(stage.allowed[number]) if member.left else np.zeros(0, np.int64)
-    room = np.bincount(
-        stage.class_of[inside],
-        weights=np.minimum(work.fleet.room_on(member.pod_class, inside), member.left),
-        minlength=len(stage.machines),
-    )
+    places = np.minimum(work.fleet.room_on(member.pod_class, inside), member.left)
+    room = np.bincount(stage.class_of[inside], weights=places, minlength=len(stage.machines))
     classes = np.flatnonzero(room)
     dislike = work.fleet.dislike(member.pod_class, work.settings)
     cost = dislike[np.array([stage.machines[one][0] for one in classes], np.int64)]
@@ -166,17 +161,9 @@ def _put_flow(work: Work, stage: FlowStage, network: Network, flow: Flow, costs:
     placed = 0
     for arc in order.tolist():
         member, numbers = stage.members[network.arc_group[arc]], stage.machines[network.arc_class[arc]]
-        placed += put_cheaply(
-            work, member, numbers, int(flow.sent[arc]), costs, work.fleet.room_on(member.pod_class, numbers)
-        )
+        room, cost = work.fleet.room_on(member.pod_class, numbers), work.load_cost(member, numbers, costs)
+        placed += work.put_cheapest(member, numbers, room, int(flow.sent[arc]), cost, costs)
     return placed
-
-
-def put_cheaply(work: Work, member: Member, numbers: IntArray, count: int, costs: LoadCosts, room: IntArray) -> int:
-    """So many pods onto the cheapest of these machines, which the pod sees alike."""
-    load, share = work.fleet.load(numbers), work.fleet.share(member.needs, numbers)
-    counts = fill(costs.first(share, load, numbers), costs.slope(share), room, count, rank=-load)
-    return work.put(member, numbers, counts)
 
 
 # -------------------------------------------------------------------------------- the cheapest flow
@@ -249,11 +236,12 @@ def arcs_of(
     members = [Member(0, fleet.index.class_of_pod(pod), _MANY)]
     stage = set_stage(work, members)
     network = build_network(work, stage, work.costs_for(members))
+    step_cost, step_class = network.step_cost[: -network.classes], network.step_class[: -network.classes]
     found = []
-    for number, room, dislike in zip(
-        network.arc_class.tolist(), network.arc_room.tolist(), network.arc_cost.tolist(), strict=True
-    ):
-        costs = network.step_cost[: -network.classes][network.step_class[: -network.classes] == number]
+    for arc, number in enumerate(network.arc_class.tolist()):
+        costs = step_cost[step_class == number]
+        lowest, highest = int(costs.min(initial=2**31)), int(costs.max(initial=0))
         names = sorted(table.nodes[machine].name for machine in stage.machines[number].tolist())
-        found.append(Arc(names[0], len(names), room, dislike, int(costs.min(initial=2**31)), int(costs.max(initial=0))))
+        room, dislike = int(network.arc_room[arc]), int(network.arc_cost[arc])
+        found.append(Arc(names[0], len(names), room, dislike, lowest, highest))
     return Arcs(tuple(sorted(found, key=lambda arc: (arc.lowest + arc.dislike, arc.first))), int(network.price[0]))

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from growth.model.settings import SchedulerSettings
 from growth.solver.arrays import FloatArray, IntArray, Mask
-from growth.solver.flow.costs import LoadCosts, load_costs
+from growth.solver.flow.costs import LoadCosts, fill, load_costs
 from growth.solver.flow.fleet import Fleet
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.resources import counted_needs
@@ -39,7 +37,7 @@ class Work:
         self.index = fleet.index
         self.settings = settings
         self.is_open = is_open  # which machines may be used at all
-        self.upkeep = upkeep  # price per hour of machines that nobody keeps yet
+        self.upkeep = upkeep  # price per hour of machines that no pod keeps yet
         self._price = upkeep.copy()
         self.placed: list[tuple[Member, IntArray, IntArray]] = []
 
@@ -54,6 +52,18 @@ class Work:
             self.placed.append((member, numbers, counts))
             member.left -= total
         return total
+
+    def put_cheapest(
+        self, member: Member, numbers: IntArray, room: IntArray, count: int, first: FloatArray, costs: LoadCosts
+    ) -> int:
+        """So many pods, or as many as there is room for, onto the cheapest of these machines; `first` is the cost of the
+        first pod on each. Returns how many.
+        """
+        load, share = self.fleet.load(numbers), self.fleet.share(member.needs, numbers)
+        return self.put(member, numbers, fill(first, costs.slope(share), room, count, rank=-load))
+
+    def load_cost(self, member: Member, numbers: IntArray, costs: LoadCosts) -> FloatArray:
+        return costs.first(self.fleet.share(member.needs, numbers), self.fleet.load(numbers), numbers)
 
     def take_back(self, gang: str | None = None) -> None:
         """Everything, or what belongs to a gang."""
@@ -73,12 +83,10 @@ class Work:
         return sum(int(counts.sum()) for member, _, counts in self.placed if member.gang == gang)
 
     def costs_for(self, members: list[Member]) -> LoadCosts:
-        """As the machines stand now, for these pods."""
+        """As the machines are now, for these pods."""
         pods = sum(member.left for member in members)
         mean: dict[str, float] = {}
         for member in members:
             for name, amount in member.needs.items():
                 mean[name] = mean.get(name, 0.0) + amount * member.left / max(1, pods)
-        return load_costs(
-            self.settings, self.fleet.load(), self.fleet.share(mean), self.is_open.astype(np.float64), self.upkeep
-        )
+        return load_costs(self.settings, self.fleet.load(), self.fleet.share(mean), self.is_open, self.upkeep)
