@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from growth.solver.purchase.check import check
-from growth.solver.purchase.drafting import lay_out
+from growth.solver.purchase.layout import lay_out
 from growth.solver.purchase.problem import PlacementProblem, PlacementSolution
 from growth.solver.purchase.solve import Attempt, _by_greedy, solve
 from tests.solver.brute import cheapest_of_all

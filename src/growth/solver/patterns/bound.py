@@ -27,7 +27,7 @@ _SAFETY = 1 - 1e-5  # the linear solver's tolerances are never read as proof
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class ProvenBound:
     """Values of rows and prices of limits that pass, and what they prove."""
 
     lower_bound: float
@@ -35,11 +35,13 @@ class Proof:
     limit_prices: FloatArray
 
 
-def no_proof(stock: Stock) -> Proof:
-    return Proof(0.0, np.zeros(len(stock.count)), np.zeros(len(stock.limit_bound)))
+def no_bound(stock: Stock) -> ProvenBound:
+    return ProvenBound(0.0, np.zeros(len(stock.count)), np.zeros(len(stock.limit_bound)))
 
 
-def prove(stock: Stock, free: FloatArray, uppers: FloatArray, values: FloatArray, limit_prices: FloatArray) -> Proof:
+def prove(
+    stock: Stock, free: FloatArray, uppers: FloatArray, values: FloatArray, limit_prices: FloatArray
+) -> ProvenBound:
     """The bound that `values` prove, given upper bounds (K) of what a node of each choice can hold at these values.
 
     `free` (R) is all that rooms have left.
@@ -47,12 +49,12 @@ def prove(stock: Stock, free: FloatArray, uppers: FloatArray, values: FloatArray
     own = limit_prices @ stock.limit_use
     scale = max(1.0, float(_ratios(stock, uppers, own).max(initial=0.0)))
     if not np.isfinite(scale):
-        return no_proof(stock)
+        return no_bound(stock)
     values, limit_prices = values / scale, limit_prices / scale
     of_nodes = float(values @ stock.count - limit_prices @ stock.limit_bound)
     proven = _SAFETY * (of_nodes - _room_value(stock, free, values))
     is_more_than_rounding = proven > 1e-6 * float(stock.price.max(initial=0.0))
-    return Proof(proven, values, limit_prices) if is_more_than_rounding else no_proof(stock)
+    return ProvenBound(proven, values, limit_prices) if is_more_than_rounding else no_bound(stock)
 
 
 def _room_value(stock: Stock, free: FloatArray, values: FloatArray) -> float:

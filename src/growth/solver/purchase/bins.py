@@ -1,10 +1,10 @@
-"""How many more pods of a class does each node take, now? Asked by every stage that puts pods onto rooms and planned
-nodes one after the other.
+"""How many more pods of a class does each node take, now? Every stage that puts pods onto rooms and planned nodes one
+after the other asks this.
 
 Bins are rooms (first, in the layout's order) and planned nodes (in the order they were opened). The answer is exact for
-the rules between pods as they stand at that moment, each bin looked at alone; put pods in, ask again. While
-`is_strict`, a pod is also kept from where it would break the spread of pods placed before it, which a scheduler would
-not mind: so a plan holds in whatever order it is carried out."""
+the rules between pods at that moment, each bin looked at alone; put pods in, ask again. While `is_strict`, a pod is also
+kept from where it would break the spread of pods placed before it, which a scheduler would not mind: so a plan holds in
+whatever order it is carried out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from growth.solver.arrays import MANY, BoolArray, IntArray
+from growth.solver.patterns.stock import openable
 from growth.solver.purchase.layout import Layout, SpreadView
-from growth.solver.purchase.rulebook import ShapeRules
+from growth.solver.purchase.pod_rules import ShapeRules
+from growth.solver.purchase.tallies import NodeTally, concerns_no_pods
 
 
 class Bins:
@@ -32,18 +34,16 @@ class Bins:
         self.domain: IntArray = np.full((len(layout.domains), capacity), -1, dtype=np.int64)
         self.domain[:, :rooms] = layout.room_domain
         self.tally: IntArray = np.zeros((capacity, tallies), dtype=np.int64)
-        self.bound: IntArray = np.full(
-            (capacity, tallies), MANY, dtype=np.int64
-        )  # what anti-affinity on the node still allows
-        self.spread_here: BoolArray = np.zeros(
-            (capacity, tallies), dtype=np.bool_
-        )  # a pod of ours that spreads by the tally is here
+        # what anti-affinity on the node still allows; whether a pod of ours that spreads by the tally is here
+        self.bound: IntArray = np.full((capacity, tallies), MANY, dtype=np.int64)
+        self.spread_here: BoolArray = np.zeros((capacity, tallies), dtype=np.bool_)
         self.contents: list[dict[int, int]] = [{} for _ in range(rooms)]
         self.limit_left = layout.limit_bound.copy()
         self.is_strict = True
         self.home: dict[int, int] = {}  # by tally: the domain where the first of a group went; the others follow
         self.promised: dict[int, IntArray] = {}  # by tally: pods that have a domain but no node yet, in each domain
         self.promised_bound: dict[int, IntArray] = {}  # by tally: what their anti-affinity allows in each domain
+        self.daemons = [NodeTally(layout, choice) for choice in range(len(layout.price))]  # of each choice, alone
         self.bounded = frozenset(bound.tally for rules in self._all_rules() for bound in rules.anti)
         for room, content in enumerate(layout.contents):
             for rules, count in content:
@@ -89,9 +89,8 @@ class Bins:
         for bound in self.layout.rules[index].anti:
             key = int(self.layout.tally_key[bound.tally])
             if key >= 0 and domain[key] >= 0:
-                limits = self.promised_bound.setdefault(
-                    bound.tally, np.full(len(self.layout.domains[key]), MANY, dtype=np.int64)
-                )
+                unbound = np.full(len(self.layout.domains[key]), MANY, dtype=np.int64)
+                limits = self.promised_bound.setdefault(bound.tally, unbound)
                 limits[domain[key]] = min(limits[domain[key]], bound.limit)
 
     def forget_promises(self) -> None:
@@ -148,12 +147,7 @@ class Bins:
 
     def openable(self) -> IntArray:
         """How many more nodes of each choice the limits allow, each choice looked at alone."""
-        use = self.layout.limit_use
-        if not len(use):
-            return np.full(len(self.layout.price), MANY, dtype=np.int64)
-        slack = np.maximum(self.limit_left, 0.0)[:, None] * (1 + 1e-12) + 1e-9
-        counts = np.where(use > 0, np.floor(slack / np.where(use > 0, use, 1.0)), MANY)
-        return np.asarray(counts.min(axis=0), dtype=np.int64)
+        return np.minimum(openable(self.layout.limit_use, self.limit_left), MANY).astype(np.int64)
 
     # --------------------------------------------------------------------------------------- asking
 
@@ -169,7 +163,7 @@ class Bins:
         planned = self.choice[self.rooms : size]
         space[self.rooms :][~self.layout.fits[index, planned]] = 0
         np.maximum(space, 0, out=space)
-        if not is_alone(self.layout.rules[index]) and space.any():
+        if not concerns_no_pods(self.layout.rules[index]) and space.any():
             np.minimum(space, self._node_rules(index), out=space)
             if not ignores_areas:
                 np.minimum(space, self.area_space(index, self.domain[:, :size]), out=space)
@@ -203,6 +197,23 @@ class Bins:
                 space = np.where(allowed, space, 0)
         return space
 
+    def in_filling_order(self, index: int, numbers: IntArray) -> IntArray:
+        """These bins, those that exist before those on their way and planned, marked ones last so that they may go; of
+        equals, those with the least left beside a pod of the class.
+        """
+        kind = np.append(self.layout.room_kind, 1)[np.minimum(numbers, self.rooms)]
+        need = self.layout.need[index]
+        left = (self.left[numbers][:, need > 0] / need[need > 0]).max(axis=1)
+        return numbers[np.lexsort((numbers, left, kind))]
+
+    def placed(self) -> IntArray:
+        """How many pods of each class are in bins."""
+        counts = np.zeros(len(self.layout.count), dtype=np.int64)
+        for content in self.contents:
+            for index, count in content.items():
+                counts[index] += count
+        return counts
+
     def area_count(self, tally: int, among: BoolArray | None = None) -> IntArray:
         """Matching pods in each domain of the tally's key."""
         key = int(self.layout.tally_key[tally])
@@ -210,12 +221,8 @@ class Bins:
         where = self.domain[key, :size] >= 0
         if among is not None:
             where &= among
-        found = np.bincount(
-            self.domain[key, :size][where],
-            weights=self.tally[:size, tally][where],
-            minlength=len(self.layout.domains[key]),
-        )
-        counts = found.astype(np.int64)
+        here, weights = self.domain[key, :size][where], self.tally[:size, tally][where]
+        counts = np.bincount(here, weights=weights, minlength=len(self.layout.domains[key])).astype(np.int64)
         return counts + self.promised[tally] if tally in self.promised else counts
 
     # -------------------------------------------------------------------------------------- private
@@ -252,9 +259,8 @@ class Bins:
         for tally, limit in self._bounds_of(rules):
             if self.layout.tally_key[tally] < 0:
                 count, bound = self.tally[:size, tally], np.minimum(self.bound[:size, tally], limit)
-                np.minimum(
-                    space, bound - count if tally in rules.adds else np.where(count <= limit, MANY, 0), out=space
-                )
+                more = bound - count if tally in rules.adds else np.where(count <= limit, MANY, 0)
+                np.minimum(space, more, out=space)
         for view in self._spreads_of(index):
             if self.layout.tally_key[view.rule.tally] < 0:
                 np.minimum(space, self._node_spread(view, view not in self.layout.spreads[index]), out=space)
@@ -318,12 +324,17 @@ class Bins:
         return bool((counts if key < 0 else counts[self.domain[key, : self.size] >= 0]).any())
 
 
-def is_alone(rules: ShapeRules) -> bool:
-    """Does no rule between pods concern it?"""
-    return not (rules.adds or rules.anti or rules.spreads or rules.affinity)
-
-
 def _skew_space(counts: IntArray, emptiest: int, view: SpreadView) -> IntArray:
     if view.rule.counts_itself:
         return np.maximum(view.rule.max_skew + emptiest - counts, 0)
     return np.where(counts - emptiest <= view.rule.max_skew, MANY, 0)
+
+
+def planned(bins: Bins) -> list[int]:
+    """Planned nodes that hold something."""
+    return [number for number in range(bins.rooms, bins.size) if bins.contents[number]]
+
+
+def price_of(bins: Bins) -> float:
+    """What the planned nodes cost, what each costs beside its machine included."""
+    return float(sum(float(bins.layout.price[bins.choice[number]]) for number in planned(bins)))

@@ -5,8 +5,8 @@ solution was made.
 | --- | --- |
 | every pod is somewhere, once | by counting |
 | pools, limits, closed rooms | by adding up |
-| the rules of the scheduler | by carrying the plan out, pod after pod, on the index of `solver/rules`: rooms first, then with the new nodes; whoever never
-  finds the rules in favour must at least not break any in the end |
+| the rules of the scheduler | by carrying the plan out, pod after pod, on the index of `solver/rules`: rooms first, then
+  with the new nodes; a pod that the rules never let in must at least not break any in the end |
 | the price | by adding up |
 | the bound | from its proof: no node of any choice may hold more value than it costs |
 """
@@ -16,20 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from msgspec.structs import replace
 
 from growth.model.labels import HOSTNAME
-from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node
+from growth.model.node import Node
 from growth.solver.patterns.bound import prove, sharpen
-from growth.solver.purchase.drafting import lay_out
-from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, Room
-from growth.solver.purchase.rows import rows_of
-from growth.solver.purchase.zones import everything
+from growth.solver.purchase.layout import lay_out
+from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, unmarked
+from growth.solver.purchase.rows import everything, rows_of
 from growth.solver.rules import Neighbours
 
 _TOLERANCE = 1e-6
 _WORK, _NODES = 1 << 60, 1_000_000  # of the search for the best pattern: a checker takes its time
-_OWN_TAINTS = (SCALE_DOWN_TAINT.key, STARTUP_TAINT.key)
 
 
 def check(problem: PlacementProblem, solution: PlacementSolution) -> tuple[str, ...]:
@@ -37,8 +34,8 @@ def check(problem: PlacementProblem, solution: PlacementSolution) -> tuple[str, 
     found = tuple(_wrong_numbers(problem, solution))
     if found:
         return found
-    return (*_wrong_counts(problem, solution), *_wrong_owners(problem, solution), *_beyond_limits(problem, solution), *_wrong_price(problem, solution),
-            *_broken_rules(problem, solution), *why_not_bound(problem, solution))  # fmt: skip
+    checks = _wrong_counts, _wrong_owners, _beyond_limits, _wrong_price, _broken_rules, why_not_bound
+    return tuple(complaint for look in checks for complaint in look(problem, solution))
 
 
 # ----------------------------------------------------------------------------------------- counting
@@ -87,11 +84,8 @@ def _wrong_owners(problem: PlacementProblem, solution: PlacementSolution) -> Ite
         room = problem.rooms[placement.room]
         if not room.is_open:
             yield f"room {room.node.name} is closed and takes demand {placement.demand}"
-        if (
-            room.kind == "in-flight"
-            and room.node.pool
-            and room.node.pool not in problem.demands[placement.demand].pools
-        ):
+        pools = problem.demands[placement.demand].pools
+        if room.kind == "in-flight" and room.node.pool and room.node.pool not in pools:
             yield f"room {room.node.name} was bought for pool {room.node.pool}, not for demand {placement.demand}"
 
 
@@ -110,46 +104,30 @@ def _beyond_limits(problem: PlacementProblem, solution: PlacementSolution) -> It
 
 
 def _wrong_price(problem: PlacementProblem, solution: PlacementSolution) -> Iterator[str]:
-    price = sum(
-        problem.choices[node.choice].offering.price_per_hour + problem.node_price_per_hour for node in solution.nodes
-    )
+    bought = [problem.choices[node.choice].offering for node in solution.nodes]
+    price = sum(offering.price_per_hour + problem.node_price_per_hour for offering in bought)
     if abs(price - solution.price_per_hour) > _TOLERANCE * max(1.0, price):
         yield f"the planned nodes cost {price}, the solution says {solution.price_per_hour}"
 
 
-# ----------------------------------------------------------------------------------------- carrying
-# it out
+# -------------------------------------------------------------------------------- carrying it out
 
 
 def _broken_rules(problem: PlacementProblem, solution: PlacementSolution) -> Iterator[str]:
     shapes = [demand.shape for demand in problem.demands]
-    index = Neighbours(
-        [_node_of_room(room) for room in problem.rooms],
-        volumes=problem.volumes,
-        namespaces=problem.namespaces,
-        shapes=shapes,
-    )
+    nodes = [unmarked(room) for room in problem.rooms]
+    index = Neighbours(nodes, volumes=problem.volumes, namespaces=problem.namespaces, shapes=shapes)
     for number, room in enumerate(problem.rooms):
         for shape, count in room.contents:
             index.add(index.class_of(shape), number, count)
     waiting = [[placement.demand, placement.room, placement.count] for placement in solution.placements]
     waiting = _carry_out(problem, index, waiting)
-    numbers = index.add_nodes(
-        [_node_of(problem.choices[node.choice], number) for number, node in enumerate(solution.nodes)]
-    )
-    for node, number in zip(solution.nodes, numbers, strict=True):
+    planned = [_node_of(problem.choices[node.choice], number) for number, node in enumerate(solution.nodes)]
+    for node, number in zip(solution.nodes, index.add_nodes(planned), strict=True):
         for shape in problem.choices[node.choice].daemons:
             index.add(index.class_of(shape), number)
-    waiting += [
-        [demand, number, count]
-        for node, number in zip(solution.nodes, numbers, strict=True)
-        for demand, count in node.contents
-    ]
+        waiting += [[demand, number, count] for demand, count in node.contents]
     yield from _broken_in_the_end(problem, index, _carry_out(problem, index, waiting))
-
-
-def _node_of_room(room: Room) -> Node:
-    return replace(room.node, taints=tuple(taint for taint in room.node.taints if taint.key not in _OWN_TAINTS))
 
 
 def _node_of(choice: Choice, number: int) -> Node:
@@ -159,7 +137,7 @@ def _node_of(choice: Choice, number: int) -> Node:
 
 def _carry_out(problem: PlacementProblem, index: Neighbours, waiting: list[list[int]]) -> list[list[int]]:
     """Put pods where they belong as long as the rules let any in; returns those that are still waiting. Groups begin
-    before others stand around.
+    before other pods are around.
     """
     waiting = sorted(waiting, key=lambda item: not problem.demands[item[0]].shape.affinity)
     moved = True
@@ -209,23 +187,16 @@ def why_not_bound(problem: PlacementProblem, solution: PlacementSolution) -> tup
 def _proven(problem: PlacementProblem, solution: PlacementSolution) -> Iterator[float]:
     """What the values prove: at first glance, and after a search for the best pattern of each node."""
     layout = lay_out(problem)
-    if len(solution.proof.values) != len(problem.demands) or len(solution.proof.limit_prices) != len(
-        layout.limit_bound
-    ):
+    of_demand = solution.proof.values
+    if len(of_demand) != len(problem.demands) or len(solution.proof.limit_prices) != len(layout.limit_bound):
         return
-    unplaced = {left.demand: left.count for left in solution.unplaced}
-    placed = np.array(
-        [
-            sum(problem.demands[demand].count - unplaced.get(demand, 0) for demand in members)
-            for members in layout.members
-        ],
-        dtype=np.int64,
-    )
+    counts = [demand.count for demand in problem.demands]
+    for left in solution.unplaced:
+        counts[left.demand] -= left.count
+    placed = np.array([sum(counts[demand] for demand in members) for members in layout.members], dtype=np.int64)
     rows = rows_of(layout, everything(layout, placed), layout.limit_bound, with_spreads=False)
     stock = rows.stock
-    values = np.array(
-        [min(solution.proof.values[layout.members[part.index][0]] for part in group) for group in rows.parts]
-    )
+    values = np.array([min(of_demand[layout.members[part.index][0]] for part in group) for group in rows.parts])
     limit_prices = np.maximum(np.array(solution.proof.limit_prices), 0.0)
     most = np.minimum(stock.most_on_node(), stock.count)
     free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)

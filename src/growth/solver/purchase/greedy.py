@@ -1,31 +1,48 @@
-"""A correct plan at once: class by class, the largest first, into rooms, then onto nodes bought where they hold most
-for their price.
+"""Where does every pod go, class by class, the largest first? Into rooms, then onto nodes bought where they hold most for
+their price. A correct plan at once, and the place for whatever cleverer stages leave over.
 
-Asked by `solver/purchase/solve` for the first answer, and again for whatever cleverer stages leave over. It keeps every
-rule exactly because each step asks `Bins`; it never looks back."""
+It keeps every rule exactly because each step asks `Bins`; it never looks back. But zones are promised before nodes are
+found: where a zone then took fewer pods than promised (a limit, a rule within its nodes), the others hold more than
+their spread allows. Those pods are taken back in the end, whatever order a scheduler would see them in, and get one more
+chance."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from growth.solver.arrays import MANY, BoolArray, FloatArray, IntArray
+from growth.solver.arrays import BoolArray, FloatArray, IntArray
 from growth.solver.purchase.bins import Bins
-from growth.solver.purchase.layout import Layout
-from growth.solver.purchase.together import place_together, sticks_together
+from growth.solver.purchase.layout import SpreadView, unit_prices
+from growth.solver.purchase.tallies import looks_beyond_node, own_limits
+from growth.solver.purchase.zones import place_together, sticks_together
 
 _LOOKAHEAD = 60  # classes that are thought of when a node is chosen
 
 
+def place_by_rules(bins: Bins, missing: IntArray) -> IntArray:
+    """Place these pods of each class; returns how many found no place. In the end every spread and affinity holds."""
+    left_over = place_all(bins, missing)
+    taken_back = take_back_excess(bins)
+    if taken_back.any():
+        left_over = place_all(bins, left_over + taken_back)
+        left_over = left_over + take_back_excess(bins)
+    return left_over
+
+
 def place_all(bins: Bins, remaining: IntArray) -> IntArray:
     """Put `remaining` pods of each class somewhere; returns how many of each found no place."""
-    layout = bins.layout
+    layout, shapes = bins.layout, bins.layout.shapes
     unit = unit_prices(layout)
     remaining = place_together(bins, remaining)
-    for index in placing_order(layout, unit):
+    # real before virtual, important before unimportant, then the dearest first
+    ranks = [(bool(layout.is_virtual[index]), -shapes[index].priority, -unit[index]) for index in range(len(unit))]
+    for index in sorted(range(len(unit)), key=ranks.__getitem__):
         if remaining[index]:
-            place_class(bins, index, remaining, unit)
+            _place_class(bins, index, remaining, unit)
     for waiting in np.flatnonzero(remaining):  # an affinity may have waited for a class that came later
-        place_class(bins, int(waiting), remaining, unit)
+        _place_class(bins, int(waiting), remaining, unit)
     if remaining.any():
         _squeeze_in(bins, remaining)
     return remaining
@@ -40,41 +57,7 @@ def _squeeze_in(bins: Bins, remaining: IntArray) -> None:
     bins.is_strict = True
 
 
-def unit_prices(layout: Layout) -> FloatArray:
-    """What one pod of each class costs where it is cheapest, by its largest share of a node."""
-    if not len(layout.price):
-        return np.ones(len(layout.count))
-    known: dict[bytes, float] = {}
-    prices = np.ones(len(layout.count))
-    for index in range(len(layout.count)):
-        name = layout.need[index].tobytes() + np.packbits(layout.fits[index]).tobytes()
-        if name not in known:
-            share = largest_share(layout, index)
-            usable = layout.fits[index] & (share <= 1)
-            known[name] = max(1e-12, float((layout.price * share)[usable].min())) if usable.any() else 1.0
-        prices[index] = known[name]
-    return prices
-
-
-def largest_share(layout: Layout, index: int) -> FloatArray:
-    """The largest share of any resource that one pod of the class takes of each choice."""
-    asked = np.flatnonzero(layout.need[index])
-    with np.errstate(divide="ignore"):
-        return np.asarray((layout.need[index, asked] / np.maximum(layout.offer[:, asked], 0)).max(axis=1))
-
-
-def placing_order(layout: Layout, unit: FloatArray) -> list[int]:
-    """Real before virtual, important before unimportant, those with few choices before the others, then the dearest
-    first.
-    """
-    shapes = layout.shapes
-    return sorted(
-        range(len(unit)),
-        key=lambda index: (bool(layout.is_virtual[index]), -shapes[index].priority, -unit[index], index),
-    )
-
-
-def place_class(bins: Bins, index: int, remaining: IntArray, unit: FloatArray) -> None:
+def _place_class(bins: Bins, index: int, remaining: IntArray, unit: FloatArray) -> None:
     """All of one class that can be placed."""
     while remaining[index]:
         if _into_bins(bins, index, remaining) or _onto_new_node(bins, index, remaining, unit):
@@ -83,18 +66,18 @@ def place_class(bins: Bins, index: int, remaining: IntArray, unit: FloatArray) -
 
 
 def _into_bins(bins: Bins, index: int, remaining: IntArray) -> bool:
-    """Into what stands there already; False when nothing takes another pod."""
+    """Into rooms and nodes that are planned already; False when none takes another pod."""
     space = bins.space(index)
     takers = np.flatnonzero(space)
     if not len(takers):
         return False
     layout = bins.layout
-    order = takers[np.lexsort((takers, slack(bins, index, takers), kind_rank(bins, takers)))]
-    if _shares_a_budget(layout, index):
+    order = bins.in_filling_order(index, takers)
+    if layout.rules[index].affinity or layout.spreads[index] or looks_beyond_node(layout, index):
+        # a pod in one bin changes what the others may take
         number = int(order[0])
-        taken = min(
-            int(space[number]), int(remaining[index]), _fair_share(bins, index, len(order), int(remaining[index]))
-        )
+        over_nodes = any(layout.tally_key[view.rule.tally] < 0 for view in layout.spreads[index])
+        taken = 1 if over_nodes else min(int(space[number]), int(remaining[index]))  # no node may run ahead
         bins.put(index, number, taken)
         remaining[index] -= taken
         return True
@@ -107,33 +90,6 @@ def _into_bins(bins: Bins, index: int, remaining: IntArray) -> bool:
     return True
 
 
-def _fair_share(bins: Bins, index: int, takers: int, remaining: int) -> int:
-    """Spread over nodes goes on one by one, so that no bin runs ahead of the others."""
-    spread_over_nodes = any(bins.layout.tally_key[view.rule.tally] < 0 for view in bins.layout.spreads[index])
-    return 1 if spread_over_nodes else max(1, remaining, takers)
-
-
-def _shares_a_budget(layout: Layout, index: int) -> bool:
-    """Does a pod in one bin change what another bin may take?"""
-    rules = layout.rules[index]
-    if rules.affinity or layout.spreads[index]:
-        return True
-    return any(layout.tally_key[tally] >= 0 for tally in (*rules.adds, *(bound.tally for bound in rules.anti)))
-
-
-def kind_rank(bins: Bins, numbers: IntArray) -> IntArray:
-    """Nodes that are there, then those on their way and those planned, and marked ones last so that they may go."""
-    kinds = np.append(bins.layout.room_kind, 1)
-    return kinds[np.minimum(numbers, bins.rooms)]
-
-
-def slack(bins: Bins, index: int, numbers: IntArray) -> FloatArray:
-    """How empty a bin is beside this class: the fullest first."""
-    need = bins.layout.need[index]
-    left = bins.left[numbers][:, need > 0]
-    return np.asarray((left / need[need > 0]).max(axis=1), dtype=np.float64)
-
-
 def _onto_new_node(bins: Bins, index: int, remaining: IntArray, unit: FloatArray) -> bool:
     """Buy one node, the best for this class and what else is left, and put the class onto it."""
     layout = bins.layout
@@ -141,7 +97,7 @@ def _onto_new_node(bins: Bins, index: int, remaining: IntArray, unit: FloatArray
     usable = (space > 0) & (bins.openable() > 0)
     if not usable.any():
         return False
-    usable &= layout.level == layout.level[usable].min()
+    usable &= layout.tier == layout.tier[usable].min()
     candidates = np.flatnonzero(usable)
     first = np.minimum(space[candidates], remaining[index])
     value = _worth(bins, index, candidates, first, remaining, unit)
@@ -164,32 +120,18 @@ def _new_space(bins: Bins, index: int) -> IntArray:
     space[~layout.fits[index]] = 0
     if not space.any():
         return space
-    rules = layout.rules[index]
     np.minimum(space, bins.area_space(index, layout.choice_domain), out=space)
-    for bound in rules.anti:
-        if layout.tally_key[bound.tally] < 0 and bound.tally in rules.adds:
-            np.minimum(space, bound.limit, out=space)
-    for view in layout.spreads[index]:
-        if layout.tally_key[view.rule.tally] < 0 and view.rule.counts_itself:
-            np.minimum(space, view.rule.max_skew, out=space)
+    for tally, limit in own_limits(layout, index):
+        if layout.tally_key[tally] < 0:
+            np.minimum(space, limit, out=space)
     if sticks_together(layout, index):
         space[:] = 0  # `place_together` has done what can be done
-    return np.where(_daemons_allow(layout, index), space, 0)
-
-
-def _daemons_allow(layout: Layout, index: int) -> BoolArray:
-    """Host ports and anti-affinity between the class and the daemons of each choice."""
     rules = layout.rules[index]
-    allowed = np.ones(len(layout.price), dtype=np.bool_)
-    if not rules.anti and not rules.adds:
-        return allowed
-    own = {bound.tally: bound.limit for bound in rules.anti}
-    for choice, daemons in enumerate(layout.daemons):
-        for daemon in daemons:
-            hit = any(tally in own for tally in daemon.adds) or any(bound.tally in rules.adds for bound in daemon.anti)
-            if hit:
-                allowed[choice] = False
-    return allowed
+    for choice in np.flatnonzero(space) if rules.anti or rules.adds else ():
+        alone = bins.daemons[choice]  # host ports and anti-affinity between the class and daemons
+        if any(limit.tally in alone.counts for limit in rules.anti) or any(one in alone.limits for one in rules.adds):
+            space[choice] = 0
+    return space
 
 
 def _worth(
@@ -206,21 +148,147 @@ def _worth(
     for other in others[:_LOOKAHEAD]:
         need = layout.need[other]
         asked = np.flatnonzero(need)
-        count = np.clip(
-            (left[:, asked] // need[asked]).min(axis=1), 0, min(int(remaining[other]), _most_on_a_node(layout, other))
-        )
+        most = min([int(remaining[other]), *(limit for _, limit in own_limits(layout, other))])
+        count = np.clip((left[:, asked] // need[asked]).min(axis=1), 0, most)
         count[~layout.fits[other, candidates]] = 0
         left -= count[:, None] * need
         worth = worth + count * unit[other]
     return np.asarray(worth, dtype=np.float64)
 
 
-def _most_on_a_node(layout: Layout, index: int) -> int:
-    rules = layout.rules[index]
-    limits = [bound.limit for bound in rules.anti if bound.tally in rules.adds]
-    limits += [
-        view.rule.max_skew
-        for view in layout.spreads[index]
-        if view.rule.counts_itself and layout.tally_key[view.rule.tally] < 0
-    ]
-    return min(limits, default=MANY)
+def take_back_excess(bins: Bins) -> IntArray:
+    """Take pods out where they break a spread or lost those they must be near; returns how many of each class."""
+    layout = bins.layout
+    taken = np.zeros(len(layout.count), dtype=np.int64)
+    concerned = [index for index in range(len(layout.count)) if layout.spreads[index] or layout.rules[index].affinity]
+    changed = bool(concerned)
+    while changed:
+        before = int(taken.sum())
+        uneven, companions, holders = _Uneven(bins), _Companions(bins), _bins_by_class(bins)
+        for index in reversed(concerned):
+            removed = 0
+            for view in layout.spreads[index]:
+                if uneven.may_be(view):
+                    removed += _take_back(bins, index, view, holders.get(index, ()))
+            if layout.rules[index].affinity:
+                removed += _take_lonely(bins, index, holders.get(index, ()), companions)
+            if removed:
+                taken[index] += removed
+                companions = _Companions(bins)
+        changed = int(taken.sum()) > before
+    return taken
+
+
+def _bins_by_class(bins: Bins) -> dict[int, list[int]]:
+    """For each class the bins that hold it, the last first."""
+    found: dict[int, list[int]] = {}
+    for number in reversed(range(bins.size)):
+        for index in bins.contents[number]:
+            found.setdefault(index, []).append(number)
+    return found
+
+
+class _Uneven:
+    """Which spreads are worth a look: those whose fullest domain is too far above the emptiest."""
+
+    def __init__(self, bins: Bins) -> None:
+        self._bins = bins
+        self._known: dict[tuple[int, int, int], bool] = {}
+
+    def may_be(self, view: SpreadView) -> bool:
+        key = (view.rule.tally, view.rule.max_skew, id(view.choices))
+        if key not in self._known:
+            domain, counts, emptiest = _counts(self._bins, view)
+            inside = domain >= 0
+            self._known[key] = bool((counts[domain[inside]] - emptiest[inside] > view.rule.max_skew).any())
+        return self._known[key]
+
+
+def _take_back(bins: Bins, index: int, view: SpreadView, holders: Sequence[int]) -> int:
+    """Take out pods of a class where its spread does not allow them."""
+    layout, tally = bins.layout, view.rule.tally
+    domain, counts, emptiest = _counts(bins, view)
+    counts_here = tally in layout.rules[index].adds
+    removed = 0
+    for number in holders:
+        held = bins.contents[number].get(index, 0)
+        if held and domain[number] >= 0:
+            excess = int(counts[domain[number]] - emptiest[number]) - view.rule.max_skew
+            amount = min(held, excess) if view.rule.counts_itself and counts_here else held
+            if excess > 0:
+                bins.take_out(index, number, amount)
+                removed += amount
+                counts[domain[number]] -= amount if counts_here else 0
+    return removed
+
+
+def _counts(bins: Bins, view: SpreadView) -> tuple[IntArray, IntArray, IntArray]:
+    """The domain of each bin, matching pods in each domain, and for each bin the count of the emptiest domain it is
+    compared with.
+    """
+    layout, tally, size = bins.layout, view.rule.tally, bins.size
+    key = int(layout.tally_key[tally])
+    counted = bins.counted(view) & _is_bought(bins)
+    if key < 0:
+        counts = bins.tally[:size, tally].copy()
+        emptiest = np.full(size, _fewest(counts[counted], view), dtype=np.int64)
+        in_rooms = counts[: bins.rooms][counted[: bins.rooms]]
+        emptiest[: bins.rooms] = _fewest(in_rooms, view)  # rooms are filled before new nodes come
+        return np.arange(size), counts, emptiest
+    counts = bins.area_count(tally, counted)
+    exists = np.zeros(len(counts), dtype=np.bool_)
+    exists[bins.domain[key, :size][counted]] = True
+    return bins.domain[key, :size], counts, np.full(size, _fewest(counts[exists], view), dtype=np.int64)
+
+
+def _is_bought(bins: Bins) -> BoolArray:
+    bought = np.array([bool(content) for content in bins.contents], dtype=np.bool_)
+    bought[: bins.rooms] = True
+    return bought
+
+
+def _fewest(counts: IntArray, view: SpreadView) -> int:
+    return int(counts.min()) if len(counts) and len(counts) >= view.rule.min_domains else 0
+
+
+class _Companions:
+    """Pods that a class must be near, for each bin in its domain: those of its own kind count only if there are no
+    others anywhere.
+    """
+
+    def __init__(self, bins: Bins) -> None:
+        self._bins = bins
+        self._known: dict[int, IntArray] = {}
+
+    def near(self, tally: int) -> IntArray:
+        if tally not in self._known:
+            self._known[tally] = self._count(tally)
+        return self._known[tally]
+
+    def _count(self, tally: int) -> IntArray:
+        bins, layout, size = self._bins, self._bins.layout, self._bins.size
+        own_kind = {index for index, one in enumerate(layout.rules) if tally in one.affinity and tally in one.adds}
+        others = bins.tally[:size, tally].copy()
+        for number, content in enumerate(bins.contents):
+            others[number] -= sum(count for held, count in content.items() if held in own_kind)
+        key = int(layout.tally_key[tally])
+        if key < 0:
+            return others
+        domain = bins.domain[key, :size]
+        sums = np.bincount(domain[domain >= 0], weights=others[domain >= 0], minlength=len(layout.domains[key]) + 1)
+        return np.where(domain >= 0, sums[domain], 0).astype(np.int64)
+
+
+def _take_lonely(bins: Bins, index: int, holders: Sequence[int], companions: _Companions) -> int:
+    """Take out pods of a class that must be near others, where no others are."""
+    removed = 0
+    for tally in bins.layout.rules[index].affinity:
+        near = companions.near(tally)
+        if not near.any() and bins.layout.rules[index].is_first_of_its_kind:
+            continue
+        for number in holders:
+            held = bins.contents[number].get(index, 0)
+            if held and near[number] <= 0:
+                bins.take_out(index, number, held)
+                removed += held
+    return removed

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.labels import Labels
-from growth.model.node import Node, Taint
+from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node, Taint
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.snapshot import EMPTY, VolumeWorld
@@ -37,6 +38,12 @@ class Room(Struct, frozen=True):
     contents: tuple[tuple[PodShape, int], ...] = ()
     kind: Literal["node", "marked", "in-flight"] = "node"
     is_open: bool = True
+
+
+def unmarked(room: Room) -> Node:
+    """The node without growth's own marks: whether a room is open is said by `is_open`."""
+    own = SCALE_DOWN_TAINT.key, STARTUP_TAINT.key
+    return replace(room.node, taints=tuple(taint for taint in room.node.taints if taint.key not in own))
 
 
 class Choice(Struct, frozen=True):

@@ -1,30 +1,54 @@
-"""Which pods are alike once their zones are decided? Asked by `solver/purchase/solve`: it turns parts of classes into
-the rows of a `Stock`.
+"""Which pods are alike once their zones are decided? Parts of classes become the rows of a `Stock`, and patterns of
+earlier solutions are read and written in the numbers of those rows.
 
-Rows forget all that only matters elsewhere: names, labels nobody on the node asks about, zones. Rules within a node
+Rows forget all that only matters elsewhere: names, labels no pod on the node asks about, zones. Rules within a node
 stay in one of two forms:
 
 | rule within a node | form |
 | --- | --- |
 | only among the pods of one class | `cap`: so many of the row on a node |
 | among several classes | a shared tally |
-| spread among several classes, when keeping it would make too many rows | left out here; whoever puts pods onto nodes keeps it |
-"""
+| spread among several classes, if it makes too many rows | left out; `open_nodes` keeps it |
+
+A pattern names its offering and the shapes of its pods, so it means the same in the next problem, whatever numbers
+things have there. It is a head start and nothing more: shapes and offerings that are gone are left out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from growth.model.pod import PodShape
 from growth.solver.arrays import BOUNDLESS, BoolArray, FloatArray, IntArray
 from growth.solver.patterns.packing import Relaxation
-from growth.solver.patterns.stock import Stock
+from growth.solver.patterns.stock import Patterns, Stock
 from growth.solver.purchase.layout import Layout
-from growth.solver.purchase.zones import Part
+from growth.solver.purchase.problem import Pattern
+from growth.solver.purchase.tallies import NodeTally, node_limits
 
+_MOST_KEPT = 3_000  # patterns for the next problem
 _MANY_ROWS = 160  # beyond that, mild rules are left out if that makes fewer rows
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """So many pods of a class, and the choices and rooms they may go to."""
+
+    index: int
+    count: int
+    choices: BoolArray  # K
+    rooms: BoolArray  # M
+    has_zone: bool = False  # its domains are decided
+
+
+def everything(layout: Layout, remaining: IntArray) -> list[Part]:
+    """All classes with pods remaining, each with every choice and room it may go to."""
+    return [
+        Part(int(index), int(remaining[index]), layout.fits[index], layout.room_fits[index])
+        for index in np.flatnonzero(remaining)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +81,7 @@ def rows_of(layout: Layout, parts: Sequence[Part], limit_left: FloatArray, with_
 
     A spread over nodes binds the packers as if there were always an empty node. For a bound that is too strict: there,
     do without."""
-    tallies = _NodeTallies(layout, parts, with_spreads)
+    tallies = _SharedTallies(layout, parts, with_spreads)
     grouped = _grouped(layout, parts, tallies, with_mild=True)
     kept = tallies.shared
     if len(grouped) > _MANY_ROWS:
@@ -88,30 +112,23 @@ def rows_of(layout: Layout, parts: Sequence[Part], limit_left: FloatArray, with_
 
 
 def _grouped(
-    layout: Layout, parts: Sequence[Part], tallies: _NodeTallies, with_mild: bool
+    layout: Layout, parts: Sequence[Part], tallies: _SharedTallies, with_mild: bool
 ) -> dict[tuple[object, ...], list[Part]]:
     groups: dict[tuple[object, ...], list[Part]] = {}
     masks: dict[bytes, int] = {}
     for part in sorted(parts, key=lambda part: (part.index, part.choices.tobytes())):
         mask = masks.setdefault(np.packbits(part.choices).tobytes(), len(masks))
         own = part.index if tallies.cap[part.index] < BOUNDLESS else -1
-        key = (
-            layout.need[part.index].tobytes(),
-            mask,
-            own,
-            tallies.signature(part.index, with_mild),
-            bool(layout.is_virtual[part.index]),
-        )
+        signature = tallies.signature(part.index, with_mild)
+        key = (layout.need[part.index].tobytes(), mask, own, signature, bool(layout.is_virtual[part.index]))
         groups.setdefault(key, []).append(part)
     return groups
 
 
-class _NodeTallies:
+class _SharedTallies:
     """Tallies with the node as their domain, as far as they matter among these parts and the daemons of the choices."""
 
     def __init__(self, layout: Layout, parts: Sequence[Part], with_spreads: bool) -> None:
-        self._layout = layout
-        self._with_spreads = with_spreads
         present = sorted({part.index for part in parts})
         self._members: dict[int, set[int]] = {}
         self._limits: dict[int, dict[int, float]] = {}
@@ -119,32 +136,17 @@ class _NodeTallies:
             for tally in layout.rules[index].adds:
                 if layout.tally_key[tally] < 0:
                     self._members.setdefault(tally, set()).add(index)
-            for tally, limit in self._bounds(index):
+            for tally, limit in node_limits(layout, index, with_spreads):
                 own = self._limits.setdefault(tally, {})
                 own[index] = min(limit, own.get(index, BOUNDLESS))
-        self._of_daemons = {
-            tally
-            for daemons in layout.daemons
-            for rules in daemons
-            for tally in (*rules.adds, *(bound.tally for bound in rules.anti))
-        }
+        self._daemons = [NodeTally(layout, choice) for choice in range(len(layout.price))]
+        self._of_daemons = {tally for node in self._daemons for tally in (*node.counts, *node.limits)}
         self.cap = np.full(len(layout.count), BOUNDLESS)
         self._anti = {bound.tally for index in present for bound in layout.rules[index].anti}
         relevant = {*self._limits, *(self._of_daemons & set(self._members))}
-        self.shared = [
-            tally for tally in sorted(relevant) if layout.tally_key[tally] < 0 and not self._is_private(tally)
-        ]
+        on_node = [tally for tally in sorted(relevant) if layout.tally_key[tally] < 0]
+        self.shared = [tally for tally in on_node if not self._is_private(tally)]
         self.strict = [tally for tally in self.shared if tally in self._anti or tally in self._of_daemons]
-
-    def _bounds(self, index: int) -> list[tuple[int, float]]:
-        layout = self._layout
-        anti = [
-            (bound.tally, float(bound.limit)) for bound in layout.rules[index].anti if layout.tally_key[bound.tally] < 0
-        ]
-        views = layout.spreads[index] if self._with_spreads else ()
-        return anti + [
-            (view.rule.tally, float(view.rule.max_skew)) for view in views if layout.tally_key[view.rule.tally] < 0
-        ]
 
     def _is_private(self, tally: int) -> bool:
         """Concerns one class alone: then it is a cap, or nothing at all."""
@@ -169,24 +171,53 @@ class _NodeTallies:
 
     def tables(self, first: IntArray, kept: Sequence[int]) -> tuple[BoolArray, FloatArray, FloatArray, FloatArray]:
         """For the rows of these classes: adds, bounds, and what daemons have counted and bound already."""
-        layout = self._layout
-        adds = np.array(
-            [[index in self._members.get(tally, ()) for tally in kept] for index in first], dtype=np.bool_
-        ).reshape(len(first), len(kept))
-        bound = np.array(
-            [[self._limits.get(tally, {}).get(int(index), BOUNDLESS) for tally in kept] for index in first]
-        ).reshape(len(first), len(kept))
-        start_tally = np.zeros((len(layout.price), len(kept)))
-        start_bound = np.full((len(layout.price), len(kept)), BOUNDLESS)
-        position = {tally: number for number, tally in enumerate(kept)}
-        for choice, daemons in enumerate(layout.daemons):
-            for rules in daemons:
-                for tally in rules.adds:
-                    if tally in position:
-                        start_tally[choice, position[tally]] += 1
-                for limit in rules.anti:
-                    if limit.tally in position:
-                        start_bound[choice, position[limit.tally]] = min(
-                            start_bound[choice, position[limit.tally]], limit.limit
-                        )
-        return adds, bound, start_tally, start_bound
+        shape = len(first), len(kept)
+        adds = [[index in self._members.get(tally, ()) for tally in kept] for index in first]
+        bound = [[self._limits.get(tally, {}).get(int(index), BOUNDLESS) for tally in kept] for index in first]
+        start_tally = np.zeros((len(self._daemons), len(kept)))
+        start_bound = np.full((len(self._daemons), len(kept)), BOUNDLESS)
+        for choice, node in enumerate(self._daemons):
+            if node.counts or node.limits:
+                start_tally[choice] = [node.counts.get(tally, 0) for tally in kept]
+                start_bound[choice] = [node.limits.get(tally, BOUNDLESS) for tally in kept]
+        return np.array(adds, dtype=np.bool_).reshape(shape), np.array(bound).reshape(shape), start_tally, start_bound
+
+
+def recall(layout: Layout, rows: Rows) -> Patterns:
+    """The problem's patterns in the numbers of these rows."""
+    row_of = rows.row_of_class(len(layout.count))
+    row_of_shape: dict[PodShape, int] = {}
+    for index, members in enumerate(layout.members):
+        for demand in members:
+            if row_of[index] >= 0:
+                row_of_shape.setdefault(layout.problem.demands[demand].shape, int(row_of[index]))
+    numbers = {_offering_name(layout, number): number for number in reversed(range(len(layout.price)))}
+    patterns, choices = [], []
+    for known in layout.problem.patterns:
+        choice = numbers.get((known.pool, known.offering, known.location))
+        pattern = np.zeros(len(rows.stock.count))
+        for shape, count in known.contents:
+            row = row_of_shape.get(shape)
+            if row is not None and choice is not None and rows.stock.fits[choice, row]:
+                pattern[row] += count
+        if choice is not None and pattern.any() and (pattern @ rows.stock.need <= rows.stock.offer[choice]).all():
+            patterns.append(np.minimum(pattern, rows.stock.count))
+            choices.append(choice)
+    return Patterns(np.array(patterns).reshape(len(patterns), len(rows.stock.count)), np.array(choices, dtype=np.int64))
+
+
+def remember(layout: Layout, found: Iterable[RelaxedRows]) -> tuple[Pattern, ...]:
+    """Patterns that the programs used, or nearly used."""
+    kept: dict[Pattern, None] = {}
+    for relaxed in found:
+        used = relaxed.relaxation.used
+        shapes = [layout.shapes[group[0].index] for group in relaxed.rows.parts]
+        for pattern, choice in zip(used.contents, used.choices, strict=True):
+            contents = tuple((shapes[row], int(pattern[row])) for row in np.flatnonzero(pattern))
+            kept[Pattern(*_offering_name(layout, int(choice)), contents)] = None
+    return tuple(kept)[:_MOST_KEPT]
+
+
+def _offering_name(layout: Layout, choice: int) -> tuple[str, str, str]:
+    found = layout.problem.choices[int(layout.choice_index[choice])]
+    return found.pool, found.offering.name, found.offering.location

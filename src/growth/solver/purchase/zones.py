@@ -1,46 +1,42 @@
-"""In which zones do the pods of a class go, before anybody knows on which nodes? Asked by `solver/purchase/solve`, once
-for all classes.
+"""In which zones do the pods of a class go, before it is known on which nodes? And which pods must share one node?
 
-Rules beyond the single node (zone anti-affinity, affinity, spread, claims for one pod alone) are settled here by
-counts: each class with such a rule, or counted by one, is split over the domains it may go to, in rounds over classes.
-What is left for the packers are rules within a node.
+Rules beyond the single node (zone anti-affinity, affinity, spread, claims for one pod alone) are decided here by counts:
+each class with such a rule, or counted by one, is split over the domains it may go to, in rounds over classes. What is
+left for the packers are rules within a node.
 
 | rule | how a class is split |
 | --- | --- |
-| affinity | all of it into one domain where the others are; the first of a group into the cheapest, the emptiest of equals |
+| affinity | all of it into one domain where the others are; the first of a group into the cheapest, then the emptiest |
 | anti-affinity | one into each domain that is free of those it avoids |
 | spread, or counted by a spread | evenly: always into the domain with the fewest, so no domain runs ahead |
-"""
+
+Affinity with the node as its domain comes before everything else (`place_together`): such a class goes where the pods
+are that it must be near. If they are nowhere, a node is opened for the first of the group, large enough for the whole
+group if there is such a choice; or one of those it waits for is put onto a new node together with its share.
+
+Zones of equal machines are alike, so pods whose zones are left open need few rows: patterns and values are found there,
+quickly and with proof. Then every pattern is repeated in every zone, with the rows of that zone in place of the open
+ones (`repeat_in_zones`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from growth.solver.arrays import BoolArray, FloatArray, IntArray
+from growth.solver.patterns.fluid import Fluid, Selected
+from growth.solver.patterns.stock import Patterns, Stock
 from growth.solver.purchase.bins import Bins
-from growth.solver.purchase.greedy import largest_share
-from growth.solver.purchase.layout import Layout
+from growth.solver.purchase.layout import Layout, largest_share
+from growth.solver.purchase.rows import Part, RelaxedRows, Rows, everything
+from growth.solver.purchase.tallies import looks_beyond_node
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """So many pods of a class, and the choices and rooms they may go to."""
-
-    index: int
-    count: int
-    choices: BoolArray  # K
-    rooms: BoolArray  # M
-    is_settled: bool = False  # its domain is decided
-
-
-def split_by_areas(bins: Bins, remaining: IntArray, unit: FloatArray) -> list[Part]:
+def split_by_zones(bins: Bins, remaining: IntArray, unit: FloatArray) -> list[Part]:
     """Every class with pods remaining, as one part or as one for each domain. Pods that no domain may take are in none."""
     layout = bins.layout
-    concerned = frozenset(
-        int(index) for index in np.flatnonzero(remaining) if _looks_beyond_the_node(layout, int(index))
-    )
+    concerned = {int(index) for index in np.flatnonzero(remaining) if looks_beyond_node(layout, int(index))}
     parts = [part for part in everything(layout, remaining) if part.index not in concerned]
     if not concerned:
         return parts
@@ -58,17 +54,6 @@ def split_by_areas(bins: Bins, remaining: IntArray, unit: FloatArray) -> list[Pa
     return parts
 
 
-def _looks_beyond_the_node(layout: Layout, index: int) -> bool:
-    rules = layout.rules[index]
-    tallies = (
-        *rules.adds,
-        *rules.affinity,
-        *(bound.tally for bound in rules.anti),
-        *(view.rule.tally for view in layout.spreads[index]),
-    )
-    return any(layout.tally_key[tally] >= 0 for tally in tallies)
-
-
 def _urgency(layout: Layout, index: int) -> tuple[int, int]:
     """Those with the least freedom first; pods that others wait for before those who wait."""
     rules = layout.rules[index]
@@ -80,7 +65,7 @@ def _urgency(layout: Layout, index: int) -> tuple[int, int]:
 
 
 class _Load:
-    """How much has been sent to each site, so that equal sites are used equally."""
+    """How much has been sent to each site (a combination of domains), so that equal sites are used equally."""
 
     def __init__(self, layout: Layout) -> None:
         domains = np.concatenate((layout.choice_domain, layout.room_domain), axis=1)
@@ -125,20 +110,15 @@ def _split(bins: Bins, index: int, left: IntArray, unit: FloatArray, load: _Load
                 load.sent[site] += float(amount) * unit[index]
                 sent[site] += amount
                 left[index] -= amount
-    return [
-        Part(
-            index,
-            int(sent[site]),
-            layout.fits[index] & (load.of_choice == site),
-            layout.room_fits[index] & (load.of_room == site),
-            is_settled=True,
-        )
-        for site in np.flatnonzero(sent)
-    ]
+    parts = []
+    for site in np.flatnonzero(sent):
+        choices, rooms = layout.fits[index] & (load.of_choice == site), layout.room_fits[index] & (load.of_room == site)
+        parts.append(Part(index, int(sent[site]), choices, rooms, has_zone=True))
+    return parts
 
 
 def _site_prices(bins: Bins, index: int, unit: FloatArray, load: _Load) -> FloatArray:
-    """What a pod of the class costs on each site in unit prices: nothing in a room, infinite where it cannot stand."""
+    """What a pod of the class costs on each site in unit prices: nothing in a room, infinite where it cannot go."""
     layout = bins.layout
     prices = load.prices_to_buy(layout, index, bins.openable()).copy()
     if bins.rooms:
@@ -168,7 +148,7 @@ def _amounts(layout: Layout, index: int, space: IntArray, price: FloatArray, sen
     open_sites = space > 0
     together = left // max(1, int(open_sites.sum()))
     if open_sites.all() and together > 1 and _keys_of_spreads(layout, index) == 1 and not rules.anti:
-        amounts[:] = together - 1  # every site gets the same, so nobody runs ahead
+        amounts[:] = together - 1  # every site gets the same, so no site runs ahead
         return amounts
     fullest_space = np.flatnonzero(space == space[open_sites].max())  # the emptiest domains have the most space
     best = int(fullest_space[np.lexsort((fullest_space, sent[fullest_space], price[fullest_space]))[0]])
@@ -182,9 +162,159 @@ def _keys_of_spreads(layout: Layout, index: int) -> int:
     return len(keys - {-1})
 
 
-def everything(layout: Layout, remaining: IntArray) -> list[Part]:
-    """All classes with pods remaining, each with every choice and room it may stand on."""
+def sticks_together(layout: Layout, index: int) -> bool:
+    """Does the class have to share a node with others, or with its own?"""
+    return any(layout.tally_key[tally] < 0 for tally in layout.rules[index].affinity)
+
+
+def place_together(bins: Bins, remaining: IntArray) -> IntArray:
+    """Place classes that must share nodes, and those of their companions that go with them; returns what remains of all
+    classes.
+    """
+    layout = bins.layout
+    remaining = remaining.copy()
+    waiting = [int(index) for index in np.flatnonzero(remaining) if sticks_together(layout, int(index))]
+    waiting.sort(key=lambda index: (bool(layout.is_virtual[index]), -layout.shapes[index].priority, index))
+    for index in waiting:
+        while remaining[index] and (
+            _beside_others(bins, index, remaining) or _beside_companion(bins, index, remaining)
+        ):
+            pass
+    return remaining
+
+
+def _beside_others(bins: Bins, index: int, remaining: IntArray) -> bool:
+    space = bins.space(index)
+    if not space.any():
+        return False
+    best = int(space.argmax())
+    taken = min(int(space[best]), int(remaining[index]), 1 if bins.layout.spreads[index] else int(remaining[index]))
+    bins.put(index, best, taken)
+    remaining[index] -= taken
+    return True
+
+
+def _beside_companion(bins: Bins, index: int, remaining: IntArray) -> bool:
+    """Open the node that takes most of the class; of equals, the cheapest."""
+    layout = bins.layout
+    companion = _companion(bins, index, remaining)
+    if companion is None:
+        return False
+    share = int(remaining[index])
+    first = layout.need[companion] if companion != index else np.zeros_like(layout.need[index])
+    if companion != index:
+        share = -(-share // int(remaining[companion]))
+    need = layout.need[index]
+    asked = np.flatnonzero(need)
+    room = layout.offer - first
+    fitting = np.minimum((np.maximum(room[:, asked], 0) // need[asked]).min(axis=1), share)
+    fitting[(room < 0).any(axis=1) | ~layout.fits[index] | ~layout.fits[companion] | (bins.openable() <= 0)] = 0
+    fitting[(bins.area_space(companion, layout.choice_domain) <= 0)] = 0
+    is_small = ~_holds_group(bins, index, remaining)
+    for choice in np.lexsort((np.arange(len(fitting)), layout.price, is_small, -fitting, layout.tier)):
+        if fitting[choice] > 0 and _open_for(bins, int(choice), index, companion, share, remaining):
+            return True
+    return False
+
+
+def _holds_group(bins: Bins, index: int, remaining: IntArray) -> IntArray:
+    """Choices with room for all that must stand there together."""
+    layout = bins.layout
+    affinity = set(layout.rules[index].affinity)
+    group = [other for other in np.flatnonzero(remaining) if affinity & set(layout.rules[other].affinity)]
+    total = (layout.need[group] * remaining[group][:, None]).sum(axis=0)
+    return np.asarray((layout.offer >= total).all(axis=1))
+
+
+def _companion(bins: Bins, index: int, remaining: IntArray) -> int | None:
+    """A class that it waits for and that still has pods: with one of them beside it, the order of arrival does not
+    matter. Else itself, if it may begin.
+    """
+    rules = bins.layout.rules[index]
+    for other in np.flatnonzero(remaining):
+        others = bins.layout.rules[other]
+        if other != index and not others.affinity and all(tally in others.adds for tally in rules.affinity):
+            return int(other)
+    begins = rules.is_first_of_its_kind and not any(bins.tally[: bins.size, tally].any() for tally in rules.affinity)
+    return index if begins else None
+
+
+def _open_for(bins: Bins, choice: int, index: int, companion: int, share: int, remaining: IntArray) -> bool:
+    """Open a node and see whether the rules agree; if not, it stays empty and is not bought."""
+    number = bins.open(choice)
+    if companion != index:
+        if bins.space(companion)[number] <= 0:
+            bins.close_last()
+            return False
+        bins.put(companion, number, 1)
+    taken = min(int(bins.space(index)[number]), share)
+    if taken <= 0:
+        if companion != index:
+            bins.take_out(companion, number, 1)
+        bins.close_last()
+        return False
+    bins.put(index, number, taken)
+    remaining[index] -= taken
+    if companion != index:
+        remaining[companion] -= 1
+    return True
+
+
+def without_zones(layout: Layout, parts: Sequence[Part], allowed: BoolArray) -> list[Part]:
+    """The same pods, free to go to every zone."""
+    counts: dict[int, int] = {}
+    for part in parts:
+        counts[part.index] = counts.get(part.index, 0) + part.count
     return [
-        Part(int(index), int(remaining[index]), layout.fits[index], layout.room_fits[index])
-        for index in np.flatnonzero(remaining)
+        Part(index, count, layout.fits[index] & allowed, layout.room_fits[index])
+        for index, count in sorted(counts.items())
     ]
+
+
+def repeat_in_zones(relaxed: RelaxedRows, rows: Rows, classes: int) -> tuple[Selected, Patterns]:
+    """The selection, values and patterns found without zones, for rows with zones."""
+    stock, found = rows.stock, relaxed.relaxation
+    open_row = relaxed.rows.row_of_class(classes)[[group[0].index for group in rows.parts]]
+    equals = _equal_choices(found.stock, stock, found.selected.choices)
+    chosen = np.unique(np.concatenate([*equals.values(), np.zeros(0, dtype=np.int64)])).astype(np.int64)
+    most = stock.most_on_node()
+    chosen = chosen[most[chosen].any(axis=1)]
+    position = {int(first): number for number, first in enumerate(found.selected.choices)}
+    source = {int(equal): position[first] for first, others in equals.items() for equal in others}
+    resource_prices = [found.selected.fluid.resource_prices[source[int(choice)]] for choice in chosen]
+    master = found.generated.master
+    fluid = Fluid(
+        price=master.price,
+        values=master.values[open_row],
+        limit_prices=master.limit_prices,
+        resource_prices=np.array(resource_prices).reshape(len(chosen), stock.need.shape[1]),
+    )
+    return Selected(chosen, fluid, most), _repeated(found.used, equals, open_row, stock)
+
+
+def _equal_choices(small: Stock, stock: Stock, chosen: IntArray) -> dict[int, IntArray]:
+    """For each selected choice, all choices that offer the same: the same type elsewhere."""
+    found = {}
+    for choice in chosen:
+        same = (stock.offer == small.offer[choice]).all(axis=1)
+        same &= (stock.start_tally == stock.start_tally[choice]).all(axis=1)
+        same &= (stock.start_bound == stock.start_bound[choice]).all(axis=1)
+        found[int(choice)] = np.flatnonzero(same)
+    return found
+
+
+def _repeated(used: Patterns, equals: dict[int, IntArray], open_row: IntArray, stock: Stock) -> Patterns:
+    """Each pattern on each equal choice, with the largest row there in place of an open one."""
+    by_size = np.argsort(-stock.count, kind="stable")
+    contents, choices = [], []
+    for pattern, choice in zip(used.contents, used.choices, strict=True):
+        for equal in equals.get(int(choice), ()):
+            repeated = np.zeros(len(stock.count))
+            for row in np.flatnonzero(pattern):
+                there = by_size[(open_row[by_size] == row) & stock.fits[equal][by_size]]
+                if len(there):
+                    repeated[there[0]] = min(pattern[row], stock.count[there[0]])
+            if repeated.any():
+                contents.append(repeated)
+                choices.append(int(equal))
+    return Patterns(np.array(contents).reshape(len(contents), len(stock.count)), np.array(choices, dtype=np.int64))

@@ -1,0 +1,200 @@
+"""Can planned nodes be cheaper, or be where their pods prefer to be? Asked when all pods are placed. No pod moves: a node
+only becomes another choice that holds the same, of equal tier and with equal daemons, and it stays in its zone if any of
+its pods is under a rule about zones.
+
+All preferences of all pods of a node together are worth one percent of its price, so a plan gets dearer by that at most.
+Which of the nodes that exist a pod prefers is left to the scheduler, which decides it.
+
+| preference | how far a node meets it |
+| --- | --- |
+| preferred nodes | the weights of the terms that match |
+| preferred affinity, beyond the node | the share of all matching pods that are in its domain |
+| preferred anti-affinity, spread with ScheduleAnyway, beyond the node | the share that are elsewhere |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from growth.model.labels import HOSTNAME
+from growth.model.node import Node
+from growth.model.pod import PodShape
+from growth.solver.arrays import FloatArray, IntArray
+from growth.solver.purchase.bins import Bins, planned
+from growth.solver.purchase.pod_rules import has_preferences_about_pods
+from growth.solver.purchase.tallies import looks_beyond_node
+from growth.solver.rules import Neighbours
+from growth.solver.rules.claims import NO_VOLUMES
+from growth.solver.rules.pod_affinity import matching, read_terms
+from growth.solver.rules.pod_class import Entry, PodClass
+from growth.solver.rules.rule import Weight
+from growth.solver.rules.selectors import any_term_matches
+from growth.solver.rules.spread import matching_pods, read_constraint
+
+_WORTH = 0.01  # of a node's price
+_FULL_WEIGHT = 100  # the most that one preference may weigh
+_SPREAD_WEIGHT = 50
+
+
+def make_cheaper(bins: Bins) -> None:
+    """Exchange the choices of planned nodes for cheaper ones that hold the same."""
+    known: dict[tuple[object, ...], int] = {}
+    for number in planned(bins):
+        choice = int(bins.choice[number])
+        name = (choice, *sorted(bins.contents[number].items()))
+        cheaper = known.get(name, -1)
+        if cheaper < 0 or (cheaper != choice and bins.openable()[cheaper] < 1):
+            cheaper = known[name] = _best_of(bins, number, bins.layout.price)
+        if cheaper != choice:
+            bins.exchange(number, cheaper)
+
+
+def _best_of(bins: Bins, number: int, score: FloatArray) -> int:
+    """The choice with the lowest score that a planned node could become; its own if none is lower."""
+    layout, choice = bins.layout, int(bins.choice[number])
+    classes = list(bins.contents[number])
+    used = layout.offer[choice] - bins.left[number]
+    able = (layout.offer >= used).all(axis=1) & layout.fits[classes].all(axis=0) & (bins.openable() >= 1)
+    able &= (layout.tier == layout.tier[choice]) & (score < score[choice] - 1e-12)
+    if any(looks_beyond_node(layout, index) for index in classes):
+        able &= (layout.choice_domain == layout.choice_domain[:, choice, None]).all(axis=0)
+    for candidate in sorted(np.flatnonzero(able), key=lambda one: (score[one], one)):
+        if layout.daemons[candidate] == layout.daemons[choice]:
+            return int(candidate)
+    return choice
+
+
+def follow_preferences(bins: Bins) -> None:
+    """Exchange the choices of planned nodes for others that their pods prefer."""
+    shapes = bins.layout.shapes
+    if not any(shape.preferred_nodes or has_preferences_about_pods(shape) for shape in shapes):
+        return
+    reader = _Reader(bins)
+    stated = {index: one for index, shape in enumerate(shapes) if (one := reader.read(shape)) is not None}
+    for number in range(bins.rooms, bins.size):
+        content, choice = bins.contents[number], int(bins.choice[number])
+        if any(index in stated for index in content):
+            met = np.zeros(len(bins.layout.price))
+            for index, count in sorted(content.items()):
+                if index in stated:
+                    met += stated[index].met(choice, content) * count
+            worth = _WORTH * bins.layout.price[choice] * met / sum(content.values())
+            better = _best_of(bins, number, bins.layout.price - worth)
+            reader.move(content, choice, better)
+            bins.exchange(number, better)
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferences:
+    """What the pods of one class prefer: choices by weight, and groups of pods to be near or to avoid."""
+
+    weights: FloatArray  # K
+    groups: tuple[_Group, ...]
+    scale: float
+
+    def met(self, choice: int, content: dict[int, int]) -> FloatArray:
+        """From 0 to 1 for each choice, for a pod of a node that is of `choice` now."""
+        total = self.weights.copy()
+        for group in self.groups:
+            total += group.met(choice, content)
+        return np.asarray(total / self.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Pods that a term matches; a negative weight says that they are avoided."""
+
+    domains: _DomainCounts
+    weight: int
+    members: frozenset[int]  # classes
+    present: FloatArray  # pods that are there already, in each domain
+
+    def met(self, choice: int, content: dict[int, int]) -> FloatArray:
+        counts = self.present + self.domains.counts[:, sorted(self.members)].sum(axis=1)
+        counts[self.domains.domain[choice]] -= sum(count for index, count in content.items() if index in self.members)
+        counts[-1] = 0.0  # where the label is absent, no pod is near another
+        share = counts[self.domains.domain] / max(1.0, float(counts.sum()))
+        return np.asarray(self.weight * share if self.weight > 0 else -self.weight * (1 - share))
+
+
+class _DomainCounts:
+    """How many pods of each class are planned, and of each shape are there already, in each domain of a key; the last
+    one is for an absent label.
+    """
+
+    def __init__(self, bins: Bins, key: str) -> None:
+        layout, problem = bins.layout, bins.layout.problem
+        of_choices = [problem.choices[int(index)].labels.get(key) for index in layout.choice_index]
+        of_rooms = [problem.rooms[int(index)].node.labels.get(key) for index in layout.room_index]
+        names = sorted({name for name in (*of_choices, *of_rooms) if name is not None})
+        position: dict[str | None, int] = {name: number for number, name in enumerate(names)}
+        self.domain: IntArray = np.array([position.get(name, len(names)) for name in of_choices], dtype=np.int64)
+        of_room = [position.get(name, len(names)) for name in of_rooms]
+        self.counts = np.zeros((len(names) + 1, len(layout.count)))
+        self.present: dict[PodShape, FloatArray] = {}
+        for room, domain in enumerate(of_room):
+            for shape, count in problem.rooms[int(layout.room_index[room])].contents:
+                self.present.setdefault(shape, np.zeros(len(names) + 1))[domain] += count
+        for number in range(bins.size):
+            domain = of_room[number] if number < bins.rooms else int(self.domain[bins.choice[number]])
+            for index, count in bins.contents[number].items():
+                self.counts[domain, index] += count
+
+    def move(self, content: dict[int, int], before: int, after: int) -> None:
+        for index, count in content.items():
+            self.counts[self.domain[before], index] -= count
+            self.counts[self.domain[after], index] += count
+
+
+class _Reader:
+    """Reads the preferences of shapes; what several of them look at is counted once."""
+
+    def __init__(self, bins: Bins) -> None:
+        self._bins = bins
+        self._choices = [bins.layout.problem.choices[int(index)] for index in bins.layout.choice_index]
+        nodes = [Node(f"choice {number}", choice.labels) for number, choice in enumerate(self._choices)]
+        self._table = Neighbours(nodes).table
+        self._classes = [_as_class(shape) for shape in bins.layout.shapes]
+        self._domains: dict[str, _DomainCounts] = {}
+
+    def read(self, shape: PodShape) -> _Preferences | None:
+        """None if it has none that a choice of node could meet."""
+        weights = np.zeros(len(self._choices))
+        for preferred in shape.preferred_nodes:
+            weights += preferred.weight * any_term_matches(self._table, (preferred.term,), slice(0, len(self._choices)))
+        groups = tuple(self._group(*look) for look in self._looks(shape) if look[0] != HOSTNAME)
+        stated = sum(one.weight for one in shape.preferred_nodes) + sum(abs(group.weight) for group in groups)
+        return _Preferences(weights, groups, float(max(_FULL_WEIGHT, stated))) if weights.any() or groups else None
+
+    def _looks(self, shape: PodShape) -> Iterator[tuple[str, int, Weight]]:
+        """Topology keys, weights, and who matches."""
+        for sign, preferences in ((1, shape.preferred_affinity), (-1, shape.preferred_anti_affinity)):
+            for preferred in preferences:
+                term = read_terms((preferred.term,), shape.namespace, self._bins.layout.problem.namespaces)[0]
+                yield term.topology_key, sign * preferred.weight, matching(term)
+        for spread in shape.spread:
+            if spread.when_unsatisfiable == "ScheduleAnyway":
+                matches = matching_pods(read_constraint(spread, shape).selector, shape.namespace)
+                yield spread.topology_key, -_SPREAD_WEIGHT, matches
+
+    def _group(self, key: str, weight: int, matches: Weight) -> _Group:
+        if key not in self._domains:
+            self._domains[key] = _DomainCounts(self._bins, key)
+        domains = self._domains[key]
+        members = frozenset(index for index, pod_class in enumerate(self._classes) if matches(pod_class))
+        present = np.zeros(len(domains.counts))
+        for shape, counts in domains.present.items():
+            present += counts * matches(_as_class(shape))
+        return _Group(domains, weight, members, present)
+
+    def move(self, content: dict[int, int], before: int, after: int) -> None:
+        if before != after:
+            for domains in self._domains.values():
+                domains.move(content, before, after)
+
+
+def _as_class(shape: PodShape) -> PodClass:
+    return PodClass(0, Entry(shape), shape.labels, NO_VOLUMES)
