@@ -39,9 +39,7 @@ def doctor(
     """Check API server, clock, kinds, rights, provider and pools; end with 1 if anything fails."""
     be_quiet()
     configuration = load_configuration(settings, os.environ, {"provider": provider, "catalogue": catalogue})
-    findings = asyncio.run(_examine(configuration, access))
-    print(msgspec.json.encode(findings).decode() if output == "json" else as_text(findings))
-    return 1 if any(finding.state == "failed" for finding in findings) else 0
+    return show(asyncio.run(_examine(configuration, access)), output)
 
 
 async def _examine(configuration: Configuration, access: ClusterAccess) -> list[Finding]:
@@ -50,11 +48,16 @@ async def _examine(configuration: Configuration, access: ClusterAccess) -> list[
         connection = load_connection(runtime, access.kubeconfig, access.context)
     except ConfigError as error:
         return [Finding("API server", "failed", str(error), "name a kubeconfig with --kubeconfig or KUBECONFIG")]
-    installed = Installed(
-        configuration.provider, configuration.installation, configuration.namespace, configuration.join_tokens.mint
-    )
+    name, namespace, mints = configuration.installation, configuration.namespace, configuration.join_tokens.mint
+    installed = Installed(configuration.provider, name, namespace, mints)
     async with HttpTransport(connection) as transport:
         return await Doctor(transport, runtime, provider_of(configuration), installed).examine()
+
+
+def show(findings: Sequence[Finding], output: str) -> int:
+    """Print findings; 1 if any of them failed."""
+    print(msgspec.json.encode(findings).decode() if output == "json" else as_text(findings))
+    return 1 if any(finding.state == "failed" for finding in findings) else 0
 
 
 def as_text(findings: Sequence[Finding]) -> str:

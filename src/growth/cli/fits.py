@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from cyclopts import Parameter
@@ -88,23 +88,15 @@ Output = Annotated[Literal["json", "table"], Parameter(help="JSON lines, or a ta
 
 def fits(file: File = Path("-"), *, output: Output = "json") -> int:
     """Say for each case which nodes its pod may go to, and why not to the others."""
-    with _opened(file) as lines:
-        return _answer_all(lines, output)
-
-
-def _opened(file: Path) -> BinaryIO:
-    return sys.stdin.buffer if str(file) == "-" else file.open("rb")
-
-
-def _answer_all(lines: Iterable[bytes], output: str) -> int:
     codec, has_failed = Codec(), False
-    for line in filter(bytes.strip, lines):
-        answer = answer_line(line, codec)
-        has_failed |= isinstance(answer, Unanswered)
-        if output == "json":
-            print(_encode(answer).decode())
-        else:
-            _print_table(answer)
+    with sys.stdin.buffer if str(file) == "-" else file.open("rb") as lines:
+        for line in filter(bytes.strip, lines):
+            answer = answer_line(line, codec)
+            has_failed |= isinstance(answer, Unanswered)
+            if output == "json":
+                print(_encode(answer).decode())
+            else:
+                _print_table(answer)
     return 1 if has_failed else 0
 
 

@@ -13,7 +13,7 @@ import msgspec
 import yaml
 from cyclopts import Parameter
 
-from growth.cli.doctor import as_text
+from growth.cli.doctor import show
 from growth.cli.session import THE_CLUSTER, ClusterAccess, FindingsOutput, SettingsFile, be_quiet
 from growth.controllers.ask.doctor import Finding
 from growth.controllers.ask.hetzner_check import HetznerCheck, examine_join_tokens
@@ -43,9 +43,7 @@ def hetzner(
     """
     be_quiet()
     configuration = load_configuration(settings, os.environ, {})
-    findings = asyncio.run(_check(configuration, pools, access))
-    print(msgspec.json.encode(findings).decode() if output == "json" else as_text(findings))
-    return 1 if any(finding.state == "failed" for finding in findings) else 0
+    return show(asyncio.run(_check(configuration, pools, access)), output)
 
 
 async def _check(configuration: Configuration, pools: Path | None, access: ClusterAccess) -> list[Finding]:

@@ -64,6 +64,11 @@ def provider_of(configuration: Configuration) -> Callable[[Client, Runtime], Pro
     )
 
 
+def read_text(file: Path) -> str:
+    """What a file says; - is standard input."""
+    return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+
+
 def be_quiet() -> None:
     """Log nothing: what the command prints says it all."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

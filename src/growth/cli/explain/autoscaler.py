@@ -7,7 +7,6 @@ what the status remembers."""
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ import yaml
 from cyclopts import Parameter
 from msgspec import Struct
 
-from growth.cli.session import ClusterAccess
+from growth.cli.session import ClusterAccess, read_text
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Forbidden, NotFound
 from growth.kube.api.resources import PODS, POOL_AUTOSCALERS
@@ -113,8 +112,7 @@ class AutoscalerAnswer(Struct, rename="camel", omit_defaults=True):
 
 
 def explain_file(file: Path, given: GivenCounts, settings: WarmPoolSettings, output: str) -> int:
-    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    items = (item for item in yaml.safe_load_all(text) if isinstance(item, dict))
+    items = (item for item in yaml.safe_load_all(read_text(file)) if isinstance(item, dict))
     found = [item for item in items if item.get("kind") == "PoolAutoscaler"]
     if not found:
         raise ValueError(f"{file}: there is no PoolAutoscaler in it")

@@ -14,6 +14,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
+from growth.cli.session import read_text
 from growth.kube.codec import Codec
 from growth.kube.codec.buffer import Referenced, TemplateText, Workload, WorldBuilder
 from growth.kube.codec.template import ContainerRange, RuntimeClass
@@ -43,21 +44,15 @@ class BufferAnswer(Struct):
 
 def explain_buffers(file: Path, sizing: Sizing, output: str) -> int:
     """Print an answer for each buffer; 1 if one of them has no size, or an object cannot be read."""
-    world, problems = read_world(_text_of(file))
+    world, problems = read_world(read_text(file))
     answers = [_answer(buffer, world, sizing) for _, buffer in sorted(world.buffers.items())]
     if not answers:
         problems.append(f"{file}: there is no CapacityBuffer in it")
-    if output == "json":
-        print(msgspec.json.encode(answers).decode())
-    else:
-        print("\n\n".join(_as_text(answer) for answer in answers))
+    text = msgspec.json.encode(answers).decode() if output == "json" else "\n\n".join(map(_as_text, answers))
+    print(text)
     for problem in problems:
         print(f"growth: {problem}", file=sys.stderr)
     return 1 if problems or any(answer.reason != "AttributesSetSuccessfully" for answer in answers) else 0
-
-
-def _text_of(file: Path) -> str:
-    return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
 
 
 def read_world(text: str) -> tuple[BufferWorld, list[str]]:
@@ -93,22 +88,11 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 def _answer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> BufferAnswer:
     if buffer.strategy != ACTIVE_CAPACITY:
-        return BufferAnswer(
-            buffer.key,
-            0,
-            {},
-            "AttributesSetSuccessfully",
-            f"left alone: growth does not know the strategy {buffer.strategy}",
-        )
-    sizes = {mode: _spare(buffer, world, mode) for mode in ("capped", "upstream")}
-    chosen = sizes[sizing]
-    answer = BufferAnswer(
-        buffer.key,
-        chosen.count,
-        {mode: spare.count for mode, spare in sizes.items()},
-        chosen.sized.reason,
-        chosen.sized.message,
-    )
+        message = f"left alone: growth does not know the strategy {buffer.strategy}"
+        return BufferAnswer(buffer.key, 0, {}, "AttributesSetSuccessfully", message)
+    served = {mode: _served(buffer, world, mode) for mode in ("capped", "upstream")}
+    chosen, sizes = served[sizing], {mode: each.count for mode, each in served.items()}
+    answer = BufferAnswer(buffer.key, chosen.count, sizes, chosen.sized.reason, chosen.sized.message)
     reference = buffer.spec.scalable_ref
     scalable = world.scalables.get(reference_key(buffer.namespace, reference)) if reference is not None else None
     if reference is not None and scalable is not None:
@@ -121,27 +105,20 @@ def _answer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> Buffe
     return answer
 
 
-def _spare(buffer: CapacityBuffer, world: BufferWorld, sizing: Any) -> ServedBuffer:
-    return next(spare for spare in served_buffers(world, {}, (), sizing) if spare.key == buffer.key)
+def _served(buffer: CapacityBuffer, world: BufferWorld, sizing: Any) -> ServedBuffer:
+    return next(each for each in served_buffers(world, {}, (), sizing) if each.key == buffer.key)
 
 
 def _as_text(answer: BufferAnswer) -> str:
-    names = answer.virtual_pods
-    told = ", ".join(names[:_NAMES_SHOWN]) + (
-        f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    )
+    names, sizes = answer.virtual_pods, ", ".join(f"{count} by {mode}" for mode, count in answer.sizes.items())
+    others = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     lines = [
-        (
-            "size",
-            f"{answer.size} ({', '.join(f'{count} by {mode}' for mode, count in answer.sizes.items())})"
-            if answer.sizes
-            else str(answer.size),
-        ),
+        ("size", f"{answer.size} ({sizes})" if sizes else str(answer.size)),
         ("workload", answer.workload),
         ("one chunk", answer.chunk),
         ("together", answer.together),
         ("quota", answer.quota),
         (answer.reason, answer.message),
-        ("virtual pods", told),
+        ("virtual pods", ", ".join(names[:_NAMES_SHOWN]) + others),
     ]
     return "\n".join([f"CapacityBuffer {answer.buffer}", *(f"  {name}: {text}" for name, text in lines if text)])

@@ -21,6 +21,7 @@ from growth.kube.crds.policies import NAMESPACE as TOKEN_NAMESPACE
 from growth.kube.crds.policies import token_policies
 from growth.model.warmpool import WarmPoolKind
 
+_RBAC: Final = "rbac.authorization.k8s.io"
 _PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
     "kwok": (Right(NODES, ("create", "delete", "get", "list")),),  # there a machine is a Node object
 }
@@ -53,35 +54,13 @@ def manifests(
     tokens: JoinTokens | None = None,
 ) -> list[dict[str, Any]]:
     """Namespace, ServiceAccount, roles and bindings, ready for `kubectl apply`."""
-    cluster_role = {"name": name, "labels": _labels(name)}
+    role, everywhere = {"apiGroup": _RBAC, "name": name}, {"name": name, "labels": _labels(name)}
     local = {"name": name, "namespace": namespace, "labels": _labels(name)}
-    group = "rbac.authorization.k8s.io"
-    subjects = [{"kind": "ServiceAccount", "name": name, "namespace": namespace}]
-    reference = {"apiGroup": group, "name": name}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": local},
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "ClusterRole",
-            "metadata": cluster_role,
-            "rules": rules(rights(provider, kinds)),
-        },
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": cluster_role,
-            "roleRef": {**reference, "kind": "ClusterRole"},
-            "subjects": subjects,
-        },
-        {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": local, "rules": rules(lease_rights(namespace))},
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "RoleBinding",
-            "metadata": local,
-            "roleRef": {**reference, "kind": "Role"},
-            "subjects": subjects,
-        },
+        *_bound_role({**role, "kind": "ClusterRole"}, everywhere, rights(provider, kinds), name, namespace),
+        *_bound_role({**role, "kind": "Role"}, local, lease_rights(namespace), name, namespace),
         *(token_manifests(name, name, namespace, tokens.group) if tokens is not None and tokens.mint else ()),
     ]
 
@@ -91,13 +70,22 @@ def token_manifests(name: str, account: str, namespace: str, group: str) -> list
     only such tokens of it.
     """
     metadata = {"name": f"{name}-join-tokens", "namespace": TOKEN_NAMESPACE, "labels": _labels(name)}
-    api = "rbac.authorization.k8s.io"
-    role = {"apiGroup": api, "kind": "Role", "name": metadata["name"]}
+    user = f"system:serviceaccount:{namespace}:{account}"
+    policies = token_policies(f"{name}-join-tokens.growth.dev", user, group)
+    role = {"apiGroup": _RBAC, "kind": "Role", "name": f"{name}-join-tokens"}
+    return [*policies, *_bound_role(role, metadata, TOKEN_RIGHTS, account, namespace)]
+
+
+def _bound_role(
+    role: dict[str, str], metadata: dict[str, Any], needed: Iterable[Right], account: str, namespace: str
+) -> list[dict[str, Any]]:
+    """A role, and the binding that gives it to a service account."""
+    version, kind = f"{_RBAC}/v1", role["kind"]
     subjects = [{"kind": "ServiceAccount", "name": account, "namespace": namespace}]
+    binding = {"metadata": metadata, "roleRef": role, "subjects": subjects}
     return [
-        *token_policies(f"{name}-join-tokens.growth.dev", f"system:serviceaccount:{namespace}:{account}", group),
-        {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": metadata, "rules": rules(TOKEN_RIGHTS)},
-        {"apiVersion": f"{api}/v1", "kind": "RoleBinding", "metadata": metadata, "roleRef": role, "subjects": subjects},
+        {"apiVersion": version, "kind": kind, "metadata": metadata, "rules": rules(needed)},
+        {"apiVersion": version, "kind": f"{kind}Binding", **binding},
     ]
 
 

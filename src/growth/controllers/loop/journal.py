@@ -6,7 +6,7 @@ within bounds."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import structlog
@@ -29,15 +29,8 @@ from growth.plan.nodes_down.scale_down import NEEDED_BY_BUFFER
 _OBJECTS_KEPT: Final = 50_000
 _REASONS_KEPT: Final = 20  # for each object, the latest
 
-_TOLD_ON: Final = (
-    PODS,
-    NODES,
-    NODE_POOLS,
-    NODE_REQUESTS,
-    NODE_REMOVAL_REQUESTS,
-    CAPACITY_BUFFERS,
-    POOL_AUTOSCALERS,
-)  # kinds that get events
+# kinds that get events
+_TOLD_ON: Final = (PODS, NODES, NODE_POOLS, NODE_REQUESTS, NODE_REMOVAL_REQUESTS, CAPACITY_BUFFERS, POOL_AUTOSCALERS)
 _API_VERSIONS: Final = {resource.kind: resource.api_version for resource in _TOLD_ON}
 
 log = structlog.get_logger("growth")
@@ -53,8 +46,9 @@ class Journal:
 
     def record(self, notes: Iterable[Note]) -> None:
         for note in notes:
-            if note.reason == STAYING:
-                self._count_failure(dict(note.fields))
+            fields = dict(note.fields)
+            if note.reason == STAYING and "checkType" in fields:  # counted at each look at the node, said or not
+                self._metrics.safety_failures.labels(fields["checkType"], fields.get("nodepool", "")).inc()
             if self._is_new(note):
                 self._tell(note)
 
@@ -78,20 +72,13 @@ class Journal:
             self._said.popitem(last=False)
         return known is None or known.message != note.message
 
-    def _count_failure(self, fields: Mapping[str, str | int | float]) -> None:
-        """Each time a node was looked at and a check kept it, told or not."""
-        if "checkType" in fields:
-            self._metrics.safety_failures.labels(fields["checkType"], fields.get("nodepool", "")).inc()
-
     def _tell(self, note: Note) -> None:
         self._metrics.notes.labels(note.reason, note.severity).inc()
         if note.reason == NEEDED_BY_BUFFER:
             self._metrics.buffer_blocked.inc()
         level = log.warning if note.severity == "Warning" else log.info
         level(note.message, about=str(note.about), reason=note.reason, **dict(note.fields))
-        about = note.about
-        if about.kind in _API_VERSIONS:
-            regarding = Regarding(
-                _API_VERSIONS[about.kind], about.kind, about.name, about.namespace, about.uid or about.name
-            )
+        about, version = note.about, _API_VERSIONS.get(note.about.kind)
+        if version is not None:
+            regarding = Regarding(version, about.kind, about.name, about.namespace, about.uid or about.name)
             self._events.record(regarding, note.severity, note.reason, note.message)
