@@ -1,5 +1,5 @@
-"""Why may a pod not go to a node, in words that people know and that add up over nodes? Asked by everything that
-refuses or explains.
+"""Why may a pod not go to a node, and why does a node stay, in words that people know and that add up over nodes? Asked
+by everything that refuses or explains.
 
 A Reason names its constraint exactly; many of them become one sentence:
 `0/12 nodes are available: 7 insufficient memory, 5 untolerated taint gpu=true:NoSchedule`. It never decides anything.
@@ -35,8 +35,8 @@ class Kind(StrEnum):
 
 
 class Rule(StrEnum):
-    """Which of kube-scheduler's filters refused; `Object` stands for objects that cannot be read, `Target` for growth's
-    own wish.
+    """Which of kube-scheduler's filters refused; `Object`: the object cannot be read, `Target`: growth itself wants no
+    pod there.
     """
 
     OBJECT = "Object"
@@ -85,15 +85,22 @@ def count_phrases(reasons: Iterable[Reason]) -> dict[str, int]:
 
 def sentence(phrases: Mapping[str, int], node_count: int) -> str:
     """The sentence kube-scheduler writes, with each constraint spelled out."""
-    told = ", ".join(f"{count} {phrase}" for phrase, count in phrases.items())
-    return f"0/{node_count} nodes are available: {told}" if told else f"0/{node_count} nodes are available"
+    counted = ", ".join(f"{count} {phrase}" for phrase, count in phrases.items())
+    return f"0/{node_count} nodes are available: {counted}" if counted else f"0/{node_count} nodes are available"
 
 
 # ------------------------------------------------------------------------------------ why a node stays
 
 
 class Block(Struct, frozen=True):
-    """Why a node stays."""
+    """Why a node stays, as data and in one sentence. It never decides anything.
+
+    | check type | the node stays because |
+    | --- | --- |
+    | rescheduling_… | a pod fits on none of the nodes that stay, mostly for this kind of constraint |
+    | no_nodes, capacity | there is no node to move to; the nodes that stay have too little room for all pods together |
+    | local_storage, unmanaged_pod, pdb, do_not_disrupt | moving a pod would lose data, lose the pod, or is not wanted |
+    """
 
     check_type: str  # the label of the metric
     message: str
@@ -122,14 +129,9 @@ def no_nodes() -> Block:
 def no_capacity(name: str, needed: int, free: int, headroom: float, available: int) -> Block:
     """All pods together need more of a resource than the nodes that stay have left."""
     needs = f"needs {format_amount(name, needed)}" + (f" with {headroom:.0%} headroom" if headroom else "")
-    text = f"insufficient {name} on the {available} remaining node{plural(available)} ({needs}, has {format_amount(name, max(0, free))})"
-    return Block(
-        "capacity",
-        f"its pods cannot be rescheduled: {text}",
-        constraint_type="capacity",
-        constraint=name,
-        available_nodes=available,
-    )
+    short = f"insufficient {name} on the {available} remaining node{plural(available)}"
+    text = f"its pods cannot be rescheduled: {short} ({needs}, has {format_amount(name, max(0, free))})"
+    return Block("capacity", text, constraint_type="capacity", constraint=name, available_nodes=available)
 
 
 def plural(count: int) -> str:

@@ -93,15 +93,12 @@ class Relocation:
         rows = [(row, amount) for row, amount in Vector(neighbours.table, shape.requests).rows if amount > 0]
         is_plain = not neighbours.question(pod_class).is_entangled and not neighbours.is_watched(pod_class)
         size = sum(amount * self._weights[row] for row, amount in rows if row < len(self._weights))
-        return _Profile(
-            is_plain, not (shape.affinity or shape.spread), rows, (is_plain, -float(size), pod_class.number)
-        )
+        order = (is_plain, -float(size), pod_class.number)
+        return _Profile(is_plain, not (shape.affinity or shape.spread), rows, order)
 
     def order(self, movers: Sequence[Mover]) -> list[Mover]:
         """Those with rules between pods first, then the largest."""
-        order_of = {
-            pod_class: self.profile(pod_class).order for pod_class in {mover.pod_class: None for mover in movers}
-        }
+        order_of = {one: self.profile(one).order for one in dict.fromkeys(mover.pod_class for mover in movers)}
         return sorted(movers, key=lambda mover: order_of[mover.pod_class])
 
     # ------------------------------------------------------------------------------------ first fit

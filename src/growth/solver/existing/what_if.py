@@ -155,7 +155,7 @@ class WhatIf:
         return Verdict(tuple(names), None, tuple(movers), tuple([nodes[target].name for target in found.targets]))
 
     def keep(self, verdict: Verdict) -> None:
-        """As if these nodes had gone: they are targets no more, and their pods stand where they were moved."""
+        """As if these nodes had gone: they are targets no more, and their pods are where they were moved."""
         table = self._neighbours.table
         for name in verdict.nodes:
             number = table.index[name]

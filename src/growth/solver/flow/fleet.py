@@ -1,7 +1,8 @@
-"""Which machines are there, how full is each, and what does a pod dislike about one? Asked
-by all of `solver/flow`; kept from round to round by `plan/flow/scheduling`. `follow` takes in what has changed
-and nothing else: an index that has followed equals one made anew. Nodes that went are only taken out; when there are
-many of them, the index is made again."""
+"""Which machines are there, how full is each, and what does a pod dislike about one? Asked by all of `solver/flow`; kept
+from round to round by `plan/flow/scheduling`.
+
+`follow` takes in what has changed and nothing else: an index that has followed equals a new one. Nodes that went are
+only taken out; when there are many of them, the index is made again."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from growth.solver.rules.taints import count_soft_untolerated
 
 _LOAD: Final = (CPU, MEMORY, PODS)  # what makes a machine full
 _NO_WORLD: Final = VolumeWorld()
-_MOST_CLASSES: Final = 20_000  # classes are never forgotten: an index that has seen so many is made anew
+_MOST_CLASSES: Final = 20_000  # classes are never forgotten: an index that has seen so many is made again
 
 
 class Fleet:

@@ -37,7 +37,7 @@ NO_TARGET = "going away"
 
 
 class Group(Struct, frozen=True):
-    """Pods that no rule can tell apart, and that wait alike: `pod` stands for all of them."""
+    """Pods that no rule can tell apart, and that wait alike: `pod` is any of them."""
 
     pod: Pod
     count: int = 1
@@ -197,7 +197,7 @@ def _placed(work: Work) -> tuple[Placed, ...]:
 
 
 def _left(work: Work, members: list[Member], gangs: Mapping[str, int]) -> tuple[Left, ...]:
-    told: dict[int, str] = {}  # by class
+    reasons: dict[int, str] = {}  # by class
     left = []
     for member in members:
         if not member.left:
@@ -207,9 +207,9 @@ def _left(work: Work, members: list[Member], gangs: Mapping[str, int]) -> tuple[
             together = f"{gangs[member.gang]} more must start together"
             reason = f"gang {member.gang}: {together}, and there is no room for so many"
         else:
-            if member.pod_class.number not in told:
-                told[member.pod_class.number] = _why(work, member)
-            reason = told[member.pod_class.number]
+            if member.pod_class.number not in reasons:
+                reasons[member.pod_class.number] = _why(work, member)
+            reason = reasons[member.pod_class.number]
         left.append(Left(member.number, member.left, reason))
     return tuple(left)
 

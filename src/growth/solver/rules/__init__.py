@@ -58,7 +58,7 @@ class Neighbours(Placements):
         self._questions.clear()
 
     def question(self, pod_class: PodClass) -> Question:
-        """The rules as they stand for a class; valid until the next change of classes, so it is asked for again each
+        """The rules as they are for a class; valid until the next change of classes, so it is asked for again each
         time.
         """
         known = self._questions.get(pod_class.number)

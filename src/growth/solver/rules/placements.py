@@ -1,6 +1,6 @@
 """What is on the nodes, counted: the part of the index that changes. Asked through `Neighbours`.
 
-Everything is kept by entry (a shape, leaving or not) on each node, and counted by class. A counter is told of what
+Everything is kept by entry (a shape, leaving or not) on each node, and counted by class. A counter hears of what
 touches it; one that is asked for the first time is filled from what is there."""
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Placements:
             yield known
 
     def _recount(self) -> None:
-        """Classes were split: count anew. Rare, since selectors seldom look at keys that none has looked at before."""
+        """Classes were split: count again. Rare, since selectors seldom look at keys that none has looked at before."""
         self._splits = self.classes.splits
         self.repellers.clear()
         self._repeller_of.clear()

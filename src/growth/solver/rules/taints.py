@@ -57,7 +57,7 @@ def _plain_integer(text: str) -> int | None:
 
 
 def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """The first taint that keeps the pod away; PreferNoSchedule keeps nobody away."""
+    """The first taint that keeps the pod away; PreferNoSchedule keeps no pod away."""
     for taint in taints:
         if taint.effect in HARD_EFFECTS and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
