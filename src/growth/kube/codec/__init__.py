@@ -34,13 +34,12 @@ from growth.kube.codec.template import ContainerRange, RuntimeClass
 from growth.kube.codec.text import BROKEN, UnreadableError, read, read_raw_labels, salvage, salvage_text
 from growth.kube.codec.volumes import read_claim, read_storage_class, read_volume, read_volume_node
 from growth.kube.codec.warm_pools import read_pool_autoscaler
-from growth.kube.codec.wire import WireMeta
+from growth.kube.codec.wire import WireMeta, WireObject
 from growth.kube.codec.wire_cluster import (
     WireBudget,
     WireBudgetSpec,
     WireBudgetStatus,
     WireDaemonSet,
-    WireNamespace,
     WirePriorityClass,
 )
 from growth.model.capacitybuffer import CapacityBuffer, ResourceQuota
@@ -56,30 +55,11 @@ from growth.model.snapshot import DaemonSet
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPool
 
-Noun: TypeAlias = (
-    Pod
-    | Node
-    | Claim
-    | Volume
-    | StorageClass
-    | VolumeNode
-    | Labels
-    | DaemonSet
-    | PodDisruptionBudget
-    | PriorityClass
-    | RuntimeClass
-    | NodePool
-    | NodeRequest
-    | NodeRemovalRequest
-    | PoolAutoscaler
-    | WarmPool
-    | CapacityBuffer
-    | Workload
-    | TemplateText
-    | ContainerRange
-    | ResourceQuota
-    | Malformed
-)
+_Cluster: TypeAlias = Pod | Node | Labels | DaemonSet | PodDisruptionBudget | PriorityClass | RuntimeClass
+_Storage: TypeAlias = Claim | Volume | StorageClass | VolumeNode
+_Own: TypeAlias = NodePool | NodeRequest | NodeRemovalRequest | PoolAutoscaler | WarmPool
+_Buffers: TypeAlias = CapacityBuffer | Workload | TemplateText | ContainerRange | ResourceQuota
+Noun: TypeAlias = _Cluster | _Storage | _Own | _Buffers | Malformed
 
 
 class Decoded(NamedTuple):
@@ -102,7 +82,7 @@ class _Identified(Struct, frozen=True, gc=False):
 
 
 _identified = msgspec.json.Decoder(_Identified)
-_namespace = msgspec.json.Decoder(WireNamespace)
+_namespace = msgspec.json.Decoder(WireObject)
 _daemon_set = msgspec.json.Decoder(WireDaemonSet)
 _budget = msgspec.json.Decoder(WireBudget)
 _priority_class = msgspec.json.Decoder(WirePriorityClass)

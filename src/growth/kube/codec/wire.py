@@ -6,43 +6,56 @@ a list."""
 
 from __future__ import annotations
 
-from msgspec import Raw, Struct
+from typing import Final
+
+from msgspec import Raw, Struct, field
 
 NO_RAW = Raw(b"null")
 
 
-class WireMeta(Struct, frozen=True, gc=False, rename="camel"):
-    """metadata of any object."""
+class Wire(Struct, frozen=True, gc=False, rename="camel"):
+    """A part of an object, as JSON."""
 
+
+class _WireIdentity(Wire, frozen=True):
     name: str | None = None
     namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = None
-    generation: int | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: Raw = NO_RAW
-    annotations: Raw = NO_RAW
     owner_references: Raw = NO_RAW
+
+
+class WireMeta(_WireIdentity, frozen=True):
+    """metadata of any object but a pod."""
+
+    generation: int | None = None
+    annotations: Raw = NO_RAW
     finalizers: tuple[str, ...] | None = None
 
 
-class WireAnnotations(
-    Struct,
-    frozen=True,
-    gc=False,
-    rename={
-        "do_not_disrupt": "growth.dev/do-not-disrupt",
-        "buffer": "growth.dev/buffer",
-        "buffer_namespace": "growth.dev/buffer-namespace",
-        "karpenter_do_not_disrupt": "karpenter.sh/do-not-disrupt",
-        "safe_to_evict": "cluster-autoscaler.kubernetes.io/safe-to-evict",
-        "safe_to_evict_local_volumes": "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
-        "mirror": "kubernetes.io/config.mirror",
-        "gang": "growth.dev/gang",
-        "firmament_gang": "firmament-gang-scheduling",
-    },
-):
+class WireObject(Wire, frozen=True):
+    """Any object but a pod."""
+
+    metadata: WireMeta | None = None
+
+
+_ANNOTATIONS: Final = {
+    "do_not_disrupt": "growth.dev/do-not-disrupt",
+    "buffer": "growth.dev/buffer",
+    "buffer_namespace": "growth.dev/buffer-namespace",
+    "karpenter_do_not_disrupt": "karpenter.sh/do-not-disrupt",
+    "safe_to_evict": "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "safe_to_evict_local_volumes": "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
+    "mirror": "kubernetes.io/config.mirror",
+    "gang": "growth.dev/gang",
+    "firmament_gang": "firmament-gang-scheduling",
+}
+
+
+class WireAnnotations(Wire, frozen=True, rename=_ANNOTATIONS):
     """The annotations of a pod that growth reads, by name: the others, often long, are passed over."""
 
     do_not_disrupt: str | None = None
@@ -56,21 +69,13 @@ class WireAnnotations(
     firmament_gang: str | None = None
 
 
-class WirePodMeta(Struct, frozen=True, gc=False, rename="camel"):
+class WirePodMeta(_WireIdentity, frozen=True):
     """metadata of a pod."""
 
-    name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    labels: Raw = NO_RAW
     annotations: WireAnnotations | None = None
-    owner_references: Raw = NO_RAW
 
 
-class WireOwner(Struct, frozen=True, gc=False, rename="camel"):
+class WireOwner(Wire, frozen=True):
     kind: str
     name: str
     uid: str = ""
@@ -78,57 +83,50 @@ class WireOwner(Struct, frozen=True, gc=False, rename="camel"):
     controller: bool | None = None
 
 
-class WireContainer(Struct, frozen=True, gc=False, rename="camel"):
+class WireContainer(Wire, frozen=True):
     name: Raw = NO_RAW
     resources: Raw = NO_RAW
     ports: Raw = NO_RAW
     restart_policy: Raw = NO_RAW
 
 
-class WirePort(
-    Struct,
-    frozen=True,
-    gc=False,
-    rename={"host_port": "hostPort", "container_port": "containerPort", "host_ip": "hostIP"},
-):
+class WirePort(Wire, frozen=True):
     host_port: int | None = None
     container_port: int | None = None
     protocol: str | None = None
-    host_ip: str | None = None
+    host_ip: str | None = field(default=None, name="hostIP")
 
 
-class WireQuantities(Struct, frozen=True, gc=False, rename="camel"):
+class WireQuantities(Wire, frozen=True):
     """resources of a container, of a pod or of a status."""
 
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
 
 
-class WireClaimSource(Struct, frozen=True, gc=False, rename="camel"):
+class WireClaimSource(Wire, frozen=True):
     claim_name: str | None = None
     read_only: bool | None = None
 
 
-class WireClaimTemplateSpec(Struct, frozen=True, gc=False, rename="camel"):
+class WireClaimTemplateSpec(Wire, frozen=True):
     storage_class_name: str | None = None
 
 
-class WireClaimTemplate(Struct, frozen=True, gc=False, rename="camel"):
+class WireClaimTemplate(Wire, frozen=True):
     spec: WireClaimTemplateSpec | None = None
 
 
-class WireEphemeralSource(Struct, frozen=True, gc=False, rename="camel"):
+class WireEphemeralSource(Wire, frozen=True):
     volume_claim_template: WireClaimTemplate | None = None
 
 
-class WireCsiSource(Struct, frozen=True, gc=False, rename="camel"):
+class WireCsiSource(Wire, frozen=True):
     driver: str | None = None
     read_only: bool | None = None
 
 
-class WireDisk(
-    Struct, frozen=True, gc=False, rename={"pd_name": "pdName", "volume_id": "volumeID", "read_only": "readOnly"}
-):
+class WireDisk(Wire, frozen=True, rename={"pd_name": "pdName", "volume_id": "volumeID", "read_only": "readOnly"}):
     """A disk named in the pod itself: GCE, EBS, iSCSI or RBD."""
 
     pd_name: str | None = None
@@ -140,11 +138,11 @@ class WireDisk(
     read_only: bool | None = None
 
 
-class WireAny(Struct, frozen=True, gc=False):
+class WireAny(Wire, frozen=True):
     """Something whose presence alone counts."""
 
 
-class WireVolume(Struct, frozen=True, gc=False, rename="camel"):
+class WireVolume(Wire, frozen=True):
     name: str | None = None
     projected: WireAny | None = None
     config_map: WireAny | None = None
@@ -160,7 +158,7 @@ class WireVolume(Struct, frozen=True, gc=False, rename="camel"):
     rbd: WireDisk | None = None
 
 
-class WirePodSpec(Struct, frozen=True, gc=False, rename="camel"):
+class WirePodSpec(Wire, frozen=True):
     node_name: str | None = None
     containers: tuple[WireContainer, ...] | None = None
     init_containers: tuple[WireContainer, ...] | None = None
@@ -179,20 +177,20 @@ class WirePodSpec(Struct, frozen=True, gc=False, rename="camel"):
     termination_grace_period_seconds: int | None = None
 
 
-class WireContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
+class WireContainerStatus(Wire, frozen=True):
     name: Raw = NO_RAW
     resources: Raw = NO_RAW
     allocated_resources: Raw = NO_RAW
 
 
-class WireCondition(Struct, frozen=True, gc=False, rename="camel"):
+class WireCondition(Wire, frozen=True):
     type: str | None = None
     status: str | None = None
     reason: str | None = None
     last_transition_time: str | None = None
 
 
-class WirePodStatus(Struct, frozen=True, gc=False, rename="camel"):
+class WirePodStatus(Wire, frozen=True):
     phase: str | None = None
     nominated_node_name: str | None = None
     conditions: Raw = NO_RAW
@@ -202,13 +200,13 @@ class WirePodStatus(Struct, frozen=True, gc=False, rename="camel"):
     allocated_resources: Raw = NO_RAW
 
 
-class WirePod(Struct, frozen=True, gc=False, rename="camel"):
+class WirePod(Wire, frozen=True):
     metadata: WirePodMeta | None = None
     spec: WirePodSpec | None = None
     status: WirePodStatus | None = None
 
 
-class WireTemplate(Struct, frozen=True, gc=False, rename="camel"):
+class WireTemplate(Wire, frozen=True):
     """A pod template: of a DaemonSet, a Deployment, a Job."""
 
     metadata: WirePodMeta | None = None

@@ -7,37 +7,36 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-from growth.kube.codec.wire import NO_RAW, WireCondition, WireMeta
+from growth.kube.codec.wire import NO_RAW, Wire, WireCondition, WireObject
 
 Quantities = dict[str, str | int | float]
 
 
-class WireTaint(Struct, frozen=True, gc=False):
+class WireTaint(Wire, frozen=True):
     key: str
     effect: str
     value: str | None = None
 
 
-class WireNodeSpec(Struct, frozen=True, gc=False, rename={"provider_id": "providerID"}):
+class WireNodeSpec(Wire, frozen=True, rename={"provider_id": "providerID"}):
     unschedulable: bool | None = None
     taints: tuple[WireTaint, ...] | None = None
     provider_id: str | None = None
 
 
-class WireNodeStatus(Struct, frozen=True, gc=False):
+class WireNodeStatus(Wire, frozen=True):
     allocatable: Quantities | None = None
     conditions: tuple[WireCondition, ...] | None = None
 
 
-class WireNode(Struct, frozen=True, gc=False):
-    metadata: WireMeta | None = None
+class WireNode(WireObject, frozen=True):
     spec: WireNodeSpec | None = None
     status: WireNodeStatus | None = None
 
 
-class WireClaimSpec(Struct, frozen=True, gc=False, rename="camel"):
+class WireClaimSpec(Wire, frozen=True):
     volume_name: str | None = None
     storage_class_name: str | None = None
     access_modes: tuple[str, ...] | None = None
@@ -47,44 +46,41 @@ class WireClaimSpec(Struct, frozen=True, gc=False, rename="camel"):
     volume_attributes_class_name: str | None = None
 
 
-class WireClaimResources(Struct, frozen=True, gc=False):
+class WireClaimResources(Wire, frozen=True):
     requests: Quantities | None = None
 
 
-class WireClaimStatus(Struct, frozen=True, gc=False):
+class WirePhase(Wire, frozen=True):
     phase: str | None = None
 
 
-class WireClaim(Struct, frozen=True, gc=False):
-    metadata: WireMeta | None = None
+class WireClaim(WireObject, frozen=True):
     spec: WireClaimSpec | None = None
-    status: WireClaimStatus | None = None
+    status: WirePhase | None = None
 
 
-class WireVolumeAffinity(Struct, frozen=True, gc=False):
+class WireVolumeAffinity(Wire, frozen=True):
     required: WireNodeSelector | None = None
 
 
-class WireVolumeCsi(Struct, frozen=True, gc=False, rename="camel"):
+class WireVolumeCsi(Wire, frozen=True):
     driver: str | None = None
     volume_handle: str | None = None
 
 
-class WireLegacyDisk(
-    Struct, frozen=True, gc=False, rename={"volume_id": "volumeID", "pd_name": "pdName", "disk_name": "diskName"}
-):
+class WireLegacyDisk(Wire, frozen=True, rename={"volume_id": "volumeID", "pd_name": "pdName", "disk_name": "diskName"}):
     volume_id: str | None = None
     pd_name: str | None = None
     disk_name: str | None = None
 
 
-class WireClaimRef(Struct, frozen=True, gc=False):
+class WireClaimRef(Wire, frozen=True):
     namespace: str | None = None
     name: str | None = None
     uid: str | None = None
 
 
-class WireVolumeSpec(Struct, frozen=True, gc=False, rename="camel"):
+class WireVolumeSpec(Wire, frozen=True):
     capacity: Quantities | None = None
     access_modes: tuple[str, ...] | None = None
     claim_ref: WireClaimRef | None = None
@@ -99,81 +95,67 @@ class WireVolumeSpec(Struct, frozen=True, gc=False, rename="camel"):
     volume_attributes_class_name: str | None = None
 
 
-class WireVolumeStatus(Struct, frozen=True, gc=False):
-    phase: str | None = None
-
-
-class WirePersistentVolume(Struct, frozen=True, gc=False):
-    metadata: WireMeta | None = None
+class WirePersistentVolume(WireObject, frozen=True):
     spec: WireVolumeSpec | None = None
-    status: WireVolumeStatus | None = None
+    status: WirePhase | None = None
 
 
-class WireTopologyExpression(Struct, frozen=True, gc=False):
+class WireTopologyExpression(Wire, frozen=True):
     key: str
     values: tuple[str, ...] | None = None
 
 
-class WireTopologyTerm(Struct, frozen=True, gc=False, rename="camel"):
+class WireTopologyTerm(Wire, frozen=True):
     match_label_expressions: tuple[WireTopologyExpression, ...] | None = None
 
 
-class WireStorageClass(Struct, frozen=True, gc=False, rename="camel"):
-    metadata: WireMeta | None = None
+class WireStorageClass(WireObject, frozen=True):
     provisioner: str | None = None
     volume_binding_mode: str | None = None
     allowed_topologies: tuple[WireTopologyTerm, ...] | None = None
 
 
-class WireDriverLimit(Struct, frozen=True, gc=False):
+class WireDriverLimit(Wire, frozen=True):
     count: int | None = None
 
 
-class WireDriver(Struct, frozen=True, gc=False):
+class WireDriver(Wire, frozen=True):
     name: str
     allocatable: WireDriverLimit | None = None
 
 
-class WireVolumeNodeSpec(Struct, frozen=True, gc=False):
+class WireVolumeNodeSpec(Wire, frozen=True):
     drivers: tuple[WireDriver, ...] | None = None
 
 
-class WireVolumeNode(Struct, frozen=True, gc=False):
-    metadata: WireMeta | None = None
+class WireVolumeNode(WireObject, frozen=True):
     spec: WireVolumeNodeSpec | None = None
 
 
-class WireNamespace(Struct, frozen=True, gc=False):
-    metadata: WireMeta | None = None
-
-
-class WireDaemonSetSpec(Struct, frozen=True, gc=False):
+class WireDaemonSetSpec(Wire, frozen=True):
     template: Raw = NO_RAW
 
 
-class WireDaemonSet(Struct, frozen=True, gc=False):
-    metadata: WireMeta | None = None
+class WireDaemonSet(WireObject, frozen=True):
     spec: WireDaemonSetSpec | None = None
 
 
-class WireBudgetSpec(Struct, frozen=True, gc=False, rename="camel"):
+class WireBudgetSpec(Wire, frozen=True):
     selector: WireSelector | None = None
     unhealthy_pod_eviction_policy: str | None = None
 
 
-class WireBudgetStatus(Struct, frozen=True, gc=False, rename="camel"):
+class WireBudgetStatus(Wire, frozen=True):
     disruptions_allowed: int | None = None
     observed_generation: int | None = None
 
 
-class WireBudget(Struct, frozen=True, gc=False):
-    metadata: WireMeta | None = None
+class WireBudget(WireObject, frozen=True):
     spec: WireBudgetSpec | None = None
     status: WireBudgetStatus | None = None
 
 
-class WirePriorityClass(Struct, frozen=True, gc=False, rename="camel"):
-    metadata: WireMeta | None = None
+class WirePriorityClass(WireObject, frozen=True):
     value: int | None = None
     global_default: bool | None = None
 
@@ -184,37 +166,37 @@ _RULES: Final = {
 }
 
 
-class WireRequirement(Struct, frozen=True, gc=False):
+class WireRequirement(Wire, frozen=True):
     key: str
     operator: str
     values: tuple[str, ...] | None = None
 
 
-class WireSelector(Struct, frozen=True, gc=False, rename="camel"):
+class WireSelector(Wire, frozen=True):
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[WireRequirement, ...] | None = None
 
 
-class WireNodeTerm(Struct, frozen=True, gc=False, rename="camel"):
+class WireNodeTerm(Wire, frozen=True):
     match_expressions: tuple[WireRequirement, ...] | None = None
     match_fields: tuple[WireRequirement, ...] | None = None
 
 
-class WireNodeSelector(Struct, frozen=True, gc=False, rename="camel"):
+class WireNodeSelector(Wire, frozen=True):
     node_selector_terms: tuple[WireNodeTerm, ...] | None = None
 
 
-class WirePreferredNode(Struct, frozen=True, gc=False):
+class WirePreferredNode(Wire, frozen=True):
     weight: int
     preference: WireNodeTerm
 
 
-class WireNodeAffinity(Struct, frozen=True, gc=False, rename=_RULES):
+class WireNodeAffinity(Wire, frozen=True, rename=_RULES):
     required: WireNodeSelector | None = None
     preferred: tuple[WirePreferredNode, ...] | None = None
 
 
-class WirePodTerm(Struct, frozen=True, gc=False, rename="camel"):
+class WirePodTerm(Wire, frozen=True):
     topology_key: str
     label_selector: WireSelector | None = None
     namespaces: tuple[str, ...] | None = None
@@ -223,23 +205,23 @@ class WirePodTerm(Struct, frozen=True, gc=False, rename="camel"):
     mismatch_label_keys: tuple[str, ...] | None = None
 
 
-class WirePreferredPod(Struct, frozen=True, gc=False, rename="camel"):
+class WirePreferredPod(Wire, frozen=True):
     weight: int
     pod_affinity_term: WirePodTerm
 
 
-class WirePodAffinity(Struct, frozen=True, gc=False, rename=_RULES):
+class WirePodAffinity(Wire, frozen=True, rename=_RULES):
     required: tuple[WirePodTerm, ...] | None = None
     preferred: tuple[WirePreferredPod, ...] | None = None
 
 
-class WireAffinity(Struct, frozen=True, gc=False, rename="camel"):
+class WireAffinity(Wire, frozen=True):
     node_affinity: WireNodeAffinity | None = None
     pod_affinity: WirePodAffinity | None = None
     pod_anti_affinity: WirePodAffinity | None = None
 
 
-class WireToleration(Struct, frozen=True, gc=False, rename="camel"):
+class WireToleration(Wire, frozen=True):
     """`operator` may be anything: an unknown one permits nothing, and that is for the rules to say."""
 
     key: str | None = None
@@ -249,7 +231,7 @@ class WireToleration(Struct, frozen=True, gc=False, rename="camel"):
     toleration_seconds: int | None = None
 
 
-class WireSpread(Struct, frozen=True, gc=False, rename="camel"):
+class WireSpread(Wire, frozen=True):
     max_skew: int
     topology_key: str
     when_unsatisfiable: str = ""

@@ -69,76 +69,41 @@ _ABOUT_OUR_LABELS: Final = (
     "growth itself writes growth.dev/pool, growth.dev/offering, growth.dev/node-request and kubernetes.io/hostname"
 )
 
+_ABOUT_POOL_NAMES: Final = "a pool's name has at most 40 characters: it is part of its nodes' names"
+_SHORT_KEYS: Final = "self.all(key, size(key) <= 317)"
+_ONCE_EACH: Final = "self.all(one, self.exists_one(other, other.name.lowerAscii() == one.name.lowerAscii()))"
+_NOT_PENDING_AGAIN: Final = "self.phase == oldSelf.phase || self.phase != 'Pending'"
+_FAILED_IS_FINAL: Final = "self.phase == oldSelf.phase || oldSelf.phase != 'RemovalFailed'"
+_SAME_NODE: Final = "self.nodeName == oldSelf.nodeName && self.pool == oldSelf.pool"
+_MIN_FITS_MAX: Final = "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas"
+_ONE_POLICY: Final = "!(has(self.cronPolicies) && size(self.cronPolicies) > 0 && has(self.capacityPolicy))"
 _HAS_VALUES: Final = "has(self.values) && size(self.values) > 0"
+_VALUES_FIT: Final = f"self.operator in ['In', 'NotIn'] ? {_HAS_VALUES} : !has(self.values) || size(self.values) == 0"
+
+_ROWS: Final[tuple[tuple[Place, str, str], ...]] = (
+    (ServerTypeChoice, "!has(self.max) || !has(self.min) || self.min <= self.max", "min must not be larger than max"),
+    ((NodePoolSpec, "server_types"), _ONCE_EACH, "each server type may be named once only; case does not matter"),
+    ((NodePoolSpec, "labels"), f"self.all(key, !(key in {_OUR_LABELS}))", _ABOUT_OUR_LABELS),
+    ((NodePoolSpec, "labels"), _SHORT_KEYS, "a label key has at most 317 characters"),
+    ((NodePoolSpec, "annotations"), _SHORT_KEYS, "an annotation key has at most 317 characters"),
+    (DisruptionBudget, "has(self.schedule) == has(self.durationSeconds)", "schedule and durationSeconds go together"),
+    (DisruptionBudget, "!has(self.timeZone) || has(self.schedule)", "timeZone needs a schedule"),
+    (NodeRequestSpec, "self == oldSelf", "a NodeRequest's spec cannot be changed: it records what was ordered"),
+    ((NodeRequestSpec, "pool"), "size(self) <= 40", _ABOUT_POOL_NAMES),
+    ((NodeRequestSpec, "resources"), _SHORT_KEYS, "a resource name has at most 317 characters"),
+    (NodeRequestStatus, _NOT_PENDING_AGAIN, "a NodeRequest that has left Pending does not go back"),
+    (NodeRemovalRequestSpec, _SAME_NODE, "a NodeRemovalRequest is about one node: nodeName and pool cannot be changed"),
+    (PoolAutoscalerSpec, _MIN_FITS_MAX, "minReplicas must not be larger than maxReplicas"),
+    (PoolAutoscalerSpec, _ONE_POLICY, "cronPolicies and capacityPolicy cannot be used together"),
+    (CapacityPolicy, _TOLERANCE, "tolerance must be smaller than targetAvailable"),
+    (PodExpression, _VALUES_FIT, "In and NotIn need values, Exists and DoesNotExist take none"),
+    ((PodSelector, "match_labels"), _SHORT_KEYS, "a label key has at most 317 characters"),
+    (NodeRemovalRequestStatus, _NOT_PENDING_AGAIN, "a removal that has begun does not go back to Pending"),
+    (NodeRemovalRequestStatus, _FAILED_IS_FINAL, "RemovalFailed is final: delete the NodeRemovalRequest to try again"),
+)
 
 RULES: Final[Mapping[Place, tuple[Rule, ...]]] = {
-    ServerTypeChoice: (
-        ("!has(self.max) || !has(self.min) || self.min <= self.max", "min must not be larger than max"),
-    ),
-    (NodePoolSpec, "server_types"): (
-        (
-            "self.all(one, self.exists_one(other, other.name.lowerAscii() == one.name.lowerAscii()))",
-            "each server type may be named once only; case does not matter",
-        ),
-    ),
-    (NodePoolSpec, "labels"): (
-        (f"self.all(key, !(key in {_OUR_LABELS}))", _ABOUT_OUR_LABELS),
-        ("self.all(key, size(key) <= 317)", "a label key has at most 317 characters"),
-    ),
-    (NodePoolSpec, "annotations"): (
-        ("self.all(key, size(key) <= 317)", "an annotation key has at most 317 characters"),
-    ),
-    DisruptionBudget: (
-        ("has(self.schedule) == has(self.durationSeconds)", "schedule and durationSeconds go together"),
-        ("!has(self.timeZone) || has(self.schedule)", "timeZone needs a schedule"),
-    ),
-    NodeRequestSpec: (("self == oldSelf", "a NodeRequest's spec cannot be changed: it records what was ordered"),),
-    (NodeRequestSpec, "pool"): (
-        ("size(self) <= 40", "a pool's name has at most 40 characters: it is part of its nodes' names"),
-    ),
-    (NodeRequestSpec, "resources"): (
-        ("self.all(key, size(key) <= 317)", "a resource name has at most 317 characters"),
-    ),
-    NodeRequestStatus: (
-        (
-            "self.phase == oldSelf.phase || self.phase != 'Pending'",
-            "a NodeRequest that has left Pending does not go back",
-        ),
-    ),
-    NodeRemovalRequestSpec: (
-        (
-            "self.nodeName == oldSelf.nodeName && self.pool == oldSelf.pool",
-            "a NodeRemovalRequest is about one node: nodeName and pool cannot be changed",
-        ),
-    ),
-    PoolAutoscalerSpec: (
-        (
-            "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
-            "minReplicas must not be larger than maxReplicas",
-        ),
-        (
-            "!(has(self.cronPolicies) && size(self.cronPolicies) > 0 && has(self.capacityPolicy))",
-            "cronPolicies and capacityPolicy cannot be used together",
-        ),
-    ),
-    CapacityPolicy: ((_TOLERANCE, "tolerance must be smaller than targetAvailable"),),
-    PodExpression: (
-        (
-            f"self.operator in ['In', 'NotIn'] ? {_HAS_VALUES} : !has(self.values) || size(self.values) == 0",
-            "In and NotIn need values, Exists and DoesNotExist take none",
-        ),
-    ),
-    (PodSelector, "match_labels"): (("self.all(key, size(key) <= 317)", "a label key has at most 317 characters"),),
-    NodeRemovalRequestStatus: (
-        (
-            "self.phase == oldSelf.phase || self.phase != 'Pending'",
-            "a removal that has begun does not go back to Pending",
-        ),
-        (
-            "self.phase == oldSelf.phase || oldSelf.phase != 'RemovalFailed'",
-            "RemovalFailed is final: delete the NodeRemovalRequest to try again",
-        ),
-    ),
+    place: tuple((rule, message) for about, rule, message in _ROWS if about == place) for place, _, _ in _ROWS
 }
 
 LIST_KEYS: Final[Mapping[tuple[type[Struct], str], tuple[str, ...]]] = {
