@@ -12,6 +12,8 @@ from msgspec import Meta, Struct
 LARGEST_USER_DATA_BYTES = 32 * 1024
 
 NameText = Annotated[str, Meta(min_length=1, max_length=128)]
+ImageName = Annotated[str, Meta(max_length=128)]
+PathText = Annotated[str, Meta(max_length=4096)]
 LabelText = Annotated[str, Meta(max_length=63, pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$")]
 AddressRange = Annotated[str, Meta(max_length=43, pattern=r"^[0-9a-fA-F.:]+/[0-9]{1,3}$")]
 Endpoint = Annotated[
@@ -23,11 +25,8 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """How servers are made."""
 
     image: Annotated[
-        str,
-        Meta(
-            max_length=128,
-            description="Name of the image, e.g. ubuntu-24.04; the one for the server's architecture is taken.",
-        ),
+        ImageName,
+        Meta(description="Name of the image, e.g. ubuntu-24.04; the one for the server's architecture is taken."),
     ] = "ubuntu-24.04"
     image_selector: Annotated[
         str,
@@ -63,9 +62,9 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     ] = False
     public_ipv4: Annotated[bool, Meta(description="Give servers a public IPv4 address, which costs extra.")] = True
     public_ipv6: Annotated[bool, Meta(description="Give servers a public IPv6 network.")] = True
-    user_data_file: Annotated[
-        str, Meta(max_length=4096, description="Template of the user data (cloud-init), a mounted file.")
-    ] = ""
+    user_data_file: Annotated[PathText, Meta(description="Template of the user data (cloud-init), a mounted file.")] = (
+        ""
+    )
     join_token_file: Annotated[
         str,
         Meta(
@@ -104,11 +103,8 @@ class HetznerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     """Who pays, how fast we may ask, and how servers are made."""
 
     token_file: Annotated[
-        str,
-        Meta(
-            max_length=4096,
-            description="The project's API token (read and write), a mounted file; read again when it changes.",
-        ),
+        PathText,
+        Meta(description="The project's API token (read and write), a mounted file; read again when it changes."),
     ] = "/etc/growth-hetzner/token"  # noqa: S105  (a path)
     endpoint: Annotated[Endpoint, Meta(description="Address of the API. Plain HTTP only on loopback.")] = (
         "https://api.hetzner.cloud/v1"
