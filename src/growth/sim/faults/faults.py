@@ -172,17 +172,13 @@ FAULTS: Final[tuple[Fault, ...]] = (
 
 def turn_on_some(adversity: Adversity, seed: str, wanted: tuple[str, ...] | None = None) -> list[str]:
     """Turn on the wanted faults, or else some drawn by chance; their names. Each fault has its own source of chance."""
-    chosen = [
-        fault for fault in FAULTS if (fault.name in wanted if wanted is not None else _is_drawn(seed, fault.name))
-    ]
+    names = [fault.name for fault in FAULTS]
+    drawn = [name for name in names if random.Random(f"{seed}/draw/{name}").random() < CHANCE_OF_EACH]
+    chosen = [fault for fault in FAULTS if fault.name in (drawn if wanted is None else wanted)]
     for fault in chosen:
         adversity.chance = random.Random(f"{seed}/fault/{fault.name}")
         fault.turn_on(adversity)
     return [fault.name for fault in chosen]
-
-
-def _is_drawn(seed: str, name: str) -> bool:
-    return random.Random(f"{seed}/draw/{name}").random() < CHANCE_OF_EACH
 
 
 def turn_off_all(adversity: Adversity) -> None:

@@ -38,7 +38,8 @@ from growth.sim.laws import Judge, Violation
 from growth.sim.laws.settled import why_not_settled
 from growth.sim.laws.witness import REQUEST, Witness
 from growth.sim.process import GrowthProcess
-from growth.sim.stories.scenario import Script, begin_some
+from growth.sim.stories.scenario import begin_some
+from growth.sim.stories.script import Script
 
 SETTLE_SECONDS: Final = 900.0
 LOOK_SECONDS: Final = 15.0
