@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from growth.cli.session import be_quiet
 from growth.sim.clock import run_virtual
-from growth.sim.stories.story import Story, Summary
+from growth.sim.stories.story import HetznerStory, Story, Summary
 from growth.sim.stories.timeline import Say
 
 
@@ -29,7 +29,7 @@ def demo(
     ] = "sim",
 ) -> int:
     """Watch pending pods become machines, and machines go again."""
-    story = _at_hetzner if provider == "hetzner-fake" else Story
+    story = HetznerStory if provider == "hetzner-fake" else Story
     be_quiet()
     telling = 0
     while True:
@@ -37,12 +37,6 @@ def demo(
         summary = _tell(story, seed if telling == 1 else f"{seed}-{telling}", None if once else speed)
         if once or not summary.succeeded:
             return 0 if summary.succeeded else 1
-
-
-def _at_hetzner(say: Say, seed: str) -> Story:
-    from growth.sim.stories.story import HetznerStory
-
-    return HetznerStory(say, seed)
 
 
 def _tell(story: Callable[[Say, str], Story], seed: str, speed: float | None) -> Summary:

@@ -22,7 +22,7 @@ from growth.sim.apiserver.refusal import Refusal, bad_request, not_allowed, unkn
 from growth.sim.apiserver.routes import Route, find_route, split
 from growth.sim.apiserver.schema import Schemas
 from growth.sim.apiserver.store import Store, Stored
-from growth.sim.apiserver.streams import Answer, Pages, Selection, Watch, WatchQuery
+from growth.sim.apiserver.streams import Answer, Pages, Selection, Watch, WatchQuery, refuse
 from growth.sim.apiserver.verbs import Verbs
 
 KUBERNETES_VERSION: Final = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "embedded"}
@@ -60,7 +60,7 @@ class ApiServer:
         try:
             return self._answer(request)
         except Refusal as refusal:
-            return Answer(refusal.code, refusal.body(), refusal.headers())
+            return refuse(refusal)
 
     def _answer(self, request: Request) -> Response:
         parts, query = split(request.path)

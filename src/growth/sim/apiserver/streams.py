@@ -45,6 +45,10 @@ class Answer:
         return None
 
 
+def refuse(refusal: Refusal) -> Answer:
+    return Answer(refusal.code, refusal.body(), refusal.headers())
+
+
 class Selection(Struct, frozen=True):
     """The part of a query that chooses objects."""
 

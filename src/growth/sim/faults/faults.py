@@ -25,7 +25,7 @@ class Crash(Struct):
     """Kill growth at its n-th write from now, before it or after it, and start it again after a while."""
 
     writes_left: int
-    moment: str  # before | after
+    moment: str  # before | after | lost: growth lives on, and does not get the answer
     restart_seconds: float
 
 
@@ -52,14 +52,12 @@ class Fault(Struct, frozen=True):
     turn_on: Callable[[Adversity], None]
 
 
-def _api(name: str, share: tuple[float, float]) -> Fault:
-    return Fault(f"api {name}", lambda adversity: setattr(adversity.trouble, name, adversity.chance.uniform(*share)))
+def _api(name: str, least: float, most: float) -> Fault:
+    return Fault(f"api {name}", lambda each: setattr(each.trouble, name, each.chance.uniform(least, most)))
 
 
-def _cloud(name: str, share: tuple[float, float]) -> Fault:
-    return Fault(
-        f"cloud {name}", lambda adversity: setattr(adversity.cloud.trouble, name, adversity.chance.uniform(*share))
-    )
+def _cloud(name: str, least: float, most: float) -> Fault:
+    return Fault(f"cloud {name}", lambda each: setattr(each.cloud.trouble, name, each.chance.uniform(least, most)))
 
 
 def _api_down(adversity: Adversity) -> None:
@@ -91,9 +89,8 @@ def _compactions(adversity: Adversity) -> None:
 def _crashes(adversity: Adversity) -> None:
     for _ in range(adversity.chance.randint(1, 4)):
         moment = adversity.chance.choice(["before", "after"])
-        adversity.crashes.append(
-            Crash(adversity.chance.randint(1, 60), moment, adversity.chance.choice([0.5, 5.0, 60.0]))
-        )
+        writes, seconds = adversity.chance.randint(1, 60), adversity.chance.choice([0.5, 5.0, 60.0])
+        adversity.crashes.append(Crash(writes, moment, seconds))
 
 
 def _clock_steps(adversity: Adversity) -> None:
@@ -128,40 +125,40 @@ def _lagging_scheduler(adversity: Adversity) -> None:
 
 
 FAULTS: Final[tuple[Fault, ...]] = (
-    _api("slow", (0.01, 0.1)),
-    _api("conflict", (0.02, 0.2)),
-    _api("throttled", (0.02, 0.2)),
-    _api("error_before", (0.02, 0.15)),
-    _api("error_after", (0.02, 0.15)),
-    _api("lost_before", (0.02, 0.15)),
-    _api("lost_after", (0.02, 0.15)),
-    _api("hung_before", (0.005, 0.03)),
-    _api("hung_after", (0.005, 0.03)),
-    _api("unauthorized", (0.01, 0.05)),
-    _api("expired", (0.1, 0.5)),
-    _api("torn_answer", (0.01, 0.05)),
-    _api("watch_lag_seconds", (0.5, 10.0)),
-    _api("watch_silent", (0.05, 0.3)),
-    _api("watch_closed", (0.2, 0.8)),
-    _api("watch_cut", (0.2, 0.8)),
-    _api("watch_torn", (0.1, 0.5)),
-    _api("watch_expired", (0.1, 0.5)),
-    _api("watch_repeated", (0.2, 0.8)),
+    _api("slow", 0.01, 0.1),
+    _api("conflict", 0.02, 0.2),
+    _api("throttled", 0.02, 0.2),
+    _api("error_before", 0.02, 0.15),
+    _api("error_after", 0.02, 0.15),
+    _api("lost_before", 0.02, 0.15),
+    _api("lost_after", 0.02, 0.15),
+    _api("hung_before", 0.005, 0.03),
+    _api("hung_after", 0.005, 0.03),
+    _api("unauthorized", 0.01, 0.05),
+    _api("expired", 0.1, 0.5),
+    _api("torn_answer", 0.01, 0.05),
+    _api("watch_lag_seconds", 0.5, 10.0),
+    _api("watch_silent", 0.05, 0.3),
+    _api("watch_closed", 0.2, 0.8),
+    _api("watch_cut", 0.2, 0.8),
+    _api("watch_torn", 0.1, 0.5),
+    _api("watch_expired", 0.1, 0.5),
+    _api("watch_repeated", 0.2, 0.8),
     Fault("api down", _api_down),
     Fault("api compactions", _compactions),
-    _cloud("lost_before_effect", (0.05, 0.3)),
-    _cloud("lost_after_effect", (0.05, 0.3)),
-    _cloud("rate_limited", (0.05, 0.4)),
-    _cloud("server_error", (0.05, 0.3)),
-    _cloud("never_boots", (0.1, 0.5)),
-    _cloud("boots_not_ready", (0.1, 0.4)),
-    _cloud("smaller_share", (0.001, 0.05)),
-    _cloud("refuses_delete", (0.1, 0.6)),
-    _cloud("empty_lists", (0.05, 0.4)),
-    _cloud("stale_lists", (0.05, 0.5)),
-    _cloud("failed_lists", (0.05, 0.5)),
-    _cloud("vanishes", (0.05, 0.3)),
-    _cloud("lingers_seconds", (2.0, 60.0)),
+    _cloud("lost_before_effect", 0.05, 0.3),
+    _cloud("lost_after_effect", 0.05, 0.3),
+    _cloud("rate_limited", 0.05, 0.4),
+    _cloud("server_error", 0.05, 0.3),
+    _cloud("never_boots", 0.1, 0.5),
+    _cloud("boots_not_ready", 0.1, 0.4),
+    _cloud("smaller_share", 0.001, 0.05),
+    _cloud("refuses_delete", 0.1, 0.6),
+    _cloud("empty_lists", 0.05, 0.4),
+    _cloud("stale_lists", 0.05, 0.5),
+    _cloud("failed_lists", 0.05, 0.5),
+    _cloud("vanishes", 0.05, 0.3),
+    _cloud("lingers_seconds", 2.0, 60.0),
     Fault("cloud stock-outs", _stock_outs),
     Fault("nodes flap", _flapping_nodes),
     Fault("scheduler lags", _lagging_scheduler),

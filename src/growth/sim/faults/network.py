@@ -32,10 +32,10 @@ from msgspec import Struct
 
 from growth.kube.api.transport import NeverSent, Request, Response, Transport, TransportError
 from growth.runtime import Runtime
-from growth.sim.apiserver.refusal import Refusal, conflict, expired, internal, too_many, unavailable
+from growth.sim.apiserver.refusal import Refusal, changed_meanwhile, expired, internal, too_many, unavailable
 from growth.sim.apiserver.routes import find_route, split
 from growth.sim.apiserver.store import event_line
-from growth.sim.apiserver.streams import Answer
+from growth.sim.apiserver.streams import refuse
 
 FOREVER = 1e9
 
@@ -79,7 +79,7 @@ class FaultyTransport:
         self._chance = random.Random(seed)
 
     async def send(self, request: Request) -> Response:
-        await self._travel()
+        await self._runtime.sleep(self._travel_seconds())
         if self._runtime.monotonic() < self.trouble.down_until:
             raise NeverSent("connection refused")
         if request.method != "GET":
@@ -88,11 +88,9 @@ class FaultyTransport:
             return await self._watch(request)
         return await self._read(request)
 
-    async def _travel(self) -> None:
+    def _travel_seconds(self) -> float:
         seconds = self._chance.uniform(0.001, 0.02)
-        if self._happens(self.trouble.slow):
-            seconds = self._chance.uniform(0.5, 20.0)
-        await self._runtime.sleep(seconds)
+        return self._chance.uniform(0.5, 20.0) if self._happens(self.trouble.slow) else seconds
 
     def _happens(self, share: float) -> bool:
         return share > 0 and self._chance.random() < share
@@ -104,58 +102,44 @@ class FaultyTransport:
         self.on_write("before", request)
         refusal = self._refusal(request)
         if refusal is not None:
-            return Answer(refusal.code, refusal.body(), refusal.headers())
+            return refuse(refusal)
         await self._lose(trouble.lost_before, trouble.hung_before)
         response = await self._transport.send(request)
         self.on_write("after", request)
         if self._happens(trouble.error_after):
-            broken = self._server_error()
-            return Answer(broken.code, broken.body())
+            return refuse(self._server_error())
         await self._lose(trouble.lost_after, trouble.hung_after)
-        return self._maybe_torn(response)
+        return _Torn(response) if self._happens(trouble.torn_answer) else response
 
     async def _read(self, request: Request) -> Response:
         trouble = self.trouble
         if self._happens(trouble.error_before) or self._happens(trouble.unauthorized):
-            refusal = self._server_error() if self._chance.random() < 0.7 else _rotated()
-            return Answer(refusal.code, refusal.body())
+            return refuse(self._server_error() if self._chance.random() < 0.7 else _rotated())
         if "continue=" in request.path and self._happens(trouble.expired):
-            gone = expired("The provided continue parameter is too old to display a consistent list result.")
-            return Answer(gone.code, gone.body())
+            return refuse(expired("The provided continue parameter is too old to display a consistent list result."))
         await self._lose(trouble.lost_before, trouble.hung_before)
         response = await self._transport.send(request)
         self.on_read(request)
         await self._lose(trouble.lost_after, trouble.hung_after)
-        return self._maybe_torn(response)
+        return _Torn(response) if self._happens(trouble.torn_answer) else response
 
     def _refusal(self, request: Request) -> Refusal | None:
         trouble = self.trouble
         if self._happens(trouble.throttled):
-            return too_many(
-                "the server has received too many requests and has asked us to try again later",
-                self._chance.randint(1, 3),
-            )
+            busy = "the server has received too many requests and has asked us to try again later"
+            return too_many(busy, self._chance.randint(1, 3))
         if self._happens(trouble.unauthorized):
             return _rotated()
         if self._happens(trouble.error_before):
             return self._server_error()
         if request.method in ("PUT", "PATCH") and self._happens(trouble.conflict):
             route = find_route(split(request.path)[0])
-            return conflict(
-                route.kind,
-                route.name,
-                "the object has been modified; please apply your changes to the latest version and try again",
-            )
+            return changed_meanwhile(route.kind, route.name)
         return None
 
     def _server_error(self) -> Refusal:
-        return self._chance.choice(
-            [
-                internal("etcdserver: request timed out"),
-                unavailable("apiserver is shutting down"),
-                Refusal(504, "Timeout", "timed out"),
-            ]
-        )
+        errors = [internal("etcdserver: request timed out"), unavailable("apiserver is shutting down")]
+        return self._chance.choice([*errors, Refusal(504, "Timeout", "timed out")])
 
     async def _lose(self, lost: float, hung: float) -> None:
         if self._happens(hung):
@@ -163,15 +147,11 @@ class FaultyTransport:
         if self._happens(lost):
             raise TransportError("connection reset by peer")
 
-    def _maybe_torn(self, response: Response) -> Response:
-        return _Torn(response) if self._happens(self.trouble.torn_answer) else response
-
     # -------------------------------------------------------------------------------------- watches
 
     async def _watch(self, request: Request) -> Response:
         if self._happens(self.trouble.error_before):
-            refusal = self._server_error()
-            return Answer(refusal.code, refusal.body())
+            return refuse(self._server_error())
         return FaultyWatch(await self._transport.send(request), self._runtime, self.trouble, self._chance)
 
 

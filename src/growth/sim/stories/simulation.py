@@ -1,16 +1,14 @@
-"""One seed: users act, faults rage, faults stop, and everything must settle. The whole of growth runs in it, unchanged.
+"""One seed: users act, faults happen, faults stop, and everything must settle. The whole of growth runs in it, unchanged.
 
-    set up → (faults and users, 5 to 10 virtual minutes) → faults stop → settled within 15 minutes → records expire → at rest: no writes
+    set up → faults and users, 5 to 10 virtual minutes → faults stop → settled within 15 minutes → records expire
+    → at rest: no writes
 
-Asked by `growth sim` and tests. The report names every law that was broken; the trace's hash is the same for the same
-seed, always.
+Asked by `growth sim` and tests. The report names every law that was broken; the trace's hash is always the same for the
+same seed.
 
 Does it matter where growth dies? One run records its writes; then growth dies before each, after each, and with each
-answer lost.
-
-Asked by `growth sim --crash-points` and tests. However it died, the machines bought and given back and the pods bound
-must be the same as in the run without a death; names and times do not count.
-"""
+answer lost (`growth sim --crash-points`). However it died, the machines bought and given back and the pods bound must
+be the same as in the run without a death; names and times do not count."""
 
 from __future__ import annotations
 
@@ -88,7 +86,7 @@ class KilledError(Exception):
 
 
 class Simulation:
-    """One world and the growth in it. `trace` is told every line of what happens."""
+    """One world and the growth in it. `trace` gets every line of what happens."""
 
     def __init__(self, seed: str, trace: Callable[[str], None] = lambda _line: None, wish: Wish | None = None) -> None:
         self.seed = seed
@@ -114,7 +112,6 @@ class Simulation:
         self.cluster.cloud.on_change.append(self._note_server)
 
     async def run(self) -> Report:
-        clock = self.cluster.runtime
         begun = begin_some(self.script, self.seed, self.wish.scenarios)
         self._settings = next((each.settings for each in begun if each.settings != Settings()), Settings())
         scenarios = [each.name for each in begun]
@@ -125,7 +122,9 @@ class Simulation:
         for at, step in self.adversity.clock_steps:
             after(at, partial(self._step_clock, step))
         settled = await self._live()
-        self._look_for_failures()
+        for name, error in (self.process.failures if self.process else []) + self._failures:
+            self.judge.accuse("no task fails", f"task {name}: {error!r}")
+        running = [pod for pod in self.witness.pods.values() if pod.node_name and not pod.is_finished]
         return Report(
             self.seed,
             tuple(scenarios),
@@ -133,23 +132,16 @@ class Simulation:
             tuple(self.judge.violations),
             self._digest.hexdigest()[:16],
             settled,
-            clock.monotonic(),
+            self.cluster.runtime.monotonic(),
             len(self.cluster.cloud.creates),
             self.lives,
             self._writes,
             bought=_kinds(self.cluster.cloud.creates),
             given_back=_kinds(self.cluster.cloud.deletes),
-            bound=tuple(
-                sorted(
-                    pod.shape.labels.get("app", pod.name)
-                    for pod in self.witness.pods.values()
-                    if pod.node_name and not pod.is_finished
-                )
-            ),
+            bound=tuple(sorted(pod.shape.labels.get("app", pod.name) for pod in running)),
         )
 
-    # ------------------------------------------------------------------------------------------ the
-    # phases
+    # ----------------------------------------------------------------------------------------------------- the phases
 
     async def _live(self) -> float | None:
         """From the first fault to the end; how long it took to settle."""
@@ -181,15 +173,14 @@ class Simulation:
         began = self.cluster.runtime.monotonic()
         while self.cluster.runtime.monotonic() < began + SETTLE_SECONDS:
             await self.cluster.runtime.sleep(LOOK_SECONDS)
-            if self.process is not None and not why_not_settled(
-                self.witness, self.process.growth, self.script.expected
-            ):
+            if self.process is not None and not self._why_not_settled():
                 return self.cluster.runtime.monotonic() - began
-        for law, complaint in (
-            why_not_settled(self.witness, self.process.growth, self.script.expected) if self.process else ()
-        ):
+        for law, complaint in self._why_not_settled():
             self.judge.accuse(law, complaint)
         return None
+
+    def _why_not_settled(self) -> list[tuple[str, str]]:
+        return why_not_settled(self.witness, self.process.growth, self.script.expected) if self.process else []
 
     async def _rest(self) -> None:
         """When the last record has expired, growth has nothing to write any more; now and then it tries once more what
@@ -203,13 +194,10 @@ class Simulation:
         while written[-1] and len(written) < RESTS:
             written.append(await self._written_at_rest())
         if written[-1]:
-            self.judge.accuse(
-                "zero writes at rest",
-                f"{len(written[-1])} writes in {REST_SECONDS:.0f} s at rest: {'; '.join(written[-1][:3])}",
-            )
-        for law, complaint in (
-            why_not_settled(self.witness, self.process.growth, self.script.expected) if self.process else ()
-        ):
+            shown = "; ".join(written[-1][:3])
+            complaint = f"{len(written[-1])} writes in {REST_SECONDS:.0f} s at rest: {shown}"
+            self.judge.accuse("zero writes at rest", complaint)
+        for law, complaint in self._why_not_settled():
             self.judge.accuse(law, f"at rest: {complaint}")
 
     async def _written_at_rest(self) -> list[str]:
@@ -219,28 +207,19 @@ class Simulation:
 
     def _is_anything_pending(self) -> bool:
         """A pod without a place, a request, or a node so young that growth has not said yet why it stays."""
+        settings, nodes = self._settings, self.cluster.objects("Node")
         waiting = any(not pod.node_name and not pod.is_finished for pod in self.witness.pods.values())
-        oldest = (
-            self.cluster.runtime.now() - self._settings.settling_seconds - self._settings.consolidation_interval_seconds
-        )
-        is_young = any(
-            parse_instant(node["metadata"]["creationTimestamp"]) > oldest for node in self.cluster.objects("Node")
-        )
+        oldest = self.cluster.runtime.now() - settings.settling_seconds - settings.consolidation_interval_seconds
+        is_young = any(parse_instant(node["metadata"]["creationTimestamp"]) > oldest for node in nodes)
         return waiting or is_young or bool(self.cluster.store.shelf(REQUEST).items)
 
-    def _look_for_failures(self) -> None:
-        for name, error in (self.process.failures if self.process else []) + self._failures:
-            self.judge.accuse("no task fails", f"task {name}: {error!r}")
-
-    # --------------------------------------------------------------------------------- growth's own
-    # life
+    # ---------------------------------------------------------------------------------------------- growth's own life
 
     def _start(self) -> None:
         self.lives += 1
         process = self.process = GrowthProcess(self.cluster, Installation(settings=self._settings), self.lives)
-        transport = FaultyTransport(
-            self.cluster.api, process.runtime, self.trouble, f"{self.seed}/network/{self.lives}"
-        )
+        seed = f"{self.seed}/network/{self.lives}"
+        transport = FaultyTransport(self.cluster.api, process.runtime, self.trouble, seed)
         transport.on_write, transport.on_read = partial(self._at_write, process), self.witness.hear_read
         process.cloud_door.on_call = partial(self._at_cloud_call, process)
         process.door.transport = transport
@@ -263,8 +242,8 @@ class Simulation:
     def _at_call(self, process: GrowthProcess, moment: str, call: str) -> None:
         """A write, or a call that changes something at the cloud: here growth may be killed, or its answer lost.
 
-        What a dead process sent off before it died goes its way, and kills nobody a second time: each life is followed
-        by one other."""
+        What a dead process sent off before it died goes its way, and kills no process a second time: each life is
+        followed by one other."""
         self._writes += moment == "before"
         crash = self.adversity.crashes[0] if self.adversity.crashes else None
         if process.runtime.is_dead or crash is None or moment != ("before" if crash.moment == "before" else "after"):
@@ -276,15 +255,12 @@ class Simulation:
         if crash.moment == "lost":
             self._say(f"the answer is lost to {call}")
             raise TransportError("connection reset by peer")
-        self._crash(process, crash.restart_seconds, f"{moment} {call}")
-        if moment == "before":
-            raise KilledError
-
-    def _crash(self, process: GrowthProcess, restart_seconds: float, when: str) -> None:
-        self._say(f"growth is killed {when}")
+        self._say(f"growth is killed {moment} {call}")
         self._failures += process.failures
         process.kill()
-        after(restart_seconds, self._start)
+        after(crash.restart_seconds, self._start)
+        if moment == "before":
+            raise KilledError
 
     def _step_clock(self, seconds: float) -> None:
         if self.process is not None and self.adversity.lasts_seconds:
@@ -295,9 +271,8 @@ class Simulation:
     # ---------------------------------------------------------------------------------------- trace
 
     def _note_write(self, write: Write) -> None:
-        self._say(
-            f"{write.actor} {write.type.lower()} {write.kind.name} {'/'.join(part for part in write.key if part)} {_gist(write)}"
-        )
+        key = "/".join(part for part in write.key if part)
+        self._say(f"{write.actor} {write.type.lower()} {write.kind.name} {key} {_gist(write)}")
 
     def _note_server(self, what: str, server: Server) -> None:
         self._say(f"cloud {what} {server.server_type} in {server.location} for {server.name}")
@@ -333,17 +308,17 @@ def simulate(seed: str, trace: Callable[[str], None] = lambda _line: None, wish:
     return run_virtual(run())
 
 
-SEED: Final = "crash points"
-SCENARIOS: Final = ("come and go",)
-MOMENTS: Final = ("before", "after", "lost")
-RESTART_SECONDS: Final = 1.0
+# ----------------------------------------------------------------------------------------------------------- crash points
+
+_CRASH_SEED: Final = "crash points"
+_CRASH_SCENARIOS: Final = ("come and go",)
 
 
 class Death(Struct, frozen=True):
     """Where growth dies, or loses an answer: at its n-th write."""
 
     write: int
-    moment: str
+    moment: str  # before | after | lost
 
     def __str__(self) -> str:
         return f"{'answer lost to' if self.moment == 'lost' else f'killed {self.moment}'} write {self.write}"
@@ -351,25 +326,24 @@ class Death(Struct, frozen=True):
 
 def reference() -> Report:
     """The run in which nothing happens to growth."""
-    return simulate(SEED, wish=Wish(SCENARIOS, ()))
+    return simulate(_CRASH_SEED, wish=Wish(_CRASH_SCENARIOS, ()))
 
 
 def deaths(writes: int, every: int = 1) -> Iterator[Death]:
     for write in range(1, writes + 1, every):
-        yield from (Death(write, moment) for moment in MOMENTS)
+        yield from (Death(write, moment) for moment in ("before", "after", "lost"))
 
 
 def die_at(death: Death) -> Report:
-    return simulate(SEED, wish=Wish(SCENARIOS, (), crash=Crash(death.write, death.moment, RESTART_SECONDS)))
+    crash = Crash(death.write, death.moment, restart_seconds=1.0)
+    return simulate(_CRASH_SEED, wish=Wish(_CRASH_SCENARIOS, (), crash=crash))
 
 
 def differences(wanted: Report, found: Report) -> list[str]:
     """What came out differently; empty: nothing that counts."""
-    told = [str(violation) for violation in found.violations]
+    complaints = [str(violation) for violation in found.violations]
     for name in ("bought", "given_back", "bound"):
-        before, after = Counter(getattr(wanted, name)), Counter(getattr(found, name))
-        if before != after:
-            told.append(
-                f"{name}: too many {sorted((after - before).elements())}, too few {sorted((before - after).elements())}"
-            )
-    return told
+        expected, counted = Counter(getattr(wanted, name)), Counter(getattr(found, name))
+        more, fewer = sorted((counted - expected).elements()), sorted((expected - counted).elements())
+        complaints += [f"{name}: too many {more}, too few {fewer}"] if more or fewer else []
+    return complaints

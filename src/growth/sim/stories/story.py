@@ -1,12 +1,9 @@
 """The story that `growth demo` tells: 120 pods come to an empty cluster, machines are bought, the load goes, machines
 are given back.
 
-Runs the production controllers in the embedded cluster. The summary says what came of it; the story failed if a pod
-found no place.
-
-The demo's story with the fake Hetzner as the cloud: the Hetzner provider and the official client at work, in virtual
-time. Asked by `growth demo`.
-"""
+Runs the production controllers in the embedded cluster, with the embedded cloud or with the fake Hetzner (then the
+Hetzner provider and the official client are at work). The summary says what came of it; the story failed if a pod found
+no place."""
 
 from __future__ import annotations
 
@@ -23,36 +20,17 @@ from growth.runtime import Runtime
 from growth.sim.apiserver.kinds import Json
 from growth.sim.apiserver.objects import daemon_set, deployment, node_pool
 from growth.sim.cloud.hetzner.embedded import HetznerCloud
-from growth.sim.cloud.hetzner.project import Project
+from growth.sim.cloud.hetzner.project import FakeServer, Project
 from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess
 from growth.sim.stories.timeline import Say, Shop, Timeline
 
 _PLACED_WITHIN_SECONDS: Final = 300.0
-_QUIET_SECONDS: Final = 60.0
+_QUIET_SECONDS: Final = 60
 _GONE_WITHIN_SECONDS: Final = 900.0
 
-GPU_TAINT: Final = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
-
-WORKLOADS: Final[tuple[Json, ...]] = (
-    deployment("web", 70, cpu="250m", memory="512Mi"),
-    deployment("api", 46, cpu="1", memory="1Gi"),
-    deployment(
-        "training",
-        4,
-        cpu="4",
-        memory="16Gi",
-        requests={"nvidia.com/gpu": "1"},
-        nodeSelector={"growth.dev/pool": "gpu"},
-        tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}],
-    ),
-)
-POOLS: Final[tuple[Json, ...]] = (
-    node_pool("default", "CX31", "CX32", "CX33", "CAX31", architectures=["amd64", "arm64"]),
-    node_pool("gpu", {"name": "GEX44", "max": 5}, taints=[GPU_TAINT]),
-)
-OPENING: Final = "two pools: default (CX31, CX32, CX33, CAX31) and gpu (GEX44); no nodes"
-LOAD: Final = "three Deployments: web 70 × (250m, 512Mi), api 46 × (1 cpu, 1Gi), training 4 × (4 cpu, 16Gi, 1 GPU)"
+# Another cloud than the embedded one: what it sells, and how growth's provider for it is made.
+OtherCloud = Callable[[Cluster], tuple[Shop, Callable[[Client, Runtime], Provider]]]
 
 
 class Setting(Struct, frozen=True):
@@ -64,7 +42,37 @@ class Setting(Struct, frozen=True):
     load: str
 
 
-Stage = Callable[[Cluster], tuple[Shop, Callable[[Client, Runtime], Provider]]]  # another cloud than the embedded one
+GPU: Final = "nvidia.com/gpu"
+DEMO: Final = Setting(
+    pools=(
+        node_pool("default", "CX31", "CX32", "CX33", "CAX31", architectures=["amd64", "arm64"]),
+        node_pool(
+            "gpu", {"name": "GEX44", "max": 5}, taints=[{"key": GPU, "value": "present", "effect": "NoSchedule"}]
+        ),
+    ),
+    workloads=(
+        deployment("web", 70, cpu="250m", memory="512Mi"),
+        deployment("api", 46, cpu="1", memory="1Gi"),
+        deployment(
+            "training",
+            4,
+            cpu="4",
+            memory="16Gi",
+            requests={GPU: "1"},
+            nodeSelector={"growth.dev/pool": "gpu"},
+            tolerations=[{"key": GPU, "operator": "Exists"}],
+        ),
+    ),
+    opening="two pools: default (CX31, CX32, CX33, CAX31) and gpu (GEX44); no nodes",
+    load="three Deployments: web 70 × (250m, 512Mi), api 46 × (1 cpu, 1Gi), training 4 × (4 cpu, 16Gi, 1 GPU)",
+)
+HETZNER_DEMO: Final = Setting(
+    pools=(node_pool("default", "CX31", "CX33", "CX43", "CAX31", "GEX44", architectures=["amd64", "arm64"]),),
+    workloads=(deployment("web", 70, cpu="250m", memory="512Mi"), deployment("api", 50, cpu="1", memory="1Gi")),
+    opening="one pool: CX31, CX33, CX43, CAX31, GEX44, of which Hetzner does not sell the first and the last; "
+    "CX43 is nearly sold out",
+    load="two Deployments: web 70 × (250m, 512Mi), api 50 × (1 cpu, 1Gi)",
+)
 
 
 class Summary(Struct, frozen=True):
@@ -90,11 +98,11 @@ class Story:
     """One telling, in one embedded cluster. Must run inside a running event loop."""
 
     def __init__(
-        self, say: Say, seed: str = "demo", setting: Setting | None = None, stage: Stage | None = None
+        self, say: Say, seed: str = "demo", setting: Setting = DEMO, other_cloud: OtherCloud | None = None
     ) -> None:
-        self.setting = setting or Setting(POOLS, WORKLOADS, OPENING, LOAD)
+        self.setting = setting
         self.cluster = Cluster(seed)
-        shop, provider_for = stage(self.cluster) if stage else (self.cluster.cloud, None)
+        shop, provider_for = other_cloud(self.cluster) if other_cloud else (self.cluster.cloud, None)
         self.process = GrowthProcess(self.cluster, provider_for=provider_for)
         self.timeline = Timeline(self.cluster, say, shop)
         self.process.runtime.on_offload = self.timeline.look_at_answer
@@ -111,7 +119,9 @@ class Story:
         began = clock.monotonic()
         placed_at = await self._until_placed(began + _PLACED_WITHIN_SECONDS)
         price, nodes, view = self.timeline.shop.price_per_hour(), len(cluster.objects("Node")), self.timeline.look()
-        await self._watch_for(_QUIET_SECONDS)
+        for _ in range(_QUIET_SECONDS):
+            await clock.sleep(1)
+            self.timeline.look()
         self._tell("you", "the load goes: all Deployments scaled to zero")
         for workload in self.setting.workloads:
             cluster.scale("Deployment", workload["metadata"]["name"], 0)
@@ -122,9 +132,7 @@ class Story:
             placed=view.bound,
             nodes=nodes,
             price_per_hour=price,
-            lower_bound=max(
-                filter(None, bounds), default=None
-            ),  # one question each; pods that were asked about again must not count twice
+            lower_bound=max(filter(None, bounds), default=None),  # not the sum: pods may be asked about twice
             placed_after_seconds=None if placed_at is None else placed_at - began,
             nodes_left=len(cluster.objects("Node")),
             spent=self.timeline.shop.amount_due(),
@@ -147,21 +155,8 @@ class Story:
             await self.cluster.runtime.sleep(1)
             self.timeline.look()
 
-    async def _watch_for(self, seconds: float) -> None:
-        for _ in range(int(seconds)):
-            await self.cluster.runtime.sleep(1)
-            self.timeline.look()
-
     def _tell(self, who: str, what: str) -> None:
         self._say(self.cluster.runtime.monotonic(), who, what)
-
-
-SETTING: Final = Setting(
-    pools=(node_pool("default", "CX31", "CX33", "CX43", "CAX31", "GEX44", architectures=["amd64", "arm64"]),),
-    workloads=(deployment("web", 70, cpu="250m", memory="512Mi"), deployment("api", 50, cpu="1", memory="1Gi")),
-    opening="one pool: CX31, CX33, CX43, CAX31, GEX44, of which Hetzner does not sell the first and the last; CX43 is nearly sold out",
-    load="two Deployments: web 70 × (250m, 512Mi), api 50 × (1 cpu, 1Gi)",
-)
 
 
 class Ordered(Struct, frozen=True):
@@ -181,15 +176,12 @@ class HetznerShop:
 
     @property
     def servers(self) -> Mapping[str, Ordered]:
-        return {
-            str(each.id): Ordered(each.kind.name.upper(), each.location, each.status)
-            for each in self._project.servers.values()
-        }
+        return {str(each.id): _ordered(each) for each in self._project.servers.values()}
 
     @property
     def creates(self) -> Sequence[Ordered]:
         for each in self._project.servers.values():
-            self._ordered.setdefault(each.id, Ordered(each.kind.name.upper(), each.location, each.status))
+            self._ordered.setdefault(each.id, _ordered(each))
         return list(self._ordered.values())
 
     def price_per_hour(self) -> float:
@@ -199,18 +191,22 @@ class HetznerShop:
         return self._project.meter.amount_due(self._project.now())
 
 
+def _ordered(server: FakeServer) -> Ordered:
+    return Ordered(server.kind.name.upper(), server.location, server.status)
+
+
 class HetznerStory(Story):
     """One telling. The files that a pod would have mounted are in a folder of their own, and go with it."""
 
     def __init__(self, say: Say, seed: str = "demo") -> None:
         self._files = tempfile.TemporaryDirectory(prefix="growth-demo-")
-        super().__init__(say, seed, SETTING, self._stage)
+        super().__init__(say, seed, HETZNER_DEMO, self._open_cloud)
 
     async def run(self) -> Summary:
         with self._files:
             return await super().run()
 
-    def _stage(self, cluster: Cluster) -> tuple[HetznerShop, Callable[[Client, Runtime], Provider]]:
+    def _open_cloud(self, cluster: Cluster) -> tuple[HetznerShop, Callable[[Client, Runtime], Provider]]:
         cloud = HetznerCloud(cluster, Path(self._files.name))
         cloud.project.stock = {("cx43", place): 2 for place in ("fsn1", "nbg1", "hel1")}
         return HetznerShop(cloud.project), cloud.provider_for()

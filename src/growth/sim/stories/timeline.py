@@ -83,10 +83,8 @@ class Timeline:
             gap = f", at most {100 * answer.gap:.1f} % above the cheapest possible" if answer.lower_bound else ""
             unplaced = sum(one.count for one in answer.unplaced)
             rest = f"; {unplaced} pods find no place" if unplaced else ""
-            self._tell(
-                "growth",
-                f"plans {_count(len(answer.nodes), 'node')} for {answer.price_per_hour:.4f} an hour{gap}{rest}",
-            )
+            nodes = _count(len(answer.nodes), "node")
+            self._tell("growth", f"plans {nodes} for {answer.price_per_hour:.4f} an hour{gap}{rest}")
 
     def look(self) -> View:
         now, before = self.view(), self._before
@@ -103,9 +101,8 @@ class Timeline:
         if is_news and (at >= self._said_at + _PAUSE_SECONDS or now.running == now.pods > said.running):
             self._said, self._said_at = now, at
             waiting = f", {now.pods - now.bound} wait for a node" if now.pods > now.bound else ""
-            self._tell(
-                "cluster", f"{now.running} of {now.pods} pods running{waiting}; {now.ready} of {now.nodes} nodes Ready"
-            )
+            nodes = f"{now.ready} of {now.nodes} nodes Ready"
+            self._tell("cluster", f"{now.running} of {now.pods} pods running{waiting}; {nodes}")
 
     def view(self) -> View:
         cluster = self._cluster
@@ -119,14 +116,9 @@ class Timeline:
             booting=sum(server.status == "initializing" for server in servers),
             nodes=len(nodes),
             ready=sum(ready_status(node) == "True" for node in nodes),
-            marked=sum(
-                any(taint["key"] == SCALE_DOWN_TAINT.key for taint in node["spec"].get("taints") or [])
-                for node in nodes
-            ),
+            marked=sum(SCALE_DOWN_TAINT.key in (taint["key"] for taint in _taints(node)) for node in nodes),
             removals=len(cluster.objects("NodeRemovalRequest")),
-            unmet=sum(
-                (request.get("status") or {}).get("phase") == "Unmet" for request in cluster.objects("NodeRequest")
-            ),
+            unmet=sum((each.get("status") or {}).get("phase") == "Unmet" for each in cluster.objects("NodeRequest")),
         )
 
     def _tell_machines(self, before: View, now: View) -> None:
@@ -134,9 +126,8 @@ class Timeline:
         fresh = ordered - self._ordered
         self._ordered = ordered
         if fresh:
-            self._tell(
-                "cloud", "machines ordered: " + ", ".join(f"{count} × {name}" for name, count in sorted(fresh.items()))
-            )
+            listed = ", ".join(f"{count} × {name}" for name, count in sorted(fresh.items()))
+            self._tell("cloud", f"machines ordered: {listed}")
         if now.unmet > before.unmet:
             self._tell("cloud", f"{_count(now.unmet - before.unmet, 'order')} not met: sold out")
         if now.machines < before.machines:
@@ -144,14 +135,17 @@ class Timeline:
 
     def _tell_nodes(self, before: View, now: View) -> None:
         if now.marked > before.marked:
-            self._tell(
-                "growth", f"{_count(now.marked, 'empty node')} marked: no pods in, given back unless needed again"
-            )
+            marked = _count(now.marked, "empty node")
+            self._tell("growth", f"{marked} marked: no pods in, given back unless needed again")
         if now.removals > before.removals:
             self._tell("growth", f"{_count(now.removals, 'removal')} under way")
 
     def _tell(self, who: str, what: str) -> None:
         self._say(self._cluster.runtime.monotonic(), who, what)
+
+
+def _taints(node: Json) -> list[Json]:
+    return node["spec"].get("taints") or []
 
 
 def _is_daemons(pod: Json) -> bool:
