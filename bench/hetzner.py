@@ -32,11 +32,11 @@ from growth.providers.hetzner.provider import HetznerProvider
 from growth.sim.apiserver.objects import deployment, node_pool
 from growth.sim.clock import run_virtual
 from growth.sim.cloud.hetzner.embedded import HetznerCloud, provider_on
-from growth.sim.cloud.hetzner.project import Trouble
+from growth.sim.cloud.hetzner.project import FakeTrouble
 from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess
 
-TROUBLE = Trouble(
+TROUBLE = FakeTrouble(
     lost_before_effect=0.02,
     lost_after_effect=0.05,
     server_error=0.02,
@@ -90,7 +90,7 @@ async def buy(cluster: Cluster, cloud: HetznerCloud, machines: int) -> dict[str,
     project.trouble = replace(TROUBLE, refused_until=clock.now() + LIMITED_SECONDS)
     await _until(cluster, lambda: _running(cluster) == machines, 7200)
     ran_after = clock.monotonic()
-    project.trouble = Trouble()
+    project.trouble = FakeTrouble()
     await _until(cluster, lambda: len(project.servers) == machines, 3600)
     await clock.sleep(60)
     [pool] = cluster.objects("NodePool")
@@ -98,7 +98,7 @@ async def buy(cluster: Cluster, cloud: HetznerCloud, machines: int) -> dict[str,
     project.trouble = TROUBLE
     cluster.scale("Deployment", "web", 0)
     await clock.sleep(600)
-    project.trouble = Trouble()
+    project.trouble = FakeTrouble()
     await clock.sleep(900)
     left = len(project.meter.running()) + sum(
         len(cluster.objects(kind)) for kind in ("Node", "NodeRequest", "NodeRemovalRequest")

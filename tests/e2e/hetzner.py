@@ -21,12 +21,12 @@ from growth.kube.crds import definitions
 from growth.model.resources import CPU, format_amount
 from growth.sim.cloud.hetzner.api import FakeApi
 from growth.sim.cloud.hetzner.embedded import TEMPLATE, TOKEN, as_seen_by_kubelet
-from growth.sim.cloud.hetzner.project import FakeServer, Pace, Project
+from growth.sim.cloud.hetzner.project import FakePace, FakeServer, Project
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.running import NAMESPACE, GrowthProcess
 from tests.fakes.hetzner.server import FakeServing, serving
 
-QUICK = Pace(create_seconds=(0.3, 1.0), boot_seconds=(0.5, 2.0), delete_seconds=(0.2, 1.0))
+QUICK = FakePace(create_seconds=(0.3, 1.0), boot_seconds=(0.5, 2.0), delete_seconds=(0.2, 1.0))
 
 
 class Booting:

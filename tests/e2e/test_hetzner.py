@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from growth.sim.cloud.hetzner.assortment import IPV4_PER_HOUR, KINDS
+from growth.sim.cloud.hetzner.assortment import IPV4_PER_HOUR, SERVER_TYPES
 from growth.sim.cloud.hetzner.embedded import TOKEN
-from growth.sim.cloud.hetzner.project import Trouble
+from growth.sim.cloud.hetzner.project import FakeTrouble
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.hetzner import growth_at_hetzner, hetzner_beside
 from tests.e2e.manifests import deployment
@@ -22,12 +22,12 @@ from tests.fakes.hetzner.openapi import described
 PODS = 300  # each fills a CX33
 STOCK = {("cx33", "fsn1"): 150, ("cx33", "nbg1"): 120}  # the rest comes from hel1, which is dearer
 LIMITED_SECONDS = 20.0  # every request refused, in the middle of buying
-TROUBLE = Trouble(lost_after_effect=0.03, server_error=0.02, locked=0.02, creation_fails=0.02, never_boots=0.05)
+TROUBLE = FakeTrouble(lost_after_effect=0.03, server_error=0.02, locked=0.02, creation_fails=0.02, never_boots=0.05)
 
 
 def cheapest() -> float:
     """What as many machines cost in an hour, where they are cheapest."""
-    [kind] = [kind for kind in KINDS if kind.name == "cx33"]
+    [kind] = [kind for kind in SERVER_TYPES if kind.name == "cx33"]
     places = {**{place: count for (_, place), count in STOCK.items()}, "hel1": PODS - sum(STOCK.values())}
     return sum(count * (kind.price_in(place) + IPV4_PER_HOUR) for place, count in places.items())
 
@@ -49,7 +49,7 @@ def test_300_machines_are_bought_and_given_back_under_faults(
         cluster.wait_until(lambda: len(project.servers) >= PODS // 3, "a third is bought", 300)
         project.trouble = replace(TROUBLE, refused_until=time.time() + LIMITED_SECONDS)
         seconds = wait_for_running(cluster, PODS, 700)
-        project.trouble = Trouble()
+        project.trouble = FakeTrouble()
         cluster.wait_until(
             lambda: len(project.meter.running()) == PODS, "the machines that never booted are given back", 300
         )
@@ -61,7 +61,7 @@ def test_300_machines_are_bought_and_given_back_under_faults(
         began = time.monotonic()
         cluster.kubectl("scale", "deployment/web", "--replicas=0")
         cluster.wait_until(lambda: len(project.servers) < PODS // 10, "most machines are given back", 400)
-        project.trouble = Trouble()
+        project.trouble = FakeTrouble()
         cluster.wait_until(
             lambda: not project.servers and not cluster.objects("nodes"), "every machine is given back", 400
         )

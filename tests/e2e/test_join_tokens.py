@@ -17,7 +17,7 @@ from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.act.role import manifests as role_manifests
 from growth.model.instant import format_instant
 from growth.model.node import REQUEST_LABEL
-from growth.sim.cloud.hetzner.api import Answer, Request
+from growth.sim.cloud.hetzner.api import FakeAnswer, FakeRequest
 from tests.e2e.controlplane.cluster import ControlPlane, KubectlError
 from tests.e2e.hetzner import growth_at_hetzner, hetzner_beside
 from tests.e2e.manifests import deployment
@@ -131,7 +131,7 @@ class Machines:
         self.tokens: dict[str, str] = {}
         self.groups: dict[str, list[str]] = {}
 
-    def look_on(self, request: Request, answer: Answer) -> None:
+    def look_on(self, request: FakeRequest, answer: FakeAnswer) -> None:
         if (request.method, request.path, answer.status) == ("POST", "/servers", 201):
             body = json.loads(request.body)
             self.tokens[body["name"]] = json.loads(body["user_data"])["token"]

@@ -17,7 +17,7 @@ from growth.model.instant import parse_instant
 from growth.model.node import REQUEST_LABEL
 from growth.providers.redaction import redacted
 from growth.sim.apiserver.objects import deployment, node_pool
-from growth.sim.cloud.hetzner.project import Trouble
+from growth.sim.cloud.hetzner.project import FakeTrouble
 from tests.providers.hetzner.embedded import Town, in_town
 from tests.sim.embedded import Bench, on_api_server
 
@@ -151,7 +151,7 @@ def test_a_machine_carries_the_token_that_is_known_and_once_its_node_has_joined_
 
 def test_a_machine_that_never_joins_and_an_order_that_cannot_be_had_leave_no_token_behind() -> None:
     async def test(town: Town) -> None:
-        town.project.trouble = Trouble(never_boots=1.0)
+        town.project.trouble = FakeTrouble(never_boots=1.0)
         town.project.stock = {("cx33", "fsn1"): 1}
         town.cluster.create(
             node_pool("default", "CX33", locations=["fsn1"]), deployment("web", 2, cpu="3", memory="2Gi")

@@ -15,7 +15,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from growth.sim.cloud.hetzner.api import Answer, Request
+from growth.sim.cloud.hetzner.api import FakeAnswer, FakeRequest
 
 Json = dict[str, Any]
 
@@ -32,7 +32,7 @@ class Description:
         self._document: Json = json.loads(path.read_text(encoding="utf-8"))
         self._validators: dict[str, Draft202012Validator] = {}
 
-    def violations(self, request: Request, answer: Answer) -> list[str]:
+    def violations(self, request: FakeRequest, answer: FakeAnswer) -> list[str]:
         what = f"{request.method} {request.path}"
         operation = self._operation(request)
         if operation is None:
@@ -44,13 +44,13 @@ class Description:
         ]
         return [f"{what}: {each}" for each in found]
 
-    def _operation(self, request: Request) -> Json | None:
+    def _operation(self, request: FakeRequest) -> Json | None:
         parts = request.path.strip("/").split("/")
         template = "/" + "/".join("{id}" if part.isdecimal() else part for part in parts)
         operation: Json | None = self._document["paths"].get(template, {}).get(request.method.lower())
         return operation
 
-    def _of_query(self, request: Request, operation: Json) -> list[str]:
+    def _of_query(self, request: FakeRequest, operation: Json) -> list[str]:
         declared = {each["name"]: each["schema"] for each in operation.get("parameters", ()) if each["in"] == "query"}
         found = [f"unknown parameter {name}" for name in request.query if name not in declared]
         for name, values in request.query.items():
@@ -66,7 +66,7 @@ class Description:
             ]
         return found
 
-    def _of_body(self, request: Request, operation: Json) -> list[str]:
+    def _of_body(self, request: FakeRequest, operation: Json) -> list[str]:
         if "requestBody" not in operation:
             return ["a body where none belongs"] if request.body else []
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -74,7 +74,7 @@ class Description:
         known = self._resolved(schema)["properties"]
         return [*(f"unknown field {name}" for name in body if name not in known), *self._errors(schema, body)]
 
-    def _of_answer(self, answer: Answer, operation: Json) -> list[str]:
+    def _of_answer(self, answer: FakeAnswer, operation: Json) -> list[str]:
         responses = operation["responses"]
         described = responses.get(str(answer.status)) or responses.get(f"{answer.status // 100}xx")
         if described is None:

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from growth.sim.cloud.hetzner.api import FakeApi, Lost, Request
+from growth.sim.cloud.hetzner.api import FakeApi, FakeRequest, Lost
 
 TICK_SECONDS: Final = 0.02
 
@@ -74,7 +74,9 @@ def _handler(owner: FakeServing) -> type[BaseHTTPRequestHandler]:
             try:
                 with owner.lock:
                     answer = owner.api.handle(
-                        Request(self.command, address.path.removeprefix("/v1"), parse_qs(address.query), token, body)
+                        FakeRequest(
+                            self.command, address.path.removeprefix("/v1"), parse_qs(address.query), token, body
+                        )
                     )
             except Lost:
                 self.close_connection = True

@@ -18,8 +18,8 @@ from growth.cli.session import set_up_logs
 from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.growth import Installation
 from growth.sim.apiserver.objects import deployment, node_pool
-from growth.sim.cloud.hetzner.api import Request
-from growth.sim.cloud.hetzner.project import Refusal
+from growth.sim.cloud.hetzner.api import FakeRequest
+from growth.sim.cloud.hetzner.project import FakeRefusal
 from tests.providers.hetzner.embedded import Town, in_town
 from tests.providers.hetzner.worlds import TOKEN
 
@@ -48,12 +48,12 @@ def quoting(town: Town, rejected: list[str]) -> None:
     """A Hetzner that quotes, in its errors, the token and the user data it was given."""
     answered = town.cloud.api._route
 
-    def route(request: Request) -> tuple[dict[str, Any], int]:
+    def route(request: FakeRequest) -> tuple[dict[str, Any], int]:
         if request.method == "POST" and len(rejected) < 4:
             rejected.append(json.loads(request.body)["user_data"])
             code = ("invalid_input", "forbidden", "server_error", "resource_unavailable")[len(rejected) - 1]
             details = {"fields": [{"name": "user_data", "messages": [rejected[-1], f"Bearer {request.token}"]}]}
-            raise Refusal(422, code, f"token {request.token[4:30]} sent {rejected[-1]}", details)
+            raise FakeRefusal(422, code, f"token {request.token[4:30]} sent {rejected[-1]}", details)
         return answered(request)
 
     town.cloud.api._route = route  # type: ignore[method-assign]

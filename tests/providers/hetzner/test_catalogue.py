@@ -12,7 +12,7 @@ from growth.providers.contract import ProviderError
 from growth.providers.hetzner.catalogue import estimated
 from growth.providers.hetzner.settings import Launch, Reserved
 from growth.providers.hetzner.wire import HetznerServerType
-from growth.sim.cloud.hetzner.project import Trouble
+from growth.sim.cloud.hetzner.project import FakeTrouble
 from tests.providers.hetzner.worlds import Bench, at_hetzner
 
 
@@ -80,7 +80,7 @@ def test_the_zone_is_the_location_or_what_the_cloud_controller_writes(setting: s
 def test_a_catalogue_that_cannot_be_read_again_serves_a_while_longer() -> None:
     async def test(bench: Bench) -> None:
         before = await bench.provider.offerings()
-        bench.project.trouble = Trouble(server_error=1.0)
+        bench.project.trouble = FakeTrouble(server_error=1.0)
         assert await bench.provider.offerings() == before
         await bench.runtime.sleep(3601)
         with pytest.raises(ProviderError):

@@ -10,8 +10,8 @@ import pytest
 
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.providers.contract import ProviderError
-from growth.sim.cloud.hetzner.api import Answer, FakeApi, Request
-from growth.sim.cloud.hetzner.project import Project, Refusal, Trouble
+from growth.sim.cloud.hetzner.api import FakeAnswer, FakeApi, FakeRequest
+from growth.sim.cloud.hetzner.project import FakeRefusal, FakeTrouble, Project
 from tests.providers.hetzner.worlds import CLUSTER, TOKEN, Bench, at_hetzner, order
 
 LAUNCHES: list[tuple[int, str, type[Outcome]]] = [
@@ -45,11 +45,11 @@ DELETES: list[tuple[int, str, type[Outcome]]] = [
 
 def refuse(api: FakeApi, method: str, status: int, code: str) -> None:
     """From now on calls of this method are answered with that error."""
-    answered: Callable[[Request], tuple[dict[str, object], int]] = api._route
+    answered: Callable[[FakeRequest], tuple[dict[str, object], int]] = api._route
 
-    def route(request: Request) -> tuple[dict[str, object], int]:
+    def route(request: FakeRequest) -> tuple[dict[str, object], int]:
         if request.method == method:
-            raise Refusal(status, code, f"no, because of {code}")
+            raise FakeRefusal(status, code, f"no, because of {code}")
         return answered(request)
 
     api._route = route  # type: ignore[method-assign]
@@ -130,7 +130,7 @@ def test_sold_out_types_are_no_capacity_and_an_order_that_fails_later_too() -> N
         bench.project.stock = {("cx33", "fsn1"): 0}
         assert isinstance(await bench.provider.launch(order()), NoCapacity)
         assert isinstance(await bench.provider.launch(order(location="nbg1")), Accepted)
-        bench.project.trouble = Trouble(creation_fails=1.0)
+        bench.project.trouble = FakeTrouble(creation_fails=1.0)
         late = await bench.provider.launch(order("default-pool-2", "uid-2", location="hel1"))
         assert isinstance(late, NoCapacity)
         assert [bill.ended_at is None for bill in bench.project.meter.bills.values()] == [True, False]
@@ -142,10 +142,10 @@ def test_answers_that_are_no_api_answers_are_unknown() -> None:
     async def test(bench: Bench) -> None:
         await bench.provider.launch(order())
         handle = bench.api.handle
-        broken = Answer(502, {"html": "bad gateway"})
+        broken = FakeAnswer(502, {"html": "bad gateway"})
         bench.api.handle = lambda request: broken if request.method == "POST" else handle(request)  # type: ignore[method-assign]
         assert isinstance(await bench.provider.launch(order("default-pool-2", "uid-2")), Unknown)
-        bench.api.handle = lambda request: Answer(200, {"servers": "none"})  # type: ignore[method-assign]
+        bench.api.handle = lambda request: FakeAnswer(200, {"servers": "none"})  # type: ignore[method-assign]
         with pytest.raises(ProviderError):
             await bench.provider.list(CLUSTER)
 
@@ -165,4 +165,4 @@ def test_a_part_of_the_token_in_hetzners_own_words_is_struck_out() -> None:
 
 def test_the_fake_has_no_answer_for_what_growth_does_not_use() -> None:
     api = FakeApi(Project(lambda: 0.0), TOKEN)
-    assert api.handle(Request("GET", "/volumes", token=TOKEN)).status == 404
+    assert api.handle(FakeRequest("GET", "/volumes", token=TOKEN)).status == 404

@@ -22,12 +22,12 @@ from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.hetzner.wire import OneServer
 from growth.sim.cloud.hetzner.api import FakeApi
-from growth.sim.cloud.hetzner.project import Pace, Project, Trouble
+from growth.sim.cloud.hetzner.project import FakePace, FakeTrouble, Project
 from tests.fakes.hetzner.openapi import described
 from tests.fakes.hetzner.server import FakeServing, serving
 from tests.providers.hetzner.worlds import CLUSTER, TOKEN, order
 
-QUICK = Pace((0.05, 0.1), (0.05, 0.1), (0.05, 0.1))
+QUICK = FakePace((0.05, 0.1), (0.05, 0.1), (0.05, 0.1))
 
 
 def over_http(folder: Path, test: Callable[[FakeServing, HetznerProvider], Awaitable[None]], **settings: Any) -> None:
@@ -85,7 +85,7 @@ def test_an_order_without_an_answer_in_time_is_sent_exactly_once(tmp_path: Path)
 def test_a_connection_that_breaks_after_the_request_is_unknown(tmp_path: Path) -> None:
     async def test(fake: FakeServing, provider: HetznerProvider) -> None:
         await provider.launch(order("warm-up-1", "uid-0"))
-        fake.api.project.trouble = Trouble(lost_after_effect=1.0)
+        fake.api.project.trouble = FakeTrouble(lost_after_effect=1.0)
         posts = [one.method for one in fake.api.log].count("POST")
         assert isinstance(await provider.launch(order()), Unknown)
         assert [one.method for one in fake.api.log].count("POST") == posts + 1

@@ -12,7 +12,7 @@ from growth.providers.simulated import Server
 from growth.sim.apiserver.kinds import NODE
 from growth.sim.apiserver.objects import deployment, node_pool
 from growth.sim.cloud.hetzner import embedded
-from growth.sim.cloud.hetzner.api import Answer, Lost, Request
+from growth.sim.cloud.hetzner.api import FakeAnswer, FakeRequest, Lost
 from growth.sim.cloud.hetzner.embedded import as_seen_by_kubelet
 from growth.sim.cloud.hetzner.project import FakeServer
 from tests.providers.hetzner.embedded import Town, in_town
@@ -149,7 +149,7 @@ def test_an_order_whose_answer_is_lost_is_adopted_and_nothing_is_bought_twice() 
     async def test(town: Town) -> None:
         handle, lost = town.cloud.api.handle, list[str]()
 
-        def lose_one(request: Request) -> Answer:
+        def lose_one(request: FakeRequest) -> FakeAnswer:
             answer = handle(request)
             if request.method == "POST" and not lost:
                 lost.append(request.path)

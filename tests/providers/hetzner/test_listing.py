@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from growth.controllers.observe.supply import Supply
 from growth.providers.contract import ProviderError
-from growth.sim.cloud.hetzner.api import Request
-from growth.sim.cloud.hetzner.project import Trouble
+from growth.sim.cloud.hetzner.api import FakeRequest
+from growth.sim.cloud.hetzner.project import FakeTrouble
 from tests.providers.hetzner.worlds import CLUSTER, Bench, at_hetzner, order
 
 
@@ -56,8 +56,8 @@ def test_what_vanishes_or_appears_at_rest_is_noticed_at_the_next_question() -> N
     at_hetzner(test)
 
 
-@pytest.mark.parametrize("trouble", [Trouble(empty_lists=1.0), Trouble(stale_lists=1.0)])
-def test_a_server_that_a_lying_list_leaves_out_is_asked_for_by_its_id(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [FakeTrouble(empty_lists=1.0), FakeTrouble(stale_lists=1.0)])
+def test_a_server_that_a_lying_list_leaves_out_is_asked_for_by_its_id(trouble: FakeTrouble) -> None:
     async def test(bench: Bench) -> None:
         first = bench.server(await bench.provider.launch(order()))
         bench.project.trouble = trouble
@@ -70,11 +70,11 @@ def test_many_missing_at_once_are_not_believed_until_each_was_asked_for() -> Non
     async def test(bench: Bench) -> None:
         await with_servers(bench, 35)
         assert len(await bench.provider.list(CLUSTER)) == 35
-        bench.project.trouble = Trouble(empty_lists=1.0)
+        bench.project.trouble = FakeTrouble(empty_lists=1.0)
         for _ in range(3):
             with pytest.raises(ProviderError, match="missing"):
                 await bench.provider.list(CLUSTER)
-        bench.project.trouble = Trouble()
+        bench.project.trouble = FakeTrouble()
         for server_id in list(bench.project.servers)[:25]:
             bench.project.vanish(server_id)
         for _ in range(2):
@@ -137,7 +137,7 @@ def test_pages_that_do_not_add_up_at_the_first_listing_are_no_list() -> None:
         answered = bench.api._servers
         calls = 0
 
-        def shifting(request: Request) -> tuple[dict[str, Any], int]:
+        def shifting(request: FakeRequest) -> tuple[dict[str, Any], int]:
             nonlocal calls
             calls += 1
             body, status = answered(request)
@@ -158,9 +158,9 @@ def test_after_an_order_or_a_deletion_everything_is_read_anew_even_if_the_count_
         await bench.runtime.sleep(30)
         await bench.provider.list(CLUSTER)
         await bench.provider.delete(str(first.id))
-        bench.project.trouble = Trouble(lost_after_effect=1.0)
+        bench.project.trouble = FakeTrouble(lost_after_effect=1.0)
         await bench.provider.launch(order("default-pool-2", "uid-2"))
-        bench.project.trouble = Trouble()
+        bench.project.trouble = FakeTrouble()
         await bench.runtime.sleep(30)
         assert [machine.name for machine in await bench.provider.list(CLUSTER)] == ["default-pool-2"]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import pytest
 
 from growth.sim.apiserver.objects import deployment, node_pool
-from growth.sim.cloud.hetzner.project import Trouble
+from growth.sim.cloud.hetzner.project import FakeTrouble
 from tests.providers.hetzner.embedded import Town, in_town
 
-TROUBLE = Trouble(
+TROUBLE = FakeTrouble(
     lost_before_effect=0.02,
     lost_after_effect=0.05,
     server_error=0.02,
@@ -35,7 +35,7 @@ async def buy_and_give_back(town: Town, kills: bool) -> None:
             town.growth.kill()
             town.start()
     await town.wait_for(lambda: town.running() == PODS, 2400)
-    town.project.trouble = Trouble()
+    town.project.trouble = FakeTrouble()
     await town.wait_for(lambda: set(town.phases()) <= {"Ready", "Unmet", "Deprovisioning"}, 1200)
     await town.cluster.runtime.sleep(700)
     [pool] = town.cluster.objects("NodePool")
@@ -44,7 +44,7 @@ async def buy_and_give_back(town: Town, kills: bool) -> None:
     town.project.trouble = TROUBLE
     town.cluster.scale("Deployment", "web", 0)
     await town.cluster.runtime.sleep(400)
-    town.project.trouble = Trouble()
+    town.project.trouble = FakeTrouble()
     await town.wait_for(town.is_empty, 2400)
     assert town.project.meter.running() == []
     assert town.project.meter.duplicates() == []

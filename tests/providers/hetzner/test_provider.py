@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from growth.model.outcome import Accepted, Refused, TryLater, Unknown
 from growth.providers.contract import Gone, ProviderError
-from growth.sim.cloud.hetzner.api import Request
-from growth.sim.cloud.hetzner.project import FakeServer, Refusal, Trouble
+from growth.sim.cloud.hetzner.api import FakeRequest
+from growth.sim.cloud.hetzner.project import FakeRefusal, FakeServer, FakeTrouble
 from tests.providers.hetzner.worlds import CLUSTER, Bench, at_hetzner, order
 
 
@@ -54,10 +54,10 @@ def test_an_answer_lost_after_the_effect_is_unknown_sent_once_and_adopted_later(
         await bench.provider.offerings()
         await bench.provider.launch(order("warm-up-1", "uid-0"))
         posts = bench.requests("POST")
-        bench.project.trouble = Trouble(lost_after_effect=1.0)
+        bench.project.trouble = FakeTrouble(lost_after_effect=1.0)
         assert isinstance(await bench.provider.launch(order()), Unknown)
         assert bench.requests("POST") == posts + 1
-        bench.project.trouble = Trouble()
+        bench.project.trouble = FakeTrouble()
         [lost] = [server for server in bench.project.servers.values() if server.name == order().name]
         assert await bench.provider.launch(order()) == Accepted(str(lost.id))
         assert await bench.new_provider().launch(order()) == Accepted(str(lost.id))
@@ -135,8 +135,8 @@ def test_not_found_counts_as_gone_only_while_hetzner_otherwise_answers_about_our
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def test(bench: Bench) -> None:
-        def failing(_request: Request) -> tuple[dict[str, Any], int]:
-            raise Refusal(500, "server_error", "the list is not available")
+        def failing(_request: FakeRequest) -> tuple[dict[str, Any], int]:
+            raise FakeRefusal(500, "server_error", "the list is not available")
 
         monkeypatch.setattr(bench.api, "_servers", failing)
         with pytest.raises(ProviderError):

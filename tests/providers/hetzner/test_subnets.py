@@ -10,7 +10,7 @@ import pytest
 from growth.model.outcome import Accepted, Refused, Unknown
 from growth.providers.hetzner.settings import Launch
 from growth.sim.apiserver.objects import deployment, node_pool
-from growth.sim.cloud.hetzner.project import Network, Refusal, Subnet, Trouble
+from growth.sim.cloud.hetzner.project import FakeNetwork, FakeRefusal, FakeSubnet, FakeTrouble
 from tests.providers.hetzner.embedded import Town, in_town
 from tests.providers.hetzner.worlds import Bench, at_hetzner, order
 
@@ -66,7 +66,7 @@ def test_subnets_belong_to_networks_that_are_named() -> None:
 
 def test_a_full_subnet_gives_the_server_back_says_so_and_costs_no_second_one_for_a_while() -> None:
     async def test(bench: Bench) -> None:
-        bench.project.networks[7001] = Network(7001, "kube", (Subnet("10.1.0.0/29"),))
+        bench.project.networks[7001] = FakeNetwork(7001, "kube", (FakeSubnet("10.1.0.0/29"),))
         outcomes = [
             await bench.provider.launch(order(f"default-pool-{number}", f"uid-{number}")) for number in range(7)
         ]
@@ -84,14 +84,19 @@ def test_a_full_subnet_gives_the_server_back_says_so_and_costs_no_second_one_for
 
 @pytest.mark.parametrize(
     "trouble",
-    [Trouble(lost_after_effect=0.3), Trouble(lost_before_effect=0.3), Trouble(server_error=0.3), Trouble(locked=0.3)],
+    [
+        FakeTrouble(lost_after_effect=0.3),
+        FakeTrouble(lost_before_effect=0.3),
+        FakeTrouble(server_error=0.3),
+        FakeTrouble(locked=0.3),
+    ],
 )
-def test_lost_answers_are_asked_for_again_and_every_server_ends_up_running_in_its_subnet(trouble: Trouble) -> None:
+def test_lost_answers_are_asked_for_again_and_every_server_ends_up_running_in_its_subnet(trouble: FakeTrouble) -> None:
     async def test(town: Town) -> None:
         town.project.trouble = trouble
         town.cluster.create(node_pool("default", "CX33"), deployment("web", 12, cpu="3", memory="2Gi"))
         await town.wait_for(lambda: town.running() == 12, 3000)
-        town.project.trouble = Trouble()
+        town.project.trouble = FakeTrouble()
         await town.wait_for(lambda: len(town.project.meter.running()) == 12, 1500)
         assert all(server.addresses[7001].startswith("10.1.") for server in town.project.servers.values())
         assert town.project.meter.duplicates() == []
@@ -104,7 +109,7 @@ def test_a_launch_that_finds_its_server_made_but_not_attached_finishes_it() -> N
         attach = bench.project.attach
 
         def broken(*_: object) -> None:
-            raise Refusal(500, "server_error", "internal server error")
+            raise FakeRefusal(500, "server_error", "internal server error")
 
         bench.project.attach = broken  # type: ignore[method-assign, assignment]
         unfinished = await bench.provider.launch(order())

@@ -16,9 +16,9 @@ from growth.providers.contract import Order
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings, Launch
 from growth.sim.clock import SimRuntime, after, run_virtual
-from growth.sim.cloud.hetzner.api import Answer, FakeApi, Request
+from growth.sim.cloud.hetzner.api import FakeAnswer, FakeApi, FakeRequest
 from growth.sim.cloud.hetzner.embedded import provider_on
-from growth.sim.cloud.hetzner.project import FakeServer, Pace, Project
+from growth.sim.cloud.hetzner.project import FakePace, FakeServer, Project
 from tests.fakes.hetzner.openapi import described
 
 TOKEN = "Zq8vT3nLx0Rk5WyBc7Hd2JmPa9Se4GfUo6Ei1NtCvXbMzKqYwLrDhOjTgFsAuP0i"
@@ -34,7 +34,7 @@ class Bench:
 
     def __init__(self, folder: Path, launch: Launch | None = None, **settings: Any) -> None:
         self.runtime = SimRuntime("hetzner")
-        self.project = Project(self.runtime.now, "test", Pace())
+        self.project = Project(self.runtime.now, "test", FakePace())
         self.project.wake_at = lambda at: after(max(0.0, at - self.runtime.now()), self.project.advance)
         self.api = FakeApi(self.project, TOKEN)
         self.violations: list[str] = []
@@ -48,7 +48,7 @@ class Bench:
         """As after a restart: nothing is remembered."""
         return provider_on(self.api, self.settings, self.runtime, "test")
 
-    def _compare(self, request: Request, answer: Answer) -> None:
+    def _compare(self, request: FakeRequest, answer: FakeAnswer) -> None:
         description = described()
         if description is not None:
             self.violations += description.violations(request, answer)

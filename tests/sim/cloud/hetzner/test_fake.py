@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from growth.sim.apiserver.selectors import SelectorError, label_test
-from growth.sim.cloud.hetzner.api import Answer, FakeApi, Request
-from growth.sim.cloud.hetzner.project import Bill, Meter, Pace, Project
+from growth.sim.cloud.hetzner.api import FakeAnswer, FakeApi, FakeRequest
+from growth.sim.cloud.hetzner.project import FakeBill, FakePace, Meter, Project
 
 TOKEN = "t" * 64
 LABELS = {"a": "1", "b": "2"}
@@ -28,14 +28,14 @@ class Shop:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.project = Project(self.clock, pace=Pace((5, 5), (10, 10), (2, 2)))
+        self.project = Project(self.clock, pace=FakePace((5, 5), (10, 10), (2, 2)))
         self.api = FakeApi(self.project, TOKEN)
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None, **query: str) -> Answer:
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None, **query: str) -> FakeAnswer:
         sent = json.dumps(body).encode() if body is not None else b""
-        return self.api.handle(Request(method, path, {name: [value] for name, value in query.items()}, TOKEN, sent))
+        return self.api.handle(FakeRequest(method, path, {name: [value] for name, value in query.items()}, TOKEN, sent))
 
-    def buy(self, name: str, **changes: Any) -> Answer:
+    def buy(self, name: str, **changes: Any) -> FakeAnswer:
         return self.ask(
             "POST",
             "/servers",
@@ -62,7 +62,7 @@ def test_nonsense_is_no_selector() -> None:
 
 
 def test_started_hours_are_billed_whole_and_a_month_at_most_once() -> None:
-    bill = Bill(1, "n", "uid", 0.01, began_at=0.0)
+    bill = FakeBill(1, "n", "uid", 0.01, began_at=0.0)
     assert [round(bill.amount(seconds), 6) for seconds in (1.0, 3600.0, 3601.0, 700 * 3600.0)] == [
         0.01,
         0.01,
@@ -74,11 +74,11 @@ def test_started_hours_are_billed_whole_and_a_month_at_most_once() -> None:
 
 def test_two_servers_for_one_request_at_the_same_time_are_duplicates_one_after_the_other_are_not() -> None:
     meter = Meter()
-    meter.begin(Bill(1, "a", "uid", 1.0, 0.0))
+    meter.begin(FakeBill(1, "a", "uid", 1.0, 0.0))
     meter.end(1, 10.0)
-    meter.begin(Bill(2, "a", "uid", 1.0, 10.0))
+    meter.begin(FakeBill(2, "a", "uid", 1.0, 10.0))
     assert meter.duplicates() == []
-    meter.begin(Bill(3, "b", "uid", 1.0, 11.0))
+    meter.begin(FakeBill(3, "b", "uid", 1.0, 11.0))
     assert meter.duplicates() == ["uid"]
 
 
@@ -163,7 +163,7 @@ def test_requests_run_out_come_back_one_a_second_and_every_answer_says_how_many_
 
 def test_a_wrong_token_is_not_taken_and_protected_servers_stay() -> None:
     shop = Shop()
-    assert shop.api.handle(Request("GET", "/servers", token="wrong")).body["error"]["code"] == "unauthorized"
+    assert shop.api.handle(FakeRequest("GET", "/servers", token="wrong")).body["error"]["code"] == "unauthorized"
     server_id = shop.buy("one").body["server"]["id"]
     shop.project.servers[server_id].is_protected = True
     assert shop.ask("DELETE", f"/servers/{server_id}").body["error"]["code"] == "protected"

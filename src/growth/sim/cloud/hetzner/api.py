@@ -1,8 +1,7 @@
 """The fake Hetzner API: a request in, an answer out. The part that growth uses, as the real one's description says it.
 
-Asked in-process (`embedded.py`), or over HTTP by tests. Every request counts against the limit, 3,600 at once and
-one a second after, and every answer says how much is left. Answers can be lost, and the API can be in a bad mood: see
-`Trouble` in `project.py`."""
+Asked in-process (`embedded.py`), or over HTTP by tests. Every request counts against the limit, 3,600 at once and one a
+second after, and every answer says how much is left. Answers can be lost, and the API can fail: see `FakeTrouble`."""
 
 from __future__ import annotations
 
@@ -14,17 +13,9 @@ from wsgiref.handlers import format_date_time
 from msgspec import Struct
 
 from growth.sim.apiserver.selectors import SelectorError, label_test
-from growth.sim.cloud.hetzner.assortment import KINDS, PLACES, Json, image_json, kind_json, location_json, pricing_json
-from growth.sim.cloud.hetzner.bodies import (
-    action_json,
-    check_reachable,
-    firewall_json,
-    group_json,
-    ordered_server,
-    server_json,
-    ssh_key_json,
-)
-from growth.sim.cloud.hetzner.project import FakeServer, Project, Refusal, network_json
+from growth.sim.cloud.hetzner import assortment, bodies
+from growth.sim.cloud.hetzner.assortment import Json
+from growth.sim.cloud.hetzner.project import FakeRefusal, FakeServer, Project
 
 LIMIT: Final = 3600
 LARGEST_PAGE: Final = 50
@@ -32,7 +23,7 @@ LARGEST_PAGE: Final = 50
 Query = Mapping[str, Sequence[str]]
 
 
-class Request(Struct, frozen=True):
+class FakeRequest(Struct, frozen=True):
     method: str
     path: str  # without the prefix /v1
     query: dict[str, list[str]] = {}
@@ -40,7 +31,7 @@ class Request(Struct, frozen=True):
     body: bytes = b""
 
 
-class Answer(Struct, frozen=True):
+class FakeAnswer(Struct, frozen=True):
     status: int
     body: Json
     headers: dict[str, str] = {}
@@ -50,7 +41,7 @@ class Lost(Exception):  # noqa: N818  (says what happened)
     """No answer is sent."""
 
 
-class Seen(Struct, frozen=True):
+class LoggedCall(Struct, frozen=True):
     """One line of the API's own log."""
 
     at: float
@@ -66,85 +57,66 @@ class FakeApi:
         self.project = project
         self.token = token
         self.limit = LIMIT
-        self.log: list[Seen] = []
-        self.look_on: Callable[[Request, Answer], None] = lambda _request, _answer: None
+        self.log: list[LoggedCall] = []
+        self.look_on: Callable[[FakeRequest, FakeAnswer], None] = lambda _request, _answer: None
         self._left = float(LIMIT)
         self._filled_at = project.now()
 
-    def handle(self, request: Request) -> Answer:
+    def handle(self, request: FakeRequest) -> FakeAnswer:
         """Raises Lost where the answer does not arrive, before or after it had its effect."""
         project = self.project
         project.advance()
         try:
             body, status = self._answered(request)
-        except Refusal as refusal:
-            body, status = (
-                {"error": {"code": refusal.code, "message": refusal.message, "details": refusal.details}},
-                refusal.status,
-            )
-        answer = Answer(status, body, self._headers())
-        self.log.append(Seen(project.now(), request.method, request.path, status))
+        except FakeRefusal as refusal:
+            error = {"code": refusal.code, "message": refusal.message, "details": refusal.details}
+            body, status = {"error": error}, refusal.status
+        answer = FakeAnswer(status, body, self._headers())
+        self.log.append(LoggedCall(project.now(), request.method, request.path, status))
         self.look_on(request, answer)
         if status < 300 and project.happens(project.trouble.lost_after_effect):
             raise Lost
         return answer
 
-    def _answered(self, request: Request) -> tuple[Json, int]:
+    def _answered(self, request: FakeRequest) -> tuple[Json, int]:
         trouble, project = self.project.trouble, self.project
         if not self._take() or project.happens(trouble.rate_limited) or project.now() < trouble.refused_until:
-            raise Refusal(429, "rate_limit_exceeded", "limit of 3600 requests per hour reached")
+            raise FakeRefusal(429, "rate_limit_exceeded", "limit of 3600 requests per hour reached")
         if request.token != self.token:
-            raise Refusal(401, "unauthorized", f"unable to authenticate: token {request.token[:12]}... is invalid")
+            raise FakeRefusal(401, "unauthorized", f"unable to authenticate: token {request.token[:12]}... is invalid")
         if project.happens(trouble.lost_before_effect):
             raise Lost
         if project.happens(trouble.server_error):
-            raise Refusal(500, "server_error", "internal server error")
+            raise FakeRefusal(500, "server_error", "internal server error")
         if request.method != "GET" and project.happens(trouble.locked):
-            raise (
-                Refusal(409, "conflict", "resource changed during the request")
-                if request.method == "POST"
-                else Refusal(423, "locked", "server is locked")
-            )
+            if request.method == "POST":
+                raise FakeRefusal(409, "conflict", "resource changed during the request")
+            raise FakeRefusal(423, "locked", "server is locked")
         return self._route(request)
 
-    def _route(self, request: Request) -> tuple[Json, int]:
-        parts = request.path.strip("/").split("/")
-        if len(parts) == 1:
-            found = self._collections().get((request.method, parts[0]))
-            if found is not None:
-                return found(request)
-        elif len(parts) == 2 and parts[0] == "servers" and request.method in ("GET", "DELETE"):
-            return self._one_server(request.method, parts[1])
-        elif len(parts) == 4 and (parts[0], parts[2], request.method) == ("servers", "actions", "POST"):
-            return self._act_on_server(self._server(parts[1]), parts[3], request.body)
-        raise Refusal(404, "not_found", f"{request.method} {request.path} is not part of this fake")
-
-    def _collections(self) -> Mapping[tuple[str, str], Callable[[Request], tuple[Json, int]]]:
-        project = self.project
-        return {
-            ("GET", "servers"): self._servers,
-            ("POST", "servers"): self._create_server,
-            ("GET", "actions"): self._actions,
-            ("GET", "pricing"): lambda _request: ({"pricing": pricing_json()}, 200),
-            ("GET", "server_types"): lambda request: _page(
-                "server_types", (kind_json(kind, project.in_stock(kind)) for kind in KINDS), request.query
-            ),
-            ("GET", "locations"): lambda request: _page("locations", map(location_json, PLACES), request.query),
-            ("GET", "images"): lambda request: _page("images", map(image_json, project.images), request.query),
-            ("GET", "networks"): self._networks,
-            ("GET", "firewalls"): lambda request: _page(
-                "firewalls", (firewall_json(*each) for each in project.firewalls.items()), request.query
-            ),
-            ("GET", "ssh_keys"): lambda request: _page(
-                "ssh_keys", (ssh_key_json(*each) for each in project.ssh_keys.items()), request.query
-            ),
-            ("GET", "placement_groups"): self._groups,
-            ("POST", "placement_groups"): self._create_group,
-        }
+    def _route(self, request: FakeRequest) -> tuple[Json, int]:
+        match (request.method, *request.path.strip("/").split("/")):
+            case ("GET", "servers"):
+                return self._servers(request)
+            case ("POST", "servers"):
+                return self._create_server(request)
+            case ("GET" | "DELETE", "servers", number):
+                return self._one_server(request.method, number)
+            case ("POST", "servers", number, "actions", what):
+                return self._act_on_server(self._server(number), what, request.body)
+            case ("GET", "actions"):
+                return self._actions(request)
+            case ("POST", "placement_groups"):
+                return self._create_group(request)
+            case ("GET", "pricing"):
+                return {"pricing": assortment.pricing_json()}, 200
+            case ("GET", name) if name in _LISTS:
+                return _page(name, _LISTS[name](self.project), request.query)
+        raise FakeRefusal(404, "not_found", f"{request.method} {request.path} is not part of this fake")
 
     # -------------------------------------------------------------------------------------- servers
 
-    def _servers(self, request: Request) -> tuple[Json, int]:
+    def _servers(self, request: FakeRequest) -> tuple[Json, int]:
         project = self.project
         servers = list(project.servers.values())
         if "name" not in request.query:
@@ -156,72 +128,52 @@ class FakeApi:
             {"id": each.id, "name": each.name, "labels": each.labels, "status": each.status, "created": each.created_at}
             for each in servers
         ]
-        return _page("servers", brief, request.query, lambda item: server_json(project.servers[item["id"]], project))
+        return _page(
+            "servers", brief, request.query, lambda item: bodies.server_json(project.servers[item["id"]], project)
+        )
 
-    def _create_server(self, request: Request) -> tuple[Json, int]:
-        server = ordered_server(_decoded(request.body), self.project)
+    def _create_server(self, request: FakeRequest) -> tuple[Json, int]:
+        server = bodies.ordered_server(_decoded(request.body), self.project)
         making, *starting = self.project.create(server)
         return {
-            "server": server_json(server, self.project),
-            "action": action_json(making),
-            "next_actions": [action_json(each) for each in starting],
+            "server": bodies.server_json(server, self.project),
+            "action": bodies.action_json(making),
+            "next_actions": [bodies.action_json(each) for each in starting],
             "root_password": None if server.image.type == "snapshot" else "YItygq1v3GYjjMomLaKc",
         }, 201
 
     def _one_server(self, method: str, text: str) -> tuple[Json, int]:
         server = self._server(text)
         if method == "DELETE":
-            return {"action": action_json(self.project.delete(server))}, 200
-        return {"server": server_json(server, self.project)}, 200
+            return {"action": bodies.action_json(self.project.delete(server))}, 200
+        return {"server": bodies.server_json(server, self.project)}, 200
 
     def _server(self, text: str) -> FakeServer:
         server = self.project.servers.get(int(text)) if text.isdecimal() else None
         if server is None:
-            raise Refusal(404, "not_found", f"server with ID '{text}' not found")
+            raise FakeRefusal(404, "not_found", f"server with ID '{text}' not found")
         return server
 
     def _act_on_server(self, server: FakeServer, what: str, body: bytes) -> tuple[Json, int]:
         if what == "poweron":
-            check_reachable(server)
-            return {"action": action_json(self.project.power_on(server))}, 201
+            bodies.check_reachable(server)
+            return {"action": bodies.action_json(self.project.power_on(server))}, 201
         if what == "attach_to_network":
             wanted = _decoded(body)
-            return {
-                "action": action_json(
-                    self.project.attach(server, int(wanted["network"]), str(wanted.get("ip_range", "")))
-                )
-            }, 201
-        raise Refusal(404, "not_found", f"{what} is not part of this fake")
+            action = self.project.attach(server, int(wanted["network"]), str(wanted.get("ip_range", "")))
+            return {"action": bodies.action_json(action)}, 201
+        raise FakeRefusal(404, "not_found", f"{what} is not part of this fake")
 
-    def _networks(self, request: Request) -> tuple[Json, int]:
-        servers = self.project.servers.values()
-        shown = (
-            network_json(each, (server.id for server in servers if each.id in server.addresses))
-            for each in self.project.networks.values()
-        )
-        return _page("networks", shown, request.query)
-
-    def _actions(self, request: Request) -> tuple[Json, int]:
+    def _actions(self, request: FakeRequest) -> tuple[Json, int]:
         if not request.query.get("id"):
-            raise Refusal(422, "invalid_input", "id is required")
-        wanted = [int(each) for each in request.query["id"]]
-        return {
-            "actions": [action_json(self.project.actions[each]) for each in wanted if each in self.project.actions]
-        }, 200
+            raise FakeRefusal(422, "invalid_input", "id is required")
+        known, wanted = self.project.actions, [int(each) for each in request.query["id"]]
+        return {"actions": [bodies.action_json(known[each]) for each in wanted if each in known]}, 200
 
-    # --------------------------------------------------------------------------------------- groups
-
-    def _groups(self, request: Request) -> tuple[Json, int]:
-        return _page(
-            "placement_groups",
-            (group_json(group, self.project) for group in self.project.groups.values()),
-            request.query,
-        )
-
-    def _create_group(self, request: Request) -> tuple[Json, int]:
+    def _create_group(self, request: FakeRequest) -> tuple[Json, int]:
         body = _decoded(request.body)
         group = self.project.create_group(str(body["name"]), dict(body.get("labels") or {}))
-        return {"placement_group": group_json(group, self.project), "action": None}, 201
+        return {"placement_group": bodies.group_json(group, self.project), "action": None}, 201
 
     # --------------------------------------------------------------------------------------- limits
 
@@ -247,13 +199,32 @@ class FakeApi:
         }
 
 
+def _networks(project: Project) -> Iterable[Json]:
+    for network in project.networks.values():
+        attached = (server.id for server in project.servers.values() if network.id in server.addresses)
+        yield bodies.network_json(network, attached)
+
+
+_LISTS: Final[Mapping[str, Callable[[Project], Iterable[Json]]]] = {
+    "server_types": lambda project: (
+        assortment.server_type_json(each, project.in_stock(each)) for each in assortment.SERVER_TYPES
+    ),
+    "locations": lambda _project: map(assortment.location_json, assortment.LOCATIONS),
+    "images": lambda project: map(assortment.image_json, project.images),
+    "networks": _networks,
+    "firewalls": lambda project: (bodies.firewall_json(*each) for each in project.firewalls.items()),
+    "ssh_keys": lambda project: (bodies.ssh_key_json(*each) for each in project.ssh_keys.items()),
+    "placement_groups": lambda project: (bodies.group_json(each, project) for each in project.groups.values()),
+}
+
+
 def _decoded(body: bytes) -> Json:
     try:
         decoded = json.loads(body or b"null")
     except ValueError:
-        raise Refusal(400, "json_error", "invalid JSON") from None
+        raise FakeRefusal(400, "json_error", "invalid JSON") from None
     if not isinstance(decoded, dict):
-        raise Refusal(400, "json_error", "an object was expected")
+        raise FakeRefusal(400, "json_error", "an object was expected")
     return decoded
 
 
@@ -285,7 +256,7 @@ def _chosen(items: Iterable[Json], query: Query) -> list[Json]:
     try:
         matches = label_test(_first(query, "label_selector", ""))
     except SelectorError:
-        raise Refusal(422, "invalid_input", "invalid label selector") from None
+        raise FakeRefusal(422, "invalid_input", "invalid label selector") from None
     fields = [field for field in ("name", "status", "type", "architecture") if field in query]
     return [
         item

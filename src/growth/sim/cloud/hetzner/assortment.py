@@ -1,5 +1,4 @@
 """What does the fake Hetzner sell? Types, locations, images and example prices, in the shapes of the real catalogue.
-Asked by the fake project.
 
 Sizes are as sold; prices are examples without tax. CX31 is not there any more, CX32 has ended, GEX44 was never sold by
 this API."""
@@ -16,7 +15,7 @@ HOURS_OF_A_MONTH: Final = 624  # after so many hours a month costs no more
 VAT: Final = 1.19
 
 
-class Place(Struct, frozen=True):
+class FakeLocation(Struct, frozen=True):
     id: int
     name: str
     network_zone: str
@@ -25,7 +24,7 @@ class Place(Struct, frozen=True):
     datacenter: str
 
 
-class Kind(Struct, frozen=True):
+class FakeServerType(Struct, frozen=True):
     """A server type. Prices are net, in EUR an hour."""
 
     id: int
@@ -43,29 +42,29 @@ class Kind(Struct, frozen=True):
         return self.dearer_in.get(location, self.price_per_hour)
 
 
-PLACES: Final = (
-    Place(1, "fsn1", "eu-central", "Falkenstein", "DE", "fsn1-dc14"),
-    Place(2, "nbg1", "eu-central", "Nuremberg", "DE", "nbg1-dc3"),
-    Place(3, "hel1", "eu-central", "Helsinki", "FI", "hel1-dc2"),
+LOCATIONS: Final = (
+    FakeLocation(1, "fsn1", "eu-central", "Falkenstein", "DE", "fsn1-dc14"),
+    FakeLocation(2, "nbg1", "eu-central", "Nuremberg", "DE", "nbg1-dc3"),
+    FakeLocation(3, "hel1", "eu-central", "Helsinki", "FI", "hel1-dc2"),
 )
-KINDS: Final = (
-    Kind(104, "cx22", 2, 4, 40, 0.0060, unavailable_after="2026-01-01T00:00:00+00:00"),
-    Kind(105, "cx32", 4, 8, 80, 0.0106, unavailable_after="2025-12-31T00:00:00+00:00"),
-    Kind(114, "cx23", 2, 4, 40, 0.0048),
-    Kind(115, "cx33", 4, 8, 80, 0.0080, dearer_in={"hel1": 0.0083}),
-    Kind(116, "cx43", 8, 16, 160, 0.0152),
-    Kind(117, "cx53", 16, 32, 320, 0.0280),
-    Kind(45, "cax11", 2, 4, 40, 0.0060, "arm"),
-    Kind(93, "cax21", 4, 8, 80, 0.0104, "arm"),
-    Kind(94, "cax31", 8, 16, 160, 0.0200, "arm"),
-    Kind(95, "cax41", 16, 32, 320, 0.0392, "arm"),
-    Kind(96, "ccx13", 2, 8, 80, 0.0200, cpu_type="dedicated"),
-    Kind(97, "ccx23", 4, 16, 160, 0.0392, cpu_type="dedicated"),
+SERVER_TYPES: Final = (
+    FakeServerType(104, "cx22", 2, 4, 40, 0.0060, unavailable_after="2026-01-01T00:00:00+00:00"),
+    FakeServerType(105, "cx32", 4, 8, 80, 0.0106, unavailable_after="2025-12-31T00:00:00+00:00"),
+    FakeServerType(114, "cx23", 2, 4, 40, 0.0048),
+    FakeServerType(115, "cx33", 4, 8, 80, 0.0080, dearer_in={"hel1": 0.0083}),
+    FakeServerType(116, "cx43", 8, 16, 160, 0.0152),
+    FakeServerType(117, "cx53", 16, 32, 320, 0.0280),
+    FakeServerType(45, "cax11", 2, 4, 40, 0.0060, "arm"),
+    FakeServerType(93, "cax21", 4, 8, 80, 0.0104, "arm"),
+    FakeServerType(94, "cax31", 8, 16, 160, 0.0200, "arm"),
+    FakeServerType(95, "cax41", 16, 32, 320, 0.0392, "arm"),
+    FakeServerType(96, "ccx13", 2, 8, 80, 0.0200, cpu_type="dedicated"),
+    FakeServerType(97, "ccx23", 4, 16, 160, 0.0392, cpu_type="dedicated"),
 )
 IPV4_PER_HOUR: Final = 0.0008
 
 
-class Image(Struct, frozen=True):
+class FakeImage(Struct, frozen=True):
     id: int
     architecture: str
     name: str | None = None
@@ -76,24 +75,10 @@ class Image(Struct, frozen=True):
 
 
 IMAGES: Final = (
-    Image(161, "x86", "ubuntu-24.04", description="Ubuntu 24.04"),
-    Image(162, "arm", "ubuntu-24.04", description="Ubuntu 24.04"),
-    Image(
-        901,
-        "x86",
-        type="snapshot",
-        description="worker 1",
-        labels={"role": "worker"},
-        created="2025-11-01T00:00:00+00:00",
-    ),
-    Image(
-        902,
-        "x86",
-        type="snapshot",
-        description="worker 2",
-        labels={"role": "worker"},
-        created="2026-02-01T00:00:00+00:00",
-    ),
+    FakeImage(161, "x86", "ubuntu-24.04", description="Ubuntu 24.04"),
+    FakeImage(162, "arm", "ubuntu-24.04", description="Ubuntu 24.04"),
+    FakeImage(901, "x86", None, "snapshot", "worker 1", {"role": "worker"}, "2025-11-01T00:00:00+00:00"),
+    FakeImage(902, "x86", None, "snapshot", "worker 2", {"role": "worker"}, "2026-02-01T00:00:00+00:00"),
 )
 
 
@@ -101,20 +86,23 @@ def price(net: float) -> Json:
     return {"net": f"{net:.10f}", "gross": f"{net * VAT:.10f}"}
 
 
-def prices_of(kind: Kind) -> list[Json]:
+def _prices(per_hour: float) -> Json:
+    return {"price_hourly": price(per_hour), "price_monthly": price(per_hour * HOURS_OF_A_MONTH)}
+
+
+def prices_of(kind: FakeServerType) -> list[Json]:
     return [
         {
             "location": place.name,
-            "price_hourly": price(kind.price_in(place.name)),
-            "price_monthly": price(kind.price_in(place.name) * HOURS_OF_A_MONTH),
+            **_prices(kind.price_in(place.name)),
             "included_traffic": 21_990_232_555_520,
             "price_per_tb_traffic": price(1.0),
         }
-        for place in PLACES
+        for place in LOCATIONS
     ]
 
 
-def location_json(place: Place) -> Json:
+def location_json(place: FakeLocation) -> Json:
     return {
         "id": place.id,
         "name": place.name,
@@ -127,12 +115,9 @@ def location_json(place: Place) -> Json:
     }
 
 
-def kind_json(kind: Kind, in_stock: dict[str, bool]) -> Json:
-    ends = (
-        {"announced": "2025-10-01T00:00:00+00:00", "unavailable_after": kind.unavailable_after}
-        if kind.unavailable_after
-        else None
-    )
+def server_type_json(kind: FakeServerType, in_stock: dict[str, bool]) -> Json:
+    ending = {"announced": "2025-10-01T00:00:00+00:00", "unavailable_after": kind.unavailable_after}
+    ends = ending if kind.unavailable_after else None
     return {
         "id": kind.id,
         "name": kind.name,
@@ -155,12 +140,12 @@ def kind_json(kind: Kind, in_stock: dict[str, bool]) -> Json:
                 "available": in_stock.get(place.name, True),
                 "recommended": ends is None,
             }
-            for place in PLACES
+            for place in LOCATIONS
         ],
     }
 
 
-def image_json(image: Image) -> Json:
+def image_json(image: FakeImage) -> Json:
     return {
         "id": image.id,
         "type": image.type,
@@ -185,13 +170,7 @@ def image_json(image: Image) -> Json:
 
 def pricing_json() -> Json:
     addresses = [
-        {
-            "type": kind,
-            "prices": [
-                {"location": place.name, "price_hourly": price(cost), "price_monthly": price(cost * HOURS_OF_A_MONTH)}
-                for place in PLACES
-            ],
-        }
+        {"type": kind, "prices": [{"location": place.name, **_prices(cost)} for place in LOCATIONS]}
         for kind, cost in (("ipv4", IPV4_PER_HOUR), ("ipv6", 0.0))
     ]
     return {
@@ -202,7 +181,7 @@ def pricing_json() -> Json:
         "floating_ips": [],
         "primary_ips": addresses,
         "server_backup": {"percentage": "20.0000000000"},
-        "server_types": [{"id": kind.id, "name": kind.name, "prices": prices_of(kind)} for kind in KINDS],
+        "server_types": [{"id": kind.id, "name": kind.name, "prices": prices_of(kind)} for kind in SERVER_TYPES],
         "load_balancer_types": [],
         "volume": {"price_per_gb_month": price(0.0440)},
     }

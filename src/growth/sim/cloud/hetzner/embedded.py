@@ -1,22 +1,17 @@
-"""The embedded cluster with the fake Hetzner as its cloud: the real provider, the real hcloud client, virtual time.
-Asked by tests and `growth demo`.
+"""The fake Hetzner as the cloud of the embedded cluster: the real provider and the real hcloud client, without sockets
+and in virtual time. Used by tests, benchmarks and `growth demo`.
 
 What a real machine reads from its user data, the embedded kubelets do too: the template is JSON with the node's labels
-and taints.
-
-The fake Hetzner without sockets: the real hcloud client, its requests answered in place. For virtual time. Asked by
-the embedded cluster and tests.
-
-The client is synchronous and time must not stand still inside it, so a call's time passes around it: half before it
-arrives, half on the way back. A lost answer takes the client's whole patience. A process that dies in between leaves a
-request that takes effect all the same.
-"""
+and taints. The client is synchronous and time must not stand still inside it, so a call's time passes around it: half
+before it arrives, half on the way back. A lost answer takes as long as the client waits for one. A process that dies in
+between leaves a request that takes effect all the same."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import parse_qs, urlsplit
@@ -39,13 +34,20 @@ from growth.providers.hetzner.wire import HetznerServerType
 from growth.providers.simulated import NodeTemplate, Server
 from growth.runtime import Runtime
 from growth.sim.clock import SimRuntime, after
-from growth.sim.cloud.hetzner.api import FakeApi, Lost, Request
-from growth.sim.cloud.hetzner.project import FakeServer, Pace, Project
+from growth.sim.cloud.hetzner.api import FakeApi, FakeRequest, Lost
+from growth.sim.cloud.hetzner.project import FakePace, FakeServer, Project
 from growth.sim.cluster import Cluster
 from growth.sim.process import send_off
 
 TOKEN: Final = "f4k3tok3nf4k3tok3nf4k3tok3nf4k3tok3nf4k3tok3nf4k3tok3nf4k3tok3n0"  # noqa: S105  (opens nothing)
 TEMPLATE: Final = '{"labels": {{ growth.labels_json }}, "taints": {{ growth.taints_json }}}\n'
+
+
+CALL_SECONDS = (0.05, 0.4)
+PREFIX = "/v1"
+
+Result = TypeVar("Result")
+SendOff = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 
 
 class HetznerCloud:
@@ -55,7 +57,7 @@ class HetznerCloud:
         self,
         cluster: Cluster,
         folder: Path,
-        pace: Pace | None = None,
+        pace: FakePace | None = None,
         token: str = TOKEN,
         template: str = TEMPLATE,
         **launch: Any,
@@ -67,24 +69,16 @@ class HetznerCloud:
         self.api = FakeApi(self.project, token)
         (folder / "token").write_text(f"{token}\n")
         (folder / "user-data").write_text(template)
-        self.settings = HetznerSettings(
-            token_file=str(folder / "token"), launch=Launch(user_data_file=str(folder / "user-data"), **launch)
-        )
+        started = Launch(user_data_file=str(folder / "user-data"), **launch)
+        self.settings = HetznerSettings(token_file=str(folder / "token"), launch=started)
         cluster.kubelets.scheme = "hcloud"
 
     def provider_for(self) -> Callable[[Client, Runtime], Provider]:
         """For `GrowthProcess`: a request that is on its way arrives even if its sender has died."""
 
         def open_provider(_client: Client, runtime: Runtime) -> Provider:
-            owner = cast(SimRuntime, runtime)
-            return provider_on(
-                self.api,
-                self.settings,
-                runtime,
-                self.cluster.seed,
-                lambda call: send_off(call, owner),
-                self.cluster.runtime,
-            )
+            send = partial(send_off, runtime=cast(SimRuntime, runtime))
+            return provider_on(self.api, self.settings, runtime, self.cluster.seed, send, self.cluster.runtime)
 
         return open_provider
 
@@ -100,31 +94,11 @@ class HetznerCloud:
 
 def as_seen_by_kubelet(server: FakeServer) -> Server:
     """The node that a server's user data makes of it."""
-    read = json.loads(server.user_data)
-    kind = server.kind
-    allocatable = estimated(
-        HetznerServerType(kind.name, kind.cores, kind.memory, float(kind.disk), kind.architecture, ()), Reserved()
-    )
-    template = NodeTemplate(
-        Labels(read["labels"]), taints=tuple(msgspec.convert(taint, Taint) for taint in read["taints"])
-    )
-    return Server(
-        str(server.id),
-        server.name,
-        kind.name,
-        server.location,
-        Labels(server.labels),
-        "running",
-        server.created_at,
-        allocatable,
-        template,
-    )
-
-
-Result = TypeVar("Result")
-
-CALL_SECONDS = (0.05, 0.4)
-PREFIX = "/v1"
+    read, kind, labels = json.loads(server.user_data), server.kind, Labels(server.labels)
+    sold = HetznerServerType(kind.name, kind.cores, kind.memory, float(kind.disk), kind.architecture, ())
+    template = NodeTemplate(Labels(read["labels"]), taints=msgspec.convert(tuple(read["taints"]), tuple[Taint, ...]))
+    identity = (str(server.id), server.name, kind.name, server.location)
+    return Server(*identity, labels, "running", server.created_at, estimated(sold, Reserved()), template)
 
 
 class InProcess(BaseAdapter):
@@ -137,19 +111,10 @@ class InProcess(BaseAdapter):
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
         address = urlsplit(request.url or "")
         token = str(request.headers.get("Authorization", "")).removeprefix("Bearer ")
-        body = (
-            request.body
-            if isinstance(request.body, bytes)
-            else (request.body or "").encode()
-            if isinstance(request.body, str)
-            else b""
-        )
+        sent = request.body.encode() if isinstance(request.body, str) else request.body
+        body, path = sent if isinstance(sent, bytes) else b"", address.path.removeprefix(PREFIX)
         try:
-            answer = self._api.handle(
-                Request(
-                    request.method or "GET", address.path.removeprefix(PREFIX), parse_qs(address.query), token, body
-                )
-            )
+            answer = self._api.handle(FakeRequest(request.method or "GET", path, parse_qs(address.query), token, body))
         except Lost:
             raise requests.exceptions.ReadTimeout("no answer", request=request) from None
         response = requests.Response()
@@ -170,9 +135,6 @@ def connect_in_process(api: FakeApi) -> Callable[[str, str, float], hcloud.Clien
         return client
 
     return open_client
-
-
-SendOff = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 
 
 async def _stay(call: Coroutine[Any, Any, Result]) -> Result:

@@ -1,27 +1,20 @@
-"""One project at the fake Hetzner: servers that take time, cost money, run out and sometimes fail. Asked by `api.py`;
-knows nothing of HTTP.
+"""One project at the fake Hetzner: servers that take time, cost money, run out and sometimes fail; knows nothing of HTTP.
 
-Time comes from outside. What happens later (a server is made, starts, goes) waits in a queue until `advance` is called;
-whoever drives the fake does that with every request, and when `wake_at` says so.
+Time comes from outside. What happens later (a server is made, starts, goes) waits in a queue until `advance` is called:
+with every request, and when `wake_at` says so.
 
 | after | a server is | unless |
 | --- | --- | --- |
 | create | initializing | |
-| `create_seconds` | starting; off, if it does not start by itself | its creation fails: it is gone, and its action says why |
+| `create_seconds` | starting; off, if it does not start by itself | its creation fails: it is gone, its action says why |
 | attach, poweron | in one more network; starting | it is locked: not made yet, or about to go |
-| `boot_seconds` | running; `on_boot` is told | it never boots: running, and nobody is told |
+| `boot_seconds` | running; `on_boot` is called | it never boots: running, and `on_boot` is not called |
 | poweroff | off, and still billed | |
 | delete | deleting, no longer billed | it is protected or locked |
 | `delete_seconds` | gone | |
 
-What would Hetzner's invoice say? Asked by tests and demos: every server from its creation to its deletion, running
-or not.
-
-Started hours are billed whole, up to the price of a month; the IPv4 address comes on top for as long as the server
-lives.
-
-Private networks of the fake project: their subnets, and the address that a server gets in one. Asked by `project.py`
-and `api.py`.
+The invoice counts every server from its creation to its deletion, running or not. Started hours are billed whole, up to
+the price of a month; the IPv4 address comes on top for as long as the server lives.
 """
 
 from __future__ import annotations
@@ -41,17 +34,19 @@ from growth.sim.cloud.hetzner.assortment import (
     HOURS_OF_A_MONTH,
     IMAGES,
     IPV4_PER_HOUR,
-    KINDS,
-    PLACES,
-    Image,
+    LOCATIONS,
+    SERVER_TYPES,
+    FakeImage,
+    FakeServerType,
     Json,
-    Kind,
 )
 
 GROUP_PLACES: Final = 10
+_HOUR: Final = 3600.0
+_MONTH: Final = 730 * _HOUR
 
 
-class Trouble(Struct):
+class FakeTrouble(Struct):
     """What goes wrong; shares are chances for each request, or each server. All zero: nothing does."""
 
     lost_before_effect: float = 0.0
@@ -66,7 +61,7 @@ class Trouble(Struct):
     refused_until: float = 0.0  # a storm: 429 for everything until then
 
 
-class Pace(Struct, frozen=True):
+class FakePace(Struct, frozen=True):
     """How long things take, in seconds: from, to."""
 
     create_seconds: tuple[float, float] = (3.0, 12.0)
@@ -75,7 +70,7 @@ class Pace(Struct, frozen=True):
     attach_seconds: tuple[float, float] = (0.5, 3.0)
 
 
-class Refusal(Exception):  # noqa: N818  (says what it is)
+class FakeRefusal(Exception):  # noqa: N818  (says what it is)
     """The API says no."""
 
     def __init__(self, status: int, code: str, message: str, details: Json | None = None) -> None:
@@ -83,14 +78,18 @@ class Refusal(Exception):  # noqa: N818  (says what it is)
         self.status, self.code, self.message, self.details = status, code, message, details
 
 
+def invalid_input(message: str, field: str, *why: str) -> FakeRefusal:
+    return FakeRefusal(422, "invalid_input", message, {"fields": [{"name": field, "messages": list(why)}]})
+
+
 class FakeServer(Struct):
     id: int
     name: str
-    kind: Kind
+    kind: FakeServerType
     location: str
     labels: dict[str, str]
     created_at: float
-    image: Image
+    image: FakeImage
     status: str = "initializing"
     user_data: str = ""
     addresses: dict[int, str] = {}  # by network
@@ -115,34 +114,106 @@ class FakeAction(Struct):
     error: tuple[str, str] | None = None
 
 
-class Group(Struct):
+class FakeGroup(Struct):
     id: int
     name: str
     labels: dict[str, str]
     created_at: float
 
 
+class FakeBill(Struct):
+    """One server's life."""
+
+    server_id: int
+    name: str
+    request: str  # the UID of the NodeRequest it was bought for
+    price_per_hour: float
+    began_at: float
+    ended_at: float | None = None
+
+    def amount(self, now: float) -> float:
+        seconds = (now if self.ended_at is None else self.ended_at) - self.began_at
+        months, rest = divmod(max(0.0, seconds), _MONTH)
+        hours = max(1, math.ceil(rest / _HOUR)) if rest or not months else 0
+        return self.price_per_hour * (months * HOURS_OF_A_MONTH + min(hours, HOURS_OF_A_MONTH))
+
+
+class Meter:
+    """Everything that was ever bought."""
+
+    def __init__(self) -> None:
+        self.bills: dict[int, FakeBill] = {}
+
+    def begin(self, bill: FakeBill) -> None:
+        self.bills[bill.server_id] = bill
+
+    def end(self, server_id: int, now: float) -> None:
+        bill = self.bills[server_id]
+        if bill.ended_at is None:
+            bill.ended_at = now
+
+    def running(self) -> list[FakeBill]:
+        return [bill for bill in self.bills.values() if bill.ended_at is None]
+
+    def price_per_hour(self) -> float:
+        return sum(bill.price_per_hour for bill in self.running())
+
+    def amount_due(self, now: float) -> float:
+        return sum(bill.amount(now) for bill in self.bills.values())
+
+    def duplicates(self) -> list[str]:
+        """Requests that ever paid for two servers at the same time."""
+        by_request: dict[str, list[FakeBill]] = {}
+        for bill in self.bills.values():
+            by_request.setdefault(bill.request, []).append(bill)
+        return [request for request, bills in by_request.items() if _overlap(bills)]
+
+
+def _overlap(bills: list[FakeBill]) -> bool:
+    ordered = sorted(bills, key=lambda bill: bill.began_at)
+    return any(first.ended_at is None or first.ended_at > second.began_at for first, second in pairwise(ordered))
+
+
+class FakeSubnet(Struct, frozen=True):
+    ip_range: str
+    network_zone: str = "eu-central"
+
+    def free_address(self, taken: Iterable[str]) -> str | None:
+        """The first that is free; neither the network's own nor the gateway's, which is the first."""
+        used, addresses = set(taken), map(str, islice(IPv4Network(self.ip_range).hosts(), 1, None))
+        return next((address for address in addresses if address not in used), None)
+
+
+class FakeNetwork(Struct):
+    id: int
+    name: str
+    subnets: tuple[FakeSubnet, ...]
+
+    def free_address(self, network_zone: str, ip_range: str, taken: Iterable[str]) -> str | None:
+        """In the subnet of that range, or in the first of the zone."""
+        used = list(taken)
+        chosen = (
+            each for each in self.subnets if each.network_zone == network_zone and ip_range in ("", each.ip_range)
+        )
+        return next(filter(None, (each.free_address(used) for each in chosen)), None)
+
+
 class Project:
     """Everything in one project, and what it costs."""
 
-    def __init__(self, now: Callable[[], float], seed: str = "0", pace: Pace | None = None) -> None:
+    def __init__(self, now: Callable[[], float], seed: str = "0", pace: FakePace | None = None) -> None:
         self.now = now
-        self.pace = pace or Pace()
-        self.trouble = Trouble()
+        self.pace = pace or FakePace()
+        self.trouble = FakeTrouble()
         self.meter = Meter()
-        self.stock: dict[
-            tuple[str, str], int
-        ] = {}  # (type, location) → how many can be had at once; absent: no end of them
+        self.stock: dict[tuple[str, str], int] = {}  # (type, location) → how many can be had; absent: any number
         self.server_limit: int | None = None
         self.servers: dict[int, FakeServer] = {}
         self.actions: dict[int, FakeAction] = {}
-        self.groups: dict[int, Group] = {}
-        self.images: list[Image] = list(IMAGES)
-        self.networks = {
-            7001: Network(
-                7001, "kube", (Subnet("10.0.0.0/22"), Subnet("10.1.0.0/22"), Subnet("10.2.0.0/24", "us-east"))
-            )
-        }
+        self.groups: dict[int, FakeGroup] = {}
+        self.images: list[FakeImage] = list(IMAGES)
+        subnets = (FakeSubnet("10.0.0.0/22"), FakeSubnet("10.1.0.0/22"), FakeSubnet("10.2.0.0/24", "us-east"))
+        self.networks = {7001: FakeNetwork(7001, "kube", subnets)}
         self.firewalls: dict[int, str] = {38: "workers"}
         self.ssh_keys: dict[int, str] = {2323: "ops"}
         self.on_boot: Callable[[FakeServer], None] = lambda _server: None
@@ -170,48 +241,34 @@ class Project:
     # -------------------------------------------------------------------------------------- servers
 
     def create(self, server: FakeServer) -> list[FakeAction]:
-        """Server and group are checked, the order stands; returns the actions of making it, and of starting it where it
-        starts by itself.
+        """Accept the order of a checked server; returns the actions of making it, and of starting it where it starts by
+        itself.
         """
         self._check_room(server)
         server.id = next(self._ids)
         self.servers[server.id] = server
         price = server.kind.price_in(server.location) + (IPV4_PER_HOUR if server.ipv4 else 0.0)
-        self.meter.begin(Bill(server.id, server.name, server.labels.get(REQUEST_UID_LABEL, ""), price, self.now()))
-        actions = [
-            self._action(command, server)
-            for command in ("create_server", "start_server")[: 1 + server.starts_by_itself]
-        ]
+        self.meter.begin(FakeBill(server.id, server.name, server.labels.get(REQUEST_UID_LABEL, ""), price, self.now()))
+        commands = ("create_server", "start_server") if server.starts_by_itself else ("create_server",)
+        actions = [self._action(command, server) for command in commands]
         self._after(self.pace.create_seconds, lambda: self._made(server, *actions))
         return actions
 
     def _check_room(self, server: FakeServer) -> None:
         if any(other.name == server.name for other in self.servers.values()):
-            raise Refusal(409, "uniqueness_error", "server name is already used", {"fields": [{"name": "name"}]})
+            raise FakeRefusal(409, "uniqueness_error", "server name is already used", {"fields": [{"name": "name"}]})
         if self.server_limit is not None and len(self.servers) >= self.server_limit:
-            raise Refusal(
-                403, "resource_limit_exceeded", "server limit exceeded", {"limits": [{"name": "server_limit"}]}
-            )
+            details = {"limits": [{"name": "server_limit"}]}
+            raise FakeRefusal(403, "resource_limit_exceeded", "server limit exceeded", details)
         if server.kind.unavailable_after and server.kind.unavailable_after < "2026-01-02":
-            raise Refusal(
-                422,
-                "invalid_input",
-                f"unsupported server type {server.kind.name}",
-                {"fields": [{"name": "server_type", "messages": ["ended"]}]},
-            )
-        same = [
-            other
-            for other in self.servers.values()
-            if (other.kind.name, other.location) == (server.kind.name, server.location)
-        ]
-        if len(same) >= self.stock.get((server.kind.name, server.location), len(same) + 1):
-            raise Refusal(
-                412,
-                "resource_unavailable",
-                f"requested server type {server.kind.name} is not available in {server.location}",
-            )
+            raise invalid_input(f"unsupported server type {server.kind.name}", "server_type", "ended")
+        name, location = server.kind.name, server.location
+        same = sum((other.kind.name, other.location) == (name, location) for other in self.servers.values())
+        if same >= self.stock.get((name, location), same + 1):
+            wrong = f"requested server type {name} is not available in {location}"
+            raise FakeRefusal(412, "resource_unavailable", wrong)
         if server.group is not None and len(self.members(server.group)) >= GROUP_PLACES:
-            raise Refusal(503, "placement_error", "the placement group is full")
+            raise FakeRefusal(503, "placement_error", "the placement group is full")
 
     def _made(self, server: FakeServer, making: FakeAction, *starting: FakeAction) -> None:
         making.finished_at = self.now()
@@ -246,28 +303,25 @@ class Project:
         """An address in the network, in the subnet of that range where one is named."""
         self._check_unlocked(server)
         if network not in self.networks:
-            raise Refusal(404, "not_found", f"network with ID '{network}' not found")
+            raise FakeRefusal(404, "not_found", f"network with ID '{network}' not found")
         if network in server.addresses:
-            raise Refusal(422, "server_already_attached", "server is already attached to network")
+            raise FakeRefusal(422, "server_already_attached", "server is already attached to network")
         server.addresses = {**server.addresses, network: self.free_address(network, server.location, ip_range)}
         action = self._action("attach_to_network", server)
-        self._after(self.pace.attach_seconds, lambda: self._finish(action))
+        self._after(self.pace.attach_seconds, lambda: setattr(action, "finished_at", self.now()))
         return action
-
-    def _finish(self, action: FakeAction) -> None:
-        action.finished_at = self.now()
 
     @staticmethod
     def _check_unlocked(server: FakeServer) -> None:
         if server.status in ("initializing", "deleting"):
-            raise Refusal(423, "locked", "server is locked")
+            raise FakeRefusal(423, "locked", "server is locked")
 
     def free_address(self, network: int, location: str, ip_range: str = "") -> str:
-        zone = next(place.network_zone for place in PLACES if place.name == location)
+        zone = next(place.network_zone for place in LOCATIONS if place.name == location)
         taken = (server.addresses[network] for server in self.servers.values() if network in server.addresses)
         address = self.networks[network].free_address(zone, ip_range, taken)
         if address is None:
-            raise Refusal(422, "no_subnet_available", "no subnet or IP available")
+            raise FakeRefusal(422, "no_subnet_available", "no subnet or IP available")
         return address
 
     def _started(self, server: FakeServer, starting: FakeAction) -> None:
@@ -284,7 +338,7 @@ class Project:
 
     def delete(self, server: FakeServer) -> FakeAction:
         if server.is_protected:
-            raise Refusal(403, "protected", "server deletion is protected")
+            raise FakeRefusal(403, "protected", "server deletion is protected")
         action = self._action("delete_server", server)
         if server.status != "deleting":
             server.status = "deleting"
@@ -315,129 +369,19 @@ class Project:
 
     # --------------------------------------------------------------------------------------- others
 
-    def create_group(self, name: str, labels: dict[str, str]) -> Group:
+    def create_group(self, name: str, labels: dict[str, str]) -> FakeGroup:
         if any(group.name == name for group in self.groups.values()):
-            raise Refusal(409, "uniqueness_error", "placement group name is already used")
-        group = Group(next(self._ids), name, labels, self.now())
+            raise FakeRefusal(409, "uniqueness_error", "placement group name is already used")
+        group = FakeGroup(next(self._ids), name, labels, self.now())
         self.groups[group.id] = group
         return group
 
     def members(self, group: int) -> list[int]:
         return [server.id for server in self.servers.values() if server.group == group]
 
-    def in_stock(self, kind: Kind) -> dict[str, bool]:
+    def in_stock(self, kind: FakeServerType) -> dict[str, bool]:
         """What the catalogue says of each location."""
         return {location: left > 0 for (name, location), left in self.stock.items() if name == kind.name}
 
-    def kind(self, name: str) -> Kind | None:
-        return next((kind for kind in KINDS if name in (kind.name, str(kind.id))), None)
-
-
-_HOUR: Final = 3600.0
-_MONTH: Final = 730 * _HOUR
-
-
-class Bill(Struct):
-    """One server's life."""
-
-    server_id: int
-    name: str
-    request: str  # the UID of the NodeRequest it was bought for
-    price_per_hour: float
-    began_at: float
-    ended_at: float | None = None
-
-    def amount(self, now: float) -> float:
-        seconds = (now if self.ended_at is None else self.ended_at) - self.began_at
-        months, rest = divmod(max(0.0, seconds), _MONTH)
-        hours = max(1, math.ceil(rest / _HOUR)) if rest or not months else 0
-        return self.price_per_hour * (months * HOURS_OF_A_MONTH + min(hours, HOURS_OF_A_MONTH))
-
-
-class Meter:
-    """Everything that was ever bought."""
-
-    def __init__(self) -> None:
-        self.bills: dict[int, Bill] = {}
-
-    def begin(self, bill: Bill) -> None:
-        self.bills[bill.server_id] = bill
-
-    def end(self, server_id: int, now: float) -> None:
-        bill = self.bills[server_id]
-        if bill.ended_at is None:
-            bill.ended_at = now
-
-    def running(self) -> list[Bill]:
-        return [bill for bill in self.bills.values() if bill.ended_at is None]
-
-    def price_per_hour(self) -> float:
-        return sum(bill.price_per_hour for bill in self.running())
-
-    def amount_due(self, now: float) -> float:
-        return sum(bill.amount(now) for bill in self.bills.values())
-
-    def duplicates(self) -> list[str]:
-        """Requests that ever paid for two servers at the same time."""
-        by_request: dict[str, list[Bill]] = {}
-        for bill in self.bills.values():
-            by_request.setdefault(bill.request, []).append(bill)
-        return [
-            request for request, bills in by_request.items() if _overlap(sorted(bills, key=lambda bill: bill.began_at))
-        ]
-
-
-def _overlap(bills: list[Bill]) -> bool:
-    return any(first.ended_at is None or first.ended_at > second.began_at for first, second in pairwise(bills))
-
-
-class Subnet(Struct, frozen=True):
-    ip_range: str
-    network_zone: str = "eu-central"
-
-    def free_address(self, taken: Iterable[str]) -> str | None:
-        """The first that nobody has; neither the network's own nor the gateway's, which is the first."""
-        used = set(taken)
-        addresses = map(str, islice(IPv4Network(self.ip_range).hosts(), 1, None))
-        return next((address for address in addresses if address not in used), None)
-
-
-class Network(Struct):
-    id: int
-    name: str
-    subnets: tuple[Subnet, ...]
-
-    def free_address(self, network_zone: str, ip_range: str, taken: Iterable[str]) -> str | None:
-        """In the subnet of that range, or in the first of the zone."""
-        used = list(taken)
-        chosen = (
-            each for each in self.subnets if each.network_zone == network_zone and ip_range in ("", each.ip_range)
-        )
-        return next(filter(None, (each.free_address(used) for each in chosen)), None)
-
-
-def network_json(network: Network, servers: Iterable[int]) -> Json:
-    return {
-        "id": network.id,
-        "name": network.name,
-        "ip_range": "10.0.0.0/8",
-        "subnets": [_subnet_json(subnet) for subnet in network.subnets],
-        "routes": [],
-        "servers": list(servers),
-        "load_balancers": [],
-        "protection": {"delete": False},
-        "labels": {},
-        "created": "2026-01-01T00:00:00+00:00",
-        "expose_routes_to_vswitch": False,
-    }
-
-
-def _subnet_json(subnet: Subnet) -> Json:
-    gateway = str(IPv4Network(subnet.ip_range)[1])
-    return {
-        "type": "cloud",
-        "ip_range": subnet.ip_range,
-        "network_zone": subnet.network_zone,
-        "gateway": gateway,
-        "vswitch_id": None,
-    }
+    def kind(self, name: str) -> FakeServerType | None:
+        return next((kind for kind in SERVER_TYPES if name in (kind.name, str(kind.id))), None)
