@@ -69,7 +69,7 @@ PLACES: Final = {
     "gate_closed": "growth.controllers.act.gate:Gate._why_closed",
     "gate_paused": "growth.controllers.act.gate:Gate._why_paused",
     "allowances": "growth.plan.nodes_up.survey:allowances",
-    "over_limit": "growth.plan.nodes_up.provisioning:_over_limit",
+    "over_limit": "growth.plan.nodes_up.provisioning:over_limit",
     "expected_nodes": "growth.plan.world.capacity:_expected_nodes",
     "struck_out": "growth.plan.world.market:struck_out",
     "buying": "growth.plan.world.market:why_not_buying",

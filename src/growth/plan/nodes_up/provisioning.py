@@ -24,12 +24,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.action import Action, LaunchMachine, ReleaseNodeRequest, WriteNodeRequestStatus
+from growth.model.action import LaunchMachine, ReleaseNodeRequest, WriteNodeRequestStatus
 from growth.model.api import FINALIZER
 from growth.model.decision import Decision, Settled
 from growth.model.instant import format_instant
@@ -37,7 +37,7 @@ from growth.model.node import REQUEST_LABEL
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import DEPROVISIONING, PENDING, PROVISIONING, READY, UNMET, NodeRequest, NodeRequestStatus
 from growth.model.note import About, Note
-from growth.model.offering import Machine, Offering
+from growth.model.offering import Offering
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -53,14 +53,6 @@ from growth.plan.nodes_up.failures import (
     strike_seconds,
     struck_until,
 )
-from growth.plan.world.limits import (
-    RENEWAL,
-    allowances,
-    members,
-    why_not_one_more,
-    with_member,
-    with_surge,
-)
 from growth.plan.world.machines import (
     DELETED,
     LOOK_AGAIN_SECONDS,
@@ -70,11 +62,20 @@ from growth.plan.world.machines import (
     removal_of_request,
 )
 from growth.plan.world.market import unmet_until
-from growth.plan.world.nodes import blocking_pods, is_initialised, is_serving, lost_at, phase_since, working_pods
+from growth.plan.world.nodes import (
+    blocking_pods,
+    is_initialised,
+    is_paused,
+    is_serving,
+    lost_at,
+    phase_since,
+    working_pods,
+)
+from growth.plan.world.orders import over_limit
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels, why_not_buying
-from growth.plan.world.records import about_request, instant_of, life_event, seen, sooner, with_request_phase
+from growth.plan.world.records import about_request, instant_of, life_event, seen, with_request_phase
 from growth.plan.world.swaps import settles_at
-from growth.plan.world.turn import told_on
+from growth.plan.world.turn import Turn
 
 _RETRY_FIRST_SECONDS: Final = 2.0
 _RETRY_LONGEST_SECONDS: Final = 60.0
@@ -94,44 +95,36 @@ class Ledger(Struct, frozen=True):
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    turn = _Turn(snapshot, ledger, settings)
-    for _, request in sorted(snapshot.requests.items()):
-        with told_on(about_request(request), turn.notes):
-            turn.look_at(request)
-    kept = {name: retry for name, retry in ledger.retries.items() if name in snapshot.requests}
-    asked = {
-        name: at
-        for name, at in turn.asked.items()
-        if name in snapshot.requests and snapshot.requests[name].phase == PENDING
-    }
-    return Decision(
-        replace(ledger, retries=kept, asked=asked), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again)
-    )
+    look = _Look(snapshot, ledger, settings)
+    for name in sorted(snapshot.requests):
+        look.take(snapshot.requests[name])
+    retries = {name: retry for name, retry in ledger.retries.items() if name in snapshot.requests}
+    pending = {name for name, request in snapshot.requests.items() if request.phase == PENDING}
+    asked = {name: at for name, at in look.asked.items() if name in pending}
+    return look.turn.decision(Ledger(retries, asked))
 
 
-class _Turn:
-    """One look at all requests; what is found is collected."""
+class _Look:
+    """One look at all requests."""
 
     def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> None:
-        self.snapshot, self.ledger, self.settings = snapshot, ledger, settings
-        self.actions: list[Action] = []
-        self.notes: list[Note] = []
-        self.again: list[float] = []
+        self.turn = Turn()
         self.asked = dict(ledger.asked)
+        self._snapshot, self._ledger, self._settings = snapshot, ledger, settings
         self._histories = histories(snapshot.requests.values())
         self._failed: Counter[OfferingKey] = Counter()  # in this look
         self._sold = by_key(snapshot.offerings)
-        self._over = _over_limit(snapshot, settings)
+        self._over = over_limit(snapshot, settings)
 
-    def look_at(self, request: NodeRequest) -> None:
-        pool = self.snapshot.pools.get(request.spec.pool)
+    def take(self, request: NodeRequest) -> None:
+        pool = self._snapshot.pools.get(request.spec.pool)
         is_going = request.deleted_at is not None or (pool is not None and pool.deleted_at is not None)
         if request.phase == READY:
             self._ready(request, is_going)
         elif request.phase == UNMET:
             self._unmet(request, is_going)
         elif request.phase == PROVISIONING and request.deleted_at is not None and self._works(request):
-            self.actions.append(ReleaseNodeRequest(seen(request)))  # it serves already: only the record goes
+            self._release(request)  # it serves already: only the record goes
         elif request.phase == DEPROVISIONING or (request.phase == PROVISIONING and is_going):
             self._give_back(request, DELETED if is_going else NOT_READY)
         elif request.phase == PROVISIONING:
@@ -143,180 +136,152 @@ class _Turn:
 
     def _works(self, request: NodeRequest) -> bool:
         """Pods can outlive their Node for a while: without it nothing but this record leads to the machine."""
-        return request.name in self.snapshot.nodes and bool(working_pods(self.snapshot, request.name))
+        return request.name in self._snapshot.nodes and bool(working_pods(self._snapshot, request.name))
+
+    def _release(self, request: NodeRequest) -> None:
+        self.turn.do(ReleaseNodeRequest(seen(request)))
+
+    def _write(self, request: NodeRequest, status: NodeRequestStatus) -> None:
+        self.turn.do(WriteNodeRequestStatus(seen(request), status))
+
+    def _warn(self, request: NodeRequest, reason: str, message: str) -> None:
+        self.turn.tell(Note(about_request(request), reason, message, "Warning"))
 
     # -------------------------------------------------------------------------------------- Pending
 
     def _pending(self, request: NodeRequest, pool: NodePool | None) -> None:
-        machine = self.snapshot.machines.get(request.name)
-        if machine is not None and machine.request_uid == request.uid and machine.state == "running":
-            self._adopt(request, machine)
-        elif machine is not None and machine.request_uid != request.uid:
-            self._tell(
-                request,
-                "NameTaken",
-                f"machine {machine.machine_id} has this name and belongs to another request",
-                "Warning",
-            )
-            self.actions.append(ReleaseNodeRequest(seen(request)))
+        machine = self._snapshot.machines.get(request.name)
+        if machine is not None and machine.request_uid != request.uid:
+            taken_by = f"machine {machine.machine_id} has this name and belongs to another request"
+            self._warn(request, "NameTaken", taken_by)
+            self._release(request)
+        elif machine is not None and machine.state == "running":
+            now = self._snapshot.now
+            self._write(request, _accepted(request, machine.machine_id, now, "the machine was there already"))
         elif request.name in self._over:
-            self._over_a_limit(request)
-        elif pool is not None and not why_not_buying(pool, self.settings.is_paused):
+            self._warn(request, "OverLimit", f"not launched: {self._over[request.name]}")
+            if self._surely_no_machine(request, request.created_at):
+                self._release(request)
+        elif pool is not None and not why_not_buying(pool, self._settings.is_paused):
             self._launch(request, pool)
-
-    def _adopt(self, request: NodeRequest, machine: Machine) -> None:
-        status = _accepted(request, machine.machine_id, self.snapshot.now, "the machine was there already")
-        self.actions.append(WriteNodeRequestStatus(seen(request), status))
-
-    def _over_a_limit(self, request: NodeRequest) -> None:
-        self._tell(request, "OverLimit", f"not launched: {self._over[request.name]}", "Warning")
-        if self._surely_no_machine(request, request.created_at):
-            self.actions.append(ReleaseNodeRequest(seen(request)))
 
     def _launch(self, request: NodeRequest, pool: NodePool) -> None:
         if FINALIZER not in request.finalizers:
-            self._tell(
-                request,
-                "NoFinalizer",
-                "not launched: without our finalizer the record could be lost before its machine",
-                "Warning",
-            )
+            message = "not launched: without our finalizer the record could be lost before its machine"
+            self._warn(request, "NoFinalizer", message)
             return
-        retry = self.ledger.retries.get(request.name)
-        if retry is not None and self.snapshot.now < retry.at:
-            self.again.append(retry.at)
-        if request.name in self.asked or (retry is not None and self.snapshot.now < retry.at):
-            return
-        self.asked[request.name] = self.snapshot.now
-        self.actions.append(_launch(request, pool, self._sold))
+        now, retry = self._snapshot.now, self._ledger.retries.get(request.name)
+        if retry is not None and now < retry.at:
+            self.turn.wake(retry.at)
+        elif request.name not in self.asked:
+            self.asked[request.name] = now
+            self.turn.do(_launch(request, pool, self._sold))
 
     def _pending_and_going(self, request: NodeRequest) -> None:
-        machine = self.snapshot.machines.get(request.name)
+        machine = self._snapshot.machines.get(request.name)
         if machine is not None and machine.request_uid in ("", request.uid):
             self._give_back(request, DELETED)
         elif self._surely_no_machine(request, request.deleted_at or request.created_at):
-            self.actions.append(ReleaseNodeRequest(seen(request)))
+            self._release(request)
 
     def _surely_no_machine(self, request: NodeRequest, since: float) -> bool:
         """Only a list that is younger than everything we asked for can say so."""
-        retry = self.ledger.retries.get(request.name)
+        retry = self._ledger.retries.get(request.name)
         asked_at = max(since, 0.0 if retry is None else retry.asked_at)
-        if request.name not in self.asked and is_surely_absent(request.name, asked_at, self.snapshot):
+        if request.name not in self.asked and is_surely_absent(request.name, asked_at, self._snapshot):
             return True
-        self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
+        self.turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS)
         return False
 
     # --------------------------------------------------------------------------------- Provisioning
 
     def _provisioning(self, request: NodeRequest, pool: NodePool | None) -> None:
-        node, now = self.snapshot.nodes.get(request.name), self.snapshot.now
+        node, now = self._snapshot.nodes.get(request.name), self._snapshot.now
         if node is not None and is_serving(node, request, pool):
-            arrived = (
+            events = (
                 life_event(node.created_at, "nodeProvisioned"),
                 life_event(now, "nodeLabelled"),
                 life_event(now, "nodeReady"),
             )
-            self.actions.append(
-                WriteNodeRequestStatus(seen(request), with_request_phase(request.status, READY, now, *arrived))
-            )
-            self._tell(request, "Ready", f"node {node.name} serves after {now - request.created_at:.0f} s")
+            self._write(request, with_request_phase(request.status, READY, now, *events))
+            message = f"node {node.name} serves after {now - request.created_at:.0f} s"
+            self.turn.tell(Note(about_request(request), "Ready", message))
             return
         given = self._readiness_wait(pool)
-        is_nearly_there = node is not None and is_initialised(node, request, pool)
-        since = next(
-            (at for at in (request.changed_at, request.created_at) if at <= now), now
-        )  # a stamp from the future: a clock went back
-        deadline = since + given * (2 if is_nearly_there else 1)  # its pods are being bound
-        if blocking_pods(request.name, self.snapshot) or self._is_paused(pool):
-            self.again += [freed_at] if (freed_at := lost_at(request.name, self.snapshot)) is not None else []
-            return
-        if now >= deadline:
+        is_nearly_there = node is not None and is_initialised(node, request, pool)  # its pods are being bound
+        stamps = (request.changed_at, request.created_at)
+        since = next((at for at in stamps if at <= now), now)  # a stamp from the future: a clock went back
+        deadline = since + given * (2 if is_nearly_there else 1)
+        if blocking_pods(request.name, self._snapshot) or is_paused(pool, self._settings):
+            self.turn.wake(lost_at(request.name, self._snapshot))
+        elif now >= deadline:
             self._fail(request, given)
         else:
-            self.again.append(deadline)
+            self.turn.wake(deadline)
 
     def _readiness_wait(self, pool: NodePool | None) -> float:
         chosen = None if pool is None else pool.spec.readiness_wait_seconds
-        return self.settings.readiness_wait_seconds if chosen is None else float(chosen)
-
-    def _is_paused(self, pool: NodePool | None) -> bool:
-        return self.settings.is_paused or (pool is not None and pool.is_paused)
+        return self._settings.readiness_wait_seconds if chosen is None else float(chosen)
 
     def _fail(self, request: NodeRequest, waited: float) -> None:
-        now, place = self.snapshot.now, place_of(request)
+        now, place, known = self._snapshot.now, place_of(request), self._history(request)
         event = life_event(now, NOT_READY_EVENT, f"no Ready node within {waited:.0f} s")
-        machine_id = request.status.machine_id or recorded_id(request.name, request.uid, self.snapshot)
-        known = self._history(request)
+        machine_id = request.status.machine_id or recorded_id(request.name, request.uid, self._snapshot)
         self._failed[place] += 1
-        if (
-            machine_id and len(known.failures) + self._failed[place] >= FAILURES_THAT_STRIKE
-        ):  # without an id the record must lead to the machine
-            until = struck_until(known, now, self.settings)
-            status = replace(
-                with_request_phase(request.status, UNMET, now, event),
-                machine_id=machine_id,
-                expires_at=format_instant(until),
-            )
+        strikes = len(known.failures) + self._failed[place] >= FAILURES_THAT_STRIKE
+        if machine_id and strikes:  # without an id the record must lead to the machine
+            until = format_instant(struck_until(known, now, self._settings))
+            status = with_request_phase(request.status, UNMET, now, event)
+            self._write(request, replace(status, machine_id=machine_id, expires_at=until))
         else:
-            status = with_request_phase(request.status, DEPROVISIONING, now, event)
-        self.actions.append(WriteNodeRequestStatus(seen(request), status))
-        self._tell(
-            request,
-            "NotReadyInTime",
-            f"{place[0]}: no Ready node within {waited:.0f} s, the machine is given back",
-            "Warning",
-        )
+            self._write(request, with_request_phase(request.status, DEPROVISIONING, now, event))
+        message = f"{place[0]}: no Ready node within {waited:.0f} s, the machine is given back"
+        self._warn(request, "NotReadyInTime", message)
 
     def _history(self, request: NodeRequest) -> History:
         return self._histories.get(place_of(request), History())
 
-    # --------------------------------------------------------------------------------------- Ready,
-    # Unmet, the end
+    # ------------------------------------------------------------------------ Ready, Unmet, the end
 
     def _ready(self, request: NodeRequest, is_going: bool) -> None:
         """A pool that goes waits for its records only as long as they say something: their nodes are removed by
         themselves.
         """
-        ends_at = phase_since(request, self.snapshot) + self.settings.ready_record_seconds
-        ends_at = max(ends_at, settles_at(request, self.snapshot, self.settings)) if request.spec.replaces else ends_at
-        says_nothing = is_going and (request.deleted_at is not None or request.name not in self.snapshot.nodes)
-        is_over = self.snapshot.now >= ends_at
+        ends_at = phase_since(request, self._snapshot) + self._settings.ready_record_seconds
+        if request.spec.replaces:
+            ends_at = max(ends_at, settles_at(request, self._snapshot, self._settings))
+        says_nothing = is_going and (request.deleted_at is not None or request.name not in self._snapshot.nodes)
+        is_over = self._snapshot.now >= ends_at
         if says_nothing or (is_over and (is_going or request.name not in self._in_vain)):
-            self.actions.append(ReleaseNodeRequest(seen(request)))
+            self._release(request)
         elif not is_over:
-            self.again.append(ends_at)
+            self.turn.wake(ends_at)
 
     @cached_property
     def _in_vain(self) -> frozenset[str]:
-        return records_in_vain(self.snapshot)
+        return records_in_vain(self._snapshot)
 
     def _unmet(self, request: NodeRequest, is_going: bool) -> None:
         """A machine behind it is handed to removal first; the record then only says that the offering is struck out."""
-        ends_at = unmet_until(request, self.snapshot.now, self.settings.unmet_seconds)
-        if request.status.machine_id and request.name in self.snapshot.removals:
-            self.actions.append(WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="")))
+        ends_at = unmet_until(request, self._snapshot.now, self._settings.unmet_seconds)
+        if request.status.machine_id and request.name in self._snapshot.removals:
+            self._write(request, replace(request.status, machine_id=""))
         elif request.status.machine_id:
             self._hand_over(request, NOT_READY)
         else:
-            kept = (
-                max(strike_seconds(request, self.settings), self._remembered_seconds(request))
-                if self._history(request).keeps(request)
-                else 0.0
-            )
+            is_needed = self._history(request).keeps(request)
+            kept = max(strike_seconds(request, self._settings), self._remembered_seconds(request)) if is_needed else 0.0
             self._end_at(request, 0.0 if is_going else ends_at + kept)
 
     def _remembered_seconds(self, request: NodeRequest) -> float:
-        return (
-            remembered_seconds(self._readiness_wait(self.snapshot.pools.get(request.spec.pool)))
-            if has_failed(request)
-            else 0.0
-        )
+        wait = self._readiness_wait(self._snapshot.pools.get(request.spec.pool))
+        return remembered_seconds(wait) if has_failed(request) else 0.0
 
     def _end_at(self, request: NodeRequest, at: float) -> None:
-        if self.snapshot.now >= at:
-            self.actions.append(ReleaseNodeRequest(seen(request)))
+        if self._snapshot.now >= at:
+            self._release(request)
         else:
-            self.again.append(at)
+            self.turn.wake(at)
 
     def _give_back(self, request: NodeRequest, reason: str) -> None:
         """The machine goes by a NodeRemovalRequest; only once that exists, or it is sure that there is no machine, does
@@ -325,31 +290,24 @@ class _Turn:
         if request.is_handed_over:
             is_needed = reason == NOT_READY and self._history(request).keeps(request)
             self._end_at(request, (instant_of(request.status.expires_at) or 0.0) if is_needed else 0.0)
-        elif request.name not in self.snapshot.removals and not self._never_had_any(request):
+        elif request.name not in self._snapshot.removals and not self._never_had_any(request):
             self._hand_over(request, reason)
         elif reason == NOT_READY and has_failed(request):
-            until = format_instant(self.snapshot.now + self._remembered_seconds(request))
-            self.actions.append(
-                WriteNodeRequestStatus(seen(request), replace(request.status, machine_id="", expires_at=until))
-            )
+            until = format_instant(self._snapshot.now + self._remembered_seconds(request))
+            self._write(request, replace(request.status, machine_id="", expires_at=until))
         else:
-            self.actions.append(ReleaseNodeRequest(seen(request)))
+            self._release(request)
 
     def _never_had_any(self, request: NodeRequest) -> bool:
-        is_recorded = bool(request.status.machine_id) or request.name in self.snapshot.nodes
+        is_recorded = bool(request.status.machine_id) or request.name in self._snapshot.nodes
         return not is_recorded and self._surely_no_machine(request, request.changed_at)
 
     def _hand_over(self, request: NodeRequest, reason: str) -> None:
-        action = removal_of_request(request, self.snapshot, reason)
+        action = removal_of_request(request, self._snapshot, reason)
         if action is None:
-            self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
+            self.turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS)
         else:
-            self.actions.append(action)
-
-    def _tell(
-        self, request: NodeRequest, reason: str, message: str, severity: Literal["Normal", "Warning"] = "Normal"
-    ) -> None:
-        self.notes.append(Note(about_request(request), reason, message, severity))
+            self.turn.do(action)
 
 
 def _accepted(request: NodeRequest, machine_id: str, now: float, reason: str = "") -> NodeRequestStatus:
@@ -363,35 +321,8 @@ def _launch(request: NodeRequest, pool: NodePool, sold: Mapping[OfferingKey, Off
     offering = sold.get(place_of(request)) or Offering(spec.target_offering, "", spec.location, 0.0)
     labels = {key: value for key, value in node_labels(pool, offering, request.name).items() if key != REQUEST_LABEL}
     annotations = tuple(sorted(pool.spec.annotations.items()))
-    return LaunchMachine(
-        seen(request), spec, tuple(labels.items()), annotations, boot_taints(pool), pool.spec.provider_settings or ""
-    )
-
-
-def _over_limit(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
-    """Pending requests that no longer fit under a limit (it was lowered, or others were faster), and which limit; the
-    oldest fit first.
-    """
-    pending = {
-        name
-        for name, request in snapshot.requests.items()
-        if request.phase == PENDING and name not in snapshot.machines
-    }
-    if not pending:
-        return {}
-    present = {member.name: member for member in members(snapshot)}
-    left = allowances(
-        snapshot.pools, settings.limits, (member for name, member in present.items() if name not in pending)
-    )
-    over: dict[str, str] = {}
-    for name in sorted(pending, key=lambda each: (snapshot.requests[each].created_at, each)):
-        bounds = with_surge(left) if snapshot.requests[name].spec.reason == RENEWAL else left
-        why_not = why_not_one_more(bounds, present[name])
-        if why_not:
-            over[name] = why_not
-        else:
-            left = with_member(left, present[name])
-    return over
+    chosen = pool.spec.provider_settings or ""
+    return LaunchMachine(seen(request), spec, tuple(labels.items()), annotations, boot_taints(pool), chosen)
 
 
 # ----------------------------------------------------------------------------------------- outcomes
@@ -403,9 +334,7 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
         return _settle_launch(action, outcome, snapshot, ledger, settings)
     if isinstance(outcome, Accepted):
         return Decision(ledger)
-    if isinstance(
-        action, WriteNodeRequestStatus
-    ):  # what a launch brought is not written: it is asked for again, or found in the list
+    if isinstance(action, WriteNodeRequestStatus):  # what a launch brought is not written: ask again, or find it listed
         ledger = _answered(ledger, action.request.name)
     return Decision(ledger, again_at=now + _RETRY_FIRST_SECONDS)
 
@@ -418,41 +347,33 @@ def _settle_launch(
     action: LaunchMachine, outcome: Outcome, snapshot: Snapshot, ledger: Ledger, settings: Settings
 ) -> Decision[Ledger]:
     now, name = snapshot.now, action.request.name
-    request = snapshot.requests.get(name)
-    before = ledger.retries.get(name)
+    request, before = snapshot.requests.get(name), ledger.retries.get(name)
     if request is None or request.uid != action.request.uid or request.phase != PENDING:
         return Decision(_answered(ledger, name))
     if isinstance(outcome, Accepted):  # it counts as asked until the phase is seen to be written
         status = _accepted(request, outcome.machine_id, now)
-        note = Note(
-            about_request(request), "Provisioning", f"{request.spec.target_offering} ordered in {request.spec.location}"
-        )
+        message = f"{request.spec.target_offering} ordered in {request.spec.location}"
+        note = Note(about_request(request), "Provisioning", message)
         return Decision(ledger, (WriteNodeRequestStatus(seen(request), status),), (note,))
     if isinstance(outcome, NoCapacity | Refused):
         return _unmet_now(request, outcome.reason, snapshot, ledger, settings)
-    ledger = _answered(ledger, name)
     seconds = min(_RETRY_LONGEST_SECONDS, _RETRY_FIRST_SECONDS if before is None else before.seconds * 2)
     if isinstance(outcome, TryLater):
         seconds = max(seconds, outcome.retry_after_seconds)
     retry = Retry(now + seconds, seconds, now)
-    return Decision(replace(ledger, retries={**ledger.retries, name: retry}), again_at=retry.at)
+    return Decision(replace(_answered(ledger, name), retries={**ledger.retries, name: retry}), again_at=retry.at)
 
 
 def _unmet_now(
     request: NodeRequest, reason: str, snapshot: Snapshot, ledger: Ledger, settings: Settings
 ) -> Decision[Ledger]:
-    """The offering is struck out for everybody; the pods are planned again at once, onto the next best."""
+    """The offering is struck out for every pool; the pods are planned again at once, onto the next best."""
     now, place, pool = snapshot.now, place_of(request), snapshot.pools.get(request.spec.pool)
     known = histories(snapshot.requests.values()).get(place, History())
     until = format_instant(struck_until(known, now, settings))
     status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
     message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
-    notes = (
-        Note(about_request(request), "Unmet", message, "Warning"),
-        Note(
-            About("NodePool", request.spec.pool, uid=pool.uid if pool is not None else ""), "Unmet", message, "Warning"
-        ),
-    )
-    return Decision(
-        ledger, (WriteNodeRequestStatus(seen(request), replace(status, expires_at=until)),), notes, again_at=now
-    )
+    about_pool = About("NodePool", request.spec.pool, uid=pool.uid if pool is not None else "")
+    notes = tuple(Note(about, "Unmet", message, "Warning") for about in (about_request(request), about_pool))
+    write = WriteNodeRequestStatus(seen(request), replace(status, expires_at=until))
+    return Decision(ledger, (write,), notes, again_at=now)

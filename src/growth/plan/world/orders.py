@@ -22,12 +22,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRequest
-from growth.model.noderequest import NodeRequestSpec
+from growth.model.noderequest import PENDING, NodeRequestSpec
 from growth.model.note import About, Note
 from growth.model.outcome import Accepted, Outcome, Refused, Unknown
 from growth.model.resources import CPU, Resources, format_amount
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.limits import Allowance, Member, why_not_one_more, with_member
+from growth.plan.world.limits import (
+    RENEWAL,
+    Allowance,
+    Member,
+    allowances,
+    members,
+    why_not_one_more,
+    with_member,
+    with_surge,
+)
 from growth.plan.world.pools import by_key
 from growth.plan.world.records import seen
 from growth.plan.world.turn import retry_at
@@ -83,6 +93,28 @@ def request_spec(
 def quantities(amounts: Resources) -> dict[str, str]:
     """Exact, as the API reads them."""
     return {name: format_amount(name, amount) if name == CPU else str(amount) for name, amount in amounts.items()}
+
+
+def over_limit(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
+    """Pending requests that no longer fit under a limit (it was lowered, or others were faster), and which limit; the
+    oldest fit first.
+    """
+    requests = snapshot.requests
+    pending = {name for name, each in requests.items() if each.phase == PENDING and name not in snapshot.machines}
+    if not pending:
+        return {}
+    present = {member.name: member for member in members(snapshot)}
+    others = (member for name, member in present.items() if name not in pending)
+    left = allowances(snapshot.pools, settings.limits, others)
+    over: dict[str, str] = {}
+    for name in sorted(pending, key=lambda each: (requests[each].created_at, each)):
+        bounds = with_surge(left) if requests[name].spec.reason == RENEWAL else left
+        why_not = why_not_one_more(bounds, present[name])
+        if why_not:
+            over[name] = why_not
+        else:
+            left = with_member(left, present[name])
+    return over
 
 
 # ----------------------------------------------------------------------------------------- outcomes
