@@ -19,12 +19,9 @@ volumes, in a pool that lets it, where every rule of scheduling still allows it.
 counted on the node: the gate lets it through only while no others are there. A pod that is gone, bound elsewhere or no
 longer fits is dropped here and is demand again there. A nomination to a node that is gone is taken back.
 
-May these pods stand where they are planned, by every rule of scheduling? Asked by realising before growth binds past
-the scheduler.
-
-All planned pods are looked at as if the others were there already: a plan may hold only as a whole (a pod and the one
-it must stand beside). The index of all nodes and pods is made only when somebody has rules that look at other pods, or
-at volumes.
+Whether every rule of scheduling allows a bind is asked as if all planned pods were there already: a plan may hold only
+as a whole (a pod and the one it must be beside). The index of all nodes and pods is made only when a pod has rules that
+look at other pods, or at volumes.
 """
 
 from __future__ import annotations
@@ -35,14 +32,14 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.action import Action, BindPod, NominatePod, ReadyNode, RegisterNode
+from growth.model.action import BindPod, NominatePod, ReadyNode, RegisterNode
 from growth.model.decision import Decision, Settled
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, TEMPLATE, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRequest
 from growth.model.note import Note
 from growth.model.offering import Offering
-from growth.model.outcome import Accepted, Conflict, Refused, TryLater
+from growth.model.outcome import Accepted, Conflict, Outcome, Refused
 from growth.model.pod import Pod, PodShape
 from growth.model.settings import SchedulerSettings, Settings
 from growth.model.snapshot import Snapshot
@@ -50,15 +47,14 @@ from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.world.capacity import Expected, assignments, why_not_bindable
 from growth.plan.world.nodes import is_initialised, is_registered, working_pods
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
-from growth.plan.world.records import about_pod, seen, seen_pod, sooner
+from growth.plan.world.records import about_pod, seen, seen_pod
 from growth.plan.world.swaps import template_digest
+from growth.plan.world.turn import Turn, retry_at
 from growth.solver.rules import Neighbours
 from growth.solver.rules.fit import fits_alone, free_amounts
 
 _RETRY_SECONDS: Final = 2.0
-_OTHERS_FIRST_SECONDS: Final = (
-    10.0  # growth itself still puts pods into the room that is left; only the scheduler waits
-)
+_OTHERS_FIRST_SECONDS: Final = 10.0  # growth itself still puts pods into the room that is left; the scheduler waits
 _OUR_LABELS: Final = (POOL_LABEL, OFFERING_LABEL, REQUEST_LABEL)
 _POOL_MARK: Final = "-pool-"
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -76,111 +72,100 @@ class Ledger(Struct, frozen=True):
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     on_their_way = assignments(snapshot).expected
-    turn = _Turn(snapshot, ledger, settings, PlacementRules(snapshot, on_their_way))
-    turn.unbound = {
-        pod.shape: None for each in on_their_way for pod in each.planned if (pod.uid, each.node.name) not in ledger.done
-    }
+    look = _Look(snapshot, ledger, settings, on_their_way)
     for expected in on_their_way:
         if expected.is_joined:
-            turn.look_at(expected)
-    turn.open_nodes_without_a_record()
-    turn.withdraw_stale_nominations()
-    return Decision(
-        _tidied(ledger, turn.last_at, snapshot), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again)
-    )
-
-
-def _tidied(ledger: Ledger, last_at: Mapping[str, float], snapshot: Snapshot) -> Ledger:
+            look.take(expected)
+    look.open_nodes_without_a_record()
+    look.withdraw_stale_nominations()
     waiting = {pod.uid for pod in snapshot.waiting_pods}
     starting = {name for name, node in snapshot.nodes.items() if node.is_starting}
-    return Ledger(
-        {name: at for name, at in last_at.items() if name in starting},
+    after = Ledger(
+        {name: at for name, at in look.last_at.items() if name in starting},
         frozenset(pair for pair in ledger.done if pair[0] in waiting or pair[1] in starting),
         ledger.unbindable & waiting,
         {uid: at for uid, at in ledger.not_before.items() if uid in waiting},
     )
+    return look.turn.decision(after)
 
 
-class _Turn:
-    def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings, rules: PlacementRules) -> None:
-        self.snapshot, self.ledger, self.settings, self.rules = snapshot, ledger, settings, rules
-        self.actions: list[Action] = []
-        self.notes: list[Note] = []
-        self.again: list[float] = []
+class _Look:
+    """One look at all nodes that start."""
+
+    def __init__(
+        self, snapshot: Snapshot, ledger: Ledger, settings: Settings, on_their_way: tuple[Expected, ...]
+    ) -> None:
+        self.turn = Turn()
         self.last_at = dict(ledger.last_at)
-        self.unbound: Mapping[PodShape, None] = {}  # of pods that are still to be sent to their new nodes
+        self._snapshot, self._ledger, self._settings = snapshot, ledger, settings
+        self._rules = PlacementRules(snapshot, on_their_way)
+        sent = ledger.done
+        planned = ((pod, each.node.name) for each in on_their_way for pod in each.planned)
+        self._unsent = {pod.shape for pod, name in planned if (pod.uid, name) not in sent}
         self._sold = by_key(snapshot.offerings)
 
-    def look_at(self, expected: Expected) -> None:
+    def take(self, expected: Expected) -> None:
         request = expected.request
-        node, pool = self.snapshot.nodes[request.name], self.snapshot.pools[request.spec.pool]
+        node, pool = self._snapshot.nodes[request.name], self._snapshot.pools[request.spec.pool]
         if not is_registered(node):
-            self.actions.append(_register(node, pool, request, self._sold))
+            self.turn.do(_register(node, pool, request, self._sold))
         elif node.is_starting and is_initialised(node, request, pool):
-            outstanding = [pod for pod in expected.planned if (pod.uid, node.name) not in self.ledger.done]
-            beside = _counted(expected, self.snapshot)
+            outstanding = [pod for pod in expected.planned if (pod.uid, node.name) not in self._ledger.done]
+            beside = _counted(expected, self._snapshot)
             for pod in outstanding:
-                self._realise(pod, node, pool, beside)
+                self._send(pod, node, pool, beside)
             if not outstanding and pool.spec.bind_planned_pods:
                 self._open(node, others_first=self._has_room_for_others(expected))
             elif not outstanding:
                 self._untaint(node)
 
-    def _realise(self, pod: Pod, node: Node, pool: NodePool, beside: tuple[str, ...]) -> None:
-        not_before = self.ledger.not_before.get(pod.uid, 0.0)
-        if self.snapshot.now < not_before:
-            self.again.append(not_before)
-        elif (
-            pod.uid not in self.ledger.unbindable
-            and may_bind(pod, pool, self.snapshot, self.settings.scheduler)
-            and self.rules.allow(pod, node.name)
-        ):
-            self.actions.append(BindPod(seen_pod(pod), node.name, beside))
+    def _send(self, pod: Pod, node: Node, pool: NodePool, beside: tuple[str, ...]) -> None:
+        not_before = self._ledger.not_before.get(pod.uid, 0.0)
+        may = may_bind(pod, pool, self._snapshot, self._settings.scheduler)
+        if self._snapshot.now < not_before:
+            self.turn.wake(not_before)
+        elif pod.uid not in self._ledger.unbindable and may and self._rules.allow(pod, node.name):
+            self.turn.do(BindPod(seen_pod(pod), node.name, beside))
         else:
-            self.actions.append(NominatePod(seen_pod(pod), node.name))
+            self.turn.do(NominatePod(seen_pod(pod), node.name))
 
     def _has_room_for_others(self, expected: Expected) -> bool:
-        node = expected.node
-        free = free_amounts(node.allocatable, expected.residents)
-        return any(fits_alone(shape, node, free) for shape in self.unbound)
+        free = free_amounts(expected.node.allocatable, expected.residents)
+        return any(fits_alone(shape, expected.node, free) for shape in self._unsent)
 
     def _open(self, node: Node, *, others_first: bool = False) -> None:
         """At least a moment after the last bind, so that the scheduler has seen it before it sees the room."""
-        now = self.snapshot.now
-        if (
-            others_first
-            or working_pods(self.snapshot, node.name)
-            or any(name == node.name for _, name in self.ledger.done)
-        ):
-            self.last_at.setdefault(node.name, now)
-        moment = self.settings.bind_settle_seconds + (_OTHERS_FIRST_SECONDS if others_first else 0.0)
-        opens_at = self.last_at[node.name] + moment if node.name in self.last_at else now
+        now, name = self._snapshot.now, node.name
+        was_sent_here = any(sent_to == name for _, sent_to in self._ledger.done)
+        if others_first or working_pods(self._snapshot, name) or was_sent_here:
+            self.last_at.setdefault(name, now)
+        moment = self._settings.bind_settle_seconds + (_OTHERS_FIRST_SECONDS if others_first else 0.0)
+        opens_at = self.last_at[name] + moment if name in self.last_at else now
         if now >= opens_at:
             self._untaint(node)
         else:
-            self.again.append(opens_at)
+            self.turn.wake(opens_at)
 
     def _untaint(self, node: Node) -> None:
-        self.actions.append(
-            ReadyNode(seen(node), tuple(taint for taint in node.taints if taint.key != STARTUP_TAINT.key))
-        )
+        self.turn.do(ReadyNode(seen(node), tuple(taint for taint in node.taints if taint.key != STARTUP_TAINT.key)))
 
     def open_nodes_without_a_record(self) -> None:
         """A request that was deleted by hand cannot open its node any more."""
-        for name, node in sorted(self.snapshot.nodes.items()):
-            if not node.is_starting or name in self.snapshot.requests or name in self.snapshot.removals:
+        for name, node in sorted(self._snapshot.nodes.items()):
+            if not node.is_starting or name in self._snapshot.requests or name in self._snapshot.removals:
                 continue
             if is_registered(node) and node.is_ready and node.deleted_at is None and not node.malformed:
                 self._open(node)
 
     def withdraw_stale_nominations(self) -> None:
         """Ours alone: the scheduler takes back its own."""
-        for pod in self.snapshot.waiting_pods:
+        snapshot = self._snapshot
+        for pod in snapshot.waiting_pods:
             name = pod.nominated_node
-            is_ours = name in self.snapshot.requests or name in self.snapshot.removals or _POOL_MARK in name
-            is_gone = name not in self.snapshot.nodes or name in self.snapshot.removals
-            if name and is_ours and is_gone and pod.deleted_at is None and (pod.uid, "") not in self.ledger.done:
-                self.actions.append(NominatePod(seen_pod(pod), ""))
+            is_ours = name in snapshot.requests or name in snapshot.removals or _POOL_MARK in name
+            is_gone = name not in snapshot.nodes or name in snapshot.removals
+            if name and is_ours and is_gone and pod.deleted_at is None and (pod.uid, "") not in self._ledger.done:
+                self.turn.do(NominatePod(seen_pod(pod), ""))
 
 
 def _counted(expected: Expected, snapshot: Snapshot) -> tuple[str, ...]:
@@ -190,13 +175,9 @@ def _counted(expected: Expected, snapshot: Snapshot) -> tuple[str, ...]:
 
 def may_bind(pod: Pod, pool: NodePool, snapshot: Snapshot, scheduler: SchedulerSettings = _NO_SCHEDULER) -> bool:
     """Only where the scheduler would have had nothing else to do."""
-    if pod.shape.scheduler_name == scheduler.name and scheduler.enabled:
-        return not why_not_bindable(pod, snapshot)
-    return (
-        pool.spec.bind_planned_pods
-        and pod.shape.scheduler_name == _DEFAULT_SCHEDULER
-        and not why_not_bindable(pod, snapshot)
-    )
+    is_ours = scheduler.enabled and pod.shape.scheduler_name == scheduler.name
+    is_default = pool.spec.bind_planned_pods and pod.shape.scheduler_name == _DEFAULT_SCHEDULER
+    return (is_ours or is_default) and not why_not_bindable(pod, snapshot)
 
 
 def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[OfferingKey, Offering]) -> RegisterNode:
@@ -207,20 +188,12 @@ def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[Of
     offering = sold.get(place) or Offering(place[0], "", place[1], 0.0)
     wanted = node_labels(pool, offering, node.name)
     labels = tuple((key, value) for key, value in wanted.items() if key in _OUR_LABELS or key not in node.labels)
-    begins_with_ours = (
-        node.is_starting
-    )  # then the kubelet brought all of them, and start-up taints that are missing were taken off
-    wanted_taints = boot_taints(pool)[: 1 + len(pool.spec.taints)] if begins_with_ours else boot_taints(pool)
-    missing = tuple(
-        taint
-        for taint in wanted_taints
-        if all((taint.key, taint.effect) != (each.key, each.effect) for each in node.taints)
-    )
-    annotations = {
-        **pool.spec.annotations,
-        **planned_annotation(request.spec.planned_pods),
-        TEMPLATE: template_digest(pool.spec),
-    }
+    # A node that begins with our taint has them from its kubelet: start-up taints that are missing were taken off.
+    wanted_taints = boot_taints(pool)[: 1 + len(pool.spec.taints)] if node.is_starting else boot_taints(pool)
+    here = {(taint.key, taint.effect) for taint in node.taints}
+    missing = tuple(taint for taint in wanted_taints if (taint.key, taint.effect) not in here)
+    planned, digest = planned_annotation(request.spec.planned_pods), template_digest(pool.spec)
+    annotations = {**pool.spec.annotations, **planned, TEMPLATE: digest}
     return RegisterNode(seen(node), labels, tuple(sorted(annotations.items())), node.taints + missing)
 
 
@@ -230,43 +203,33 @@ def _register(node: Node, pool: NodePool, request: NodeRequest, sold: Mapping[Of
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
     action, outcome, now = settled.action, settled.outcome, snapshot.now
     if isinstance(action, BindPod | NominatePod):
-        return _settle_pod(action, settled, snapshot, ledger)
-    if isinstance(outcome, Accepted):
-        return Decision(ledger)
-    seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
-    return Decision(ledger, again_at=now + seconds)
+        return _settle_pod(action, outcome, snapshot, ledger)
+    return Decision(ledger, again_at=None if isinstance(outcome, Accepted) else retry_at(outcome, now, _RETRY_SECONDS))
 
 
 def _settle_pod(
-    action: BindPod | NominatePod, settled: Settled, snapshot: Snapshot, ledger: Ledger
+    action: BindPod | NominatePod, outcome: Outcome, snapshot: Snapshot, ledger: Ledger
 ) -> Decision[Ledger]:
-    outcome, now, uid = settled.outcome, snapshot.now, action.pod.uid
+    """What must not be bound is nominated; what must not even be nominated is left to the scheduler."""
+    now, uid = snapshot.now, action.pod.uid
+    sent = replace(ledger, done=ledger.done | {(uid, action.node_name)})
     if isinstance(outcome, Accepted):  # the moment is counted from the next look: this one was taken before the bind
         last_at = {name: at for name, at in ledger.last_at.items() if name != action.node_name}
-        return Decision(replace(ledger, done=ledger.done | {(uid, action.node_name)}, last_at=last_at), again_at=now)
+        return Decision(replace(sent, last_at=last_at), again_at=now)
     if isinstance(outcome, Conflict):  # somebody else was faster: it is planned again if it still waits
-        return Decision(replace(ledger, done=ledger.done | {(uid, action.node_name)}), again_at=now)
+        return Decision(sent, again_at=now)
     if isinstance(outcome, Refused):
-        return _refused(action, outcome.reason, snapshot, ledger)
-    seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
-    return Decision(replace(ledger, not_before={**ledger.not_before, uid: now + seconds}), again_at=now + seconds)
+        message = f"could not be sent to {action.node_name}: {outcome.reason}"
+        waiting = [pod for pod in snapshot.waiting_pods if pod.uid == uid][:1]
+        notes = tuple(Note(about_pod(pod), "BindRefused", message, "Warning") for pod in waiting)
+        is_bind = isinstance(action, BindPod)
+        after = replace(ledger, unbindable=ledger.unbindable | {uid}) if is_bind else sent
+        return Decision(after, notes=notes, again_at=now)
+    again_at = retry_at(outcome, now, _RETRY_SECONDS)
+    return Decision(replace(ledger, not_before={**ledger.not_before, uid: again_at}), again_at=again_at)
 
 
-def _refused(action: BindPod | NominatePod, reason: str, snapshot: Snapshot, ledger: Ledger) -> Decision[Ledger]:
-    """What must not be bound is nominated; what must not even be nominated is left to the scheduler."""
-    pod = next((pod for pod in snapshot.waiting_pods if pod.uid == action.pod.uid), None)
-    notes = (
-        ()
-        if pod is None
-        else (Note(about_pod(pod), "BindRefused", f"could not be sent to {action.node_name}: {reason}", "Warning"),)
-    )
-    if isinstance(action, BindPod):
-        return Decision(
-            replace(ledger, unbindable=ledger.unbindable | {action.pod.uid}), notes=notes, again_at=snapshot.now
-        )
-    return Decision(
-        replace(ledger, done=ledger.done | {(action.pod.uid, action.node_name)}), notes=notes, again_at=snapshot.now
-    )
+# ------------------------------------------------------------------------------ rules of scheduling
 
 
 class PlacementRules:
