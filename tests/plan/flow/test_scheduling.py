@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -236,3 +238,50 @@ def test_a_round_takes_so_many_and_the_rest_have_their_turn() -> None:
 def test_one_round_asks_for_binds_and_for_conditions_once_each() -> None:
     kinds = {type(action) for action in plan(world([pod("a"), pod("b", 9)], nodes=TWO)).actions}
     assert kinds == {BindPods, WritePodsUnscheduled}
+
+
+# ------------------------------------------------------------------------------------- the same twice
+
+
+def rounds(seed: int) -> Iterator[tuple[Snapshot, Snapshot, Ledger]]:
+    """A story of nodes that come and go and pods that are bound: each round's snapshot, another one, and the ledger."""
+    chance, names = random.Random(seed), [f"n{number}" for number in range(6)]
+    here, waiting, running, ledger, now = set(names[:2]), dict[str, Pod](), dict[str, Pod](), Ledger(), NOW
+    for step in range(8):
+        now += chance.choice((0.0, 2.0, 40.0))
+        here ^= {chance.choice(names)}
+        waiting |= {f"{step}-{number}": pod(f"{step}-{number}", chance.choice((1, 2, 3))) for number in range(2)}
+        running = {name: each for name, each in running.items() if each.node_name in here and chance.random() < 0.8}
+        nodes = [node(name) for name in sorted(here)]
+        snapshot = world([*running.values(), *waiting.values()], nodes=nodes, now=now)
+        yield snapshot, world(waiting.values(), nodes=[node(name) for name in names[3:]], now=now), ledger
+        decision = plan(snapshot, ledger)
+        ledger = after(snapshot, decision, Accepted())
+        running |= {name: bound(waiting.pop(name), on) for name, on in sent(decision).items()}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_plan_called_twice_with_one_ledger_is_the_same_plan_twice(seed: int) -> None:
+    for snapshot, _, ledger in rounds(seed):
+        assert plan(snapshot, ledger) == plan(snapshot, ledger)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_plan_for_another_world_leaves_no_trace_in_the_ledger(seed: int) -> None:
+    for snapshot, other, ledger in rounds(seed):
+        first = plan(snapshot, ledger)
+        plan(other, ledger)
+        again = plan(snapshot, ledger)
+        assert (again, again.ledger.fleet.changes) == (first, first.ledger.fleet.changes)
+
+
+def test_after_a_round_that_failed_the_fleet_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = plan(world([pod("a")], nodes=TWO))
+    ledger = after(world([pod("a")], nodes=TWO), first, Accepted())
+    later = world([bound(pod("a"), sent(first)["a"]), pod("b", 3), pod("c", 3)], nodes=TWO)
+    expected = plan(later, ledger)
+    with monkeypatch.context() as patched:
+        patched.setattr(scheduling, "place", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            plan(world([pod("b", 3, nominated_node="n1"), pod("c", 3)], nodes=TWO[:1]), ledger)
+    assert plan(later, ledger) == expected

@@ -1,10 +1,10 @@
-"""Who waits for growth's own scheduler, and whose turn is it? Asked by scheduling, once in each round.
+"""Which pods wait for growth's own scheduler, and which of them are placed in this round? Asked by scheduling.
 
 | pod that names our scheduler | |
 | --- | --- |
 | gated, being deleted | not yet, or no more: nothing is said |
 | cannot be read, needs volumes or claims bound first, belongs to a gang that cannot be read | left, with the reason |
-| planned onto a machine on its way | it has its place: realising binds it there |
+| planned onto a machine on its way | it has its place: joining binds it there |
 | found no place a moment ago | when something has changed, and not before its back-off of 1 to 10 seconds is over |
 | anything else | now, by priority and age; a gang as a whole |
 
@@ -51,7 +51,7 @@ class Gang(Struct, frozen=True):
         return self.number or -(-members * self.percent // 100)
 
 
-class Wait(Struct, frozen=True, gc=False):
+class Backoff(Struct, frozen=True, gc=False):
     """A pod that was tried and found no place."""
 
     failures: int = 0
@@ -61,13 +61,21 @@ class Wait(Struct, frozen=True, gc=False):
     told_at: float = 0.0
 
 
+class Unplaced(Struct, frozen=True, gc=False):
+    """A pod without a place, and what its condition PodScheduled shall say."""
+
+    pod: Pod
+    why: str
+    reason: str = "Unschedulable"
+
+
 class Queue(Struct, frozen=True):
-    """Those whose turn it is, in order; those that growth cannot place; when time alone brings the next."""
+    """The pods to place now, in order; those that growth cannot place; when time alone brings the next."""
 
     due: tuple[Pod, ...] = ()
-    unfit: tuple[tuple[Pod, str], ...] = ()
+    unfit: tuple[Unplaced, ...] = ()
     gang_of: Mapping[str, Gang] = {}  # by the pod's UID
-    has_more: bool = False  # whose turn it is, too, but not in this round
+    has_more: bool = False  # pods that are due as well, but not in this round
     again_at: float | None = None
 
 
@@ -76,49 +84,55 @@ def is_ours(pod: Pod, scheduler: SchedulerSettings) -> bool:
 
 
 def line_up(
-    snapshot: Snapshot, planned: Collection[str], waits: Mapping[str, Wait], changes: int, scheduler: SchedulerSettings
+    snapshot: Snapshot,
+    planned: Collection[str],
+    backoffs: Mapping[str, Backoff],
+    changes: int,
+    scheduler: SchedulerSettings,
 ) -> Queue:
-    ours = [pod for pod in snapshot.waiting_pods if is_ours(pod, scheduler) and pod.key not in planned]
+    """`planned`: keys of pods that are planned onto a machine on its way; `changes`: of the fleet, up to now."""
     gang_of: dict[str, Gang] = {}
-    unfit: list[tuple[Pod, str]] = []
+    unfit: list[Unplaced] = []
     able: list[Pod] = []
-    for pod in ours:
+    for pod in snapshot.waiting_pods:
+        if not is_ours(pod, scheduler) or pod.key in planned:
+            continue
         gang = read_gang(pod) if pod.annotations else None
         reason = pod.shape.malformed or why_not_bindable(pod, snapshot) or (gang if isinstance(gang, str) else "")
         if reason:
-            unfit.append((pod, reason))
+            unfit.append(Unplaced(pod, reason, "SchedulerError"))
             continue
         able.append(pod)
         if isinstance(gang, Gang):
             gang_of[pod.uid] = gang
-    due = {pod.uid for pod in able if _is_due(waits.get(pod.uid), changes, snapshot.now)}
+    due = {pod.uid for pod in able if _is_due(backoffs.get(pod.uid), changes, snapshot.now)}
+    later = [backoffs[pod.uid].until for pod in able if pod.uid not in due and backoffs[pod.uid].changes != changes]
     called = {gang_of[uid].name for uid in due if uid in gang_of}
-    later = [waits[pod.uid].until for pod in able if pod.uid not in due and waits[pod.uid].changes != changes]
     ready = [pod for pod in able if pod.uid in due or (pod.uid in gang_of and gang_of[pod.uid].name in called)]
     ready.sort(key=lambda pod: -pod.shape.priority)  # those of one priority stay in the order of their age
-    called_up = _first(ready, gang_of, scheduler.pods_per_round)
-    return Queue(called_up, tuple(unfit), gang_of, len(called_up) < len(ready), min(later, default=None))
+    first = _first(ready, gang_of, scheduler.pods_per_round)
+    return Queue(first, tuple(unfit), gang_of, len(first) < len(ready), min(later, default=None))
 
 
-def _is_due(wait: Wait | None, changes: int, now: float) -> bool:
-    return wait is None or (wait.changes != changes and now >= wait.until)
+def _is_due(backoff: Backoff | None, changes: int, now: float) -> bool:
+    return backoff is None or (backoff.changes != changes and now >= backoff.until)
 
 
 def _first(ready: list[Pod], gang_of: Mapping[str, Gang], most: int) -> tuple[Pod, ...]:
-    """So many, and whoever belongs to a gang among them."""
+    """So many pods, and all others of the gangs among them."""
     taken = ready[:most]
     called = {gang_of[pod.uid].name for pod in taken if pod.uid in gang_of}
     return (*taken, *(pod for pod in ready[most:] if pod.uid in gang_of and gang_of[pod.uid].name in called))
 
 
 def groups_of(queue: Queue, now: float) -> list[tuple[Group, list[Pod]]]:
-    """Pods that nothing tells apart, oldest first in each group."""
-    hands: dict[tuple[object, str, int], list[Pod]] = {}
+    """Groups of pods that no rule tells apart, the oldest pod first in each."""
+    members: dict[tuple[object, str, int], list[Pod]] = {}
     for pod in queue.due:
         gang = queue.gang_of.get(pod.uid)
         looks = (pod.shape, pod.uid) if pod.shape.volumes else pod.shape
-        hands.setdefault((looks, gang.name if gang else "", minutes_waited(now - pod.created_at)), []).append(pod)
-    return [(Group(pods[0], len(pods), gang, 60.0 * minutes), pods) for (_, gang, minutes), pods in hands.items()]
+        members.setdefault((looks, gang.name if gang else "", minutes_waited(now - pod.created_at)), []).append(pod)
+    return [(Group(pods[0], len(pods), gang, 60.0 * minutes), pods) for (_, gang, minutes), pods in members.items()]
 
 
 def gang_needs(queue: Queue, snapshot: Snapshot, scheduler: SchedulerSettings) -> dict[str, int]:
@@ -143,11 +157,11 @@ def _members(pods: Iterable[Pod], asked: Mapping[str, Gang]) -> dict[str, int]:
     return counts
 
 
-def after_failure(before: Wait | None, now: float, changes: int) -> Wait:
+def after_failure(before: Backoff | None, now: float, changes: int) -> Backoff:
     """Twice as long with every failure."""
-    failures = (before.failures if before else 0) + 1
-    message, told_at = (before.message, before.told_at) if before else ("", 0.0)
-    return Wait(failures, now + min(LONGEST_BACKOFF_SECONDS, 2.0 ** (failures - 1)), changes, message, told_at)
+    known = before or Backoff()
+    seconds = min(LONGEST_BACKOFF_SECONDS, 2.0**known.failures)
+    return Backoff(known.failures + 1, now + seconds, changes, known.message, known.told_at)
 
 
 # ------------------------------------------------------------------------------------------ gangs
@@ -158,11 +172,8 @@ def read_gang(pod: Pod) -> Gang | str | None:
     ours = pod.annotations.get(GANG)
     if ours is not None:
         name, _, amount = ours.partition(":")
-        return (
-            _gang(f"{pod.namespace}/{name}", amount or "100%", f"{GANG}: {ours}")
-            if name
-            else f"cannot be read: {GANG}: {ours}"
-        )
+        written = f"{GANG}: {ours}"
+        return _gang(f"{pod.namespace}/{name}", amount or "100%", written) if name else f"cannot be read: {written}"
     theirs = pod.annotations.get(FIRMAMENT_GANG)
     if theirs is None or theirs == "false":
         return None

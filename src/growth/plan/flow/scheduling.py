@@ -1,13 +1,13 @@
 """Where do pods go that name growth as their scheduler? Placed round by round, by min-cost flow, and bound. Does
 nothing unless it is turned on.
 
-    queue (plan/flow/queue) → fleet as it is now, with room held for others → solver/flow → BindPods, or PodScheduled=False with the reason
+    queue → the fleet as it is now, with room held for others → solver/flow → BindPods, or PodScheduled=False
 
 | a pod | then |
 | --- | --- |
 | has a place | BindPods, all of a round in one action beside the loop; the next round begins when it is back |
 | is nominated to a node that takes it | bound there |
-| has none | condition PodScheduled=False, Unschedulable, and event FailedScheduling: so scale-up sees it as a demand; tried again when something changes |
+| has none | PodScheduled=False, Unschedulable, and event FailedScheduling: so scale-up sees it; tried again after a change |
 | cannot be placed by growth | the same condition with reason SchedulerError: no machine is bought for it |
 | was sent to a node that is gone, or bound by another | no more than a Conflict: it is placed again |
 
@@ -19,31 +19,66 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from growth.model.action import Action, Assignment, BindPods, Unscheduled, WritePodsUnscheduled
+from growth.model.action import Assignment, BindPods, Unscheduled, WritePodsUnscheduled
 from growth.model.decision import Decision, Settled
 from growth.model.note import Note
-from growth.model.outcome import Accepted, Refused, TryLater, Unknown
+from growth.model.outcome import Accepted, Refused, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.flow.queue import Queue, Wait, after_failure, gang_needs, groups_of, is_ours, line_up
-from growth.plan.world.capacity import assignments
+from growth.plan.flow.queue import Backoff, Queue, Unplaced, after_failure, gang_needs, groups_of, is_ours, line_up
+from growth.plan.world.capacity import Assignments, assignments
 from growth.plan.world.nodes import Prices, state_of
-from growth.plan.world.records import about_pod, seen_pod, sooner
-from growth.solver.flow import Fleet, Round, place
+from growth.plan.world.records import about, seen
+from growth.plan.world.turn import Turn, retry_at
+from growth.solver.flow import Fleet, FleetState, place
 
 _TOLD_AGAIN_SECONDS: Final = 30.0
 _UNKNOWN_SECONDS: Final = 5.0  # a bind without an answer: the watch shows by then what became of it
 
 
-class Ledger(Struct, frozen=True):
-    """All of it may be lost. The fleet is a copy of what snapshots say, kept so that only changes are read."""
+class FleetCache:
+    """The fleet of the last round, kept so that only changes are read. It changes in place, so it serves only the
+    ledger that came out of that round, or the very same round once more. For any other ledger, and after a round that
+    failed, the fleet is made again of the ledger's state; it may then choose another of several equal places.
+    """
 
-    fleet: Fleet | None = None
-    waits: Mapping[str, Wait] = {}  # by UID
+    def __init__(self) -> None:
+        self._fleet = Fleet()
+        self._asked: tuple[object, ...] = ()  # in the last round
+        self._state: FleetState | None = None  # after it
+
+    def follow(self, state: FleetState, snapshot: Snapshot, settings: Settings, assigned: Assignments) -> Fleet:
+        """The fleet of this state, once it has followed the snapshot, with room held for others."""
+        asked, is_next = self._asked, state is self._state
+        self._asked, self._state = (), None
+        if asked and asked[0] is state and asked[1] is snapshot and asked[2] is settings:
+            return self._fleet
+        fleet = self._fleet if is_next else Fleet(state)
+        pods_by_node = _with_held_room(snapshot, settings, assigned)
+        fleet.follow(snapshot.nodes, pods_by_node, snapshot.volumes, snapshot.namespaces)
+        return fleet
+
+    def keep(self, fleet: Fleet, *asked: object) -> FleetState:
+        """The state for the next ledger: this round did not fail."""
+        self._fleet, self._asked, self._state = fleet, asked, fleet.state
+        return self._state
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FleetCache)  # it says nothing that the state does not
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Ledger(Struct, frozen=True):
+    """All of it may be lost."""
+
+    fleet: FleetState = FleetState()
+    cache: FleetCache = field(default_factory=FleetCache)
+    backoffs: Mapping[str, Backoff] = {}  # by UID
     under_way: Mapping[str, str] = {}  # by UID: the node that each is being bound to
     is_back: bool = True  # the outcome of the last binds has come
     hold_until: float = 0.0
@@ -51,64 +86,54 @@ class Ledger(Struct, frozen=True):
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    scheduler = settings.scheduler
+    scheduler, turn = settings.scheduler, Turn()
     if not scheduler.enabled or not ledger.is_back:
         return Decision(ledger)
-    ledger, notes = _welcome(ledger, snapshot)
+    ledger = _welcome(ledger, snapshot, turn)
     if snapshot.now < ledger.hold_until:
-        return Decision(ledger, notes=notes, again_at=ledger.hold_until)
+        turn.wake(ledger.hold_until)
+        return turn.decision(ledger)
     if not any(is_ours(pod, scheduler) for pod in snapshot.waiting_pods):
-        return Decision(replace(ledger, waits={}), notes=notes)
-    fleet = ledger.fleet or Fleet()
-    planned = _follow(fleet, snapshot, settings)
-    queue = line_up(snapshot, planned, ledger.waits, fleet.changes, scheduler)
-    assigned, left = _place(fleet, queue, snapshot, settings)
-    waits, told = _told(ledger, snapshot, fleet.changes, left, queue)
-    actions: list[Action] = []
-    if assigned:
-        actions.append(
-            BindPods(tuple(Assignment(seen_pod(pod), node) for pod, node in assigned), scheduler.parallel_binds)
-        )
-    if told:
-        actions.append(WritePodsUnscheduled(tuple(each for each, _ in told), scheduler.parallel_binds))
-    after = Ledger(fleet, waits, {pod.uid: node for pod, node in assigned}, is_back=not assigned)
-    again = sooner(queue.again_at, snapshot.now if queue.has_more and not assigned else None)
-    return Decision(after, tuple(actions), (*notes, *(note for _, note in told)), again)
-
-
-def _welcome(ledger: Ledger, snapshot: Snapshot) -> tuple[Ledger, tuple[Note, ...]]:
-    """Who has arrived is told so; who has not is placed again in a moment. Those who wait no longer are forgotten."""
-    sent = ledger.under_way
-    arrived = [
-        pod
-        for node in dict.fromkeys(sent.values())
-        for pod in snapshot.pods_by_node.get(node, ())
-        if sent.get(pod.uid) == node
-    ]
-    notes = [
-        Note(about_pod(pod), "Scheduled", f"Successfully assigned {pod.key} to {pod.node_name}") for pod in arrived
-    ]
-    waiting = {pod.uid: pod for pod in snapshot.waiting_pods}
-    waits = {uid: wait for uid, wait in ledger.waits.items() if uid in waiting}
-    for uid in (uid for uid in sent if uid in waiting):
-        waits[uid] = after_failure(waits.get(uid), snapshot.now, changes=-1)
-        if ledger.failure:
-            notes.append(
-                Note(
-                    about_pod(waiting[uid]),
-                    "FailedBinding",
-                    f"could not be bound to {sent[uid]}: {ledger.failure}",
-                    "Warning",
-                )
-            )
-    return replace(ledger, waits=waits, under_way={}, failure=""), tuple(notes)
-
-
-def _follow(fleet: Fleet, snapshot: Snapshot, settings: Settings) -> set[str]:
-    """The fleet as it is now, room for others held; returns the keys of pods that are planned onto a machine on its
-    way.
-    """
+        return turn.decision(replace(ledger, backoffs={}))
     assigned = assignments(snapshot)
+    fleet = ledger.cache.follow(ledger.fleet, snapshot, settings, assigned)
+    planned = {pod.key for each in assigned.expected for pod in each.planned}
+    queue = line_up(snapshot, planned, ledger.backoffs, fleet.changes, scheduler)
+    answer = _place(fleet, queue, snapshot, settings)
+    if answer.placed:
+        turn.do(BindPods(answer.placed, scheduler.parallel_binds))
+    elif queue.has_more:
+        turn.wake(snapshot.now)
+    turn.wake(queue.again_at)
+    backoffs, told = _tell(ledger, snapshot, fleet.changes, (*answer.left, *queue.unfit), turn)
+    if told:
+        turn.do(WritePodsUnscheduled(told, scheduler.parallel_binds))
+    under_way = {each.pod.uid: each.node_name for each in answer.placed}
+    state = ledger.cache.keep(fleet, ledger.fleet, snapshot, settings)
+    return turn.decision(Ledger(state, ledger.cache, backoffs, under_way, is_back=not answer.placed))
+
+
+def _welcome(ledger: Ledger, snapshot: Snapshot, turn: Turn) -> Ledger:
+    """A pod that has arrived is told so; one that was sent and has not is placed again in a moment. Pods that wait no
+    longer are forgotten.
+    """
+    sent = ledger.under_way
+    for node in dict.fromkeys(sent.values()):
+        for pod in snapshot.pods_by_node.get(node, ()):
+            if sent.get(pod.uid) == node:
+                turn.tell(Note(about(pod), "Scheduled", f"Successfully assigned {pod.key} to {pod.node_name}"))
+    waiting = {pod.uid: pod for pod in snapshot.waiting_pods}
+    backoffs = {uid: backoff for uid, backoff in ledger.backoffs.items() if uid in waiting}
+    for uid in (uid for uid in sent if uid in waiting):
+        backoffs[uid] = after_failure(backoffs.get(uid), snapshot.now, changes=-1)
+        if ledger.failure:
+            text = f"could not be bound to {sent[uid]}: {ledger.failure}"
+            turn.tell(Note(about(waiting[uid]), "FailedBinding", text, "Warning"))
+    return replace(ledger, backoffs=backoffs, under_way={}, failure="")
+
+
+def _with_held_room(snapshot: Snapshot, settings: Settings, assigned: Assignments) -> Mapping[str, tuple[Pod, ...]]:
+    """The pods of each node, and with them pods of others that are planned onto it or nominated to it."""
     held: dict[str, list[Pod]] = {
         name: [pod for pod in pods if not is_ours(pod, settings.scheduler)] for name, pods in assigned.holders.items()
     }
@@ -118,22 +143,25 @@ def _follow(fleet: Fleet, snapshot: Snapshot, settings: Settings) -> set[str]:
     for name, pods in held.items():
         if pods and name in snapshot.nodes:
             pods_by_node[name] = (*pods_by_node.get(name, ()), *(replace(pod, node_name=name) for pod in pods))
-    fleet.follow(snapshot.nodes, pods_by_node, snapshot.volumes, snapshot.namespaces)
-    return {pod.key for each in assigned.expected for pod in each.planned}
+    return pods_by_node
 
 
 # ---------------------------------------------------------------------------------------- one round
 
 
-def _place(
-    fleet: Fleet, queue: Queue, snapshot: Snapshot, settings: Settings
-) -> tuple[list[tuple[Pod, str]], list[tuple[Pod, str]]]:
-    """(pod, node) for those that have a place, (pod, why) for those that have none."""
+class _Answer(Struct, frozen=True):
+    """What one round found."""
+
+    placed: tuple[Assignment, ...]
+    left: tuple[Unplaced, ...]
+
+
+def _place(fleet: Fleet, queue: Queue, snapshot: Snapshot, settings: Settings) -> _Answer:
     sent = _to_their_nominations(fleet, queue, snapshot)
-    hands = groups_of(replace(queue, due=tuple(pod for pod in queue.due if pod.uid not in sent)), snapshot.now)
+    groups = groups_of(replace(queue, due=tuple(pod for pod in queue.due if pod.uid not in sent)), snapshot.now)
     answer = place(
         fleet,
-        [group for group, _ in hands],
+        [group for group, _ in groups],
         settings.scheduler,
         gang_needs(queue, snapshot, settings.scheduler),
         is_target=lambda node: _is_open(node.name, snapshot),
@@ -141,13 +169,17 @@ def _place(
     )
     for pod in sent.values():
         fleet.index.remove_pod(pod)
-    return [(pod, pod.node_name) for pod in sent.values()] + _dealt(answer, [pods for _, pods in hands]), _left(
-        answer, [pods for _, pods in hands]
-    )
+    nominated = [Assignment(seen(pod), pod.node_name) for pod in sent.values()]
+    oldest_first = [iter(pods) for _, pods in groups]
+    placed = [
+        Assignment(seen(next(oldest_first[one.group])), one.node) for one in answer.placed for _ in range(one.count)
+    ]
+    left = [Unplaced(pod, one.reason) for one in answer.left for pod in groups[one.group][1][-one.count :]]
+    return _Answer((*nominated, *placed), tuple(left))
 
 
 def _to_their_nominations(fleet: Fleet, queue: Queue, snapshot: Snapshot) -> dict[str, Pod]:
-    """Pods that somebody nominated to a node which takes them now; their room is counted until the round ends."""
+    """Pods that are nominated to a node which takes them now; their room is counted until the round ends."""
     sent: dict[str, Pod] = {}
     for pod in queue.due:
         name = pod.nominated_node
@@ -164,63 +196,39 @@ def _is_open(name: str, snapshot: Snapshot) -> bool:
     return state.node is not None and not state.is_ending
 
 
-def _dealt(answer: Round, hands: list[list[Pod]]) -> list[tuple[Pod, str]]:
-    """In the order of the answer, the oldest of each group first."""
-    turns = [iter(pods) for pods in hands]
-    return [(next(turns[one.group]), one.node) for one in answer.placed for _ in range(one.count)]
-
-
-def _left(answer: Round, hands: list[list[Pod]]) -> list[tuple[Pod, str]]:
-    return [(pod, one.reason) for one in answer.left for pod in hands[one.group][-one.count :]]
-
-
-def _told(
-    ledger: Ledger, snapshot: Snapshot, changes: int, left: list[tuple[Pod, str]], queue: Queue
-) -> tuple[dict[str, Wait], list[tuple[Unscheduled, Note]]]:
-    """Who has no place waits, and is told why if that is news."""
-    waits = dict(ledger.waits)
+def _tell(
+    ledger: Ledger, snapshot: Snapshot, changes: int, unplaced: tuple[Unplaced, ...], turn: Turn
+) -> tuple[dict[str, Backoff], tuple[Unscheduled, ...]]:
+    """A pod without a place waits, and is told why if that is news."""
+    now, backoffs = snapshot.now, dict(ledger.backoffs)
     told = []
-    reasons = [(pod, why, "Unschedulable") for pod, why in left] + [
-        (pod, why, "SchedulerError") for pod, why in queue.unfit
-    ]
-    for pod, why, reason in reasons:
-        wait = waits.get(pod.uid)
-        if reason == "Unschedulable":
-            wait = after_failure(wait, snapshot.now, changes)
-        wait = wait or Wait(changes=changes)
-        if wait.message != why and (not wait.message or snapshot.now >= wait.told_at + _TOLD_AGAIN_SECONDS):
-            wait = replace(wait, message=why, told_at=snapshot.now)
-            since = snapshot.now if pod.unschedulable_at is None else pod.unschedulable_at
-            told.append(
-                (
-                    Unscheduled(seen_pod(pod), since, why, reason),
-                    Note(about_pod(pod), "FailedScheduling", why, "Warning"),
-                )
-            )
-        waits[pod.uid] = wait
-    return waits, told
+    for each in unplaced:
+        pod, why = each.pod, each.why
+        backoff = backoffs.get(pod.uid)
+        if each.reason == "Unschedulable":
+            backoff = after_failure(backoff, now, changes)
+        backoff = backoff or Backoff(changes=changes)
+        if backoff.message != why and (not backoff.message or now >= backoff.told_at + _TOLD_AGAIN_SECONDS):
+            backoff = replace(backoff, message=why, told_at=now)
+            since = now if pod.unschedulable_at is None else pod.unschedulable_at
+            told.append(Unscheduled(seen(pod), since, why, each.reason))
+            turn.tell(Note(about(pod), "FailedScheduling", why, "Warning"))
+        backoffs[pod.uid] = backoff
+    return backoffs, tuple(told)
 
 
 # ----------------------------------------------------------------------------------------- outcomes
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
-    """The next look finds who is bound. What could not be told is told again."""
-    action, outcome, now = settled.action, settled.outcome, snapshot.now
-    seconds = (
-        outcome.retry_after_seconds
-        if isinstance(outcome, TryLater)
-        else _UNKNOWN_SECONDS
-        if isinstance(outcome, Unknown)
-        else 0.0
-    )
+    """The next look finds which pods are bound. What could not be told is told again."""
+    action, outcome = settled.action, settled.outcome
     if isinstance(action, BindPods):
+        at = retry_at(outcome, snapshot.now, _UNKNOWN_SECONDS if isinstance(outcome, Unknown) else 0.0)
         failure = outcome.reason if isinstance(outcome, Refused) else ""
-        return Decision(
-            replace(ledger, is_back=True, hold_until=now + seconds, failure=failure), again_at=now + seconds
-        )
+        return Decision(replace(ledger, is_back=True, hold_until=at, failure=failure), again_at=at)
     if isinstance(outcome, Accepted) or not isinstance(action, WritePodsUnscheduled):
         return Decision(ledger)
     untold = {each.pod.uid for each in action.pods}
-    waits = {uid: replace(wait, message="") if uid in untold else wait for uid, wait in ledger.waits.items()}
-    return Decision(replace(ledger, waits=waits))
+    backoffs = {uid: replace(each, message="") if uid in untold else each for uid, each in ledger.backoffs.items()}
+    return Decision(replace(ledger, backoffs=backoffs))

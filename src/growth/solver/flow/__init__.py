@@ -9,8 +9,8 @@ It places onto nodes that exist and buys nothing: that is the business of `solve
 
 from __future__ import annotations
 
-from growth.solver.flow.fleet import Fleet
+from growth.solver.flow.fleet import Fleet, FleetState
 from growth.solver.flow.network import Arc, Arcs, arcs_of
 from growth.solver.flow.place import Group, Left, Placed, Round, place
 
-__all__ = ["Arc", "Arcs", "Fleet", "Group", "Left", "Placed", "Round", "arcs_of", "place"]
+__all__ = ["Arc", "Arcs", "Fleet", "FleetState", "Group", "Left", "Placed", "Round", "arcs_of", "place"]

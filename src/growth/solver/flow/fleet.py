@@ -2,7 +2,8 @@
 from round to round by `plan/flow/scheduling`.
 
 `follow` takes in what has changed and nothing else: an index that has followed equals a new one. Nodes that went are
-only taken out; when there are many of them, the index is made again."""
+only taken out; when there are many of them, the index is made again. A fleet changes in place; `state` is what it has
+followed, and an equal fleet can be made of it."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from growth.model.labels import Labels
 from growth.model.node import Node
@@ -28,23 +30,56 @@ _NO_WORLD: Final = VolumeWorld()
 _MOST_CLASSES: Final = 20_000  # classes are never forgotten: an index that has seen so many is made again
 
 
+class FleetState(Struct, frozen=True):
+    """What a fleet has followed: all that is needed to make an equal one."""
+
+    nodes: Mapping[str, Node] = EMPTY  # in the order of the index
+    pods: Mapping[str, tuple[Pod, ...]] = EMPTY
+    volumes: VolumeWorld = _NO_WORLD
+    namespaces: Mapping[str, Labels] = EMPTY
+    changes: int = 0
+    gone: int = 0  # nodes in the index that are taken out
+    is_crowded: bool = False  # the index has seen too many classes
+
+
+_NOTHING: Final = FleetState()
+
+
 class Fleet:
     """Nodes, the pods on them, and their amounts side by side."""
 
-    def __init__(self, volumes: VolumeWorld = _NO_WORLD, namespaces: Mapping[str, Labels] = EMPTY) -> None:
-        self.changes = 0  # moves with everything that could let a pod in, or keep it out
-        self._world = (volumes, namespaces)
-        self._begin((), [], ())
+    def __init__(self, state: FleetState = _NOTHING) -> None:
+        self._world = (state.volumes, state.namespaces)
+        self._begin(state.nodes, state.pods)
+        self.changes = state.changes  # moves with everything that could let a pod in, or keep it out
+        self._gone_before, self._was_crowded = state.gone, state.is_crowded
 
-    def _begin(self, nodes: Iterable[Node], pods: list[Pod], shapes: Iterable[PodShape]) -> None:
-        volumes, namespaces = self._world
-        self.index = Neighbours(nodes, pods, volumes, namespaces, shapes=shapes)
-        self._nodes: dict[str, Node] = {node.name: node for node in self.index.table.nodes}
-        self._pods: dict[str, tuple[Pod, ...]] = {}
+    def _begin(
+        self, nodes: Mapping[str, Node], pods_by_node: Mapping[str, tuple[Pod, ...]], shapes: Iterable[PodShape] = ()
+    ) -> None:
+        pods = [pod for name in nodes for pod in pods_by_node.get(name, ())]
+        self.index = Neighbours(nodes.values(), pods, *self._world, shapes=shapes)
+        self._nodes = dict(nodes)
+        self._pods = {name: pods_by_node.get(name, ()) for name in nodes}
         self._allocatable: FloatArray = np.zeros((len(_LOAD), 0))
         self._work: list[int] = []
         self._soft: dict[Hashable, IntArray] = {}
+        self._gone_before, self._was_crowded = 0, False
         self._describe(range(len(self.index.table)))
+        self._work = [_work(self._pods[node.name]) for node in self.index.table.nodes]
+
+    @property
+    def state(self) -> FleetState:
+        pods = {name: pods for name, pods in self._pods.items() if pods}
+        return FleetState(dict(self._nodes), pods, *self._world, self.changes, self._gone, self._is_crowded)
+
+    @property
+    def _gone(self) -> int:
+        return self._gone_before + len(self.index.table) - len(self._nodes)
+
+    @property
+    def _is_crowded(self) -> bool:
+        return self._was_crowded or len(self.index.classes.all) > _MOST_CLASSES
 
     # -------------------------------------------------------------------------- following a cluster
 
@@ -59,9 +94,7 @@ class Fleet:
         """Be as this cluster is. Tuples of pods that are the very same as last time are not looked into."""
         if self._is_worn_out(nodes, volumes, namespaces):
             self._world = (volumes, namespaces)
-            self._begin(nodes.values(), [pod for name in nodes for pod in pods_by_node.get(name, ())], shapes)
-            self._pods = {name: pods_by_node.get(name, ()) for name in nodes}
-            self._work = [_work(self._pods[node.name]) for node in self.index.table.nodes]
+            self._begin(nodes, pods_by_node, shapes)
             self.changes += 1
             return
         self._follow_nodes(nodes)
@@ -74,8 +107,7 @@ class Fleet:
         parts = zip(_parts(*self._world), _parts(volumes, namespaces), strict=True)
         if not self._nodes or any(mine is not other for mine, other in parts):
             return True
-        gone = len(self.index.table) - len(self._nodes)
-        return 10 * gone > len(nodes) + 100 or len(self.index.classes.all) > _MOST_CLASSES
+        return 10 * self._gone > len(nodes) + 100 or self._is_crowded
 
     def _follow_nodes(self, nodes: Mapping[str, Node]) -> None:
         for name in [name for name in self._nodes if name not in nodes]:
