@@ -28,19 +28,17 @@ from growth.plan.nodes_down.what_if import Emptying, Evictability
 from growth.plan.world.machines import CONSOLIDATED
 from growth.plan.world.marks import without_mark
 from growth.plan.world.nodes import is_protected_pod, waiting_shapes, would_take
+from growth.plan.world.turn import Turn
 
 _NAMED_PODS: Final = 3
-_LOOKED_AT_SECONDS: Final = (
-    10.0  # by then the scheduler has looked at a new pod; one that it passes over holds nothing up for longer
-)
+_LOOKED_AT_SECONDS: Final = 10.0  # by then the scheduler has looked at a new pod; one it passes over holds nothing up
 
 
-class Draining:
+class Drains:
     """One look at all drains."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings, not_before: Mapping[str, float]) -> None:
-        self._snapshot, self._settings, self._not_before = snapshot, settings, not_before
-        self.again: list[float] = []
+    def __init__(self, snapshot: Snapshot, settings: Settings, not_before: Mapping[str, float], turn: Turn) -> None:
+        self._snapshot, self._settings, self._not_before, self._turn = snapshot, settings, not_before, turn
 
     @cached_property
     def _emptying(self) -> Emptying:
@@ -63,7 +61,7 @@ class Draining:
         ends_at = min(removal.created_at, self._snapshot.now) + self._settings.drain_seconds
         if self._snapshot.now >= ends_at:
             return f"it was not empty after {self._settings.drain_seconds:.0f} s: {self.waits_for(pods)}"
-        self.again.append(ends_at)
+        self._turn.wake(ends_at)
         if not self.next_batch(pods):
             return ""
         block = self._emptying.why_stuck(removal.spec.node_name, waits_for_budgets=True)
@@ -78,7 +76,8 @@ class Draining:
         now = self._snapshot.now
         fresh = [pod for pod in self._snapshot.waiting_pods if now - _LOOKED_AT_SECONDS < pod.created_at <= now]
         is_unclear = any(pod.unschedulable_at is None and pod.deleted_at is None and not pod.is_gated for pod in fresh)
-        self.again += [now + 1.0] if is_unclear else []
+        if is_unclear:
+            self._turn.wake(now + 1.0)
         return is_unclear
 
     def _is_wanted(self, name: str) -> bool:
@@ -95,15 +94,15 @@ class Draining:
 
     def _is_time(self, pod: Pod) -> bool:
         at = max(self._not_before.get(pod.uid, 0.0), self._not_before.get(evicted(pod.uid), 0.0))
-        self.again += [at] if at > self._snapshot.now else []
+        if at > self._snapshot.now:
+            self._turn.wake(at)
         return at <= self._snapshot.now
 
     def waits_for(self, pods: tuple[Pod, ...]) -> str:
         named = ", ".join(sorted(pod.key for pod in pods)[:_NAMED_PODS])
         text = f"{len(pods)} pods to leave: {named}{', …' if len(pods) > _NAMED_PODS else ''}"
-        blocked = next(
-            filter(None, (self._evictability.why_not_now(pod) for pod in sorted(pods, key=lambda each: each.key))), None
-        )
+        blocks = map(self._evictability.why_not_now, sorted(pods, key=lambda each: each.key))
+        blocked = next((block for block in blocks if block is not None), None)
         return text if blocked is None else f"{text}; {blocked.message}"
 
 

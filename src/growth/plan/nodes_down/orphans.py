@@ -27,6 +27,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import pool_of_machine
 from growth.plan.world.machines import removal_of_machine
+from growth.plan.world.nodes import is_paused
 from growth.plan.world.turn import Turn, retry_after
 
 _RETRY_SECONDS: Final = 30.0
@@ -47,13 +48,9 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     ledger = _remembered(snapshot, ledger)
     if snapshot.machines_at is None:
         return Decision(ledger)
-    now = snapshot.now
-    alone = {
-        name: ledger.alone_since.get(name, now)
-        for name in sorted(snapshot.machines)
-        if is_alone(snapshot.machines[name], snapshot)
-    }
-    turn = Turn()
+    turn, now = Turn(), snapshot.now
+    names = [name for name, machine in sorted(snapshot.machines.items()) if is_alone(machine, snapshot)]
+    alone = {name: ledger.alone_since.get(name, now) for name in names}
     told = [name for name in alone if name in ledger.told]
     for name, since in alone.items():
         machine = snapshot.machines[name]
@@ -61,7 +58,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         if now < due_at:
             turn.wake(due_at)
         elif name in ledger.unborn and name not in ledger.joined:
-            if not _is_paused(machine, snapshot, settings):
+            if not is_paused(snapshot.pools.get(pool_of_machine(machine)), settings):
                 turn.do(removal_of_machine(machine))
                 turn.tell(_note(machine, snapshot, "OrphanCollected", "never had a node and is given back"))
         elif name not in ledger.told:
@@ -73,15 +70,10 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
 
 def _remembered(snapshot: Snapshot, ledger: Ledger) -> Ledger:
     """A node, or a request that is Ready, says that the machine had one. Only then is its beginning of no more use."""
-    ready = {name for name, request in snapshot.requests.items() if request.phase == READY}
-    joined = (
-        {name for name, node in snapshot.nodes.items() if node.pool}
-        | {name for name in ledger.unborn if name in snapshot.nodes}
-        | ready
-    )
-    unborn = {
-        name for name, request in snapshot.requests.items() if request.phase == PENDING and name not in snapshot.nodes
-    }
+    requests, nodes = snapshot.requests.items(), snapshot.nodes
+    joined = {name for name, node in nodes.items() if node.pool} | {name for name in ledger.unborn if name in nodes}
+    joined |= {name for name, request in requests if request.phase == READY}
+    unborn = {name for name, request in requests if request.phase == PENDING and name not in nodes}
     if joined <= ledger.joined and unborn <= ledger.unborn:
         return ledger
     all_joined = ledger.joined | joined
@@ -98,11 +90,6 @@ def is_alone(machine: Machine, snapshot: Snapshot) -> bool:
     if any(request.uid == machine.request_uid for request in snapshot.requests.values() if machine.request_uid):
         return False
     return not any(node.provider_id == machine.provider_id for node in snapshot.nodes.values() if machine.provider_id)
-
-
-def _is_paused(machine: Machine, snapshot: Snapshot, settings: Settings) -> bool:
-    pool = snapshot.pools.get(pool_of_machine(machine))
-    return settings.is_paused or (pool is not None and pool.is_paused)
 
 
 def _note(machine: Machine, snapshot: Snapshot, reason: str, text: str) -> Note:

@@ -27,14 +27,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.action import (
-    Action,
-    CancelRemoval,
-    DeleteMachine,
-    EvictPod,
-    FinishRemoval,
-    WriteNodeRemovalStatus,
-)
+from growth.model.action import CancelRemoval, DeleteMachine, EvictPod, FinishRemoval, WriteNodeRemovalStatus
 from growth.model.api import Condition
 from growth.model.decision import Decision, Settled
 from growth.model.instant import format_instant
@@ -45,79 +38,63 @@ from growth.model.noderequest import (
     REMOVAL_FAILED,
     NodeRemovalRequest,
     NodeRemovalRequestStatus,
+    RemovalPhase,
 )
-from growth.model.note import About, Note
-from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
+from growth.model.note import Note
+from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.nodes_down.drain import Draining, evicted
-from growth.plan.world.machines import (
-    CONSOLIDATED,
-    DRAINING,
-    LIST_LAG_SECONDS,
-    LOOK_AGAIN_SECONDS,
-    UNHEALTHY,
-    is_surely_absent,
-    past,
-)
+from growth.plan.nodes_down.drain import Drains, evicted
+from growth.plan.world import machines
+from growth.plan.world.machines import CONSOLIDATED, DRAINING, LOOK_AGAIN_SECONDS, UNHEALTHY
 from growth.plan.world.marks import unmark_node
-from growth.plan.world.nodes import blocking_pods, lost_at
-from growth.plan.world.records import (
-    about_node,
-    about_removal,
-    cut,
-    life_event,
-    seen,
-    seen_pod,
-    sooner,
-    with_removal_phase,
-)
-from growth.plan.world.turn import told_on
+from growth.plan.world.nodes import blocking_pods, is_paused, lost_at
+from growth.plan.world.records import about_node, about_removal, cut, life_event, seen, seen_pod, with_removal_phase
+from growth.plan.world.turn import Turn, retry_at, told_on
+
+IRREVOCABLE: Final = "Irrevocable"
 
 _RETRY_SECONDS: Final = 5.0
+_STAMP_SECONDS: Final = 1.0  # stamps in a status are cut to the second
+_NAMELESS_LAG_SECONDS: Final = 60.0  # without an id only the list can tell
 
 
 class Ledger(Struct, frozen=True):
     """Lost at a restart: then an attempt that was never asked counts as one whose answer is unknown."""
 
-    unasked: Mapping[str, float] = {}  # removals whose delete was positively not asked, and when to ask
+    unasked: Mapping[str, float] = {}  # removals whose delete was surely not asked, and when to ask
     not_before: Mapping[str, float] = {}  # by removal or pod: when to try the last step again
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    turn = _Turn(snapshot, ledger, settings)
+    turn = Turn()
+    look = _Look(snapshot, ledger, settings, turn)
     for _, removal in sorted(snapshot.removals.items()):
         with told_on(about_removal(removal), turn.notes):
-            turn.look_at(removal)
-    return Decision(_tidied(ledger, snapshot), tuple(turn.actions), tuple(turn.notes), sooner(*turn.again))
+            look.look_at(removal)
+    unasked = {name: at for name, at in ledger.unasked.items() if name in snapshot.removals}
+    not_before = ledger.not_before.items()
+    current = {name: at for name, at in not_before if name in snapshot.removals or at > snapshot.now}
+    return turn.decision(Ledger(unasked, current))
 
 
-def _tidied(ledger: Ledger, snapshot: Snapshot) -> Ledger:
-    return Ledger(
-        {name: at for name, at in ledger.unasked.items() if name in snapshot.removals},
-        {name: at for name, at in ledger.not_before.items() if name in snapshot.removals or at > snapshot.now},
-    )
-
-
-class _Turn:
-    def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> None:
-        self.snapshot, self.ledger, self.settings = snapshot, ledger, settings
-        self.actions: list[Action] = []
-        self.notes: list[Note] = []
-        self._draining = Draining(snapshot, settings, ledger.not_before)
-        self.again = self._draining.again
+class _Look:
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings, turn: Turn) -> None:
+        self._snapshot, self._ledger, self._settings, self._turn = snapshot, ledger, settings, turn
+        self._drains = Drains(snapshot, settings, ledger.not_before, turn)
 
     def look_at(self, removal: NodeRemovalRequest) -> None:
-        if removal.name not in self.snapshot.machines:
-            self.again.append(self.snapshot.now + LOOK_AGAIN_SECONDS)
-        if is_surely_gone(removal, self.snapshot):
+        if removal.name not in self._snapshot.machines:
+            self._turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS)
+        if is_surely_gone(removal, self._snapshot):
             self._finish(removal)
-        elif removal.phase == PENDING and was_recorded_too_early(removal, self.snapshot):
-            self.actions.append(CancelRemoval(seen(removal)))
+        elif removal.phase == PENDING and _was_recorded_too_early(removal, self._snapshot):
+            self._turn.do(CancelRemoval(seen(removal)))
         elif removal.phase == REMOVAL_FAILED:
-            self.actions += [CancelRemoval(seen(removal))] if removal.deleted_at is not None else []
-        elif self._is_paused(removal):
+            if removal.deleted_at is not None:
+                self._turn.do(CancelRemoval(seen(removal)))
+        elif is_paused(self._snapshot.pools.get(removal.spec.pool), self._settings):
             return
         elif removal.phase == DEPROVISIONING:
             self._deprovisioning(removal)
@@ -125,225 +102,95 @@ class _Turn:
             self._not_asked_yet(removal)
 
     def _finish(self, removal: NodeRemovalRequest) -> None:
-        if self._is_time(removal.name):
-            machine_id = removal.spec.machine_id or machine_to_delete(removal, self.snapshot)[0]
-            self.actions.append(FinishRemoval(seen(removal), removal.spec.node_name, machine_id))
+        at = self._ledger.not_before.get(removal.name, 0.0)
+        if at > self._snapshot.now:
+            self._turn.wake(at)
+            return
+        machine_id = removal.spec.machine_id or _machine_to_delete(removal, self._snapshot)[0]
+        self._turn.do(FinishRemoval(seen(removal), removal.spec.node_name, machine_id))
 
-    def _is_time(self, name: str) -> bool:
-        at = self.ledger.not_before.get(name, 0.0)
-        self.again += [at] if at > self.snapshot.now else []
-        return at <= self.snapshot.now
-
-    def _is_paused(self, removal: NodeRemovalRequest) -> bool:
-        pool = self.snapshot.pools.get(removal.spec.pool)
-        return self.settings.is_paused or (pool is not None and pool.is_paused)
-
-    # ------------------------------------------------------------------------------------- Pending,
-    # CouldNotRemove
+    # --------------------------------------------------------------------- Pending, CouldNotRemove
 
     def _not_asked_yet(self, removal: NodeRemovalRequest) -> None:
-        pods = blocking_pods(removal.spec.node_name, self.snapshot)
+        pods = blocking_pods(removal.spec.node_name, self._snapshot)
         may_cancel = _may_be_taken_back(removal)
-        if may_cancel and removal.deleted_at is not None:
-            self._cancel(removal, "the request was deleted")
-        elif may_cancel and pods and removal.spec.reason not in DRAINING:
-            self._cancel(removal, f"pod {pods[0].key} is on the node")
-        elif may_cancel and self._is_well_again(removal):
-            self._cancel(removal, "it is Ready again")
-        elif may_cancel and (why := self._draining.why_take_back(removal, pods)):
+        if may_cancel and (why := self._why_cancel(removal, pods)):
             self._cancel(removal, why)
         elif pods:
             self._drain(removal, pods)
-        elif removal.phase == COULD_NOT_REMOVE and self._retry_at(removal) > self.snapshot.now:
-            self.again.append(self._retry_at(removal))
-        elif not (may_cancel and self._draining.is_unclear(removal)):
+        elif removal.phase == COULD_NOT_REMOVE and self._retry_at(removal) > self._snapshot.now:
+            self._turn.wake(self._retry_at(removal))
+        elif not (may_cancel and self._drains.is_unclear(removal)):
             self._attempt(removal)
 
-    def _is_well_again(self, removal: NodeRemovalRequest) -> bool:
-        node = self.snapshot.nodes.get(removal.spec.node_name)
-        return removal.spec.reason == UNHEALTHY and node is not None and node.is_ready
+    def _why_cancel(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> str:
+        node = self._snapshot.nodes.get(removal.spec.node_name)
+        if removal.deleted_at is not None:
+            return "the request was deleted"
+        if pods and removal.spec.reason not in DRAINING:
+            return f"pod {pods[0].key} is on the node"
+        if removal.spec.reason == UNHEALTHY and node is not None and node.is_ready:
+            return "it is Ready again"
+        return self._drains.why_take_back(removal, pods)
 
     def _cancel(self, removal: NodeRemovalRequest, why: str) -> None:
-        node = self.snapshot.nodes.get(removal.spec.node_name)
-        self.actions.append(CancelRemoval(seen(removal)))
+        node = self._snapshot.nodes.get(removal.spec.node_name)
+        self._turn.do(CancelRemoval(seen(removal)))
         if node is not None:
-            self.notes.append(Note(about_node(node), "RemovalCancelled", f"the node stays: {why}"))
-            if node.is_marked:
-                self.actions.append(unmark_node(node))
+            self._turn.tell(Note(about_node(node), "RemovalCancelled", f"the node stays: {why}"))
+        if node is not None and node.is_marked:
+            self._turn.do(unmark_node(node))
 
     def _drain(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> None:
         """Through the Eviction API; a budget or a wish not to be disrupted is waited for, and written down."""
-        self.actions += [EvictPod(seen_pod(pod)) for pod in self._draining.next_batch(pods)]
-        self.again += [freed_at] if (freed_at := lost_at(removal.spec.node_name, self.snapshot)) is not None else []
-        self._write_waiting(removal, cut(self._draining.waits_for(pods)))
+        self._turn.do(*(EvictPod(seen_pod(pod)) for pod in self._drains.next_batch(pods)))
+        self._turn.wake(lost_at(removal.spec.node_name, self._snapshot))
+        self._write_waiting(removal, cut(self._drains.waits_for(pods)))
 
     def _write_waiting(self, removal: NodeRemovalRequest, text: str) -> None:
         if removal.status.waiting_for != text:
-            self.actions.append(WriteNodeRemovalStatus(seen(removal), replace(removal.status, waiting_for=text)))
+            self._turn.do(WriteNodeRemovalStatus(seen(removal), replace(removal.status, waiting_for=text)))
 
     def _retry_at(self, removal: NodeRemovalRequest) -> float:
-        return past(removal.attempted_at or removal.created_at, self.snapshot.now) + self.settings.removal_retry_seconds
+        tried_at = machines.past(removal.attempted_at or removal.created_at, self._snapshot.now)
+        return tried_at + self._settings.removal_retry_seconds
 
     def _attempt(self, removal: NodeRemovalRequest) -> None:
-        """Written before the provider is asked: whoever comes after a crash knows that it may have been."""
-        if removal.status.removal_attempt >= self.settings.removal_attempts:
-            self._give_up(removal, "all attempts are spent")
+        """Written before the provider is asked: after a crash it is known that it may have been."""
+        if removal.status.removal_attempt >= self._settings.removal_attempts:
+            action, notes = _give_up(removal, self._snapshot, "all attempts are spent")
+            self._turn.do(action)
+            self._turn.tell(*notes)
             return
-        machine_id, _, why_not = machine_to_delete(removal, self.snapshot)
-        if not machine_id:
+        machine_id, _, why_not = _machine_to_delete(removal, self._snapshot)
+        if machine_id:
+            self._turn.do(WriteNodeRemovalStatus(seen(removal), _next_attempt(removal, self._snapshot.now)))
+        else:
             self._write_waiting(removal, why_not)
-            return
-        self.actions.append(WriteNodeRemovalStatus(seen(removal), next_attempt(removal, self.snapshot.now)))
-
-    def _give_up(self, removal: NodeRemovalRequest, why: str) -> None:
-        status, notes = _failed(removal, self.snapshot, why)
-        self.actions.append(WriteNodeRemovalStatus(seen(removal), status))
-        self.notes += notes
 
     # ------------------------------------------------------------------------------- Deprovisioning
 
     def _deprovisioning(self, removal: NodeRemovalRequest) -> None:
-        pods = blocking_pods(removal.spec.node_name, self.snapshot)
-        ask_at = self.ledger.unasked.get(removal.name)
-        if ask_at is not None:
-            self._ask_again(removal, pods, ask_at)
-        elif self.snapshot.now < self._retry_at(removal):
-            self.again.append(self._retry_at(removal))
+        pods, now = blocking_pods(removal.spec.node_name, self._snapshot), self._snapshot.now
+        ask_at = self._ledger.unasked.get(removal.name)
+        if ask_at is None and now < self._retry_at(removal):
+            self._turn.wake(self._retry_at(removal))
+        elif ask_at is not None and pods and _may_be_taken_back(removal):  # nothing was asked: it goes back
+            self._turn.do(_write_phase(removal, COULD_NOT_REMOVE, now, "deletionFailed", f"pod {pods[0].key} came"))
         elif pods:  # what may have been asked cannot be taken back: the pods must leave
             self._drain(removal, pods)
-        else:
+        elif ask_at is None:
             self._attempt(removal)
-
-    def _ask_again(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...], ask_at: float) -> None:
-        """Nothing was asked in this attempt, so it goes on, or back, without a new one."""
-        if pods and _may_be_taken_back(removal):
-            status = with_removal_phase(
-                removal.status,
-                COULD_NOT_REMOVE,
-                life_event(self.snapshot.now, "deletionFailed", f"pod {pods[0].key} came"),
-            )
-            self.actions.append(WriteNodeRemovalStatus(seen(removal), status))
-        elif pods:
-            self._drain(removal, pods)
-        elif self.snapshot.now < ask_at:
-            self.again.append(ask_at)
-        else:
-            self.actions += _delete(removal, self.snapshot)
+        elif now < ask_at:
+            self._turn.wake(ask_at)
+        else:  # nothing was asked in this attempt, so it goes on without a new one
+            self._turn.do(*_delete(removal, self._snapshot))
 
 
 def _may_be_taken_back(removal: NodeRemovalRequest) -> bool:
     """Nothing is lost by keeping the node, and the provider was never asked without a positive no."""
-    return not is_irrevocable(removal) and (
-        removal.spec.reason not in DRAINING or removal.spec.reason in (CONSOLIDATED, UNHEALTHY)
-    )
-
-
-def _delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[Action, ...]:
-    machine_id, request_uid, _ = machine_to_delete(removal, snapshot)
-    return (DeleteMachine(seen(removal), removal.spec.node_name, machine_id, request_uid),) if machine_id else ()
-
-
-def _failed(
-    removal: NodeRemovalRequest, snapshot: Snapshot, why: str
-) -> tuple[NodeRemovalRequestStatus, tuple[Note, ...]]:
-    """Terminal: people are told on the request and on the Node."""
-    status = with_removal_phase(removal.status, REMOVAL_FAILED, life_event(snapshot.now, "removalFailed", why))
-    node = snapshot.nodes.get(removal.spec.node_name)
-    message = (
-        f"machine {removal.spec.machine_id} could not be removed in {removal.status.removal_attempt} attempts: {why}"
-    )
-    notes: list[Note] = [_warning(about_removal(removal), message)]
-    if node is not None:
-        notes.append(_warning(about_node(node), f"{message}; the node stays tainted, a person must look"))
-    return status, tuple(notes)
-
-
-def _warning(about: About, message: str) -> Note:
-    return Note(about, "RemovalFailed", message, "Warning")
-
-
-# ----------------------------------------------------------------------------------------- outcomes
-
-
-def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    action, outcome, now = settled.action, settled.outcome, snapshot.now
-    if isinstance(action, DeleteMachine):
-        return _settle_delete(action, outcome, snapshot, ledger, settings)
-    if isinstance(outcome, Accepted):
-        if isinstance(action, WriteNodeRemovalStatus) and action.status.phase == DEPROVISIONING:
-            return _after_write(action, snapshot, ledger)
-        done = (
-            {action.removal.name: now + _RETRY_SECONDS} if isinstance(action, FinishRemoval) else {}
-        )  # until it is seen to be gone
-        done |= (
-            {evicted(action.pod.uid): now + _RETRY_SECONDS} if isinstance(action, EvictPod) else {}
-        )  # until it is seen to leave
-        return Decision(replace(ledger, not_before={**ledger.not_before, **done}))
-    seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
-    name = (
-        action.pod.uid
-        if isinstance(action, EvictPod)
-        else action.removal.name
-        if isinstance(action, FinishRemoval)
-        else ""
-    )
-    not_before = {**ledger.not_before, name: now + seconds} if name else ledger.not_before
-    return Decision(replace(ledger, not_before=not_before), again_at=now + seconds)
-
-
-def _after_write(action: WriteNodeRemovalStatus, snapshot: Snapshot, ledger: Ledger) -> Decision[Ledger]:
-    """Deprovisioning is written: now the provider may be asked."""
-    removal = snapshot.removals.get(action.removal.name)
-    if (
-        removal is None
-        or removal.uid != action.removal.uid
-        or action.status.removal_attempt == removal.status.removal_attempt
-    ):
-        return Decision(ledger)
-    return Decision(ledger, _delete(removal, snapshot))
-
-
-def _settle_delete(
-    action: DeleteMachine, outcome: Outcome, snapshot: Snapshot, ledger: Ledger, settings: Settings
-) -> Decision[Ledger]:
-    now, removal = snapshot.now, snapshot.removals.get(action.removal.name)
-    unasked = {name: at for name, at in ledger.unasked.items() if name != action.removal.name}
-    after = replace(ledger, unasked=unasked)
-    if removal is None or removal.uid != action.removal.uid or removal.phase != DEPROVISIONING:
-        return Decision(after)
-    if isinstance(outcome, Refused | NoCapacity):
-        return _refused(removal, outcome.reason, snapshot, after, settings)
-    if isinstance(outcome, Accepted | Unknown):
-        return Decision(after, again_at=now + settings.removal_retry_seconds)
-    seconds = outcome.retry_after_seconds if isinstance(outcome, TryLater) else _RETRY_SECONDS
-    ask_at = now + seconds
-    return Decision(replace(ledger, unasked={**unasked, removal.name: ask_at}), again_at=ask_at)
-
-
-def _refused(
-    removal: NodeRemovalRequest, reason: str, snapshot: Snapshot, ledger: Ledger, settings: Settings
-) -> Decision[Ledger]:
-    if removal.status.removal_attempt >= settings.removal_attempts:
-        status, notes = _failed(removal, snapshot, reason)
-        return Decision(ledger, (WriteNodeRemovalStatus(seen(removal), status),), notes)
-    status = with_removal_phase(removal.status, COULD_NOT_REMOVE, life_event(snapshot.now, "deletionFailed", reason))
-    note = Note(
-        about_removal(removal),
-        "CouldNotRemove",
-        f"attempt {removal.status.removal_attempt} was refused: {reason}",
-        "Warning",
-    )
-    return Decision(
-        ledger,
-        (WriteNodeRemovalStatus(seen(removal), status),),
-        (note,),
-        again_at=snapshot.now + settings.removal_retry_seconds,
-    )
-
-
-IRREVOCABLE: Final = "Irrevocable"
-_STAMP_SECONDS: Final = 1.0  # stamps in a status are cut to the second
-_NAMELESS_LAG_SECONDS: Final = 60.0  # without an id only the list can tell
+    reason = removal.spec.reason
+    return not is_irrevocable(removal) and (reason not in DRAINING or reason in (CONSOLIDATED, UNHEALTHY))
 
 
 def is_irrevocable(removal: NodeRemovalRequest) -> bool:
@@ -351,15 +198,62 @@ def is_irrevocable(removal: NodeRemovalRequest) -> bool:
     return any(condition.type == IRREVOCABLE and condition.status == "True" for condition in removal.status.conditions)
 
 
+def _next_attempt(removal: NodeRemovalRequest, now: float) -> NodeRemovalRequestStatus:
+    """Deprovisioning, one attempt more. If the last one was never answered with a no, nothing can be cancelled any
+    more.
+    """
+    attempt, at = removal.status.removal_attempt + 1, format_instant(now)
+    event = life_event(now, "deletionRequested", f"attempt {attempt}")
+    status = with_removal_phase(removal.status, DEPROVISIONING, event)
+    status = replace(status, removal_attempt=attempt, remove_attempted_at=at, waiting_for="")
+    if removal.phase != DEPROVISIONING or is_irrevocable(removal):
+        return status
+    text = "an earlier delete may have been accepted: nothing is cancelled any more"
+    unknown = Condition(IRREVOCABLE, "True", "AnswerUnknown", text, at)
+    return replace(status, conditions=(*removal.status.conditions, unknown))
+
+
+def _give_up(
+    removal: NodeRemovalRequest, snapshot: Snapshot, why: str
+) -> tuple[WriteNodeRemovalStatus, tuple[Note, ...]]:
+    """Terminal: people are told on the request and on the Node."""
+    node, attempts = snapshot.nodes.get(removal.spec.node_name), removal.status.removal_attempt
+    message = f"machine {removal.spec.machine_id} could not be removed in {attempts} attempts: {why}"
+    notes = [Note(about_removal(removal), "RemovalFailed", message, "Warning")]
+    if node is not None:
+        message += "; the node stays tainted, a person must look"
+        notes.append(Note(about_node(node), "RemovalFailed", message, "Warning"))
+    return _write_phase(removal, REMOVAL_FAILED, snapshot.now, "removalFailed", why), tuple(notes)
+
+
+def _write_phase(
+    removal: NodeRemovalRequest, phase: RemovalPhase, now: float, event: str, why: str
+) -> WriteNodeRemovalStatus:
+    status = with_removal_phase(removal.status, phase, life_event(now, event, why))
+    return WriteNodeRemovalStatus(seen(removal), status)
+
+
+# -------------------------------------------------------------------------------------- the machine
+
+
 def is_surely_gone(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
-    lag = LIST_LAG_SECONDS if removal.spec.machine_id else _NAMELESS_LAG_SECONDS
+    """By a list younger than our last step."""
+    lag = machines.LIST_LAG_SECONDS if removal.spec.machine_id else _NAMELESS_LAG_SECONDS
     if removal.phase == DEPROVISIONING and removal.spec.machine_id:
         lag = _STAMP_SECONDS
-    since = max(past(removal.created_at, snapshot.now), past(removal.attempted_at or 0.0, snapshot.now))
-    return is_surely_absent(removal.name, since, snapshot, lag)
+    created_at, now = machines.past(removal.created_at, snapshot.now), snapshot.now
+    since = max(created_at, machines.past(removal.attempted_at or 0.0, now))
+    return machines.is_surely_absent(removal.name, since, snapshot, lag)
 
 
-def machine_to_delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[str, str, str]:
+def _was_recorded_too_early(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
+    """The removal was written while the provider did not show the machine; now it does. Only a recorded machine is
+    deleted, so the removal is written again.
+    """
+    return not removal.spec.machine_id and removal.name in snapshot.machines
+
+
+def _machine_to_delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[str, str, str]:
     """Its id, the UID of the request it was bought for, and, where there is no id, why not."""
     machine, request = snapshot.machines.get(removal.name), snapshot.requests.get(removal.name)
     uid = request.uid if request is not None else machine.request_uid if machine is not None else ""
@@ -371,30 +265,61 @@ def machine_to_delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[
     return recorded, uid, ""
 
 
-def was_recorded_too_early(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
-    """It was written while the provider did not show the machine; now it does. Only a recorded machine is deleted, so
-    it is written anew.
-    """
-    return not removal.spec.machine_id and removal.name in snapshot.machines
+def _delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[DeleteMachine, ...]:
+    machine_id, request_uid, _ = _machine_to_delete(removal, snapshot)
+    return (DeleteMachine(seen(removal), removal.spec.node_name, machine_id, request_uid),) if machine_id else ()
 
 
-def next_attempt(removal: NodeRemovalRequest, now: float) -> NodeRemovalRequestStatus:
-    """Deprovisioning, one attempt more. If the last one was never answered with a no, nothing can be cancelled any
-    more.
-    """
-    attempt = removal.status.removal_attempt + 1
-    status = with_removal_phase(
-        removal.status, DEPROVISIONING, life_event(now, "deletionRequested", f"attempt {attempt}")
-    )
-    status = replace(status, removal_attempt=attempt, remove_attempted_at=format_instant(now), waiting_for="")
-    if removal.phase != DEPROVISIONING or is_irrevocable(removal):
-        return status
-    since = format_instant(now)
-    unknown = Condition(
-        IRREVOCABLE,
-        "True",
-        "AnswerUnknown",
-        "an earlier delete may have been accepted: nothing is cancelled any more",
-        since,
-    )
-    return replace(status, conditions=(*removal.status.conditions, unknown))
+# ----------------------------------------------------------------------------------------- outcomes
+
+
+def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
+    action, outcome, now = settled.action, settled.outcome, snapshot.now
+    if isinstance(action, DeleteMachine):
+        return _settle_delete(action, outcome, snapshot, ledger, settings)
+    is_done, again_at = isinstance(outcome, Accepted), retry_at(outcome, now, _RETRY_SECONDS)
+    if is_done and isinstance(action, WriteNodeRemovalStatus) and action.status.phase == DEPROVISIONING:
+        return _after_write(action, snapshot, ledger)
+    held = dict(ledger.not_before)
+    if isinstance(action, FinishRemoval):
+        held[action.removal.name] = again_at  # if it was accepted: until it is seen to be gone
+    elif isinstance(action, EvictPod):
+        held[evicted(action.pod.uid) if is_done else action.pod.uid] = again_at  # until it is seen to leave
+    return Decision(replace(ledger, not_before=held), again_at=None if is_done else again_at)
+
+
+def _after_write(action: WriteNodeRemovalStatus, snapshot: Snapshot, ledger: Ledger) -> Decision[Ledger]:
+    """Deprovisioning is written: now the provider may be asked."""
+    removal = snapshot.removals.get(action.removal.name)
+    if removal is None or removal.uid != action.removal.uid:
+        return Decision(ledger)
+    is_same = action.status.removal_attempt == removal.status.removal_attempt
+    return Decision(ledger, () if is_same else _delete(removal, snapshot))
+
+
+def _settle_delete(
+    action: DeleteMachine, outcome: Outcome, snapshot: Snapshot, ledger: Ledger, settings: Settings
+) -> Decision[Ledger]:
+    now, removal = snapshot.now, snapshot.removals.get(action.removal.name)
+    unasked = {name: at for name, at in ledger.unasked.items() if name != action.removal.name}
+    after = replace(ledger, unasked=unasked)
+    if removal is None or removal.uid != action.removal.uid or removal.phase != DEPROVISIONING:
+        return Decision(after)
+    if isinstance(outcome, Refused | NoCapacity):
+        return _settle_refusal(removal, outcome.reason, snapshot, after, settings)
+    if isinstance(outcome, Accepted | Unknown):
+        return Decision(after, again_at=now + settings.removal_retry_seconds)
+    ask_at = retry_at(outcome, now, _RETRY_SECONDS)
+    return Decision(replace(ledger, unasked={**unasked, removal.name: ask_at}), again_at=ask_at)
+
+
+def _settle_refusal(
+    removal: NodeRemovalRequest, reason: str, snapshot: Snapshot, ledger: Ledger, settings: Settings
+) -> Decision[Ledger]:
+    now, attempt = snapshot.now, removal.status.removal_attempt
+    if attempt >= settings.removal_attempts:
+        action, notes = _give_up(removal, snapshot, reason)
+        return Decision(ledger, (action,), notes)
+    action = _write_phase(removal, COULD_NOT_REMOVE, now, "deletionFailed", reason)
+    note = Note(about_removal(removal), "CouldNotRemove", f"attempt {attempt} was refused: {reason}", "Warning")
+    return Decision(ledger, (action,), (note,), again_at=now + settings.removal_retry_seconds)
