@@ -95,4 +95,4 @@ def set_up_logs(level: str) -> None:
 
 def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """No line leaves with a secret in it, traces included."""
-    return {name: SECRETS.redacted_value(value) for name, value in event.items()}
+    return {name: SECRETS.redact_value(value) for name, value in event.items()}

@@ -52,7 +52,7 @@ class LeaseSettings(Struct, frozen=True):
 
 
 class Fence:
-    """Whether a write may begin now. One float, so any thread may read it."""
+    """Says whether a write may begin now. One float, so any thread may read it."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -105,7 +105,7 @@ class Election:
             await self._runtime.sleep(max(0.0, pause - spent))
 
     async def release(self) -> None:
-        """Let another lead at once. Only after every write of ours has ended."""
+        """Let another process lead at once. Only after every write of ours has ended."""
         led = self.fence.holds()
         self.fence.close()
         if not led or self._record is None:

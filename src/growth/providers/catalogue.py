@@ -89,7 +89,7 @@ class Catalogue(Struct, frozen=True, rename="camel", forbid_unknown_fields=True)
         return tuple(offering for server_type in self.server_types for offering in self._offerings_of(server_type))
 
     def stock(self, server_type: str, location: str) -> int | None:
-        """How many can be had at once; None: no end of them."""
+        """How many can be had at once; None: any number."""
         for one in self.server_types:
             if one.name.lower() == server_type.lower():
                 return one.stock.get(location)

@@ -35,11 +35,11 @@ class Order(Struct, frozen=True):
 
 
 class Gone(Struct, frozen=True):
-    """Positively absent, by id, while the provider was otherwise answering."""
+    """The machine does not exist, by its id, while the provider was otherwise answering."""
 
 
 class ProviderError(Exception):
-    """The provider did not answer, or not credibly: nothing may be concluded."""
+    """The provider did not answer, or its answer cannot be believed: nothing may be concluded."""
 
 
 class Provider(Protocol):

@@ -123,7 +123,7 @@ class KwokProvider:
         return Accepted(node.metadata.name)
 
     async def delete(self, machine_id: str) -> Outcome:
-        """Only a node of ours, and only the one that is there now."""
+        """Delete a node, if it is ours and still the same object."""
         try:
             node = _decode(await self._client.get(NODES, machine_id))
             if CLUSTER_LABEL not in (node.metadata.labels or {}):
@@ -152,7 +152,7 @@ class KwokProvider:
         return sold_out if taken >= stock else ""
 
     async def _adopt(self, order: Order) -> Outcome:
-        """The name is taken: by an earlier launch of the same request, or by a stranger."""
+        """The name is taken: by an earlier launch of the same request, or by another owner."""
         try:
             node = _decode(await self._client.get(NODES, order.name))
         except NotFound:

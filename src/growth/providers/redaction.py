@@ -1,4 +1,4 @@
-"""Which words must nobody ever read? Secrets are made known here once; whatever is shown passes through `redacted`.
+"""Which words must nobody ever read? Secrets are made known here once; whatever is shown passes through `redact`.
 
 Asked by providers for every text that came from outside (a provider's own error may quote part of a token), and by the
 logs for every line. A part of a secret is a secret too: any run of `SHORTEST_PART` characters of a token, or of
@@ -23,11 +23,11 @@ class Secrets:
         self._quotes: dict[int, frozenset[str]] = {}  # by hash of the text, the latest few
 
     def add_token(self, secret: str) -> None:
-        """Every part of it is secret."""
+        """Make a token known: every part of it is secret."""
         self._parts |= {part: len(part) for part in _parts_of(secret)}
 
     def forget_token(self, secret: str) -> None:
-        """One that is of no use to anybody any more."""
+        """Forget a token that is worthless now."""
         for part in _parts_of(secret):
             self._parts.pop(part, None)
 
@@ -42,7 +42,7 @@ class Secrets:
         while len(self._quotes) > _LATEST_TEXTS:
             del self._quotes[next(iter(self._quotes))]
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         covered = [False] * len(text)
         for length in sorted({*self._parts.values()}):
             self._cover(text, covered, length, self._parts)
@@ -50,18 +50,18 @@ class Secrets:
             self._cover(text, covered, SHORTEST_QUOTE, quotes)
         return _struck_out(text, covered) if any(covered) else text
 
-    def redacted_value(self, value: Any) -> Any:
-        """The same for whatever a log line carries."""
+    def redact_value(self, value: Any) -> Any:
+        """The same for any value of a log line."""
         if isinstance(value, str):
-            return self.redacted(value)
+            return self.redact(value)
         if isinstance(value, dict):
-            return {self.redacted_value(key): self.redacted_value(each) for key, each in value.items()}
+            return {self.redact_value(key): self.redact_value(each) for key, each in value.items()}
         if isinstance(value, list | tuple):
-            return [self.redacted_value(each) for each in value]
+            return [self.redact_value(each) for each in value]
         if value is None or isinstance(value, bool | int | float):
             return value
         shown = repr(value)
-        clean = self.redacted(shown)
+        clean = self.redact(shown)
         return value if clean == shown else clean
 
     @staticmethod
@@ -93,6 +93,6 @@ def _struck_out(text: str, covered: list[bool]) -> str:
 SECRETS: Final = Secrets()
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """The text without anything that was made known as secret."""
-    return SECRETS.redacted(text)
+    return SECRETS.redact(text)

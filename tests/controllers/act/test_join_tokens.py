@@ -15,7 +15,7 @@ from growth.kube.api.errors import Forbidden, NotFound, Status
 from growth.kube.api.resources import SECRETS
 from growth.model.instant import parse_instant
 from growth.model.node import REQUEST_LABEL
-from growth.providers.redaction import redacted
+from growth.providers.redaction import redact
 from growth.sim.apiserver.objects import deployment, node_pool
 from growth.sim.cloud.hetzner.project import FakeTrouble
 from tests.providers.hetzner.embedded import Town, in_town
@@ -96,9 +96,9 @@ def test_a_token_is_taken_back_also_by_one_who_did_not_make_it_and_twice_does_no
 def test_the_secret_part_is_struck_out_of_every_text_while_it_is_good_for_anything() -> None:
     async def test(_bench: Bench, mint: Mint) -> None:
         token = await mint.token_for(REQUEST)
-        assert redacted(f"with {token} in it") == f"with {token[:7]}[redacted] in it"
+        assert redact(f"with {token} in it") == f"with {token[:7]}[redacted] in it"
         await mint.take_back(REQUEST)
-        assert redacted(token) == token
+        assert redact(token) == token
 
     with_mint(test)
 

@@ -10,7 +10,7 @@ import pytest
 from growth.kube.api.resources import DEPLOYMENTS
 from growth.kube.codec import Codec
 from growth.kube.codec.buffer import Referenced, TemplateText, Workload, WorldBuilder, known_workload, with_group
-from growth.kube.codec.template import Admission, ContainerRange, RuntimeClass, cleaned, read_template
+from growth.kube.codec.template import Admission, ContainerRange, RuntimeClass, clean_template, read_template
 from growth.model.capacitybuffer import BufferTemplate, CapacityBuffer, QuotaScope, ResourceQuota, ScalableReference
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed
@@ -45,7 +45,9 @@ def admitted(
     **spec: Any,
 ) -> BufferTemplate:
     admission = Admission(ranges, {each.name: each for each in classes}, {each.name: each for each in runtimes})
-    return read_template(cleaned({"spec": {"containers": list(containers), **spec}}), "team", admission, Codec().pods)
+    return read_template(
+        clean_template({"spec": {"containers": list(containers), **spec}}), "team", admission, Codec().pods
+    )
 
 
 def test_a_buffer_is_read_with_references_of_both_kinds_and_quantities_of_every_form() -> None:
@@ -122,7 +124,9 @@ def test_what_belongs_to_one_pod_is_cleaned_out_of_a_template() -> None:
         ],
         "containers": [{"name": "main", "volumeMounts": mounts, "volumeDevices": [{}]}],
     }
-    found = json.loads(cleaned({"metadata": {"name": "pod-1", "uid": "u", "labels": {"app": "x"}}, "spec": spec}))
+    found = json.loads(
+        clean_template({"metadata": {"name": "pod-1", "uid": "u", "labels": {"app": "x"}}, "spec": spec})
+    )
     assert found["metadata"] == {"labels": {"app": "x"}}
     assert found["spec"] == {
         "volumes": [{"name": "config", "configMap": {"name": "c"}}],
@@ -199,7 +203,7 @@ def test_a_runtime_class_that_is_missing_or_runs_elsewhere_refuses_the_pods() ->
     "broken", [{"containers": [{"name": "x", "resources": {"requests": {"cpu": "much"}}}]}, {"containers": None}, {}]
 )
 def test_a_template_that_cannot_be_read_is_told_and_never_raises(broken: Json) -> None:
-    found = read_template(cleaned({"spec": broken}), "team", Admission(), Codec().pods)
+    found = read_template(clean_template({"spec": broken}), "team", Admission(), Codec().pods)
     assert found.refusal or found.shape.malformed
 
 
@@ -234,7 +238,7 @@ def test_a_pod_template_of_ours_says_from_what_it_was_made_and_who_owns_it() -> 
 
 
 def test_a_world_follows_limit_ranges_and_reads_each_text_once() -> None:
-    text = cleaned({"spec": {"containers": [container()]}})
+    text = clean_template({"spec": {"containers": [container()]}})
     builder = WorldBuilder(Codec().pods)
     workload = Workload("team", "web", "Deployment", "apps", 3, text)
     first = builder.build(Referenced(workloads=[workload]))

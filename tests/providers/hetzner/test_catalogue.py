@@ -9,7 +9,7 @@ import pytest
 from growth.model.labels import ARCHITECTURE, INSTANCE_TYPE, REGION, ZONE
 from growth.model.resources import CPU, MEMORY, PODS
 from growth.providers.contract import ProviderError
-from growth.providers.hetzner.catalogue import estimated
+from growth.providers.hetzner.catalogue import estimate_allocatable
 from growth.providers.hetzner.settings import Launch, Reserved
 from growth.providers.hetzner.wire import HetznerServerType
 from growth.sim.cloud.hetzner.project import FakeTrouble
@@ -96,5 +96,5 @@ def test_a_catalogue_that_cannot_be_read_again_serves_a_while_longer() -> None:
 def test_what_pods_may_use_is_estimated_by_size_or_as_the_kubelets_are_told(
     reserved: Reserved, cpu: int, memory: int
 ) -> None:
-    amounts = estimated(HetznerServerType("cx33", 4, 8, 80, "x86", ()), reserved)
+    amounts = estimate_allocatable(HetznerServerType("cx33", 4, 8, 80, "x86", ()), reserved)
     assert (amounts[CPU], amounts[MEMORY], amounts[PODS]) == (cpu, memory, 110)

@@ -28,7 +28,7 @@ from growth.kube.crds.policies import LONGEST_SECONDS, NAMESPACE, TOKEN_TYPE
 from growth.model.instant import format_instant
 from growth.model.node import REQUEST_LABEL
 from growth.providers.redaction import SECRETS as KNOWN_SECRETS
-from growth.providers.redaction import redacted
+from growth.providers.redaction import redact
 from growth.runtime import Runtime
 
 RIGHTS: Final = (Right(SECRETS, ("create", "delete"), namespace=NAMESPACE),)
@@ -123,7 +123,7 @@ class Mint:
 def why_not_minted(error: KubeError) -> str:
     """In words for the request and its pool."""
     role = ": apply the role and policy for join tokens (`growth role --settings FILE`, or `helm upgrade`)"
-    return redacted(f"no join token could be minted{role if isinstance(error, Forbidden) else ''}: {error}")
+    return redact(f"no join token could be minted{role if isinstance(error, Forbidden) else ''}: {error}")
 
 
 def token_id(request: str) -> str:

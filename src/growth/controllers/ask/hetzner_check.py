@@ -28,7 +28,7 @@ from growth.providers.hetzner.errors import Unusable
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings, Launch
 from growth.providers.hetzner.userdata import user_data_for
-from growth.providers.redaction import redacted
+from growth.providers.redaction import redact
 
 HOURS_A_MONTH = 730
 LITTLE_LEFT = 600
@@ -113,7 +113,7 @@ class HetznerCheck:
             size = len(user_data_for(Order(*made_up, join_token=self._join_token), launch, "amd64").encode())
         except Unusable as error:
             advice = "correct the template or the settings"
-            return Finding("user data", "failed", f"{name}: {redacted(str(error))}", advice)
+            return Finding("user data", "failed", f"{name}: {redact(str(error))}", advice)
         if not size:
             advice = "machines will not join by themselves unless the image does it: set userDataFile"
             return Finding("user data", "warning", f"{name}: none", advice)
@@ -155,7 +155,7 @@ async def _found(check: str, what: str, question: Awaitable[object]) -> Finding:
         answer = await question
     except (Unusable, ProviderError) as error:
         advice = "correct the settings, or make it in the project"
-        return Finding(check, "failed", f"{what}: {redacted(str(error))}", advice)
+        return Finding(check, "failed", f"{what}: {redact(str(error))}", advice)
     return Finding(check, "ok", what + (f": {answer}" if isinstance(answer, str) else " found" if answer else ""))
 
 

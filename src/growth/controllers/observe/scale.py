@@ -18,7 +18,7 @@ from growth.kube.api.client import Client
 from growth.kube.api.errors import Forbidden, KubeError, NotFound
 from growth.kube.api.resources import PODS, Resource
 from growth.kube.codec.buffer import ScaledObject
-from growth.kube.codec.template import cleaned
+from growth.kube.codec.template import clean_template
 from growth.kube.codec.text import UnreadableError
 from growth.kube.codec.warm_pools import read_scale
 from growth.model.capacitybuffer import ScalableReference
@@ -113,7 +113,7 @@ class ScaledReference:
         if newest is None:
             why = f"{named} has no live pod to learn a chunk's shape from; a podTemplateRef needs none"
             return ScaledObject(replicas, why=why)
-        return ScaledObject(replicas, cleaned(newest))
+        return ScaledObject(replicas, clean_template(newest))
 
     async def _resource(self) -> Resource | ScaledObject:
         """Where such objects are served; or why they cannot be asked for."""

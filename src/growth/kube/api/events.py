@@ -207,7 +207,7 @@ def _cut(text: str, longest_bytes: int) -> str:
 
 
 def _keep(memory: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
-    """The newest entries only."""
+    """Remember an entry, and forget the oldest if there are too many."""
     memory[key] = value
     memory.move_to_end(key)
     if len(memory) > most:

@@ -39,7 +39,7 @@ class HttpResponse:
     async def close(self) -> None:
         connection = self._response.connection  # gone, and back in the pool, once all was read
         if connection is not None and connection.transport is not None:
-            connection.transport.abort()  # a dead line would never answer the farewell of TLS
+            connection.transport.abort()  # a dead connection would never answer the closing message of TLS
         self._response.close()
 
 

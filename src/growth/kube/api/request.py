@@ -100,7 +100,7 @@ class Sender:
             await response.close()
 
     async def _body_of_failure(self, response: Response) -> bytes:
-        """As much as comes: the status alone already says that it failed."""
+        """As much of the body as comes: the status alone already says that the request failed."""
         body = b""
         try:
             async for chunk in response.chunks():

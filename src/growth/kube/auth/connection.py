@@ -33,7 +33,7 @@ class Credentials(Protocol):
     async def current(self) -> Credential: ...
 
     def refused(self, credential: Credential) -> None:
-        """The server answered 401 to this one: do not give it from memory again."""
+        """The server answered 401 to this credential: do not give it from memory again."""
 
 
 class Connection(Struct, frozen=True):

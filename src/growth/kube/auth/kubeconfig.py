@@ -6,7 +6,7 @@
     otherwise ............. ~/.kube/config
 
 Several files are merged as kubectl does it: for each name, and for the current context, the first file that has it
-wins; paths are relative to the file they stand in. Refuses what would be unsafe or misleading to ignore: skipped TLS
+wins; paths are relative to their file. Refuses what would be unsafe or misleading to ignore: skipped TLS
 verification, passwords, impersonation, auth providers. Every error names the file and the field."""
 
 from __future__ import annotations

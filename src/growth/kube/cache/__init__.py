@@ -41,7 +41,7 @@ class Decoder(Protocol):
 
 
 class Cache(Generic[Held]):
-    """One kind. `clock` is monotonic seconds, for `age_seconds`."""
+    """The objects of one kind. `clock` is monotonic seconds, for `age_seconds`."""
 
     def __init__(self, resource: Resource, codec: Decoder, clock: Callable[[], float] = lambda: 0.0) -> None:
         self.resource = resource
@@ -68,7 +68,7 @@ class Cache(Generic[Held]):
         return len(self._items)
 
     def get(self, key: str) -> Held | None:
-        """By name, or by namespace/name."""
+        """One object by name, or by namespace/name."""
         return self._items.get(key)
 
     def view(self) -> Mapping[str, Held]:
@@ -269,7 +269,7 @@ class OwnWrite(Struct, frozen=True, gc=False):
 
 
 class OwnWrites:
-    """A few keys, for the moments between an answer and its event."""
+    """Our writes between their answer and their event: a few keys."""
 
     def __init__(self) -> None:
         self._writes: dict[str, OwnWrite] = {}
@@ -308,5 +308,5 @@ class OwnWrites:
 
 
 def as_number(version: str) -> int:
-    """0 for a version that is no number: then whatever comes is taken as it comes."""
+    """A resourceVersion as a number; 0 if it is none: then every object counts as new."""
     return int(version) if version.isascii() and version.isdigit() else 0

@@ -91,7 +91,7 @@ _NO_META = WireMeta()
 
 
 class Codec:
-    """One for a process: it remembers what repeats."""
+    """One for each process: it remembers what repeats."""
 
     def __init__(self, *, compares_tolerations: bool = False) -> None:
         self.pods = PodDecoder(compares_tolerations=compares_tolerations)
@@ -143,7 +143,7 @@ class Codec:
 
 
 def decode_with(kind: str, raw: Raw | bytes, reader: Callable[[Raw | bytes], Noun]) -> Decoded:
-    """The noun that the reader makes of it, or a Malformed."""
+    """The noun that the reader makes of the object, or a Malformed."""
     identity = _identity(raw)
     key = f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name
     try:

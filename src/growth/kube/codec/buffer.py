@@ -16,7 +16,14 @@ from msgspec.structs import replace
 
 from growth.kube.api.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Resource
 from growth.kube.codec.pod import PodDecoder
-from growth.kube.codec.template import Admission, ContainerRange, RuntimeClass, cleaned, container_range, read_template
+from growth.kube.codec.template import (
+    Admission,
+    ContainerRange,
+    RuntimeClass,
+    clean_template,
+    container_range,
+    read_template,
+)
 from growth.kube.codec.text import Json, UnreadableError, all_annotations, created_at, deleted_at, read, read_owners
 from growth.kube.codec.wire import NO_RAW, WireMeta
 from growth.model.capacitybuffer import (
@@ -205,7 +212,7 @@ def read_pod_template(raw: Raw | bytes) -> TemplateText:
 
 def _cleaned(template: Json | None, where: str) -> str:
     try:
-        return cleaned(template or {})
+        return clean_template(template or {})
     except (TypeError, AttributeError, ValueError) as error:
         raise UnreadableError(f"{where}: {error}") from None
 
@@ -241,7 +248,7 @@ def read_resource_quota(raw: Raw | bytes) -> ResourceQuota:
 
 
 def _amounts(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
-    """cpu, under whatever name, in millicores."""
+    """Amounts by name; cpu, under any name, in millicores."""
     try:
         return {
             name: milli_value(text) if name.rpartition(".")[2] == "cpu" else whole_value(text)
@@ -264,7 +271,7 @@ class ScaledObject(Struct, frozen=True):
 
 
 class Referenced(Struct):
-    """What was read, in pieces."""
+    """All that was read: the buffers and the objects they refer to."""
 
     buffers: Mapping[str, CapacityBuffer] = {}
     workloads: Iterable[Workload] = ()
@@ -278,7 +285,7 @@ class Referenced(Struct):
 
 
 class WorldBuilder:
-    """Remembers what it made of each text, as long as what it depends on stays the same."""
+    """Makes the world of the buffers; a template is read again only when something it depends on has changed."""
 
     def __init__(self, pods: PodDecoder) -> None:
         self._pods = pods

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.kube.codec import Codec, Noun
-from growth.kube.codec.text import BROKEN, Json, described, salvage_text
+from growth.kube.codec.text import BROKEN, Json, describe_error, salvage_text
 from growth.kube.crds import KINDS
 from growth.kube.crds.schema import schema_of
 from growth.model.api import API_GROUP
@@ -103,7 +103,7 @@ def _documents(text: str, problems: list[str]) -> Iterator[_Document]:
     try:
         roots = _roots(text)
     except (*BROKEN, yaml.YAMLError) as error:
-        problems.append(f"neither YAML nor JSON: {described(error)}")
+        problems.append(f"neither YAML nor JSON: {describe_error(error)}")
         return
     for number, root in enumerate(roots, 1):
         if root is not None:
@@ -111,7 +111,7 @@ def _documents(text: str, problems: list[str]) -> Iterator[_Document]:
 
 
 def _roots(text: str) -> list[Any]:
-    """JSON is YAML too, but read a hundred times faster as what it is."""
+    """The documents of a file. JSON is YAML too, but much faster to read as JSON."""
     if text.lstrip().startswith("{"):
         try:
             return [msgspec.json.decode(text)]
@@ -121,7 +121,7 @@ def _roots(text: str) -> list[Any]:
 
 
 def _opened(place: str, root: Any, problems: list[str]) -> Iterator[_Document]:
-    """A List is its items; in a PodList they need not say that they are pods."""
+    """The objects of a document: a List is its items; those of a PodList need not say that they are pods."""
     if not isinstance(root, dict) or not isinstance(root.get("kind"), str):
         problems.append(f"{place}: not a Kubernetes object: it has no kind")
     elif root["kind"].endswith("List") and isinstance(root.get("items"), list):
@@ -159,7 +159,7 @@ def _read(place: str, kind: str, item: Json, codec: Codec, problems: list[str]) 
     try:
         noun = codec.decode(kind, msgspec.json.encode(_placed(kind, item))).noun
     except (*BROKEN, TypeError) as error:
-        problems.append(f"{place}: {kind}: {described(error)}")
+        problems.append(f"{place}: {kind}: {describe_error(error)}")
         return None
     why = "" if _key(kind, item).strip("/") else "metadata.name is missing"
     match noun:
@@ -176,7 +176,7 @@ def _read(place: str, kind: str, item: Json, codec: Codec, problems: list[str]) 
 
 
 def _placed(kind: str, item: Json) -> Json:
-    """In its namespace, as `kubectl apply` would put it."""
+    """The object in its namespace, as `kubectl apply` would put it."""
     meta = item.get("metadata")
     if kind in _CLUSTER_SCOPED or not isinstance(meta, dict) or meta.get("namespace"):
         return item
@@ -232,7 +232,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _unknown_fields(kind: str, item: Json) -> Iterator[str]:
-    """A misspelt field would otherwise be passed over in silence."""
+    """Fields that the kind does not have: a misspelt one would otherwise be ignored without a word."""
     known = next((row for row in KINDS if row.resource.kind == kind), None)
     if known is not None:
         yield from _unknown(schema_of(known.spec), item.get("spec"), "spec")

@@ -16,7 +16,7 @@ from growth.kube.codec.text import (
     UnreadableError,
     created_at,
     deleted_at,
-    described,
+    describe_error,
     read_annotations,
     read_optional_instant,
     read_raw_labels,
@@ -51,7 +51,7 @@ class NodeDecoder:
             wire = _node.decode(raw)
             return self._read(wire.metadata or _NO_META, wire.spec or _NO_SPEC, wire.status or _NO_STATUS)
         except BROKEN as error:
-            return _salvaged(raw, described(error))
+            return _salvaged(raw, describe_error(error))
 
     def _read(self, meta: WireMeta, spec: WireNodeSpec, status: WireNodeStatus) -> Node:
         labels, bad_labels = _labels(meta)
@@ -90,7 +90,7 @@ def _allocatable(status: WireNodeStatus) -> tuple[Resources, str]:
 
 
 def _salvaged(raw: Raw | bytes, why: str) -> Node:
-    """A node whose JSON is not a node's: that it exists, and since when."""
+    """A node whose JSON is not a node's: its names and times, so that it is known to exist."""
     found = salvage(raw)
     labels = found.get("metadata", {}).get("labels") if isinstance(found.get("metadata"), dict) else None
     texts = {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}

@@ -64,7 +64,7 @@ def read_node_pool(raw: Raw | bytes) -> NodePool:
 
 
 def _checked(spec: NodePoolSpec) -> NodePoolSpec:
-    """What the API server checks by CEL, for objects that never went through it (files, an older schema)."""
+    """Check what the API server checks by CEL, for objects it has not seen (files, an older schema)."""
     names = [choice.name.lower() for choice in spec.server_types]
     for name in names:
         if names.count(name) > 1:

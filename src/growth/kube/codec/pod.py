@@ -19,7 +19,7 @@ from growth.kube.codec.shape import ShapeSource, read_shape
 from growth.kube.codec.text import (
     BROKEN,
     NULL,
-    described,
+    describe_error,
     read,
     read_instant,
     read_owners,
@@ -74,7 +74,7 @@ class PodDecoder:
             wire = _pod.decode(raw)
             return self._read(wire.metadata or _NO_META, wire.spec or _NO_SPEC, wire.status or _NO_STATUS)
         except BROKEN as error:
-            return _salvaged(raw, described(error))
+            return _salvaged(raw, describe_error(error))
 
     def decode_template(self, raw: Raw | bytes, namespace: str) -> PodShape:
         """The shape that pods of this template will have."""
@@ -85,7 +85,7 @@ class PodDecoder:
             source = ShapeSource(namespace, labels, spec, required_node=spec.node_name or "")
             return self._one_shape.one(self._read_shape(source))
         except BROKEN as error:
-            return PodShape(namespace=namespace, malformed=described(error))
+            return PodShape(namespace=namespace, malformed=describe_error(error))
 
     def _read(self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus) -> Pod:
         node_name, deleted_at = spec.node_name, meta.deletion_timestamp
@@ -129,7 +129,7 @@ class PodDecoder:
         return self._one_shape.one(self._read_shape(source))
 
     def _read_shape(self, source: ShapeSource) -> PodShape:
-        """An operator that the cluster does not know tolerates nothing."""
+        """The shape of a pod; a toleration with an operator that the cluster does not know is left out."""
         shape = read_shape(source)
         if self._compares_tolerations or not any(each.operator in _COMPARING for each in shape.tolerations):
             return shape
@@ -172,7 +172,7 @@ def _is_ready(status: WirePodStatus) -> bool:
 
 
 def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]) -> bytes:
-    """Equal for two pods only if scheduling sees the same."""
+    """A hash that is equal for two pods only if scheduling sees the same of them."""
     parts: list[Raw | bytes] = [
         (meta.namespace or "").encode(),
         meta.labels,

@@ -34,7 +34,7 @@ def node_term(wire: WireNodeTerm) -> NodeSelectorTerm:
 
 
 def label_selector(wire: WireSelector | None) -> LabelSelector | None:
-    """None stays None (matches nothing); an empty one matches everything."""
+    """A missing selector stays None (matches nothing); an empty one matches everything."""
     if wire is None:
         return None
     labels = sorted((wire.match_labels or {}).items())

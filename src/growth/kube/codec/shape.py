@@ -62,7 +62,7 @@ _NO_PODS_WANTED: PodsWanted = ((), ())
 
 
 class ShapeSource(msgspec.Struct, frozen=True, gc=False):
-    """All that a shape is read from."""
+    """All parts of a pod that its shape is read from."""
 
     namespace: str
     labels: Raw
@@ -73,7 +73,7 @@ class ShapeSource(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Parts:
-    """Reads part after part and remembers what was wrong."""
+    """Reads part after part and keeps the sentences on what could not be read."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -140,7 +140,7 @@ def _nodes_wanted(affinity: WireAffinity, is_settled_daemon: bool) -> NodesWante
 
 
 def _without_own_node(terms: tuple[NodeSelectorTerm, ...]) -> tuple[NodeSelectorTerm, ...] | None:
-    """All pods of a DaemonSet have one shape then, not one for each node."""
+    """The terms without the name of the node, so that all pods of a DaemonSet have one shape."""
     free = tuple(NodeSelectorTerm(term.expressions) for term in terms)
     return free if all(term.expressions for term in free) else None
 

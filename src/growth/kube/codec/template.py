@@ -39,7 +39,7 @@ class ContainerRange(Struct, frozen=True):
 
 
 class RuntimeClass(Struct, frozen=True):
-    """What running a pod costs beside its containers, and which nodes can."""
+    """What a pod of this class costs beside its containers, and on which nodes it can run."""
 
     name: str
     overhead: Mapping[str, str | int | float] = {}
@@ -56,7 +56,7 @@ class Admission(Struct, frozen=True):
 
 
 def read_template(text: str, namespace: str, admission: Admission, pods: PodDecoder) -> BufferTemplate:
-    """`text` is a cleaned template (see `cleaned`)."""
+    """What the API server would make of the template; `text` comes from `clean_template`."""
     template: Json = msgspec.json.decode(text)
     spec = template.get("spec") or {}
     refusal = ""
@@ -98,7 +98,7 @@ def _priority(spec: Json, name: str, admission: Admission) -> int:
 # ----------------------------------------------------------------------------------------- cleaning
 
 
-def cleaned(template: Json) -> str:
+def clean_template(template: Json) -> str:
     """A template as JSON, without what belongs to one pod: its node, claims, and mounts of missing volumes."""
     spec = copy.deepcopy(template.get("spec") or {})
     meta = template.get("metadata") or {}
@@ -169,7 +169,7 @@ def _check(container: str, within: ContainerRange, limits: Mapping[str, Any], re
 
 
 def _limits(spec: Json) -> Resources:
-    """Counted as requests are; overhead is added to what is limited at all."""
+    """Limits of a pod, counted as requests are; overhead is added only to resources that are limited."""
 
     def asked(container: Json) -> Asked:
         limits = (container.get("resources") or {}).get("limits") or {}
@@ -183,7 +183,7 @@ def _limits(spec: Json) -> Resources:
 
 
 def container_range(namespace: str, name: str, limits: Iterable[Json]) -> ContainerRange:
-    """From the items of a LimitRange."""
+    """Merge the items of a LimitRange that are about containers."""
     merged: dict[str, dict[str, Any]] = {part: {} for part in _RANGE_PARTS}
     for item in limits:
         if item.get("type") == "Container":

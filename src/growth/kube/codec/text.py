@@ -42,11 +42,11 @@ def read(decoder: msgspec.json.Decoder[Part], raw: Raw | bytes, where: str) -> P
     try:
         return decoder.decode(raw)
     except BROKEN as error:
-        raise UnreadableError(f"{where}: {described(error)}") from None
+        raise UnreadableError(f"{where}: {describe_error(error)}") from None
 
 
-def described(error: Exception) -> str:
-    """One short sentence without the decoder's own punctuation for paths."""
+def describe_error(error: Exception) -> str:
+    """One short sentence, without the decoder's own punctuation for paths."""
     text = str(error) or type(error).__name__
     return " ".join(text.replace(" - at `$", " at `").split())[:400]
 
@@ -67,7 +67,7 @@ def all_annotations(meta: WireMeta) -> dict[str, str]:
 
 
 def read_annotations(meta: WireMeta) -> Labels:
-    """Only those growth reads."""
+    """The annotations that growth reads."""
     found = all_annotations(meta)
     return Labels({key: value for key, value in found.items() if key.startswith(_READ)}) or NO_LABELS
 
@@ -117,7 +117,7 @@ def shown(text: str) -> str:
 
 
 def salvage(raw: Raw | bytes) -> dict[str, Any]:
-    """The object as plain JSON if that is possible at all: an empty one otherwise."""
+    """The object as plain JSON; empty if that is not possible."""
     try:
         found = _anything.decode(raw)
     except BROKEN:
@@ -126,7 +126,7 @@ def salvage(raw: Raw | bytes) -> dict[str, Any]:
 
 
 def salvage_text(found: Any, *path: str) -> str:
-    """The text at that path, or empty if there is none or it is something else."""
+    """The text at that path; "" if there is none or it is something else."""
     for key in path:
         found = found.get(key) if isinstance(found, dict) else None
     return found if isinstance(found, str) else ""

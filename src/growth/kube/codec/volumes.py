@@ -38,7 +38,7 @@ _NO_META = WireMeta()
 
 
 def telling_volumes(volumes: tuple[WireVolume, ...] | None) -> list[WireVolume]:
-    """Without those that say nothing of place or data; most pods have only such."""
+    """The volumes that say something of place or data; most pods have none."""
     return [volume for volume in volumes or () if not (volume.projected or volume.config_map or volume.secret)]
 
 
@@ -47,7 +47,7 @@ def has_local_data(volumes: Iterable[WireVolume]) -> bool:
 
 
 def volume_uses(volumes: Iterable[WireVolume]) -> Iterator[VolumeUse]:
-    """Those that bind a pod to places or keep two pods apart; config maps, secrets and the like do neither."""
+    """Volumes that bind a pod to places or keep two pods apart; config maps and secrets do neither."""
     for volume in volumes:
         if volume.persistent_volume_claim is not None:
             claim = volume.persistent_volume_claim

@@ -4,7 +4,7 @@ Bounds, patterns, choices, defaults and descriptions come from the model's own a
 what the codec would. Every node has a type and there are no references. A string, list or map without a bound is
 refused here: CEL's cost would be unbounded, and so would the object.
 
-What the API server checks beyond types and bounds stands in tables: CEL rules beside the Struct (or the field of one)
+What the API server checks beyond types and bounds is in tables: CEL rules beside the Struct (or the field of one)
 they are about, each with a sentence for the person whose object was refused, and which lists are sets or maps."""
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class WatchSettings(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """Which objects of a kind to follow; all of them unless told."""
+    """Which objects of a kind to follow; by default all of them."""
 
     namespace: str = ""
     labels: str = ""
@@ -59,11 +59,11 @@ class Selection(Struct, frozen=True):
 
 
 class SilenceError(Exception):
-    """The line is dead, or nothing happens and the server sends no bookmarks: only a new listing can tell."""
+    """The connection is dead, or nothing happens and the server sends no bookmarks: only a new listing can tell."""
 
 
 class Reflector:
-    """One kind of object, followed for ever by `run`."""
+    """Follows one kind of object until its task is cancelled."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class Reflector:
 
 
 def _may_resume(failure: Exception) -> bool:
-    """Whether the last version still means something to the server, and the sink holds all up to it."""
+    """Can the server watch on from the last version, and does the sink hold everything up to it?"""
     if isinstance(failure, ApiError) and any(cause.reason == "ResourceVersionTooLarge" for cause in failure.causes):
         return False  # the server is younger than what we saw
     return isinstance(failure, KubeError | TransportError) and not isinstance(failure, Expired)

@@ -36,7 +36,7 @@ class ChangeType(StrEnum):
 
 class Sink(Protocol):
     def relisting(self) -> None:
-        """A whole listing begins (anew): forget an unfinished one, keep the objects you hold."""
+        """A whole listing begins (again): forget an unfinished one, keep the objects you hold."""
 
     def listed(self, objects: Sequence[Raw]) -> None:
         """Some objects of the listing. If one comes twice the later one counts, whatever its resourceVersion."""
@@ -71,7 +71,7 @@ class StreamError(Exception):
 
 
 class Lines:
-    """Feed chunks, get the lines that are complete; the rest waits for its end."""
+    """Cuts chunks into lines; an unfinished line waits for its end."""
 
     def __init__(self, longest_bytes: int = LONGEST_LINE_BYTES) -> None:
         self._longest = longest_bytes
@@ -182,7 +182,7 @@ class WatchStream:
 
 
 def _metadata(item: Raw) -> _Metadata:
-    """An object without readable metadata is the sink's to report; here it just has no version."""
+    """An object without readable metadata has no version here; the sink reports it."""
     try:
         return _decode_object(item).metadata
     except (msgspec.DecodeError, UnicodeDecodeError):

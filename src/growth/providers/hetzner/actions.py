@@ -28,7 +28,7 @@ class PendingActions:
         self._asking: Spawned | None = None
 
     async def wait_for(self, action: Action, longest_seconds: float) -> Action | None:
-        """The action when it is over; None: it is still under way, or nobody could say."""
+        """The action when it is over; None: it is still under way, or Hetzner did not say."""
         if action.status != "running":
             return action
         awaited = self._awaited.setdefault(action.id, asyncio.get_running_loop().create_future())
@@ -42,7 +42,7 @@ class PendingActions:
             self._awaited.pop(action.id, None)
 
     async def _ask(self) -> None:
-        """Until nobody waits. More to ask about means longer pauses: one question a second, on average."""
+        """Ask until nothing is awaited; with more actions the pauses are longer: one question a second on average."""
         while self._awaited:
             await self._runtime.sleep(max(_SOONEST_SECONDS, len(self._awaited) / _AT_ONCE))
             ids = list(self._awaited)

@@ -62,14 +62,14 @@ def connect(token: str, endpoint: str, read_seconds: float) -> hcloud.Client:
 
 
 class Heard(Struct):
-    """What came back besides the answer."""
+    """Status and headers of an answer."""
 
     status: int = 0
     headers: Mapping[str, str] = {}
 
 
 class HetznerApi:
-    """The way to Hetzner's API, for one project."""
+    """Requests to Hetzner's API, for one project."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class HetznerApi:
         return payload
 
     def _call(self, token: str, method: str, path: str, content: Mapping[str, Any], heard: Heard) -> Any:
-        """In a thread. Whatever goes wrong is told without the request: its headers hold the token."""
+        """Runs in a thread. An error is passed on without the request: its headers hold the token."""
 
         def listen(response: requests.Response, *_: Any, **__: Any) -> None:
             heard.status = response.status_code
@@ -158,7 +158,7 @@ class HetznerApi:
             raise NoAnswer(f"{what}: {type(error).__name__}") from None
 
     def _client(self, token: str) -> hcloud.Client:
-        """One for each thread: sessions are not made to be shared."""
+        """One client for each thread: sessions are not made to be shared."""
         found: tuple[str, hcloud.Client] | None = getattr(self._of_thread, "client", None)
         if found is None or found[0] != token:
             found = (token, self._connect(token, self._settings.endpoint, self._settings.call_seconds))
@@ -203,7 +203,7 @@ class HetznerApi:
             raise NeverSent(f"{what}: is it of another project?")
 
     async def _sees(self, token: str, server: int) -> bool | None:
-        """None: this token can no longer be asked."""
+        """Whether this token sees the server; None: the token is no longer valid."""
         await self.quota.take(Rank.LOOK)
         try:
             await self._exchange(token, "GET", f"/servers/{server}", {})

@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 
 
 class Sold(Struct, frozen=True):
-    """The catalogue as it was read, and when."""
+    """The catalogue, and when it was read."""
 
     offerings: tuple[Offering, ...]
     ends: Mapping[str, str]  # server types that will go, or are gone: in words
@@ -64,7 +64,7 @@ class HetznerCatalogue:
         self._pricing: tuple[float, Pricing] | None = None
 
     async def offerings(self) -> tuple[Offering, ...]:
-        """As sold now; while Hetzner does not answer, as sold a while ago."""
+        """The catalogue of now; while Hetzner does not answer, the last one."""
         try:
             self.sold = await self._read()
         except CallError as error:
@@ -115,7 +115,7 @@ class HetznerCatalogue:
                 server_type=each.name.upper(),
                 location=price.location,
                 price_per_hour=round(float(price.price_hourly.net) + addresses.get(price.location, 0.0), 6),
-                allocatable=estimated(each, self._settings.reserved),
+                allocatable=estimate_allocatable(each, self._settings.reserved),
                 labels=self._labels(each, price.location),
                 is_available=_is_available(each, places.get(price.location), now),
                 bills_started_hours=True,
@@ -128,7 +128,7 @@ class HetznerCatalogue:
         return Labels({**labels, OPERATING_SYSTEM: "linux", ZONE: zone, REGION: location})
 
 
-def estimated(each: HetznerServerType, reserved: Reserved) -> Resources:
+def estimate_allocatable(each: HetznerServerType, reserved: Reserved) -> Resources:
     """What pods may use of a machine of this type."""
     memory = int(each.memory * 2**30)
     kept_cpu = parse_amount(CPU, reserved.cpu) if reserved.cpu else 60 + 10 * each.cores

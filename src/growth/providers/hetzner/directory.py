@@ -23,7 +23,7 @@ AnyNamed = TypeVar("AnyNamed", Named, Network)
 
 
 class Directory:
-    """Names of one project."""
+    """Names and ids in one project."""
 
     def __init__(self, api: HetznerApi, runtime: Runtime) -> None:
         self._api = api
@@ -63,7 +63,7 @@ class Directory:
         return found
 
     def forget(self) -> None:
-        """Something was not found that should be there: ask anew."""
+        """Something was not found that should exist: ask again."""
         self._kept.clear()
 
     # --------------------------------------------------------------------------------------- asking
@@ -98,7 +98,7 @@ class Directory:
 
 
 def _query(name: str) -> Query:
-    """An id cannot be asked for by name: then all are listed."""
+    """By name; an id cannot be asked for by name, so then all are listed."""
     return {"per_page": PAGE} if name.isdecimal() else {"name": name, "per_page": PAGE}
 
 

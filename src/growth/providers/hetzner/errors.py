@@ -22,7 +22,7 @@ from typing import Final
 
 from growth.model.outcome import NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.providers.contract import ProviderError
-from growth.providers.redaction import redacted
+from growth.providers.redaction import redact
 
 NO_CAPACITY: Final = ("resource_unavailable", "placement_error")
 LATER: Final = ("conflict", "locked", "maintenance")
@@ -47,14 +47,14 @@ _ADVICE: Final = {
 
 
 class CallError(ProviderError):
-    """A call without the wished result. Its text may be shown in events."""
+    """A call that failed. Its text may be shown in events."""
 
 
 class Answered(CallError):
-    """Hetzner said no, in its own word."""
+    """Hetzner refused the call; `code` is its own word."""
 
     def __init__(self, code: str, message: str, status: int = 0) -> None:
-        words = redacted(message)[:_LONGEST_TEXT]
+        words = redact(message)[:_LONGEST_TEXT]
         super().__init__(f"{code}: {words}" + (f" ({_ADVICE[code]})" if code in _ADVICE else ""))
         self.code = code
         self.status = status
@@ -62,19 +62,19 @@ class Answered(CallError):
 
 class _LostError(CallError):
     def __init__(self, message: str) -> None:
-        super().__init__(redacted(message)[:_LONGEST_TEXT])
+        super().__init__(redact(message)[:_LONGEST_TEXT])
 
 
 class NoAnswer(_LostError):
-    """Nothing that can be believed came back; it may have happened."""
+    """No answer that can be believed came back; the call may have had its effect."""
 
 
 class NeverSent(_LostError):
-    """No connection: it surely did not happen."""
+    """No connection: the call had no effect."""
 
 
 class Limited(CallError):
-    """We do not call now: Hetzner's limit of requests, or our own share of it, is used up."""
+    """No call is made now: Hetzner's limit of requests, or our own share of it, is used up."""
 
     def __init__(self, seconds: float, why: str) -> None:
         super().__init__(f"{why}; again in {seconds:.0f} s")
@@ -82,11 +82,11 @@ class Limited(CallError):
 
 
 class Unusable(Exception):
-    """An order that cannot be placed as the settings stand; the text says what to change."""
+    """An order that the settings do not allow; the text says what to change."""
 
 
 def outcome_of(error: CallError) -> Outcome:
-    """For a call that buys or gives back."""
+    """What the failure of a call that buys or deletes means."""
     text = str(error)
     if isinstance(error, Limited):
         return TryLater(text, error.seconds)
@@ -102,7 +102,7 @@ def outcome_of(error: CallError) -> Outcome:
 
 
 def outcome_before(error: CallError) -> Outcome:
-    """For a question asked on the way to an order: nothing was bought, whatever happened."""
+    """What the failure of a question before an order means: nothing was bought."""
     if isinstance(error, Answered) and error.code in OF_THE_PROJECT:
         return Refused(str(error))
     return TryLater(str(error), error.seconds if isinstance(error, Limited) else _LATER_SECONDS)

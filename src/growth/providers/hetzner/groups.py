@@ -53,12 +53,12 @@ class Groups:
             return group.id
 
     def give_back(self, name: str) -> None:
-        """The server was surely not made."""
+        """Free the place: the server was not made."""
         for given in self._given.values():
             given.pop(name, None)
 
-    def settled(self, name: str) -> None:
-        """The order was answered, or never will be: a later look shows what came of it."""
+    def note_answer(self, name: str) -> None:
+        """The order was answered, or never will be: a later look shows the result."""
         for given in self._given.values():
             if name in given:
                 given[name] = self._runtime.monotonic()

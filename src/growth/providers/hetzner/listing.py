@@ -51,7 +51,7 @@ class Listing:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Around every order and deletion: what is read meanwhile may be true no more."""
+        """Around every order and deletion: a listing that is read meanwhile may be out of date."""
         self._writing += 1
         try:
             yield
@@ -67,7 +67,7 @@ class Listing:
             self._deleted[server_id] = None
 
     def witness(self) -> int | None:
-        """A server that must be there."""
+        """A server that must exist, for the check of a new token."""
         return next((each for each in self._known if each not in self._deleted), None)
 
     # ------------------------------------------------------------------------------------ questions

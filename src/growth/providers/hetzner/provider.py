@@ -40,7 +40,7 @@ from growth.providers.hetzner.listing import Listing
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.hetzner.wire import CreatedServer, HetznerServer, OneAction, Servers, label_value
-from growth.providers.redaction import redacted
+from growth.providers.redaction import redact
 from growth.runtime import Runtime
 
 FOLLOWED_SECONDS: Final = 20.0  # how long a launch waits to hear that its server is made
@@ -62,7 +62,7 @@ log = structlog.get_logger(__name__)
 
 
 class Stop(Struct, frozen=True):
-    """Nothing is ordered until then: the reason holds for every order."""
+    """Nothing is ordered until then; the reason holds for every order."""
 
     until: float
     reason: str
@@ -92,11 +92,11 @@ class HetznerProvider:
         return await self.catalogue.offerings()
 
     async def list(self, cluster: str) -> tuple[Machine, ...]:
-        self._know(cluster)
+        self._remember_cluster(cluster)
         return tuple(self._machine(server) for server in await self.listing.servers(cluster))
 
     async def describe(self, machine_id: str) -> Machine | Gone:
-        """Live, by id. A machine that lost our label is shown without it, so that the gate refuses to touch it."""
+        """One machine, live. One that lost our label is shown without it, so that the gate refuses to touch it."""
         server_id = _server_id(machine_id)
         server = await self.listing.look(server_id)
         if server is None:
@@ -114,7 +114,7 @@ class HetznerProvider:
     # --------------------------------------------------------------------------------------- launch
 
     async def launch(self, order: Order) -> Outcome:
-        self._know(order.cluster)
+        self._remember_cluster(order.cluster)
         if self._runtime.monotonic() < self._stop.until:
             return Refused(self._stop.reason)
         began = self._runtime.monotonic()
@@ -122,16 +122,16 @@ class HetznerProvider:
             prepared = await self._requests.request_for(order)
         except Unusable as error:
             self.directory.forget()
-            return Refused(redacted(str(error)))
+            return Refused(redact(str(error)))
         except CallError as error:
-            return self._noted(error, outcome_before(error))
+            return self._note_error(error, outcome_before(error))
         outcome: Outcome = TryLater("Hetzner answers slowly; the next attempt knows what this one asked")
         if self._runtime.monotonic() - began <= PREPARED_SECONDS:
             outcome = await self._order(order, prepared)
         if isinstance(outcome, Accepted) and prepared.attachments:
-            outcome = await self._brought_in(outcome, prepared.attachments)
+            outcome = await self._bring_in(outcome, prepared.attachments)
         if isinstance(outcome, Accepted | Unknown):
-            self._groups.settled(order.name)
+            self._groups.note_answer(order.name)
         else:
             self._groups.give_back(order.name)
         return outcome
@@ -145,15 +145,15 @@ class HetznerProvider:
                     return await self._adopt(order)
                 if error.code == NOT_FOUND:
                     self.directory.forget()
-                return self._noted(error, outcome_of(error))
+                return self._note_error(error, outcome_of(error))
             except CallError as error:
                 return outcome_of(error)
         self.listing.created(made.server)
         log.debug("a server was ordered", server=made.server.id, name=order.name)
-        return await self._followed(made)
+        return await self._follow(made)
 
-    async def _followed(self, made: CreatedServer) -> Outcome:
-        """Some orders are accepted and then fail for want of a host; those leave no server behind."""
+    async def _follow(self, made: CreatedServer) -> Outcome:
+        """Wait for the server: some orders are accepted and then fail for want of a host, and leave no server."""
         action = await self._actions.wait_for(made.action, FOLLOWED_SECONDS)
         accepted = Accepted(str(made.server.id))
         if action is None or action.status != "error" or action.error is None:
@@ -164,11 +164,11 @@ class HetznerProvider:
         except CallError as error:
             return Unknown(str(error))
         self.listing.deleted(made.server.id)
-        reason = redacted(f"{action.error.code}: {action.error.message}")
+        reason = redact(f"{action.error.code}: {action.error.message}")
         return NoCapacity(reason) if action.error.code in NO_CAPACITY else TryLater(reason, _SOON_SECONDS)
 
-    async def _brought_in(self, made: Accepted, attachments: tuple[Attachment, ...]) -> Outcome:
-        """A server that cannot come into its subnet is of no use; one that is adopted may be there already."""
+    async def _bring_in(self, made: Accepted, attachments: tuple[Attachment, ...]) -> Outcome:
+        """Bring the server into its subnets; one that cannot come in is deleted. An adopted one may be in already."""
         try:
             why_not = await self._subnets.bring_in(int(made.machine_id), attachments)
         except NoAnswer as error:
@@ -179,7 +179,7 @@ class HetznerProvider:
         return Refused(why_not) if isinstance(given_back, Accepted) else made
 
     async def _adopt(self, order: Order) -> Outcome:
-        """The name is taken: by an earlier launch of the same request, or by a stranger."""
+        """The name is taken: by an earlier launch of the same request, or by another owner."""
         try:
             found = (await self.api.get("/servers", Servers, Rank.LOOK, {"name": order.name})).servers
         except CallError as error:
@@ -193,7 +193,7 @@ class HetznerProvider:
         self.listing.created(server)
         return Accepted(str(server.id))
 
-    def _noted(self, error: CallError, outcome: Outcome) -> Outcome:
+    def _note_error(self, error: CallError, outcome: Outcome) -> Outcome:
         """An error that holds for the whole project stops further orders for a while."""
         if isinstance(error, Answered) and error.code in OF_THE_PROJECT:
             self._stop = Stop(self._runtime.monotonic() + STOPPED_SECONDS, str(error))
@@ -202,7 +202,7 @@ class HetznerProvider:
     # --------------------------------------------------------------------------------------- delete
 
     async def delete(self, machine_id: str) -> Outcome:
-        """Only a server of ours, as it was seen a moment ago."""
+        """Delete a server, if it is ours as it was seen a moment ago."""
         server_id = _server_id(machine_id)
         try:
             server = await self._live(server_id)
@@ -242,7 +242,7 @@ class HetznerProvider:
 
     # ------------------------------------------------------------------------------------- machines
 
-    def _know(self, cluster: str) -> None:
+    def _remember_cluster(self, cluster: str) -> None:
         self._cluster = cluster
         self._clusters[label_value(cluster)] = cluster
         if len(self._seen) > 1000:

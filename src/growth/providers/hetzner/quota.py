@@ -29,7 +29,7 @@ _NAP_SECONDS: Final = 1.0
 
 
 class Rank(IntEnum):
-    """Who goes first."""
+    """How important a request is: a lower rank goes first."""
 
     DELETE = 0
     CREATE = 1
@@ -58,7 +58,7 @@ class Quota:
         self._waiting = dict.fromkeys(Rank, 0)
 
     async def take(self, rank: Rank) -> None:
-        """Wait for a turn, within reason; raises Limited where it would take too long."""
+        """Wait for a token; raises Limited where it would take too long."""
         began = self._runtime.monotonic()
         while True:
             self.check_open()
@@ -82,7 +82,7 @@ class Quota:
             raise Limited(left, "Hetzner's limit of requests is used up")
 
     def heard(self, headers: Mapping[str, str], is_refused: bool) -> None:
-        """What an answer says of the limit."""
+        """Learn from an answer's headers what is left of the limit."""
         remaining, limit = _number(headers.get("ratelimit-remaining")), _number(headers.get("ratelimit-limit"))
         if limit is not None and remaining is not None:
             self.told = (int(limit), int(remaining))

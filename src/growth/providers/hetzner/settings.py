@@ -100,7 +100,7 @@ class Reserved(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
 
 class HetznerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Who pays, how fast we may ask, and how servers are made."""
+    """The project, our share of its requests, and how servers are made."""
 
     token_file: Annotated[
         PathText,

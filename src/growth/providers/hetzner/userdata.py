@@ -62,7 +62,7 @@ def _from_file(launch: Launch) -> str | None:
 
 
 def facts_of(order: Order, launch: Launch, architecture: str, join_token: str | None) -> Mapping[str, str]:
-    """What the template may ask for."""
+    """The values that the template may ask for."""
     labels = {key: value for key, value in order.labels.items() if kubelet_may_set(key)}
     label_list = [f"{key}={value}" for key, value in labels.items()]
     taints = [f"{taint.key}={taint.value}:{taint.effect}" for taint in order.taints]
@@ -99,7 +99,7 @@ def render(template: str, facts: Mapping[str, str]) -> str:
 
 
 def kubelet_may_set(key: str) -> bool:
-    """As kubelets themselves decide: in Kubernetes' own domains only what is meant for them."""
+    """The kubelets' own rule: in Kubernetes' domains they set only the labels meant for them."""
     domain = key.partition("/")[0] if "/" in key else ""
     if not (_within(domain, "kubernetes.io") or _within(domain, "k8s.io")):
         return True

@@ -26,7 +26,7 @@ from growth.model.labels import Labels
 from growth.model.node import Taint
 from growth.providers.contract import Provider
 from growth.providers.hetzner.api import HetznerApi, connect
-from growth.providers.hetzner.catalogue import estimated
+from growth.providers.hetzner.catalogue import estimate_allocatable
 from growth.providers.hetzner.errors import NoAnswer
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
@@ -98,7 +98,7 @@ def as_seen_by_kubelet(server: FakeServer) -> Server:
     sold = HetznerServerType(kind.name, kind.cores, kind.memory, float(kind.disk), kind.architecture, ())
     template = NodeTemplate(Labels(read["labels"]), taints=msgspec.convert(tuple(read["taints"]), tuple[Taint, ...]))
     identity = (str(server.id), server.name, kind.name, server.location)
-    return Server(*identity, labels, "running", server.created_at, estimated(sold, Reserved()), template)
+    return Server(*identity, labels, "running", server.created_at, estimate_allocatable(sold, Reserved()), template)
 
 
 class InProcess(BaseAdapter):
