@@ -29,8 +29,6 @@ TEMPLATE_DIGEST: Final = "growth.dev/template-digest"  # on a PodTemplate of our
 
 VIRTUAL_PRIORITY: Final = -1000  # of virtual pods whose template names no priority
 
-Quantities = Mapping[str, str | int | float]
-
 
 class TemplateReference(Struct, frozen=True, gc=False):
     """A PodTemplate of the same namespace."""

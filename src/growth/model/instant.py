@@ -12,7 +12,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-CLOCKS_DIFFER_SECONDS: Final = 60.0  # a stamp further in the future than this was written before a clock went back
+_CLOCKS_DIFFER_SECONDS: Final = 60.0  # a stamp further in the future than this was written before a clock went back
 
 _FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,4 +64,4 @@ def is_due(now: float, last: float, every_seconds: float) -> bool:
 
 def is_from_future(now: float, stamp: float) -> bool:
     """Was it written before a clock went back? Clocks of two machines may differ by a minute."""
-    return stamp > now + CLOCKS_DIFFER_SECONDS
+    return stamp > now + _CLOCKS_DIFFER_SECONDS

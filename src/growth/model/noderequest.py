@@ -96,7 +96,7 @@ Events = Annotated[
     Meta(max_length=EVENTS_KEPT, description="What happened, the newest last; older ones are dropped."),
 ]
 Conditions = Annotated[tuple[Condition, ...], Meta(max_length=20, description="How single aspects stand.")]
-Amounts = Annotated[dict[Annotated[str, Meta(max_length=317)], QuantityText], Meta(max_length=50)]
+QuantityTexts = Annotated[dict[Annotated[str, Meta(max_length=317)], QuantityText], Meta(max_length=50)]
 ReplacedNodes = Annotated[tuple[Annotated[str, Meta(max_length=253)], ...], Meta(max_length=100)]
 PlannedPods = Annotated[tuple[Annotated[str, Meta(max_length=317)], ...], Meta(max_length=1000)]
 
@@ -109,7 +109,7 @@ class NodeRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
         str, Meta(min_length=1, max_length=63, description="What is bought: the provider and the server type.")
     ]
     location: Annotated[str, Meta(max_length=63, description="Where it is bought.")] = ""
-    resources: Annotated[Amounts, Meta(description="What pods may use of it, as it was planned.")] = {}
+    resources: Annotated[QuantityTexts, Meta(description="What pods may use of it, as it was planned.")] = {}
     planned_pods: Annotated[PlannedPods, Meta(description="namespace/name of the pods this node is bought for.")] = ()
     reason: Annotated[
         Word,

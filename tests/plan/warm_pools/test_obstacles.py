@@ -19,7 +19,7 @@ from growth.model.settings import Settings, WarmPoolSettings
 from growth.model.snapshot import Snapshot
 from growth.model.warmpool import DEPLOYMENT, REPLICA_SET, STATEFUL_SET, WarmPool, WarmPoolView
 from growth.plan.warm_pools import warm_pools
-from growth.plan.warm_pools.counts import Counts, Owned, counts_of
+from growth.plan.warm_pools.counts import Owned, PoolCounts, counts_of
 from growth.plan.warm_pools.size import why_not_tolerance
 from tests.plan.warm_pools.worlds import NO_WINDOW, NOW, Warm, autoscaler, capacity, cron
 
@@ -176,13 +176,13 @@ def test_ruling_2_pods_with_the_declared_label_are_used_and_ready_ones_without_i
     }
     snapshot = Snapshot(NOW, warm_pools={REPLICA_SET.name: replica_sets}, pods_by_owner=pods)
     scaler, pool = autoscaler(kind="Deployment", capacity_policy=policy), WarmPool("pool", "team", 8, uid="d")
-    assert counts_of(scaler, pool, DEPLOYMENT, snapshot, Owned(snapshot.warm_pools)) == Counts(
+    assert counts_of(scaler, pool, DEPLOYMENT, snapshot, Owned(snapshot.warm_pools)) == PoolCounts(
         8, available=3, used=3, starting=2
     )
     unknown = replace(snapshot, warm_pools={})
     assert counts_of(scaler, pool, DEPLOYMENT, unknown, Owned(unknown.warm_pools)) is None
     direct = counts_of(scaler, WarmPool("s", "team", 8, uid="new"), STATEFUL_SET, snapshot, Owned(snapshot.warm_pools))
-    assert direct == Counts(8, available=3, used=2, starting=3)
+    assert direct == PoolCounts(8, available=3, used=2, starting=3)
 
 
 def test_a_deployment_without_a_declared_label_has_no_pods_in_use() -> None:
@@ -190,7 +190,9 @@ def test_a_deployment_without_a_declared_label_has_no_pods_in_use() -> None:
         autoscaler(kind="Deployment", capacity_policy=CapacityPolicy(5)),
         WarmPool("pool", "team", 8, available=6),
     )
-    assert counts_of(scaler, pool, DEPLOYMENT, Snapshot(NOW), Owned({})) == Counts(8, available=6, used=0, starting=2)
+    assert counts_of(scaler, pool, DEPLOYMENT, Snapshot(NOW), Owned({})) == PoolCounts(
+        8, available=6, used=0, starting=2
+    )
 
 
 # --------------------------------------------------------------------------------------- properties

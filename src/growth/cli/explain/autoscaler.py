@@ -32,13 +32,13 @@ from growth.model.poolautoscaler import PoolAutoscaler, Recommendation
 from growth.model.settings import WarmPoolSettings
 from growth.model.snapshot import EMPTY, Snapshot
 from growth.model.warmpool import DEPLOYMENT, REPLICA_SET, WarmPool, WarmPoolKind, WarmPoolView
-from growth.plan.warm_pools.counts import Counts, Owned, counts_of
+from growth.plan.warm_pools.counts import Owned, PoolCounts, counts_of
 from growth.plan.warm_pools.firings import Timetable, schedule_of, timetable
 from growth.plan.warm_pools.obstacles import owners_of, target_of, why_not_active
 from growth.plan.warm_pools.size import (
     Memory,
     Observation,
-    Sizing,
+    Scaling,
     Watermarks,
     by_bounds,
     by_capacity,
@@ -140,7 +140,7 @@ def _explain_one(autoscaler: PoolAutoscaler, given: GivenCounts, settings: WarmP
     return _show(answer_for(autoscaler, counts, given.around, settings, time.time(), problem), output)
 
 
-def _counted(autoscaler: PoolAutoscaler, given: GivenCounts, settings: WarmPoolSettings) -> Counts:
+def _counted(autoscaler: PoolAutoscaler, given: GivenCounts, settings: WarmPoolSettings) -> PoolCounts:
     replicas, starting = given.replicas or 0, given.starting or 0
     available = replicas if given.available is None else given.available
     rest = replicas - available - starting
@@ -148,8 +148,8 @@ def _counted(autoscaler: PoolAutoscaler, given: GivenCounts, settings: WarmPoolS
         raise ValueError(f"{available} available and {starting} starting do not fit into {replicas} replicas")
     kind = settings.kind_of(autoscaler.spec.scale_target_ref)
     if kind is not None and kind.members == "Leave":
-        return Counts(replicas, available, 0, starting + rest)
-    return Counts(replicas, available, rest, starting)
+        return PoolCounts(replicas, available, 0, starting + rest)
+    return PoolCounts(replicas, available, rest, starting)
 
 
 # ----------------------------------------------------------------------------------- from a cluster
@@ -159,7 +159,7 @@ class Looked(Struct, frozen=True):
     """An autoscaler and its target in a cluster, at one look; nothing is watched."""
 
     autoscaler: PoolAutoscaler
-    counts: Counts
+    counts: PoolCounts
     problem: str = ""
 
 
@@ -188,16 +188,18 @@ async def look(client: Client, name: str, namespace: str, settings: WarmPoolSett
     problem = obstacle.message if obstacle is not None else ""
     kind = settings.kind_of(autoscaler.spec.scale_target_ref)
     if kind is None:
-        return Looked(autoscaler, Counts(0), problem)
+        return Looked(autoscaler, PoolCounts(0), problem)
     try:
         pool = await _live_pool(client, autoscaler, kind)
     except NotFound:
-        return Looked(autoscaler, Counts(0), f"there is no {autoscaler.spec.scale_target_ref} in namespace {namespace}")
+        return Looked(
+            autoscaler, PoolCounts(0), f"there is no {autoscaler.spec.scale_target_ref} in namespace {namespace}"
+        )
     except (Forbidden, UnreadableError) as error:
-        return Looked(autoscaler, Counts(0), str(error))
+        return Looked(autoscaler, PoolCounts(0), str(error))
     snapshot = await _live_pods(client, autoscaler, kind, now)
     counts = counts_of(autoscaler, pool, kind, snapshot, Owned(snapshot.warm_pools))
-    return Looked(autoscaler, counts or Counts(pool.replicas), problem)
+    return Looked(autoscaler, counts or PoolCounts(pool.replicas), problem)
 
 
 async def _live_autoscaler(client: Client, name: str, namespace: str) -> PoolAutoscaler:
@@ -238,7 +240,12 @@ async def _live_pods(client: Client, autoscaler: PoolAutoscaler, kind: WarmPoolK
 
 
 def answer_for(
-    autoscaler: PoolAutoscaler, counts: Counts, around: int, settings: WarmPoolSettings, now: float, problem: str = ""
+    autoscaler: PoolAutoscaler,
+    counts: PoolCounts,
+    around: int,
+    settings: WarmPoolSettings,
+    now: float,
+    problem: str = "",
 ) -> AutoscalerAnswer:
     """One look, without windows: what the policy asks for at these numbers."""
     policy = autoscaler.spec.capacity_policy
@@ -264,8 +271,8 @@ def answer_for(
 
 
 def wanted(
-    autoscaler: PoolAutoscaler, counts: Counts, settings: WarmPoolSettings, now: float, times: Timetable | None
-) -> Sizing:
+    autoscaler: PoolAutoscaler, counts: PoolCounts, settings: WarmPoolSettings, now: float, times: Timetable | None
+) -> Scaling:
     spec = autoscaler.spec
     if times is not None:
         return by_cron(spec, counts.replicas, times)
@@ -278,7 +285,7 @@ def wanted(
 
 
 def _elsewhere(
-    autoscaler: PoolAutoscaler, counts: Counts, around: int, settings: WarmPoolSettings, now: float
+    autoscaler: PoolAutoscaler, counts: PoolCounts, around: int, settings: WarmPoolSettings, now: float
 ) -> list[Elsewhere]:
     """With more or fewer of the same replicas available: the others in use, or starting."""
     answers = []
@@ -287,7 +294,7 @@ def _elsewhere(
         used = max(0, counts.used - moved) if counts.used or not counts.starting else counts.used
         starting = counts.replicas - available - used
         if available != counts.available and starting >= 0:
-            other = Counts(counts.replicas, available, used, starting)
+            other = PoolCounts(counts.replicas, available, used, starting)
             answers.append(Elsewhere(available, wanted(autoscaler, other, settings, now, None).replicas))
     return answers
 

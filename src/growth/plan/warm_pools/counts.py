@@ -17,7 +17,7 @@ from growth.model.warmpool import DEPLOYMENT, REPLICA_SET, WarmPool, WarmPoolKin
 from growth.solver.rules.selectors import Selector, read_selector
 
 
-class Counts(Struct, frozen=True, gc=False):
+class PoolCounts(Struct, frozen=True, gc=False):
     """One look at one pool."""
 
     replicas: int
@@ -33,7 +33,7 @@ class Counts(Struct, frozen=True, gc=False):
 
 def counts_of(
     autoscaler: PoolAutoscaler, pool: WarmPool, kind: WarmPoolKind, snapshot: Snapshot, owned: Owned
-) -> Counts | None:
+) -> PoolCounts | None:
     """How the pool stands; None while its pods cannot be found."""
     policy = autoscaler.spec.capacity_policy
     if kind.members == "Pods" and policy is not None and policy.in_use is not None:
@@ -45,11 +45,11 @@ def counts_of(
     return _rest_is_starting(pool.replicas, pool.available, 0)
 
 
-def _rest_is_starting(replicas: int, available: int, used: int) -> Counts:
-    return Counts(replicas, available, used, max(0, replicas - available - used))
+def _rest_is_starting(replicas: int, available: int, used: int) -> PoolCounts:
+    return PoolCounts(replicas, available, used, max(0, replicas - available - used))
 
 
-def _by_pods(pool: WarmPool, in_use: PodSelector, pods: Iterator[Pod]) -> Counts:
+def _by_pods(pool: WarmPool, in_use: PodSelector, pods: Iterator[Pod]) -> PoolCounts:
     selector, used, available = selector_of(in_use), 0, 0
     for pod in pods:
         if pod.is_finished or pod.deleted_at is not None:

@@ -42,14 +42,14 @@ from msgspec import Struct
 from growth.model.instant import format_instant
 from growth.model.poolautoscaler import CapacityPolicy, CountOrShare, PoolAutoscaler, PoolAutoscalerSpec, ScalingRules
 from growth.model.settings import WarmPoolSettings
-from growth.plan.warm_pools.counts import Counts
+from growth.plan.warm_pools.counts import PoolCounts
 from growth.plan.warm_pools.firings import Timetable
 
 Recommended = tuple[float, int]  # since when, how many replicas
 Recommendations = tuple[Recommended, ...]  # the oldest first
 
 
-class Sizing(Struct, frozen=True):
+class Scaling(Struct, frozen=True):
     """How many replicas, by which policy and why; and what a scaling waits for, if it does."""
 
     replicas: int
@@ -60,19 +60,19 @@ class Sizing(Struct, frozen=True):
     again_at: float | None = None  # when waiting ends
 
 
-def by_bounds(spec: PoolAutoscalerSpec, replicas: int, *, is_silent: bool = False) -> Sizing:
+def by_bounds(spec: PoolAutoscalerSpec, replicas: int, *, is_silent: bool = False) -> Scaling:
     """What there is, between the bounds. Silent: staying is no decision, so it has no words."""
     wanted, limited = _clamped(spec, replicas)
     if limited:
         bound = f"minReplicas {spec.min_replicas}" if wanted > replicas else f"maxReplicas {spec.max_replicas}"
-        return Sizing(wanted, "bounds", f"{replicas} replicas become {wanted}: {bound}", limited)
+        return Scaling(wanted, "bounds", f"{replicas} replicas become {wanted}: {bound}", limited)
     if is_silent:
-        return Sizing(replicas, "", "")
+        return Scaling(replicas, "", "")
     bounds = f"they are between {spec.min_replicas} and {spec.max_replicas}"
-    return Sizing(replicas, "bounds", f"{replicas} replicas stay: {bounds}")
+    return Scaling(replicas, "bounds", f"{replicas} replicas stay: {bounds}")
 
 
-def by_cron(spec: PoolAutoscalerSpec, replicas: int, times: Timetable) -> Sizing:
+def by_cron(spec: PoolAutoscalerSpec, replicas: int, times: Timetable) -> Scaling:
     """The latest firing, or what there is."""
     if times.firing is None:
         return by_bounds(spec, replicas, is_silent=True)
@@ -81,7 +81,7 @@ def by_cron(spec: PoolAutoscalerSpec, replicas: int, times: Timetable) -> Sizing
     verb = "stay" if wanted == replicas else f"become {wanted}"
     why = f"cron policy {policy.name} fired at {fired_at} for {policy.target_replicas}"
     bounded = f", limited to {wanted} by the bounds" if limited else ""
-    return Sizing(wanted, f"cron/{policy.name}", f"{replicas} replicas {verb}: {why}{bounded}", limited)
+    return Scaling(wanted, f"cron/{policy.name}", f"{replicas} replicas {verb}: {why}{bounded}", limited)
 
 
 def _clamped(spec: PoolAutoscalerSpec, replicas: int) -> tuple[int, str]:
@@ -104,7 +104,7 @@ class Observation(Struct, frozen=True, gc=False):
     since_at: float
     samples: tuple[Sample, ...] = ()
 
-    def with_sample(self, at: float, counts: Counts, window_seconds: float) -> Observation:
+    def with_sample(self, at: float, counts: PoolCounts, window_seconds: float) -> Observation:
         kept = tuple(sample for sample in self.samples if sample.at > at - window_seconds)
         return Observation(self.since_at, (*kept, Sample(at, counts.replicas, counts.soon_available)))
 
@@ -137,8 +137,8 @@ class _Asked(Struct, frozen=True):
 
 
 def by_capacity(
-    autoscaler: PoolAutoscaler, counts: Counts, memory: Memory, now: float, settings: WarmPoolSettings
-) -> tuple[Sizing, Memory]:
+    autoscaler: PoolAutoscaler, counts: PoolCounts, memory: Memory, now: float, settings: WarmPoolSettings
+) -> tuple[Scaling, Memory]:
     """By the watermarks of the mean over the window, steadied. The sample of this look is in `memory` already."""
     spec, policy, seen = autoscaler.spec, autoscaler.spec.capacity_policy, memory.observation
     if policy is None:
@@ -151,16 +151,16 @@ def by_capacity(
     before = memory.history or ((now, counts.replicas),)
     history = with_recommendation(before, now, followed, max(up_seconds, down_seconds))
     if _clamped(spec, counts.replicas)[1]:
-        sizing = by_bounds(spec, counts.replicas)
+        scaling = by_bounds(spec, counts.replicas)
     elif is_observing:
-        sizing = _while_observing(asked, counts, seen, settings.observation_window_seconds)
+        scaling = _while_observing(asked, counts, seen, settings.observation_window_seconds)
     else:
-        sizing = _steadied(asked, counts, history, now, up_seconds, down_seconds)
-    return sizing, Memory(seen, history)
+        scaling = _steadied(asked, counts, history, now, up_seconds, down_seconds)
+    return scaling, Memory(seen, history)
 
 
 def _ask(
-    spec: PoolAutoscalerSpec, policy: CapacityPolicy, counts: Counts, seen: Observation, settings: WarmPoolSettings
+    spec: PoolAutoscalerSpec, policy: CapacityPolicy, counts: PoolCounts, seen: Observation, settings: WarmPoolSettings
 ) -> _Asked:
     marks, available = watermarks(policy, seen.mean_replicas, settings.tolerance_percent), seen.mean_available
     asked = recommend(marks, replicas=counts.replicas, available=available, used=counts.used)
@@ -179,32 +179,32 @@ def _window(rules: ScalingRules | None, default: int) -> int:
     return default if chosen is None else chosen
 
 
-def _while_observing(asked: _Asked, counts: Counts, seen: Observation, window_seconds: float) -> Sizing:
+def _while_observing(asked: _Asked, counts: PoolCounts, seen: Observation, window_seconds: float) -> Scaling:
     """A scale-down is not even recommended before the observation window is full, so the present number stays."""
     until = seen.since_at + window_seconds
     waits = f"a scale-down waits for a full observation window ({window_seconds:.0f} s)"
     sentence = f"{asked.why}; {asked.replicas} wanted, not before {format_instant(until)}"
-    return Sizing(counts.replicas, "capacity", sentence, asked.limited, waits, until)
+    return Scaling(counts.replicas, "capacity", sentence, asked.limited, waits, until)
 
 
 def _steadied(
-    asked: _Asked, counts: Counts, history: Recommendations, now: float, up_seconds: int, down_seconds: int
-) -> Sizing:
+    asked: _Asked, counts: PoolCounts, history: Recommendations, now: float, up_seconds: int, down_seconds: int
+) -> Scaling:
     """What the recommendations of the windows agree on; if they do not yet, the present number."""
     steady = stabilise(history, now, counts.replicas, up_seconds, down_seconds)
     if not steady == counts.replicas != asked.replicas:
         verb = "stay" if steady == counts.replicas else f"become {steady}"
         sentence = f"{counts.replicas} replicas {verb}: {asked.why}{asked.bound}"
-        return Sizing(steady, "capacity", sentence, asked.limited)
+        return Scaling(steady, "capacity", sentence, asked.limited)
     is_up = asked.replicas > steady
     direction, window = ("up", up_seconds) if is_up else ("down", down_seconds)
     until = steady_at(history, steady, window, is_up=is_up)
     waits = f"scaling {direction} waits for its stabilization window ({window} s)"
     sentence = f"{steady} replicas stay: {asked.why}; {asked.replicas} wanted, not before {format_instant(until)}"
-    return Sizing(steady, "capacity", sentence, asked.limited, waits, until)
+    return Scaling(steady, "capacity", sentence, asked.limited, waits, until)
 
 
-def why_not_more(counts: Counts, starting_since: float | None, now: float, settings: WarmPoolSettings) -> str:
+def why_not_more(counts: PoolCounts, starting_since: float | None, now: float, settings: WarmPoolSettings) -> str:
     """Replicas that do not come up would not come up sooner for being more."""
     if starting_since is None or now - starting_since < settings.start_limit_seconds:
         return ""

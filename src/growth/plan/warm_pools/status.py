@@ -24,10 +24,10 @@ from growth.model.poolautoscaler import (
     PoolAutoscalerStatus,
     Recommendation,
 )
-from growth.plan.warm_pools.counts import Counts
+from growth.plan.warm_pools.counts import PoolCounts
 from growth.plan.warm_pools.firings import Timetable
 from growth.plan.warm_pools.obstacles import Obstacle
-from growth.plan.warm_pools.size import Recommendations, Sizing
+from growth.plan.warm_pools.size import Recommendations, Scaling
 from growth.plan.world.records import Conditions, cut, without_times
 
 LONGEST_SENTENCE: Final = 1000
@@ -36,8 +36,8 @@ LONGEST_SENTENCE: Final = 1000
 class Report(Struct, frozen=True):
     """All that the status of an autoscaler is made of."""
 
-    sizing: Sizing | None = None
-    counts: Counts | None = None
+    scaling: Scaling | None = None
+    counts: PoolCounts | None = None
     times: Timetable | None = None
     stuck: str = ""
     failure: str = ""
@@ -60,8 +60,8 @@ def status_of(autoscaler: PoolAutoscaler, report: Report, now: float) -> PoolAut
         applied_cron_policies=_applied(autoscaler, report, now),
         conditions=_conditions(autoscaler, report, now),
     )
-    sizing, counts = report.sizing, report.counts
-    if sizing is None or counts is None:
+    scaling, counts = report.scaling, report.counts
+    if scaling is None or counts is None:
         message = report.obstacle.message if report.obstacle is not None else ""
         return replace(status, last_decision=cut(message, LONGEST_SENTENCE), recommendations=())
     is_scaled = report.scaled_at is not None
@@ -70,19 +70,19 @@ def status_of(autoscaler: PoolAutoscaler, report: Report, now: float) -> PoolAut
     return replace(
         status,
         last_scale_time=status.last_scale_time if report.scaled_at is None else format_instant(report.scaled_at),
-        current_replicas=sizing.replicas if is_scaled else counts.replicas,
-        desired_replicas=sizing.replicas,
+        current_replicas=scaling.replicas if is_scaled else counts.replicas,
+        desired_replicas=scaling.replicas,
         current_capacity=CapacityStatus(counts.available, counts.used, counts.starting),
         recommendations=tuple(Recommendation(format_instant(at), replicas) for at, replicas in kept),
-        active_policy=sizing.policy or status.active_policy or "bounds",
-        last_decision=cut(sizing.sentence, LONGEST_SENTENCE) or status.last_decision or staying,
+        active_policy=scaling.policy or status.active_policy or "bounds",
+        last_decision=cut(scaling.sentence, LONGEST_SENTENCE) or status.last_decision or staying,
     )
 
 
 def _applied(autoscaler: PoolAutoscaler, report: Report, now: float) -> tuple[AppliedCronPolicy, ...]:
     """A firing is past once it was acted upon: the target was scaled, or had that number already."""
-    if report.times is not None and report.sizing is not None and report.counts is not None:
-        is_done = report.scaled_at is not None or report.sizing.replicas == report.counts.replicas
+    if report.times is not None and report.scaling is not None and report.counts is not None:
+        is_done = report.scaled_at is not None or report.scaling.replicas == report.counts.replicas
         return report.times.after_firing() if is_done else report.times.applied
     applied = autoscaler.status.applied_cron_policies
     if autoscaler.status.suspended and not autoscaler.spec.suspend:  # resumed, with another obstacle
@@ -108,7 +108,7 @@ def _conditions(autoscaler: PoolAutoscaler, report: Report, now: float) -> tuple
     policy = "CapacityPolicy" if spec.capacity_policy else "CronPolicies" if spec.cron_policies else "BoundsOnly"
     problem = ("FailedScale", report.failure) if report.failure else ("ReplicasNotStarting", report.stuck)
     able = problem if problem[1] else ("ReadyForNewScale", "")
-    limited = "" if report.sizing is None else report.sizing.limited
+    limited = "" if report.scaling is None else report.scaling.limited
     lower, upper = f"minReplicas is {spec.min_replicas}", f"maxReplicas is {spec.max_replicas}"
     bound = "" if not limited else lower if limited == "TooFewReplicas" else upper
     return (

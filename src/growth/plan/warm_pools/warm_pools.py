@@ -31,10 +31,10 @@ from growth.model.poolautoscaler import PoolAutoscaler
 from growth.model.settings import Settings, WarmPoolSettings
 from growth.model.snapshot import EMPTY, Snapshot
 from growth.model.warmpool import WarmPool, WarmPoolKind, WarmPoolView
-from growth.plan.warm_pools.counts import Counts, Owned, counts_of
+from growth.plan.warm_pools.counts import Owned, PoolCounts, counts_of
 from growth.plan.warm_pools.firings import Timetable, timetable
 from growth.plan.warm_pools.obstacles import Obstacle, Target, owners_of, target_of, why_not_active, why_not_target
-from growth.plan.warm_pools.size import Memory, Observation, Sizing, by_bounds, by_capacity, by_cron, why_not_more
+from growth.plan.warm_pools.size import Memory, Observation, Scaling, by_bounds, by_capacity, by_cron, why_not_more
 from growth.plan.warm_pools.status import LONGEST_SENTENCE, Report, status_of, without_numbers
 from growth.plan.world.records import about, cut, seen, sooner, without_times
 from growth.plan.world.turn import Turn, retry_at
@@ -53,7 +53,7 @@ class Watch(Struct, frozen=True):
     owner: str = ""
     pool: WarmPool | None = None
     times: Timetable | None = None
-    sizing: Sizing | None = None  # at the last sample
+    scaling: Scaling | None = None  # at the last sample
     memory: Memory | None = None
     next_at: float = 0.0
     sample_at: float = 0.0
@@ -168,32 +168,32 @@ class _Pass:
         offset = zlib.crc32(key.encode()) % _SLOTS * interval / _SLOTS
         return ((self.now - offset) // interval + 1) * interval + offset
 
-    def _size(self, watch: Watch, pool: WarmPool, kind: WarmPoolKind, counts: Counts, *, samples: bool) -> Watch:
+    def _size(self, watch: Watch, pool: WarmPool, kind: WarmPoolKind, counts: PoolCounts, *, samples: bool) -> Watch:
         autoscaler, now = watch.autoscaler, self.now
         watch = replace(self._with_starting(watch, counts), times=self._times(watch))
-        sizing, memory = self._ask_policy(watch, counts, samples=samples)
+        scaling, memory = self._ask_policy(watch, counts, samples=samples)
         stuck = ""
         if autoscaler.spec.capacity_policy is not None:
             stuck = why_not_more(counts, watch.starting_since, now, self.settings)
-        if stuck and sizing.policy == "capacity" and sizing.replicas > counts.replicas:
-            sentence = f"{counts.replicas} replicas stay: {stuck}; {sizing.replicas} wanted"
+        if stuck and scaling.policy == "capacity" and scaling.replicas > counts.replicas:
+            sentence = f"{counts.replicas} replicas stay: {stuck}; {scaling.replicas} wanted"
             waits = "scaling up waits for replicas that do not start"
-            sizing = Sizing(counts.replicas, "capacity", sentence, sizing.limited, waits)
-        if sizing.waits and (watch.sizing is None or sizing.waits != watch.sizing.waits):
-            self.turn.tell(Note(about(autoscaler), "ScaleBlocked", sizing.waits))
+            scaling = Scaling(counts.replicas, "capacity", sentence, scaling.limited, waits)
+        if scaling.waits and (watch.scaling is None or scaling.waits != watch.scaling.waits):
+            self.turn.tell(Note(about(autoscaler), "ScaleBlocked", scaling.waits))
         history = memory.history if memory is not None else ()
-        report = Report(sizing, counts, watch.times, stuck, watch.failure, history=history)
+        report = Report(scaling, counts, watch.times, stuck, watch.failure, history=history)
         fires_at = watch.times.next_at if watch.times is not None else None
-        next_at = max(now, sooner(watch.sample_at, sizing.again_at, fires_at) or watch.sample_at)
-        watch = replace(watch, memory=memory, sizing=sizing, next_at=next_at)
-        if sizing.replicas != counts.replicas and now >= watch.hold_until:
-            self.turn.do(ScaleWarmPool(seen(pool), kind, autoscaler.key, sizing.replicas, counts.replicas))
+        next_at = max(now, sooner(watch.sample_at, scaling.again_at, fires_at) or watch.sample_at)
+        watch = replace(watch, memory=memory, scaling=scaling, next_at=next_at)
+        if scaling.replicas != counts.replicas and now >= watch.hold_until:
+            self.turn.do(ScaleWarmPool(seen(pool), kind, autoscaler.key, scaling.replicas, counts.replicas))
             return replace(watch, pending=report)
         self.unchanged += 1
         self._tell(watch, report, samples=samples)
         return watch
 
-    def _with_starting(self, watch: Watch, counts: Counts) -> Watch:
+    def _with_starting(self, watch: Watch, counts: PoolCounts) -> Watch:
         """Since when replicas have been starting without one of them getting there."""
         up = counts.replicas - counts.starting
         if not counts.starting:
@@ -211,11 +211,11 @@ class _Pass:
             return times
         return timetable(autoscaler, self.settings.time_zone, self.now)
 
-    def _ask_policy(self, watch: Watch, counts: Counts, *, samples: bool) -> tuple[Sizing, Memory | None]:
+    def _ask_policy(self, watch: Watch, counts: PoolCounts, *, samples: bool) -> tuple[Scaling, Memory | None]:
         """What the autoscaler's policy asks for. By capacity that is decided with a sample, or when a wait ends; in
         between the last answer holds for what there is.
         """
-        autoscaler, memory, last = watch.autoscaler, watch.memory, watch.sizing
+        autoscaler, memory, last = watch.autoscaler, watch.memory, watch.scaling
         if watch.times is not None:
             return by_cron(autoscaler.spec, counts.replicas, watch.times), None
         bounded = by_bounds(autoscaler.spec, counts.replicas)
@@ -267,7 +267,7 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
 def _scaled(action: ScaleWarmPool, settled: Settled, watch: Watch, ledger: Ledger, now: float) -> Decision[Ledger]:
     outcome, autoscaler, report, key = settled.outcome, watch.autoscaler, watch.pending, action.autoscaler
     watch = replace(watch, pending=None)
-    if report is None or report.sizing is None:
+    if report is None or report.scaling is None:
         return Decision(_with(ledger, key, watch))
     if isinstance(outcome, Accepted):
         return _accepted(action, watch, report, ledger, now)
@@ -276,7 +276,7 @@ def _scaled(action: ScaleWarmPool, settled: Settled, watch: Watch, ledger: Ledge
     turn, at, text = (
         Turn(),
         retry_at(outcome, now, _REFUSED_SECONDS),
-        f"{report.sizing.sentence}; not done: {outcome.reason}",
+        f"{report.scaling.sentence}; not done: {outcome.reason}",
     )
     watch = replace(watch, hold_until=at, failure="")
     if isinstance(outcome, Refused):
@@ -293,10 +293,10 @@ def _scaled(action: ScaleWarmPool, settled: Settled, watch: Watch, ledger: Ledge
 
 def _accepted(action: ScaleWarmPool, watch: Watch, report: Report, ledger: Ledger, now: float) -> Decision[Ledger]:
     """Tell it, and begin to observe anew: samples of the old size say nothing about the new one."""
-    autoscaler, sizing = watch.autoscaler, report.sizing
+    autoscaler, scaling = watch.autoscaler, report.scaling
     memory = None if watch.memory is None else Memory(Observation(now), watch.memory.history)
     watch = replace(watch, memory=memory, failure="", hold_until=0.0)
-    policy, sentence = ("", "") if sizing is None else (sizing.policy, sizing.sentence)
+    policy, sentence = ("", "") if scaling is None else (scaling.policy, scaling.sentence)
     turn = Turn()
     turn.wake(watch.next_at)
     turn.do(

@@ -19,7 +19,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.instant import CLOCKS_DIFFER_SECONDS
+from growth.model.instant import is_from_future
 from growth.model.node import OFFERING_LABEL, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import PENDING, PROVISIONING, READY, UNMET, NodeRequest
@@ -230,6 +230,6 @@ def unmet_until(request: NodeRequest, now: float, otherwise_seconds: float) -> f
     """As its status says; a record without a readable time counts from its last change. One changed in the future is
     over: a clock went back.
     """
-    if request.changed_at > now + CLOCKS_DIFFER_SECONDS:
+    if is_from_future(now, request.changed_at):
         return 0.0
     return instant_of(request.status.expires_at) or request.changed_at + otherwise_seconds

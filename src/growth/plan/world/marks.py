@@ -30,7 +30,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import MarkScaleDown, UnmarkScaleDown
-from growth.model.instant import CLOCKS_DIFFER_SECONDS
+from growth.model.instant import is_from_future
 from growth.model.node import SCALE_DOWN_AT, SCALE_DOWN_TAINT, Node, Taint
 from growth.plan.world.machines import CONSOLIDATED, EMPTY
 from growth.plan.world.records import instant_of, seen
@@ -51,7 +51,7 @@ class Mark(Struct, frozen=True):
 
     def is_damaged(self, now: float, delay_seconds: float) -> bool:
         """The owner must write it again: a part is missing, or it is due later than any mark that is set now."""
-        is_too_late = self.due_at is not None and self.due_at > now + delay_seconds + CLOCKS_DIFFER_SECONDS
+        is_too_late = self.due_at is not None and is_from_future(now + delay_seconds, self.due_at)
         return self.due_at is None or is_too_late or not self.has_taint
 
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from growth.model.instant import CLOCKS_DIFFER_SECONDS
+from growth.model.instant import is_from_future
 from growth.model.labels import ZONE
 from growth.model.node import DO_NOT_DISRUPT, OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node
 from growth.model.nodepool import NodePool
@@ -210,7 +210,7 @@ def phase_since(request: NodeRequest, snapshot: Snapshot) -> float:
     node = snapshot.nodes.get(request.name)
     ready_at = (node.ready_changed_at,) if node is not None and request.phase == READY else ()
     stamps = (request.changed_at, *ready_at, request.created_at)
-    return next((at for at in stamps if at <= snapshot.now + CLOCKS_DIFFER_SECONDS), 0.0)
+    return next((at for at in stamps if not is_from_future(snapshot.now, at)), 0.0)
 
 
 # ------------------------------------------------------------------------------------- idle
