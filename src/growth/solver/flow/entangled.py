@@ -31,7 +31,6 @@ import numpy as np
 from growth.model.pod import PodAffinityTerm, PodShape, TopologySpread
 from growth.model.settings import SchedulerSettings
 from growth.solver.arrays import MANY, FloatArray, IntArray, Mask
-from growth.solver.flow.costs import LoadCosts
 from growth.solver.flow.work import Member, Work
 from growth.solver.rules import Neighbours
 from growth.solver.rules.node_table import ABSENT, Column
@@ -187,30 +186,30 @@ def _choose(work: Work, member: Member, mask: Mask, limits: list[DomainLimit], c
     costs = work.costs_for([member])
     wide = [limit for limit in limits if not limit.is_by_machine]
     if not wide:
-        cost = _first_cost(work, member, numbers, costs)
-        return work.put_cheapest(member, numbers, room[numbers], count, cost, costs)
+        return work.put_cheapest(member, numbers, room[numbers], count, costs, *_dislikes(work, member, numbers))
     cells, inverse = np.unique(np.array([limit.codes[numbers] for limit in wide]), axis=1, return_inverse=True)
     cell_of, cheapest = np.asarray(inverse).reshape(-1), np.full(cells.shape[1], np.inf)
-    np.minimum.at(cheapest, cell_of, _first_cost(work, member, numbers, costs))
+    load, share = work.fleet.load(numbers), work.fleet.share(member.needs, numbers)
+    first = sum(_dislikes(work, member, numbers), costs.first(share, load, numbers))
+    np.minimum.at(cheapest, cell_of, first)
     placed = 0
     for cell in np.argsort(cheapest, kind="stable").tolist():
         codes = cells[:, cell].tolist()
         allowed = min(count - placed, *(int(limit.most[code]) for limit, code in zip(wide, codes, strict=True)))
         if allowed > 0:
             here = numbers[cell_of == cell]
-            cost = _first_cost(work, member, here, costs)
-            taken = work.put_cheapest(member, here, room[here], allowed, cost, costs)
+            dislikes = _dislikes(work, member, here)
+            taken = work.put_cheapest(member, here, room[here], allowed, costs, *dislikes)
             for limit, code in zip(wide, codes, strict=True):
                 limit.most[code] -= taken
             placed += taken
     return placed
 
 
-def _first_cost(work: Work, member: Member, numbers: IntArray, costs: LoadCosts) -> FloatArray:
-    """What the first pod costs on each machine, with all that it dislikes there."""
-    dislike = work.fleet.dislike(member.pod_class, work.settings)[numbers]
-    preference = preference_cost(work.index, member.pod_class, numbers, work.settings)
-    return work.load_cost(member, numbers, costs) + dislike + preference
+def _dislikes(work: Work, member: Member, numbers: IntArray) -> tuple[FloatArray, FloatArray]:
+    """What the pod dislikes about each machine, and about the pods around it."""
+    dislike = work.fleet.dislike(member.pod_class, work.settings)[numbers].astype(np.float64)
+    return dislike, preference_cost(work.index, member.pod_class, numbers, work.settings)
 
 
 # -------------------------------------------------------------------------------------- preferences

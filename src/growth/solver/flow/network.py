@@ -161,8 +161,8 @@ def _put_flow(work: Work, stage: FlowStage, network: Network, flow: Flow, costs:
     placed = 0
     for arc in order.tolist():
         member, numbers = stage.members[network.arc_group[arc]], stage.machines[network.arc_class[arc]]
-        room, cost = work.fleet.room_on(member.pod_class, numbers), work.load_cost(member, numbers, costs)
-        placed += work.put_cheapest(member, numbers, room, int(flow.sent[arc]), cost, costs)
+        room = work.fleet.room_on(member.pod_class, numbers)
+        placed += work.put_cheapest(member, numbers, room, int(flow.sent[arc]), costs)
     return placed
 
 

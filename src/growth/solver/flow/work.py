@@ -54,16 +54,14 @@ class Work:
         return total
 
     def put_cheapest(
-        self, member: Member, numbers: IntArray, room: IntArray, count: int, first: FloatArray, costs: LoadCosts
+        self, member: Member, numbers: IntArray, room: IntArray, count: int, costs: LoadCosts, *more: FloatArray
     ) -> int:
-        """So many pods, or as many as there is room for, onto the cheapest of these machines; `first` is the cost of the
-        first pod on each. Returns how many.
+        """So many pods, or as many as there is room for, onto the cheapest of these machines; `more` is what a pod costs
+        on each beside its load. Returns how many.
         """
         load, share = self.fleet.load(numbers), self.fleet.share(member.needs, numbers)
+        first = sum(more, costs.first(share, load, numbers))
         return self.put(member, numbers, fill(first, costs.slope(share), room, count, rank=-load))
-
-    def load_cost(self, member: Member, numbers: IntArray, costs: LoadCosts) -> FloatArray:
-        return costs.first(self.fleet.share(member.needs, numbers), self.fleet.load(numbers), numbers)
 
     def take_back(self, gang: str | None = None) -> None:
         """Everything, or what belongs to a gang."""

@@ -97,9 +97,9 @@ class NodeResourcesFit(NodeRule):
 
     def how_often(self, nodes: slice | Amounts) -> Amounts:
         """How many such pods the amounts leave room for on each node of a span, or of some numbers."""
-        free = self._table.free
-        counts = np.maximum(free[self._table.row(PODS), nodes], 0)
-        for _, row, amount in self._asked:
+        free, ((_, row, amount), *others) = self._table.free, self._asked  # the count of pods is always asked for
+        counts = free[row, nodes] // amount
+        for _, row, amount in others:
             np.minimum(counts, free[row, nodes] // amount, out=counts)
         return np.maximum(counts, 0)
 
