@@ -31,8 +31,8 @@ from growth.model.pod import Pod
 from growth.model.settings import SchedulerSettings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.capacity import why_not_bindable
+from growth.solver.flow import Group
 from growth.solver.flow.costs import minutes_waited
-from growth.solver.flow.place import Group
 
 LONGEST_BACKOFF_SECONDS: Final = 10.0
 GANG: Final = "growth.dev/gang"

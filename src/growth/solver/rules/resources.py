@@ -97,9 +97,10 @@ class NodeResourcesFit(NodeRule):
 
     def how_often(self, nodes: slice | Amounts) -> Amounts:
         """How many such pods the amounts leave room for on each node of a span, or of some numbers."""
-        free, ((_, row, amount), *others) = self._table.free, self._asked  # the count of pods is always asked for
+        free = self._table.free
+        _, row, amount = self._asked[0]  # the count of pods: every pod asks for it
         counts = free[row, nodes] // amount
-        for _, row, amount in others:
+        for _, row, amount in self._asked[1:]:
             np.minimum(counts, free[row, nodes] // amount, out=counts)
         return np.maximum(counts, 0)
 
