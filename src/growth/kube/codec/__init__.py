@@ -4,12 +4,14 @@
     every other kind ..... the noun, or a Malformed with the reason
 
 Nothing that the API server (or a file) can contain makes this raise. Shapes, labels, owners and amounts that repeat
-become one object. Namespaces, DaemonSets, budgets and priority classes are read here, the other kinds beside."""
+become one object. Nodes, namespaces, DaemonSets, budgets and priority classes are read here, the other kinds beside. A
+node exists whether it can be read or not: one that cannot takes no pods and is never removed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from sys import intern
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -26,31 +28,48 @@ from growth.kube.codec.buffer import (
     read_runtime_class,
     read_workload,
 )
-from growth.kube.codec.node import NodeDecoder
 from growth.kube.codec.own import read_node_pool, read_node_removal_request, read_node_request
-from growth.kube.codec.pod import PodDecoder
+from growth.kube.codec.pod import Interned, PodDecoder
 from growth.kube.codec.rules import label_selector
 from growth.kube.codec.template import ContainerRange, RuntimeClass
-from growth.kube.codec.text import BROKEN, UnreadableError, read, read_raw_labels, salvage, salvage_text
+from growth.kube.codec.text import (
+    BROKEN,
+    UnreadableError,
+    created_at,
+    deleted_at,
+    describe_error,
+    read,
+    read_annotations,
+    read_optional_instant,
+    read_raw_labels,
+    salvage,
+    salvage_instant,
+    salvage_text,
+)
 from growth.kube.codec.volumes import read_claim, read_storage_class, read_volume, read_volume_node
 from growth.kube.codec.warm_pools import read_pool_autoscaler
-from growth.kube.codec.wire import WireMeta, WireObject
+from growth.kube.codec.wire import WireCondition, WireMeta, WireObject
 from growth.kube.codec.wire_cluster import (
     WireBudget,
     WireBudgetSpec,
     WireBudgetStatus,
     WireDaemonSet,
+    WireNode,
+    WireNodeSpec,
+    WireNodeStatus,
     WirePriorityClass,
 )
 from growth.model.capacitybuffer import CapacityBuffer, ResourceQuota
 from growth.model.disruption import PodDisruptionBudget, PriorityClass
-from growth.model.labels import Labels
+from growth.model.labels import NO_LABELS, Labels
 from growth.model.malformed import Malformed
-from growth.model.node import Node
+from growth.model.node import Node, Taint
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.pod import Pod, PodShape
 from growth.model.poolautoscaler import PoolAutoscaler
+from growth.model.quantity import QuantityError
+from growth.model.resources import NOTHING, Resources
 from growth.model.snapshot import DaemonSet
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPool
@@ -86,8 +105,12 @@ _namespace = msgspec.json.Decoder(WireObject)
 _daemon_set = msgspec.json.Decoder(WireDaemonSet)
 _budget = msgspec.json.Decoder(WireBudget)
 _priority_class = msgspec.json.Decoder(WirePriorityClass)
+_node = msgspec.json.Decoder(WireNode)
 
 _NO_META = WireMeta()
+_NO_SPEC = WireNodeSpec()
+_NO_STATUS = WireNodeStatus()
+_UNKNOWN = WireCondition(status="Unknown")
 
 
 class Codec:
@@ -194,3 +217,71 @@ def read_budget(raw: Raw | bytes) -> PodDisruptionBudget:
 def read_priority_class(raw: Raw | bytes) -> PriorityClass:
     wire = read(_priority_class, raw, "PriorityClass")
     return PriorityClass((wire.metadata or _NO_META).name or "", wire.value or 0, bool(wire.global_default))
+
+
+class NodeDecoder:
+    """Nodes of one kind share their allocatable amounts and taints."""
+
+    def __init__(self) -> None:
+        self._allocatable: Interned[Resources] = Interned(4096)
+        self._taints: Interned[tuple[Taint, ...]] = Interned(4096)
+
+    def decode(self, raw: Raw | bytes) -> Node:
+        try:
+            wire = _node.decode(raw)
+            return self._read(wire.metadata or _NO_META, wire.spec or _NO_SPEC, wire.status or _NO_STATUS)
+        except BROKEN as error:
+            return _salvaged(raw, describe_error(error))
+
+    def _read(self, meta: WireMeta, spec: WireNodeSpec, status: WireNodeStatus) -> Node:
+        labels, bad_labels = _labels(meta)
+        allocatable, bad_amount = _allocatable(status)
+        ready = next((condition for condition in status.conditions or () if condition.type == "Ready"), _UNKNOWN)
+        return Node(
+            name=intern(meta.name or ""),
+            labels=labels,
+            taints=self._taints.one(tuple(Taint(one.key, one.value or "", one.effect) for one in spec.taints or ())),
+            allocatable=self._allocatable.one(allocatable),
+            uid=meta.uid or "",
+            annotations=read_annotations(meta),
+            is_unschedulable=bool(spec.unschedulable),
+            is_ready=ready.status == "True",
+            ready_changed_at=read_optional_instant(ready.last_transition_time, "status.conditions") or 0.0,
+            created_at=created_at(meta),
+            deleted_at=deleted_at(meta),
+            provider_id=spec.provider_id or "",
+            resource_version=meta.resource_version or "",
+            malformed="; ".join(problem for problem in (bad_labels, bad_amount) if problem),
+        )
+
+
+def _labels(meta: WireMeta) -> tuple[Labels, str]:
+    try:
+        return read_raw_labels(meta.labels), ""
+    except UnreadableError as error:
+        return NO_LABELS, str(error)
+
+
+def _allocatable(status: WireNodeStatus) -> tuple[Resources, str]:
+    try:
+        return Resources.parse(status.allocatable or {}), ""
+    except QuantityError as error:
+        return NOTHING, f"status.allocatable: {error}"
+
+
+def _salvaged(raw: Raw | bytes, why: str) -> Node:
+    """A node whose JSON is not a node's: its names and times, so that it is known to exist."""
+    found = salvage(raw)
+    labels = found.get("metadata", {}).get("labels") if isinstance(found.get("metadata"), dict) else None
+    texts = {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
+    return Node(
+        name=salvage_text(found, "metadata", "name"),
+        labels=Labels(texts),
+        uid=salvage_text(found, "metadata", "uid"),
+        is_ready=False,
+        created_at=salvage_instant(found, "metadata", "creationTimestamp") or 0.0,
+        deleted_at=salvage_instant(found, "metadata", "deletionTimestamp"),
+        provider_id=salvage_text(found, "spec", "providerID"),
+        resource_version=salvage_text(found, "metadata", "resourceVersion"),
+        malformed=why,
+    )
