@@ -25,7 +25,7 @@ from growth.plan.world.capacity import assignments, rooms
 from growth.plan.world.problem import placement_problem
 from growth.solver.existing.place import place_on_existing
 from growth.solver.purchase.problem import DemandClass, Room
-from growth.solver.rules.fit import free_after, free_amounts, how_many_fit
+from growth.solver.rules.fit import free_after, how_many_fit
 
 Counts = Mapping[str, int]  # by buffer
 
@@ -116,7 +116,7 @@ def _packed(
 def _held(room: Room, wanted: Counts, shapes: Mapping[str, PodShape], left: Counts) -> dict[str, int]:
     """What this node was bought for, as far as it is still wanted and still fits."""
     held: dict[str, int] = {}
-    free = free_amounts(room.node.allocatable, (shape for shape, count in room.contents for _ in range(count)))
+    free = room.free()
     for key, planned in wanted.items():
         shape = shapes.get(key)
         if shape is None:

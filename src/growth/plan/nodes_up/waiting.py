@@ -41,14 +41,13 @@ from msgspec.structs import replace
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
-from growth.model.resources import Resources
 from growth.model.settings import Settings
 from growth.plan.nodes_up.demand import Demand
 from growth.plan.world.limits import Allowance
 from growth.plan.world.market import Market, orders_possible
 from growth.plan.world.pools import offerings_of
 from growth.solver.purchase.problem import Choice, Room
-from growth.solver.rules.fit import free_amounts, how_many_fit, is_enough, may_run_on
+from growth.solver.rules.fit import how_many_fit, is_enough, may_run_on
 
 Prospects = Mapping[str, int]  # what could serve a pod, and how much of it there is
 
@@ -120,7 +119,7 @@ class Outlook:
         self._pools = pools
         self._choices = market.choices
         self._possible = orders_possible(market, allowances)
-        self._free = None if open_rooms is None else [(room.node, _free(room)) for room in open_rooms if room.is_open]
+        self._free = None if open_rooms is None else [(room.node, room.free()) for room in open_rooms if room.is_open]
         self._known: dict[tuple[PodShape, tuple[str, ...]], Prospects] = {}
         self._reasons: dict[tuple[PodShape, tuple[str, ...]], str] = {}
 
@@ -164,10 +163,6 @@ class Outlook:
         if self._free is not None:
             found[ROOM] = sum(how_many_fit(demand.shape, node, free) for node, free in self._free)
         return found
-
-
-def _free(room: Room) -> Resources:
-    return free_amounts(room.node.allocatable, (shape for shape, count in room.contents for _ in range(count)))
 
 
 def _may_serve(choice: Choice, shape: PodShape) -> bool:

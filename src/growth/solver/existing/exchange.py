@@ -34,7 +34,7 @@ from growth.solver.purchase.problem import (
     Room,
 )
 from growth.solver.purchase.solve import solve
-from growth.solver.rules.fit import free_amounts, is_enough
+from growth.solver.rules.fit import is_enough
 
 _SAME_PRICE: Final = 1e-9
 _FEW: Final = 3
@@ -99,8 +99,7 @@ def _narrowed(problem: ExchangeProblem) -> tuple[Room, ...]:
     least = PodShape(requests=Resources(smallest))
 
     def has_room(room: Room) -> bool:
-        contents = (shape for shape, count in room.contents for _ in range(count))
-        return room.is_open and is_enough(free_amounts(room.node.allocatable, contents), least)
+        return room.is_open and is_enough(room.free(), least)
 
     return tuple(
         room if index in going or has_room(room) else replace(room, contents=(), is_open=False)

@@ -15,8 +15,10 @@ from growth.model.labels import Labels
 from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node, Taint
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
+from growth.model.resources import Resources
 from growth.model.snapshot import EMPTY, VolumeWorld
 from growth.solver.patterns import Budget
+from growth.solver.rules.fit import free_amounts
 
 
 class DemandClass(Struct, frozen=True):
@@ -38,6 +40,10 @@ class Room(Struct, frozen=True):
     contents: tuple[tuple[PodShape, int], ...] = ()
     kind: Literal["node", "marked", "in-flight"] = "node"
     is_open: bool = True
+
+    def free(self) -> Resources:
+        """What its contents leave of the node's amounts."""
+        return free_amounts(self.node.allocatable, (shape for shape, count in self.contents for _ in range(count)))
 
 
 def unmarked(room: Room) -> Node:
