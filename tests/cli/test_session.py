@@ -1,0 +1,32 @@
+"""What commands share: the provider of the settings, and files that are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from growth.cli.session import provider_of, read_text
+from growth.controllers.configuration import Configuration
+from growth.providers.contract import ProviderError
+from growth.providers.hetzner.settings import HetznerSettings
+from growth.sim.clock import SimRuntime, run_virtual
+
+NO_CLIENT: Any = None
+
+
+def test_every_command_opens_the_provider_with_its_section_of_the_settings(tmp_path: Path) -> None:
+    """`growth orphans` once asked with the default token."""
+    configuration = Configuration(provider="hetzner", hetzner=HetznerSettings(token_file=str(tmp_path / "token")))
+
+    async def ask() -> None:
+        await provider_of(configuration)(NO_CLIENT, SimRuntime("session")).offerings()
+
+    with pytest.raises(ProviderError, match=str(tmp_path / "token")):
+        run_virtual(ask())
+
+
+def test_a_file_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "pools.yaml").write_text("kind: NodePool\n")
+    assert read_text(tmp_path / "pools.yaml") == "kind: NodePool\n"
