@@ -78,7 +78,7 @@ class Released(Struct, frozen=True):
 
 
 async def why_not_release(client: Client, runtime: Runtime, lease: LeaseSettings) -> str:
-    """Who still leads? Told by the Lease changing while we look, so clocks do not matter. Empty: nobody."""
+    """Which growth still leads? The Lease changes while we look, so clocks do not matter. Empty: none does."""
     before = await read_live(client, LEASES, lease.name, lease.namespace)
     if before is None or not before.get("spec", {}).get("holderIdentity"):
         return ""
@@ -91,7 +91,7 @@ async def why_not_release(client: Client, runtime: Runtime, lease: LeaseSettings
 
 
 async def release_all(client: Client) -> Released:
-    """Let go of everything; what fails is told, and does not stop the rest. Repeating it does no harm."""
+    """Take our finalizer off everything; a failure is reported and stops nothing. Repeating it does no harm."""
     let_go: list[str] = []
     failures: list[str] = []
     for resource in HELD:
@@ -131,7 +131,7 @@ async def _let_go(client: Client, resource: Resource, name: str) -> None:
 
 
 async def _tainted(client: Client) -> tuple[str, ...]:
-    """Nodes that would take no pods for ever: whoever took growth away must decide about them."""
+    """Nodes with a taint of ours, which take no new pods until a person takes it off."""
     codec = Codec()
     items, _ = await client.list(NODES)
     nodes = [codec.decode_node(item) for item in items]

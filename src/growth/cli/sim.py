@@ -93,9 +93,9 @@ def _die_everywhere(jobs: int) -> int:
     failed = 0
     with _workers(jobs) as workers:
         for death, found in zip(ways, workers.map(die_at, ways), strict=True):
-            told = differences(wanted, found)
-            failed += bool(told)
-            for line in told[:_LAWS_SHOWN]:
+            differing = differences(wanted, found)
+            failed += bool(differing)
+            for line in differing[:_LAWS_SHOWN]:
                 print(f"{death}: {line}", flush=True)
     print(f"{len(ways)} deaths, {failed} with another ending")
     return 1 if failed else 0

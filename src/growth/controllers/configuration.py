@@ -94,7 +94,7 @@ def load_configuration(path: Path | None, environment: Mapping[str, str], flags:
 
 
 def with_scheduler(configuration: Configuration, enabled: bool) -> Configuration:
-    """A flag may turn on what stands deep in the file."""
+    """The settings with growth's own scheduler on or off: a flag for what is deep in the file."""
     plans = configuration.plans
     return replace(configuration, plans=replace(plans, scheduler=replace(plans.scheduler, enabled=enabled)))
 

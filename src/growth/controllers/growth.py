@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 
 class Installation(Struct, frozen=True):
-    """Who we are and how we speak to the API server."""
+    """The settings of one running growth: its name, its plans, its requests to the API server."""
 
     name: str = "growth"
     settings: Settings = Settings()

@@ -1,5 +1,5 @@
-"""What the outside may ask a running growth over HTTP: is it alive, is it ready, its metrics. Read-only; loopback
-unless told.
+"""What may a running growth be asked over HTTP? Is it alive, is it ready, its metrics. Read-only; on loopback unless
+the settings say otherwise.
 
 Asked by kubelet probes and Prometheus. Answers GET and HEAD only, with no data of workloads.
 """

@@ -53,7 +53,7 @@ _AT_ONCE = {"observation_window_seconds": 0.0, "scale_up_window_seconds": 0, "sc
 @Parameter(name="*")
 @dataclass(frozen=True)
 class GivenCounts:
-    """The flags with which a person says how a pool stands."""
+    """The flags with which a person says how many replicas a pool has."""
 
     replicas: Annotated[
         int | None, Parameter(help="poolautoscaler, from a file: how many replicas its target has.")

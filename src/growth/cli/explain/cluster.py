@@ -66,7 +66,7 @@ def answer_for(subject: ClusterSubject, key: str, snapshot: Snapshot, settings: 
 
 
 def _why_pool(name: str, snapshot: Snapshot, settings: Settings) -> PoolAnswer:
-    """Its status is decided anew: what is written may be old, or of nobody's making."""
+    """Its status is decided again: what is written may be old, or missing."""
     untold = replace(snapshot.pools[name], status=NodePoolStatus())
     world = replace(snapshot, pools={**snapshot.pools, name: untold})
     actions = pool_status.plan(world, pool_status.Ledger(), settings).actions

@@ -125,7 +125,7 @@ async def _outcome_of(performed: Awaitable[Outcome]) -> Outcome:
     except errors.TooManyRequests as error:
         return TryLater(str(error), retry_after_seconds=error.retry_after_seconds or 5.0)
     except (errors.NotLeader, errors.Unreachable, errors.ServerError, errors.Unauthorized) as error:
-        return TryLater(str(error))  # unauthorized: the token was rotated, and is read anew
+        return TryLater(str(error))  # unauthorized: the token was rotated, and is read again
     except (errors.EffectUnknown, errors.UnreadableAnswer) as error:
         return Unknown(str(error))
     except errors.Refused as error:

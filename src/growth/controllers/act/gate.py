@@ -146,7 +146,7 @@ class Gate:
         return self._observer.why_stale(OLDEST_CACHE_SECONDS)
 
     async def _why_paused(self, pool: str) -> Outcome | None:
-        """Read live: who pauses a pool wants it to hold now, not when the watch comes to tell."""
+        """Read live: a pause holds from the moment it is written, not from when the watch brings it."""
         live = await read_live(self._client, NODE_POOLS, pool)
         is_paused = live is not None and (live["metadata"].get("annotations") or {}).get(PAUSED) == "true"
         return TryLater(f"growth is paused for pool {pool}", _CLOSED_SECONDS) if is_paused else None
@@ -161,8 +161,8 @@ class Gate:
             return TryLater("the provider has not yet said which machines exist", _CLOSED_SECONDS)
         known = self._observer.snapshot()
         # an order without a record or a node any more has no machine that only we remember
-        told = {name for name, request in known.requests.items() if counts(request, known)} | set(known.nodes)
-        forgotten = set(self._ordered) - told | set(supply.machines)
+        counted_for = {name for name, request in known.requests.items() if counts(request, known)} | set(known.nodes)
+        forgotten = set(self._ordered) - counted_for | set(supply.machines)
         self._ordered = {name: order for name, order in self._ordered.items() if name not in forgotten}
         counted = {**self._ordered, **supply.machines}
         counted.pop(action.request.name, None)  # asked for again: it counts once
@@ -219,7 +219,7 @@ class _Look:
         self.at = float("-inf")
         self.is_held = False
         self.pods: tuple[Pod, ...] = ()
-        self.error: KubeError | None = None  # all who waited for this look fail with it, instead of one after the other
+        self.error: KubeError | None = None  # every bind that waited for this look fails with it
 
 
 class BindGate:

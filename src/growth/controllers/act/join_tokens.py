@@ -3,7 +3,7 @@ deleted once it has joined.
 
 Asked by `controllers/act/nodes`, where the settings say so. growth may create and delete such Secrets, and read none:
 the secret part is known only to the process that made it. So the name of a token follows from the request's, and a
-token that is found under it, by a growth that began anew, is replaced.
+token that a restarted growth finds under it is replaced.
 
 | when | the token |
 | --- | --- |
@@ -97,7 +97,7 @@ class Mint:
         item = _secret(request, secret, expires_at, self._settings.group)
         try:
             await self._client.create(SECRETS, item)
-        except AlreadyExists:  # of a growth before us, or an answer was lost: what it holds nobody knows any more
+        except AlreadyExists:  # of a growth before us, or its answer was lost: its secret part is not known
             await self._delete(request)
             await self._client.create(SECRETS, item)
         return _Minted(f"{token_id(request)}.{secret}", expires_at)
@@ -127,7 +127,7 @@ def why_not_minted(error: KubeError) -> str:
 
 
 def token_id(request: str) -> str:
-    """The public part; the same for the same request, whoever asks."""
+    """The public part; always the same for the same request."""
     return _digits(request, _ID_LENGTH)
 
 

@@ -322,8 +322,8 @@ def _whole(status: msgspec.Struct) -> dict[str, Any]:
 async def _release(
     tools: Tools, resource: Resource, seen: Seen, ended: Callable[[Json], None] = lambda _item: None
 ) -> Outcome:
-    """Delete, then drop our finalizer: whoever dies in between leaves a deletion that is only waiting for us. `ended`
-    is told what has gone.
+    """Delete, then drop our finalizer: a growth that dies in between leaves a deletion that waits only for that.
+    `ended` is called with the object that is gone.
     """
     try:
         live = msgspec.json.decode(await tools.client.get(resource, seen.name))

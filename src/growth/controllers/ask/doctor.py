@@ -60,7 +60,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
 
 class Installed(Struct, frozen=True):
-    """What growth will be told when it runs here."""
+    """The settings with which growth will run here, as far as the checks need them."""
 
     provider: str
     name: str

@@ -1,4 +1,4 @@
-"""Why is this pod where it is, or this node still here? Asked by `growth explain`; it orders, marks and removes nothing.
+"""Why is this pod where it is, or this node still here? Asked by `growth explain`; it changes nothing.
 
 For a pod the answer is scale-up's own, made from one look with an empty memory and closed batch windows. A pod that the
 scheduler has not refused yet is answered as if it had been.
@@ -156,7 +156,7 @@ class NodeAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     price_per_hour: float = 0.0
     pods: int = 0  # that work there
     used: str = ""
-    check_type: str = ""  # of what stands in the way
+    check_type: str = ""  # of what keeps it
     constraint: str = ""
     blocking_pod: str = ""
 

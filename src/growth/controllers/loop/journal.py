@@ -1,6 +1,6 @@
 """Tells people why: every note becomes a log line, an event on its object, a count, and an answer to "explain".
 
-Written by the loop. A note that says nothing new is not told again; what was said last about each object is kept,
+Written by the loop. A note that says nothing new is not written again. The latest notes on each object are kept,
 within bounds."""
 
 from __future__ import annotations

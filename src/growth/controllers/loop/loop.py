@@ -99,8 +99,8 @@ class Loop:
                     await self._look_safely(memory)
 
     def _notice_a_clock_that_went_back(self) -> None:
-        """Timers in memory then lie in a future that may not come for an hour. Ledgers may be lost, so they begin anew,
-        but for what has no time.
+        """Timers in memory then lie in a future that may not come for an hour. A ledger may be lost: all of it but what
+        has no time is forgotten.
         """
         now = self.runtime.now()
         if now < self._latest - _CLOCK_STEP_SECONDS:
@@ -115,7 +115,7 @@ class Loop:
         return max(0.0, min([_LONGEST_SLEEP_SECONDS, *due]))
 
     async def _look_safely(self, memory: RowMemory) -> None:
-        """A mistake in one decision must not stop the others: it is told, counted and tried again later."""
+        """A mistake in one decision must not stop the others: it is logged, counted and tried again later."""
         try:
             await self._look(memory)
         except Exception:

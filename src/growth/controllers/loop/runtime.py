@@ -92,7 +92,7 @@ class SystemRuntime:
 
 
 class Signal:
-    """A wake-up that can be waited for with a limit. Set from anywhere on the loop's thread; stays set until cleared."""
+    """A wake-up to wait for, with a limit. Set from anywhere on the loop's thread; stays set until cleared."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime

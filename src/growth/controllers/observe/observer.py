@@ -111,7 +111,7 @@ class Observer:
     # -------------------------------------------------------------------------------------- running
 
     def start(self, journal: Journal | None = None) -> list[Spawned]:
-        """Begin to follow every kind; trouble with one is told in the journal, if there is one."""
+        """Begin to follow every kind; trouble with one is written to the journal, if there is one."""
         self._journal = journal
         followed = [("watch warm pools", self.warm_pools.run())]
         if self._serves_buffers:
@@ -179,7 +179,7 @@ class Observer:
         )
 
     def complaints(self) -> tuple[Note, ...]:
-        """Every object that could not be read, or not wholly, told on that object; the others are not affected."""
+        """A note on every object that could not be read, or not wholly; other objects are not affected."""
         unread = [each for cache in self._caches.values() for each in cache.malformed.values()]
         unread += [*self.buffers.malformed(), *self.warm_pools.malformed()]
         nodes, pods = self.nodes.damaged.values(), self.pods.damaged.values()

@@ -1,9 +1,9 @@
-"""Which PoolAutoscalers are there, and how do their targets stand? Asked by `controllers/observe/observer` for each
-snapshot.
+"""Which PoolAutoscalers are there, and how many replicas do their targets have? Asked by `controllers/observe/observer`
+for each snapshot.
 
-    no PoolAutoscaler ........... one watch, nothing else; where the kind is not installed a warning, and a look at times
+    no PoolAutoscaler ........... one watch, nothing else; a warning where the kind is not installed
     an autoscaler names a kind .. one watch on that kind, for all of its objects; kept from then on
-    labels tell pods in use ..... pods by their owner, from the one cache of pods; for Deployments a watch on ReplicaSets
+    labels tell pods in use ..... pods by owner, from the one cache of pods; for Deployments a watch on ReplicaSets
     a kind known by its scale ... a look at a few targets at a time, never more in one sampling interval
 
 Only kinds that the operator allows are watched."""
