@@ -94,8 +94,7 @@ def virtual_pods(spare: ServedBuffer) -> Iterator[Pod]:
         )
 
 
-# -------------------------------------------------------------------------------------- as an order
-# remembers them
+# ----------------------------------------------------------------------- as an order remembers them
 
 
 def planned_entry(key: str, count: int) -> str:

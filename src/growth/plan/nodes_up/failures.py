@@ -1,5 +1,6 @@
-"""How has an offering fared lately, and for how long is it struck out? Asked by provisioning. Read off the records, so
-that a restart forgets nothing.
+"""What was bought in vain, and what follows? Asked by provisioning (for how long is an offering struck out) and by
+scale-up (is an offering bought again and again for pods that never run on it). Read off the records, so that a restart
+forgets nothing.
 
 | a record of the offering | says |
 | --- | --- |
@@ -7,22 +8,18 @@ that a restart forgets nothing.
 | Deprovisioning or Unmet, its last event nodeNotReady | a machine that did not become Ready in time: a failure |
 | Provisioning, newer | the provider has some again: an Unmet for lack of capacity is over |
 | Ready, newer | it works again: nothing that is older counts |
+| Ready, a pod it was bought for still waits | a machine in vain for that class of pods |
 
 The first strike lasts the setting's seconds, each further one twice as long as the one before, up to the longest.
 Several refusals in one strike are one. From the third failure in a row on, each one strikes the offering out. What
 still counts is kept beyond its time: an Unmet record as long again, and a failure until two more could have followed.
 
-Is an offering bought again and again for pods that never come to run on it? Asked by scale-up before it asks the
-solver, and by provisioning before it lets a record go.
-
 After three machines of an offering became Ready for a class of pods and took none of it, that offering is barred for
 the class. Until the scheduler has had its time with the last of them the class waits as a whole, so that nothing else
 is bought in a hurry either. Pods of the class that do run there clear the machine; a class without waiting pods is
 forgotten. A machine that became Ready far in the future did so before a clock went back: it counts, and the scheduler
-has had its time.
-
-Who leads next reads the same off the records: one that tells of a machine bought in vain stays as long as a pod it
-names waits. A pod made later under the same name is another one, perhaps mended, and has a trial of its own.
+has had its time. The record of a machine in vain stays as long as a pod it names waits, for the process that leads
+next. A pod made later under the same name is another one, perhaps mended, and has a trial of its own.
 """
 
 from __future__ import annotations
@@ -48,7 +45,11 @@ from growth.solver.rules.fit import fits_alone, free_amounts
 FAILURES_THAT_STRIKE: Final = 3
 NOT_READY_EVENT: Final = "nodeNotReady"
 
+MOST_IN_VAIN: Final = 3
+SCHEDULER_SECONDS: Final = 30.0
 _LONGEST_TRIAL: Final = 2  # waits for Ready: so long may one machine take to fail
+
+InVain = Mapping[PodShape, Mapping[str, Mapping[str, float]]]  # shape → offering → machine → when it became Ready
 
 
 class History(Struct, frozen=True):
@@ -114,10 +115,7 @@ def remembered_seconds(wait_seconds: float) -> float:
     return FAILURES_THAT_STRIKE * _LONGEST_TRIAL * wait_seconds
 
 
-MOST_IN_VAIN: Final = 3
-SCHEDULER_SECONDS: Final = 30.0
-
-InVain = Mapping[PodShape, Mapping[str, Mapping[str, float]]]  # shape → offering → machine → when it became Ready
+# ------------------------------------------------------------------------------ machines in vain
 
 
 class Verdict(Struct, frozen=True):

@@ -1,26 +1,22 @@
-"""When is a pod that found no place tried again? Asked by scale-up, which remembers the answer for each such pod.
+"""When is a demand that found no place tried again, and why did it find none? Asked by scale-up, which remembers the
+answer for each such demand.
 
-| the pod | is part of the demand again |
+| the pod, or buffer | is part of the demand again |
 | --- | --- |
 | missed fewer times than the setting | after the longest batch window |
 | missed more often | after 30 s, doubling |
 | has waited the longest back-off, in vain | never by time: it is in BackOff, with an event that says so |
-| any of these | at once, when more can be had than when it missed: a pool changed, an Unmet offering expired, a limit gave way, a node has room |
+| any of these | at once, when more can be had than when it missed |
 | has room on a node, but the scheduler has not used it | after a while, doubling; meanwhile it holds that room |
 
-What can be had is compared with the least seen since the miss, so that the same offer is not tried twice.
-
-What could serve a pod that waits, and how much of it is there? Asked by scale-up, to tell when a pod in back-off may
-be let in again.
-
-| prospect | grows when |
+| what can be had: a prospect | grows when |
 | --- | --- |
-| a pool's generation | somebody changed the pool |
+| a pool's generation | the pool was changed |
 | orders of a choice that the pod fits | an Unmet expired, a limit gave way, stock came back |
 | room on nodes | a node joined, pods left |
 
-A look at the nodes is dear, so it is taken at most once in a while; without it that prospect is simply not among the
-answers.
+It is compared with the least seen since the miss, so that the same offer is not tried twice. A look at the nodes is
+dear, so it is taken at most once in a while; without it that prospect is simply not among the answers.
 
 | why nothing serves a pod | |
 | --- | --- |
@@ -49,17 +45,21 @@ from growth.plan.world.pools import offerings_of
 from growth.solver.purchase.problem import Choice, Room
 from growth.solver.rules.fit import how_many_fit, is_enough, may_run_on
 
+ROOM: Final = "room on nodes"
+
+LIMITED, RULES, NOT_FOR_SALE, NOTHING_FITS = REASONS = ("Limited", "Rules", "NotForSale", "NothingFits")
+
 Prospects = Mapping[str, int]  # what could serve a pod, and how much of it there is
 
 
 class Wait(Struct, frozen=True):
-    """How one pod stands."""
+    """How long a demand waits, and what it waits for."""
 
     until: float
     misses: int = 0
     seconds: float = 0.0
     is_backed_off: bool = False
-    reason: str = ""  # why it missed, in one word
+    reason: str = ""  # why a pod missed, in one word; of a buffer, its status says so
     lodged_on: str = ""  # the node where it has room
     prospects: Prospects = {}
 
@@ -101,11 +101,6 @@ def after_lodging(wait: Wait | None, node: str, now: float, settings: Settings) 
     return Wait(now + seconds, seconds=seconds, lodged_on=node)
 
 
-ROOM: Final = "room on nodes"
-
-LIMITED, RULES, NOT_FOR_SALE, NOTHING_FITS = REASONS = ("Limited", "Rules", "NotForSale", "NothingFits")
-
-
 class Outlook:
     """Answers by class: pods of one shape and the same pools have the same prospects."""
 
@@ -144,9 +139,8 @@ class Outlook:
         possible = self._orders(demand).values()
         if possible:
             return RULES if any(amount > 0 for amount in possible) else LIMITED
-        listed = (
-            each for name in demand.pools if name in self._pools for each in offerings_of(self._pools[name], offerings)
-        )
+        pools = [self._pools[name] for name in demand.pools if name in self._pools]
+        listed = (each for pool in pools for each in offerings_of(pool, offerings))
         return NOT_FOR_SALE if any(is_enough(each.allocatable, demand.shape) for each in listed) else NOTHING_FITS
 
     def _orders(self, demand: Demand) -> dict[str, int]:

@@ -146,8 +146,7 @@ class _PriceList:
         return self.member(name, spec.pool, spec.target_offering, spec.location, ordered_amounts(spec))
 
 
-# --------------------------------------------------------------------------------------------- what
-# is left
+# ------------------------------------------------------------------------------------- what is left
 
 
 def allowances(pools: Mapping[str, NodePool], overall: PoolLimits, present: Iterable[Member]) -> tuple[Allowance, ...]:

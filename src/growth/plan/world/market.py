@@ -1,10 +1,8 @@
-"""What may be bought right now, within which limits? Asked by scale-up for the solver, and for the machines that `min`
-keeps warm.
+"""What may be bought right now, and how much of it do limits leave? Asked by scale-up, replacement and renewal for the
+solver, for the machines that `min` keeps warm, by the buffers' status and pool status.
 
 Struck out: what is Unmet anywhere, for every pool; what the provider says is out of stock; pools that are paused or
 going. An offering whose Unmet has just expired is on probation: one order at a time, until one of them is accepted.
-
-What can be bought, as far as experience has shown? Asked by scale-up, provisioning, limits and pool status.
 
 A machine may turn out smaller than its catalogue says: what its real nodes lack is remembered by offering and taken off
 for later plans. A device that has not shown up yet (its plug-in starts after the node) is believed missing only once
@@ -39,6 +37,10 @@ from growth.plan.world.pools import (
 )
 from growth.plan.world.records import instant_of
 from growth.solver.purchase.problem import Choice, Limit
+
+Learned = Mapping[str, Resources]  # by offering: what its real nodes lack
+
+BELIEF_SECONDS: Final = 300.0
 
 
 class Market(Struct, frozen=True):
@@ -172,9 +174,7 @@ def orders_possible(market: Market, allowances: tuple[Allowance, ...]) -> dict[s
     return found
 
 
-Learned = Mapping[str, Resources]  # by offering: what its real nodes lack
-
-BELIEF_SECONDS: Final = 300.0
+# ------------------------------------------------------------------------ what experience has shown
 
 
 def learn(snapshot: Snapshot, known: Learned, nodes: Iterable[Node]) -> Learned:

@@ -1,4 +1,4 @@
-"""Which pools may a pod use, and what may a pool buy? Asked by demand, scale-up, provisioning and pool status.
+"""Which pools may a pod use, what does a pool buy, and what will its nodes look like? Asked by nearly every plan.
 
 | a pod says | it may use |
 | --- | --- |
@@ -8,11 +8,7 @@
 
 A pod without an architecture goes to those its pool lists; to the only one the pool has; of a mixed pool to amd64.
 
-What will a node of this pool and offering look like: labels, taints, annotations, the DaemonSet pods that land on
-it?
-
-Asked by scale-up (for the solver), provisioning (what the machine boots with) and realising (what is written on the
-node). Names of growth win over the provider's, the provider's over the pool's own labels.
+A node's labels: names of growth win over the provider's, the provider's over the pool's own.
 """
 
 from __future__ import annotations
@@ -45,6 +41,7 @@ _NAMES_A_MACHINE = (ARCHITECTURE, INSTANCE_TYPE, OFFERING_LABEL)
 Alternative = tuple[Requirement, ...]
 OfferingKey = tuple[str, str]  # an offering's name and its location
 
+_TRANSIENT_PREFIXES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 NO_POOL, MISSING_POOL, NAMESPACE_NOT_ALLOWED = REASONS = ("NoPool", "MissingPool", "NamespaceNotAllowed")
 
 
@@ -148,8 +145,7 @@ def architectures_of(pool: NodePool, offerings: Iterable[Offering]) -> tuple[str
     return ("amd64",) if len(sold) > 1 else ()
 
 
-# ------------------------------------------------------------------------------- a pod's wishes, as
-# the solver sees them
+# ---------------------------------------------------------- a pod's wishes, as the solver sees them
 
 
 def with_pool_rules(
@@ -197,7 +193,7 @@ def _combined(
     return tuple(replace(term, expressions=term.expressions + alternative + avoided) for alternative in alternatives)
 
 
-_TRANSIENT_PREFIXES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+# --------------------------------------------------------------------- what a node of it looks like
 
 
 def choice_labels(pool: NodePool, offering: Offering) -> Labels:
