@@ -28,7 +28,6 @@ from growth.plan.world.records import seen
 from tests.plan.builders import (
     AT_ONCE,
     NOW,
-    amounts,
     applied,
     bound,
     hetzner,
@@ -254,25 +253,6 @@ def test_nothing_is_bought_for_a_pod_that_fits_on_a_node_which_is_emptied_only_t
     assert not any(isinstance(action, UnmarkScaleDown) for action in decision.actions)
 
 
-def test_ruling_9_min_is_kept_warm_without_load_and_counts_what_is_on_its_way() -> None:
-    of_pool = pool("default", limited("small", 5, least=2))
-    snapshot = world(
-        (),
-        [of_pool],
-        [ZONES[1], replace(ZONES[0], price_per_hour=0.008)],
-        requests=[request("default-pool-1", ZONES[0])],
-    )
-    decision = run_scale_up(snapshot)
-    (spec,) = orders(decision.actions)
-    assert (spec.reason, spec.location, spec.planned_pods) == ("Minimum", "a", ())
-    assert run_scale_up(applied(snapshot, decision.actions), decision.ledger).actions == ()
-
-
-def test_ruling_9_min_keeps_to_the_limits() -> None:
-    of_pool = pool("default", limited("small", 5, least=4), limits=PoolLimits(nodes=3))
-    assert len(orders(run_scale_up(world((), [of_pool], [SMALL])).actions)) == 3
-
-
 def test_ruling_10_a_higher_priority_is_used_up_before_a_lower_one_whatever_the_price() -> None:
     sold = [offering("dear", 2, 4096, 0.5), offering("cheap", 2, 4096, 0.01)]
     of_pool = pool("default", limited("dear", 2, priority=10), limited("cheap"))
@@ -406,16 +386,6 @@ def test_the_hetzner_catalogue_serves_100_pods_for_no_more_than_seven_cx52() -> 
     decision = run_scale_up(world(pods(100, 1, 512), [of_pool], sold))
     assert sum(prices[spec.target_offering] for spec in orders(decision.actions)) <= 7 * prices["sim-cx52"] + 1e-9
     assert sum(len(spec.planned_pods) for spec in orders(decision.actions)) == 100
-
-
-def test_learned_allocatable_corrects_the_catalogue_for_later_plans() -> None:
-    smaller = node("default-pool-1", of=SMALL, allocatable=amounts(1.9, 3900, 110))
-    full = bound(pod("old", 1.9, 100), smaller.name)
-    decision = run_scale_up(world([pod("a", 2, 512), pod("b", 1.9, 512), full], [pool()], [SMALL], [smaller]))
-    assert [(spec.planned_pods, spec.resources["cpu"]) for spec in orders(decision.actions)] == [
-        (("default/b",), "1900m")
-    ]
-    assert "Pod default/a" in notes_by_reason(decision)["Unplaced"][0]
 
 
 def test_hostname_labels_of_nodes_on_their_way_are_their_names() -> None:

@@ -1,4 +1,6 @@
-"""`min` is kept by machines that exist (ruling 9)."""
+"""What scale-up knows before it asks the solver: `min` is kept by machines that exist (ruling 9), and nodes teach what
+an offering really has.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,32 @@ import pytest
 from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRequest
+from growth.model.labels import ZONE
 from growth.model.node import Node
+from growth.model.nodepool import PoolLimits, ServerTypeChoice
 from growth.plan.nodes_up.survey import lacks_minimum
-from tests.plan.builders import NOW, limited, machine, node, offering, pool, run_scale_up, world
+from tests.plan.builders import (
+    NOW,
+    amounts,
+    applied,
+    bound,
+    limited,
+    machine,
+    node,
+    notes_by_reason,
+    offering,
+    orders,
+    pod,
+    pods,
+    pool,
+    request,
+    run_scale_up,
+    world,
+)
 
 SMALL = offering("small", 4, 8192, 0.01)
+TINY = offering("small", 2, 4096, 0.01)
+ZONES = tuple(offering("small", 2, 4096, 0.01, location=zone, labels={ZONE: zone}) for zone in ("a", "b"))
 DEAD = node("default-pool-1", of=SMALL, is_ready=False)
 
 
@@ -41,3 +64,42 @@ def test_ruling_9_a_dead_node_whose_machine_is_surely_gone_keeps_no_minimum() ->
 )
 def test_ruling_9_unknown_is_not_absent(of_node: Node, machines: tuple[str, ...], fields: dict[str, object]) -> None:
     assert reasons(of_node, *machines, **fields) == []
+
+
+def test_ruling_9_min_is_kept_warm_without_load_and_counts_what_is_on_its_way() -> None:
+    of_pool = pool("default", limited("small", 5, least=2))
+    snapshot = world(
+        (),
+        [of_pool],
+        [ZONES[1], replace(ZONES[0], price_per_hour=0.008)],
+        requests=[request("default-pool-1", ZONES[0])],
+    )
+    decision = run_scale_up(snapshot)
+    (spec,) = orders(decision.actions)
+    assert (spec.reason, spec.location, spec.planned_pods) == ("Minimum", "a", ())
+    assert run_scale_up(applied(snapshot, decision.actions), decision.ledger).actions == ()
+
+
+def test_ruling_9_min_keeps_to_the_limits() -> None:
+    of_pool = pool("default", limited("small", 5, least=4), limits=PoolLimits(nodes=3))
+    assert len(orders(run_scale_up(world((), [of_pool], [SMALL])).actions)) == 3
+
+
+def test_learned_allocatable_corrects_the_catalogue_for_later_plans() -> None:
+    smaller = node("default-pool-1", of=TINY, allocatable=amounts(1.9, 3900, 110))
+    full = bound(pod("old", 1.9, 100), smaller.name)
+    decision = run_scale_up(world([pod("a", 2, 512), pod("b", 1.9, 512), full], [pool()], [TINY], [smaller]))
+    assert [(spec.planned_pods, spec.resources["cpu"]) for spec in orders(decision.actions)] == [
+        (("default/b",), "1900m")
+    ]
+    assert "Pod default/a" in notes_by_reason(decision)["Unplaced"][0]
+
+
+def test_choices_of_a_pool_keep_their_own_minimum_while_pods_wait() -> None:
+    of_pool = pool("default", ServerTypeChoice("small", 1))
+    snapshot = world(pods(1, 1), [of_pool], [SMALL])
+    first = run_scale_up(snapshot)
+    assert [spec.reason for spec in orders(first.actions)] == ["Minimum"]
+    second = run_scale_up(applied(snapshot, first.actions), first.ledger)
+    assert orders(second.actions) == []  # the pod goes onto the warm machine
+    assert len(second.actions) == 1
