@@ -1,4 +1,4 @@
-"""How does each NodePool stand, and may a pool that is being deleted go? Writes a pool's status only when it says
+"""What is the status of each NodePool, and may a pool that is being deleted go? Writes a status only when it says
 something new.
 
 | condition | True when |
@@ -15,13 +15,16 @@ left (`growth.dev/orphan-nodes: "true"` leaves the nodes alone)."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from growth.model.action import Action, HoldNodePool, WriteNodePoolStatus
 from growth.model.api import FINALIZER, Condition
 from growth.model.decision import Decision
 from growth.model.instant import format_instant
-from growth.model.node import OFFERING_LABEL
+from growth.model.node import OFFERING_LABEL, Node
 from growth.model.nodepool import ORPHAN_NODES, NodePool, NodePoolStatus, OfferingStatus
 from growth.model.offering import Offering
 from growth.model.settings import Settings
@@ -63,7 +66,7 @@ def _finalizer(pool: NodePool, snapshot: Snapshot) -> list[Action]:
 
 
 def _is_needed(pool: NodePool, snapshot: Snapshot) -> bool:
-    """Is there still something that only this pool explains? Without the provider's word nobody knows."""
+    """Is there still something that only this pool explains? Without the provider's list that is not known."""
     if any(request.spec.pool == pool.name for request in snapshot.requests.values()):
         return True
     if any(removal.spec.pool == pool.name for removal in snapshot.removals.values()):
@@ -76,7 +79,7 @@ def _is_needed(pool: NodePool, snapshot: Snapshot) -> bool:
 
 
 class _View:
-    """One pool, looked at from all sides."""
+    """One pool, and what its status says."""
 
     def __init__(
         self,
@@ -95,39 +98,25 @@ class _View:
         self.write = Conditions(pool.status.conditions, pool.generation, snapshot.now).write
 
     def status(self) -> NodePoolStatus:
-        nodes = [node for node in self.snapshot.nodes.values() if node.pool == self.pool.name]
-        names = {node.name for node in nodes}
-        flying = [
-            each
-            for each in self.snapshot.requests.values()
-            if each.spec.pool == self.pool.name and each.is_in_flight and each.name not in names
-        ]
+        name, snapshot = self.pool.name, self.snapshot
+        nodes = {node.name: node for node in snapshot.nodes.values() if node.pool == name}
+        requests = (each for each in snapshot.requests.values() if each.spec.pool == name and each.is_in_flight)
         return NodePoolStatus(
             nodes=len(nodes),
-            in_flight=len(flying),
+            in_flight=sum(request.name not in nodes for request in requests),
             price_per_hour=price_text(sum(member.price_per_hour for member in self.members)),
-            offerings=self._offerings()[:_MOST_OFFERINGS],
+            offerings=self._offerings(nodes.values())[:_MOST_OFFERINGS],
             conditions=self._conditions(),
             observed_generation=self.pool.generation,
         )
 
-    def _offerings(self) -> tuple[OfferingStatus, ...]:
-        counts: dict[tuple[str, str], int] = {}
-        for node in self.snapshot.nodes.values():
-            if node.pool == self.pool.name:
-                place = (node.labels.get(OFFERING_LABEL, ""), self._location(node.name))
-                counts[place] = counts.get(place, 0) + 1
-        ordered = sorted(self.offerings, key=lambda each: (each.name, each.location))
-        return tuple(
-            OfferingStatus(
-                each.name,
-                each.location,
-                self._state(each),
-                price_text(each.price_per_hour),
-                counts.get((each.name, each.location), 0),
-            )
-            for each in ordered
-        )
+    def _offerings(self, nodes: Iterable[Node]) -> tuple[OfferingStatus, ...]:
+        counts = Counter((node.labels.get(OFFERING_LABEL, ""), self._location(node.name)) for node in nodes)
+        found = []
+        for each in sorted(self.offerings, key=lambda each: (each.name, each.location)):
+            count, price = counts[each.name, each.location], price_text(each.price_per_hour)
+            found.append(OfferingStatus(each.name, each.location, self._state(each), price, count))
+        return tuple(found)
 
     def _location(self, name: str) -> str:
         machine, request = self.snapshot.machines.get(name), self.snapshot.requests.get(name)
@@ -147,55 +136,37 @@ class _View:
     # ----------------------------------------------------------------------------------- conditions
 
     def _conditions(self) -> tuple[Condition, ...]:
-        unknown = self._unknown_types()
-        malformed = [f"{each.name}: {each.malformed}" for each in self.left if each.malformed]
-        paused = (
-            "growth is paused"
-            if self.settings.is_paused
-            else "the pool's annotation pauses it"
-            if self.pool.is_paused
-            else ""
-        )
-        limited = (
-            ""
-            if not self.offerings or any(self._has_headroom(each) for each in self.offerings)
-            else "no limit leaves room for one more node"
-        )
-        for_sale = [
-            each for each in self.offerings if each.is_available and (each.name, each.location) not in self.struck
-        ]
-        unmet = "everything this pool lists is Unmet or out of stock" if self.offerings and not for_sale else ""
-        closed = why_not_buying(self.pool, self.settings.is_paused)
-        nothing = "" if self.offerings else "no server type it lists is sold here"
-        problem = next(((reason, text) for reason, text in (
-            ("Deleting", closed if self.pool.deleted_at is not None else ""), ("Paused", paused),
-            ("MalformedLimits", "; ".join(malformed)), ("NothingForSale", nothing),
-        ) if text), None)  # fmt: skip
+        """Every problem as a text, empty if there is none. The first that keeps the pool from buying is that of Ready."""
+        pool, offerings = self.pool, self.offerings
+        deleting = "" if pool.deleted_at is None else why_not_buying(pool, self.settings.is_paused)
+        by_annotation = "the pool's annotation pauses it" if pool.is_paused else ""
+        paused = "growth is paused" if self.settings.is_paused else by_annotation
+        malformed = "; ".join(f"{each.name}: {each.malformed}" for each in self.left if each.malformed)
+        unsold = "" if offerings else "no server type it lists is sold here"
+        problems = {"Deleting": deleting, "Paused": paused, "MalformedLimits": malformed, "NothingForSale": unsold}
+        reason, text = next((each for each in problems.items() if each[1]), ("Ready", "the pool can buy"))
+        is_full = bool(offerings) and not any(self._has_headroom(each) for each in offerings)
+        for_sale = (each for each in offerings if each.is_available and (each.name, each.location) not in self.struck)
+        is_unmet = bool(offerings) and not any(for_sale)
+        unmet = "everything this pool lists is Unmet or out of stock" if is_unmet else ""
+        limited = "no limit leaves room for one more node" if is_full else ""
         return (
-            self.write(
-                "Ready",
-                problem is None,
-                problem[0] if problem else "Ready",
-                problem[1] if problem else "the pool can buy",
-            ),
-            self.write(
-                "UnknownServerType",
-                bool(unknown),
-                "NotSold" if unknown else "AllKnown",
-                f"not sold here: {', '.join(unknown)}" if unknown else "",
-            ),
-            self.write("LimitReached", bool(limited), "LimitReached" if limited else "WithinLimits", limited),
-            self.write("AllUnmet", bool(unmet), "AllUnmet" if unmet else "ForSale", unmet),
-            self.write("Paused", bool(paused), "Paused" if paused else "Active", paused),
+            self.write("Ready", reason == "Ready", reason, text),
+            self._problem("UnknownServerType", self._unknown_types(), "NotSold", "AllKnown"),
+            self._problem("LimitReached", limited, "LimitReached", "WithinLimits"),
+            self._problem("AllUnmet", unmet, "AllUnmet", "ForSale"),
+            self._problem("Paused", paused, "Paused", "Active"),
             *self._deprecated(),
         )
 
-    def _unknown_types(self) -> list[str]:
+    def _problem(self, kind: str, text: str, reason: str, otherwise: str) -> Condition:
+        return self.write(kind, bool(text), reason if text else otherwise, text)
+
+    def _unknown_types(self) -> str:
         """Only a catalogue that has been read can lack something."""
         sold = {each.server_type.lower() for each in self.snapshot.offerings}
-        return (
-            [choice.name for choice in self.pool.spec.server_types if choice.name.lower() not in sold] if sold else []
-        )
+        unknown = [each.name for each in self.pool.spec.server_types if sold and each.name.lower() not in sold]
+        return f"not sold here: {', '.join(unknown)}" if unknown else ""
 
     def _deprecated(self) -> tuple[Condition, ...]:
         """In words that stay the same while time passes: a status is written only when it says something new."""
