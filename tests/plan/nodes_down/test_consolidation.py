@@ -11,9 +11,7 @@ from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRemovalRequest, MarkScaleDown, UnmarkScaleDown
 from growth.model.decision import Decision, Settled
-from growth.model.disruption import PodDisruptionBudget
 from growth.model.instant import format_instant
-from growth.model.labels import LabelSelector, Requirement
 from growth.model.node import SCALE_DOWN_AT, Node, Taint
 from growth.model.nodepool import DisruptionBudget
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
@@ -127,97 +125,6 @@ def test_several_nodes_go_in_one_pass_as_far_as_the_room_lasts() -> None:
 def test_an_empty_node_is_left_to_scale_down() -> None:
     snapshot = cluster(nodes("a", "b"), [works("p", "b")])
     assert "a" not in marked_names(plan(snapshot))
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        (
-            {"annotations": {"growth.dev/do-not-disrupt": "true"}},
-            "pod default/p must not be disrupted (its annotation says so)",
-        ),
-        (
-            {"annotations": {"karpenter.sh/do-not-disrupt": "true"}},
-            "pod default/p must not be disrupted (its annotation says so)",
-        ),
-        (
-            {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}},
-            "pod default/p must not be disrupted (its annotation says so)",
-        ),
-        ({"has_local_data": True}, "pod default/p keeps data on the node (emptyDir or hostPath), which would be lost"),
-        ({"owner": None}, "pod default/p has no controller: nobody would make it again"),
-        (
-            {"namespace": "kube-system"},
-            "pod kube-system/p belongs to the system and has no PodDisruptionBudget that says it may move",
-        ),
-        ({"grace_seconds": 3600}, "pod default/p may take 3600 s to end, and a drain 900 s"),
-        (
-            {"node_selector": {"disktype": "ssd"}},
-            "pod default/p cannot be rescheduled: 1 node: didn't match node selector disktype=ssd",
-        ),
-        (
-            {"cpu": 3.5},
-            "its pods cannot be rescheduled: insufficient cpu on the 1 remaining node (needs 4200m with 20% headroom, has 3)",
-        ),
-    ],
-)
-def test_what_keeps_a_node_is_told_in_words(fields: dict[str, Any], sentence: str) -> None:
-    decision = plan(cluster(nodes("a", "b"), [works("p", "a", **fields), works("q", "b", owner=None)]))
-    assert marked_names(decision) == []
-    assert why(decision) == f"the node stays: {sentence}"
-
-
-def test_safe_to_evict_true_lets_local_data_and_bare_pods_move() -> None:
-    lenient: dict[str, Any] = {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}}
-    decision = plan(
-        cluster(
-            nodes("a", "b"), [works("p", "a", owner=None, has_local_data=True, **lenient), works("q", "b", owner=None)]
-        )
-    )
-    assert marked_names(decision) == ["a"]
-
-
-def test_a_setting_lets_pods_with_local_data_move() -> None:
-    snapshot = cluster(nodes("a", "b"), [works("p", "a", has_local_data=True), works("q", "b", owner=None)])
-    assert marked_names(plan(snapshot, settings=replace(SETTINGS, moves_local_data=True))) == ["a"]
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "growth.dev/do-not-disrupt",
-        "karpenter.sh/do-not-disrupt",
-        "cluster-autoscaler.kubernetes.io/scale-down-disabled",
-    ],
-)
-def test_a_node_that_must_not_be_disrupted_stays(key: str) -> None:
-    decision = plan(
-        cluster(
-            [node("a", of=SMALL, annotations={key: "true"}), node("b", of=SMALL)],
-            [works("p", "a"), works("q", "b", owner=None)],
-        )
-    )
-    assert why(decision) == "the node stays: the node must not be disrupted (its annotation says so)"
-
-
-def budget(name: str = "web", allowed: int = 1, **fields: Any) -> PodDisruptionBudget:
-    return PodDisruptionBudget("default", name, LabelSelector((Requirement("app", "In", ("web",)),)), allowed, **fields)
-
-
-@pytest.mark.parametrize(
-    ("budgets", "sentence"),
-    [
-        ([budget()], ""),
-        ([budget(allowed=0)], "is guarded by PodDisruptionBudget default/web, which allows no disruption now"),
-        ([budget(is_current=False)], "is guarded by PodDisruptionBudget default/web, which allows no disruption now"),
-        ([budget(), budget("other")], "has 2 PodDisruptionBudgets, and the API server evicts no such pod"),
-    ],
-)
-def test_pod_disruption_budgets_are_foreseen(budgets: list[PodDisruptionBudget], sentence: str) -> None:
-    pods = [works("p", "a", labels={"app": "web"}), works("q", "b", owner=None)]
-    decision = plan(cluster(nodes("a", "b"), pods, disruption_budgets={each.key: each for each in budgets}))
-    assert (marked_names(decision) == ["a"]) is (not sentence)
-    assert not sentence or why(decision) == f"the node stays: pod default/p {sentence}"
 
 
 def test_the_note_carries_the_fields_of_the_log_line_and_the_metric() -> None:

@@ -323,6 +323,15 @@ def test_after_each_swap_in_a_row_that_was_given_up_the_pool_rests_four_times_as
         ledger = given_up.ledger
 
 
+def test_an_old_node_that_is_not_ready_any_more_goes_like_any_other() -> None:
+    """Then no node of its kind serves; that is no reason for the whole row to fail."""
+    snapshot = swapped()
+    dead = replace(snapshot.nodes["big"], is_ready=False)
+    assert marked(replacement.plan(replace(snapshot, nodes={**snapshot.nodes, "big": dead}), KNOWN, SETTINGS)) == [
+        "big"
+    ]
+
+
 def test_a_node_that_was_marked_for_one_swap_is_marked_again_for_the_next() -> None:
     first = replacement.plan(swapped(), KNOWN, SETTINGS)
     assert marked(first) == ["big"]

@@ -210,7 +210,7 @@ class _Look:
         self._turn.tell(self._told[node.name][1])
 
 
-def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
+def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, _settings: Settings) -> Decision[Ledger]:
     """The objects show what came of it; what did not happen is decided again, at the next look."""
     if isinstance(settled.outcome, Accepted):
         return Decision(ledger)

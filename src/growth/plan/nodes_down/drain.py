@@ -6,7 +6,7 @@ not be disrupted, is waited for, and written down.
 
 | a node that goes only to save money | then |
 | --- | --- |
-| the pods that are left no longer all fit on other nodes (asked anew before each batch) | it stays: the taint comes off |
+| the pods that are left no longer all fit on other nodes (asked before each batch) | it stays: the mark comes off |
 | a pod waits that would fit on it, even when it is empty | it stays: where replaced pods go cannot be steered |
 | not empty after the drain's time | it stays |
 

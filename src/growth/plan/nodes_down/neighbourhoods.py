@@ -21,6 +21,7 @@ from typing import Final
 import numpy as np
 
 from growth.model.resources import PODS
+from growth.plan.world.nodes import Kind
 from growth.solver.arrays import FloatArray
 from growth.solver.existing.exchange import Leaving
 from growth.solver.purchase.problem import Choice, DemandClass
@@ -30,7 +31,6 @@ _MOST_GUESSES: Final = 10
 _KINDS: Final = 3
 _BUCKETS: Final = 5
 
-Kind = tuple[str, str]
 Guess = tuple[int, ...]
 
 
@@ -39,33 +39,31 @@ def neighbourhoods(
     demands: Sequence[DemandClass],
     choices: Sequence[Choice],
     left: Mapping[str, int],
-    spare: Mapping[Kind, int],
-    turn: int,
+    above_minimum: Mapping[Kind, int],
+    draw: int,
 ) -> tuple[Guess, ...]:
-    """At most as many of a pool as `left`, and of a kind as `spare`; `turn` draws others each time."""
+    """At most as many of a pool as `left`, and of a kind as `above_minimum`; `draw` numbers the draws."""
     waste = _waste(leaving, demands, choices)
     share = waste / np.array([max(each.price_per_hour, 1e-9) for each in leaving])
-    order = sorted(
-        range(len(leaving)),
-        key=lambda index: (-int(share[index] * _BUCKETS), zlib.crc32(f"{turn}/{leaving[index].room}".encode())),
-    )
+    lots = [zlib.crc32(f"{draw}/{each.room}".encode()) for each in leaving]
+    order = sorted(range(len(leaving)), key=lambda index: (-int(share[index] * _BUCKETS), lots[index]))
     by_kind: dict[Kind, list[int]] = {}
     for index in order:
         by_kind.setdefault((leaving[index].pool, leaving[index].offering), []).append(index)
     dearest = sorted(by_kind.values(), key=lambda some: (-sum(waste[some]), leaving[some[0]].offering))[:_KINDS]
     most_wasteful = sorted(range(len(leaving)), key=lambda index: (-waste[index], leaving[index].room))[:2]
-    guesses = [_within([index], leaving, left, spare) for index in (*most_wasteful, order[0])]
+    guesses = [_within([index], leaving, left, above_minimum) for index in (*most_wasteful, order[0])]
     for some in (*dearest, order):
-        whole = _within(some, leaving, left, spare)
+        whole = _within(some, leaving, left, above_minimum)
         guesses += [whole, whole[: (len(whole) + 1) // 2]]
     return tuple(dict.fromkeys(tuple(sorted(guess)) for guess in guesses if guess))[:_MOST_GUESSES]
 
 
 def _within(
-    some: Iterable[int], leaving: Sequence[Leaving], left: Mapping[str, int], spare: Mapping[Kind, int]
+    some: Iterable[int], leaving: Sequence[Leaving], left: Mapping[str, int], above_minimum: Mapping[Kind, int]
 ) -> Guess:
     """The first of them that may go together."""
-    pools, kinds, found = dict(left), dict(spare), list[int]()
+    pools, kinds, found = dict(left), dict(above_minimum), list[int]()
     for index in some:
         pool, kind = leaving[index].pool, (leaving[index].pool, leaving[index].offering)
         if len(found) < MOST_TOGETHER and pools.get(pool, 0) > 0 and kinds.get(kind, 0) > 0:
@@ -77,21 +75,18 @@ def _within(
 
 def _waste(leaving: Sequence[Leaving], demands: Sequence[DemandClass], choices: Sequence[Choice]) -> FloatArray:
     prices = np.array([each.price_per_hour for each in leaving])
-    names = sorted(
-        {name for demand in demands for name, amount in demand.shape.requests.items() if amount > 0 and name != PODS}
-    )
+    asked = [demand.shape.requests for demand in demands]
+    names = sorted({name for each in asked for name, amount in each.items() if amount > 0 and name != PODS})
     if not choices or not names:
         return prices
-    needs = np.array([[demand.shape.requests[name] for name in names] for demand in demands], dtype=np.float64)
-    content = np.array(
-        [sum((needs[index] * count for index, count in each.contents), np.zeros(len(names))) for each in leaving]
+    needs, nothing = (
+        np.array([[each[name] for name in names] for each in asked], dtype=np.float64),
+        np.zeros(len(names)),
     )
-    offers = np.array(
-        [[max(choice.offering.allocatable[name], 1e-3) for name in names] for choice in choices], dtype=np.float64
-    )
-    costs = np.array([choice.offering.price_per_hour for choice in choices])
-    fair: FloatArray = np.min(
-        [cost * (content / offer).max(axis=1) for cost, offer in zip(costs, offers, strict=True)], axis=0
-    )
+    content = np.array([sum((needs[index] * count for index, count in each.contents), nothing) for each in leaving])
+    fair = np.full(len(leaving), np.inf)
+    for offering in (choice.offering for choice in choices):
+        amounts = np.array([max(offering.allocatable[name], 1e-3) for name in names])
+        fair = np.minimum(fair, offering.price_per_hour * (content / amounts).max(axis=1))
     wasted: FloatArray = np.maximum(prices - fair, 0.0)
     return wasted

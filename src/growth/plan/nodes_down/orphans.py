@@ -3,7 +3,7 @@
 | such a machine | then |
 | --- | --- |
 | seen so for less than the grace period | wait |
-| its request was seen before it could have a node, and no node since | collected: a NodeRemovalRequest, removal does the rest |
+| its request was seen before it could have a node, and no node since | CreateNodeRemovalRequest |
 | anything else | reported, once; a person decides (`growth orphans --delete`) |
 
 An etcd restore or `kubectl delete node` also leaves machines without objects, and those run work. So "never had a node"

@@ -10,7 +10,7 @@
 | Pending | no pods | write Deprovisioning, attempt 1; then DeleteMachine |
 | Deprovisioning | the provider answered no | CouldNotRemove; after the last attempt RemovalFailed |
 | Deprovisioning | surely not asked (the gate was closed) | ask again in time; if pods came, CouldNotRemove |
-| Deprovisioning | still there after the retry time | next attempt; an answer is unknown, so it is irrevocable from now on |
+| Deprovisioning | still there after the retry time | next attempt; irrevocable from now on: an answer is unknown |
 | CouldNotRemove | pods came, and it is not irrevocable | cancel |
 | CouldNotRemove | the retry time is over | write Deprovisioning, next attempt; then DeleteMachine |
 | RemovalFailed | | nothing: a person must look. If the request is deleted, the removal can begin again |
@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from growth.model.action import CancelRemoval, DeleteMachine, EvictPod, FinishRemoval, WriteNodeRemovalStatus
 from growth.model.api import Condition
 from growth.model.decision import Decision, Settled
-from growth.model.instant import format_instant
+from growth.model.instant import format_instant, since
 from growth.model.noderequest import (
     COULD_NOT_REMOVE,
     DEPROVISIONING,
@@ -46,8 +46,14 @@ from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.drain import Drains, evicted
-from growth.plan.world import machines
-from growth.plan.world.machines import CONSOLIDATED, DRAINING, LOOK_AGAIN_SECONDS, UNHEALTHY
+from growth.plan.world.machines import (
+    CONSOLIDATED,
+    DRAINING,
+    LIST_LAG_SECONDS,
+    LOOK_AGAIN_SECONDS,
+    UNHEALTHY,
+    is_surely_absent,
+)
 from growth.plan.world.marks import unmark_node
 from growth.plan.world.nodes import blocking_pods, is_paused, lost_at
 from growth.plan.world.records import about_node, about_removal, cut, life_event, seen, seen_pod, with_removal_phase
@@ -152,7 +158,7 @@ class _Look:
             self._turn.do(WriteNodeRemovalStatus(seen(removal), replace(removal.status, waiting_for=text)))
 
     def _retry_at(self, removal: NodeRemovalRequest) -> float:
-        tried_at = machines.past(removal.attempted_at or removal.created_at, self._snapshot.now)
+        tried_at = since(self._snapshot.now, removal.attempted_at or removal.created_at)
         return tried_at + self._settings.removal_retry_seconds
 
     def _attempt(self, removal: NodeRemovalRequest) -> None:
@@ -238,12 +244,11 @@ def _write_phase(
 
 def is_surely_gone(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
     """By a list younger than our last step."""
-    lag = machines.LIST_LAG_SECONDS if removal.spec.machine_id else _NAMELESS_LAG_SECONDS
+    lag = LIST_LAG_SECONDS if removal.spec.machine_id else _NAMELESS_LAG_SECONDS
     if removal.phase == DEPROVISIONING and removal.spec.machine_id:
         lag = _STAMP_SECONDS
-    created_at, now = machines.past(removal.created_at, snapshot.now), snapshot.now
-    since = max(created_at, machines.past(removal.attempted_at or 0.0, now))
-    return machines.is_surely_absent(removal.name, since, snapshot, lag)
+    asked_at = max(since(snapshot.now, removal.created_at), since(snapshot.now, removal.attempted_at or 0.0))
+    return is_surely_absent(removal.name, asked_at, snapshot, lag)
 
 
 def _was_recorded_too_early(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:

@@ -6,7 +6,7 @@ then lets them go.
 
 | node | then |
 | --- | --- |
-| Expired or Drifted, with pods, and the budgets let it go | what its pods need is asked, and ordered if it must be bought |
+| Expired or Drifted, with pods, and the budgets let it go | what its pods need is asked, and ordered if need be |
 | nothing need be bought, or what was bought is Ready | MarkScaleDown, due at once: scale-down hands it to removal |
 | nothing can be bought | nothing: it stays as it is, and is asked about again later |
 | bought machines never came | it is asked about again |
@@ -177,7 +177,7 @@ def _wake_again(snapshot: Snapshot, settings: Settings, turn: Turn) -> None:
             turn.wake(changes_at(node, pool, snapshot, settings))
 
 
-def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
+def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, _settings: Settings) -> Decision[Ledger]:
     action, outcome = settled.action, settled.outcome
     if isinstance(action, CreateNodeRequest):
         orders, notes, again_at = settle_order(action, outcome, snapshot, ledger.orders, _RETRY_SECONDS)

@@ -9,7 +9,7 @@ moves, then gives back.
 | all is quiet, nothing has changed for a while, and an exchange saves enough | CreateNodeRequest for each machine |
 | a swap whose machines are on their way | wait |
 | they have come, the old nodes' pods fit on what stays, half of that saving is left | MarkScaleDown on the old nodes |
-| the pods do not fit, or too little is saved | nothing: the swap ends; scale-down takes what was bought if it is empty |
+| the pods do not fit, or too little is saved | nothing: the swap ends; if what was bought is empty, scale-down has it |
 | a swap is over, and some of its old nodes are still there | the pool rests (`plan/nodes_down/candidates`) |
 | some of the old nodes have gone already | the others follow as soon as their pods fit |
 
@@ -87,8 +87,8 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Exchange
         for _, node in sorted(snapshot.nodes.items())
         if node.pool not in resting and _may_go(node, candidates, evictability, snapshot, settings)
     ]
-    spare = {kind_of(node): candidates.above_minimum(node, candidates.pools[node.pool]) for node in nodes}
-    guess = partial(neighbourhoods, left=candidates.left, spare=spare, turn=ledger.in_vain)
+    above_minimum = {kind_of(node): candidates.above_minimum(node, candidates.pools[node.pool]) for node in nodes}
+    guess = partial(neighbourhoods, left=candidates.left, above_minimum=above_minimum, draw=ledger.in_vain)
     offered = [(node, candidates.price(node), candidates.disruption(node)) for node in nodes]
     return ask(snapshot, settings, offered, guess, REPLACEMENT, ledger.orders.closed_pools(snapshot.now))
 
@@ -288,7 +288,7 @@ def _choose(nodes: list[Node], candidates: Candidates, snapshot: Snapshot, setti
     return Emptying(snapshot, settings, settings.consolidation_headroom).choose_all(allowed)
 
 
-def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
+def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, _settings: Settings) -> Decision[Ledger]:
     """Orders that were accepted, or may have been, must be seen before anything is asked again; a mark that failed is
     tried again.
     """

@@ -3,7 +3,7 @@ deletes anything.
 
 | node of a pool | then | |
 | --- | --- | --- |
-| idle, above `min`, and no waiting pod fits there | MarkScaleDown: taint now, go later; the dearest first | `_mark_idle` |
+| idle, above `min`, and no waiting pod fits there | MarkScaleDown: go later; the dearest first | `_mark_idle` |
 | idle, but a CapacityBuffer's virtual pods need it | nothing, and a note says whose | `keep_for_buffer` |
 | marked, pods have come, or it must stay | UnmarkScaleDown: mark and taint off, other taints untouched | `_why_stay` |
 | marked, the mark is damaged | MarkScaleDown again, with a new time | `look_at_marked` |

@@ -1,5 +1,5 @@
-"""Could this node be emptied without a pod losing its place? Asked by consolidation and replacement before they choose a
-node, and by removal before every batch of evictions.
+"""Could this node be emptied without a pod losing its place? Asked by consolidation and replacement before they choose
+a node, and by removal before every batch of evictions.
 
 One index of the cluster answers for all nodes. Nodes that are going already (in removal, or marked) are no targets, and
 their pods get their new places first, in the order of names: so two nodes are never promised the same room. Pods that
@@ -47,21 +47,18 @@ class Emptying:
         self._evictability = Evictability(snapshot, settings)
         self._going = tuple(sorted(name for name in snapshot.nodes if state_of(name, snapshot).is_going))
         pods = [pod for pods in snapshot.pods_by_node.values() for pod in pods]
+        nodes, volumes, holdings = snapshot.nodes.values(), snapshot.volumes, tuple(_holdings(snapshot, settings))
         self._what_if = WhatIf(
-            snapshot.nodes.values(),
-            pods,
-            snapshot.volumes,
-            snapshot.namespaces,
-            holdings=tuple(_holdings(snapshot, settings)),
-            leaving=self._going,
-            headroom=headroom,
+            nodes, pods, volumes, snapshot.namespaces, holdings=holdings, leaving=self._going, headroom=headroom
         )
         self._verdicts: dict[str, Verdict] = {}
         self._crowded: Block | None = None
-        self._settle_those_going()
+        self._place_those_going()
 
-    def _settle_those_going(self) -> None:
-        """Together if they all fit so, else one after the other: the large pods of all of them find their places first."""
+    def _place_those_going(self) -> None:
+        """Together if they all fit so, since then the large pods of all of them find their places first; else one node
+        after the other.
+        """
         together = self._what_if.judge(self._going) if len(self._going) > 1 else None
         if together is not None and together.may_go:
             self._what_if.keep(together)
@@ -77,25 +74,19 @@ class Emptying:
 
     def why_stuck(self, name: str, *, waits_for_budgets: bool = False) -> Block | None:
         """Of a node that is going: why its pods can no longer all move. Wishes of pods are looked at as well."""
-        pods = working_pods(self._snapshot, name)
-        verdict = self._verdicts.get(name)
-        return self._evictability.why_not_all(pods, waits_for_budgets=waits_for_budgets) or (
-            None if verdict is None else verdict.block
-        )
+        pods, verdict = working_pods(self._snapshot, name), self._verdicts.get(name)
+        block = self._evictability.why_not_all(pods, waits_for_budgets=waits_for_budgets)
+        return block or (None if verdict is None else verdict.block)
 
     def why_stays(self, node: Node) -> Block | None:
-        """Of a node that nobody has chosen yet."""
+        """Of a node that is not chosen yet."""
         return self.why_left_alone(node) or self._crowded or self._judged(node.name).block
 
     def why_left_alone(self, node: Node) -> Block | None:
         """By what the node and its pods say, wherever there is room."""
         if is_protected_node(node):
-            return Block(
-                "do_not_disrupt",
-                "the node must not be disrupted (its annotation says so)",
-                constraint_type="do_not_disrupt",
-                constraint="annotation",
-            )
+            text, kind = "the node must not be disrupted (its annotation says so)", "do_not_disrupt"
+            return Block(kind, text, constraint_type=kind, constraint="annotation")
         return self._evictability.why_not_all(working_pods(self._snapshot, node.name))
 
     def choose_all(self, nodes: Iterable[Node]) -> list[Node]:
@@ -117,11 +108,12 @@ class Emptying:
         return verdict
 
     def choose(self, node: Node) -> None:
-        """It goes: from now on it is no target, and its pods stand elsewhere."""
+        """It goes: from now on it is no target, and its pods have their places elsewhere."""
         self._what_if.keep(self._judged(node.name))
 
 
 def _holdings(snapshot: Snapshot, settings: Settings) -> Iterator[Holding]:
+    """Room that waiting pods and the virtual pods of buffers hold."""
     waiting: dict[object, Holding] = {}
     for pod in snapshot.waiting_pods:
         if pod.deleted_at is None and not pod.is_gated:
@@ -139,8 +131,7 @@ class Evictability:
     def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
         self._settings = settings
         self._budgets: dict[str, list[PodDisruptionBudget]] = {}
-        for key in sorted(snapshot.disruption_budgets):
-            budget = snapshot.disruption_budgets[key]
+        for _, budget in sorted(snapshot.disruption_budgets.items()):
             self._budgets.setdefault(budget.namespace, []).append(budget)
 
     def why_not_all(self, pods: Iterable[Pod], *, waits_for_budgets: bool = False) -> Block | None:
@@ -170,22 +161,14 @@ class Evictability:
     def _why_over_budget(self, pod: Pod) -> Block | None:
         budgets = self.budgets_of(pod)
         if len(budgets) > 1:
-            return _block(
-                "pdb",
-                pod,
-                f"has {len(budgets)} PodDisruptionBudgets, and the API server evicts no such pod",
-                budgets[0].key,
-            )
+            text = f"has {len(budgets)} PodDisruptionBudgets, and the API server evicts no such pod"
+            return _block("pdb", pod, text, budgets[0].key)
         for budget in budgets:
             if budget.lets_unhealthy_go and pod.phase != "Running":
                 continue
             if budget.disruptions_allowed <= 0 or not budget.is_current:
-                return _block(
-                    "pdb",
-                    pod,
-                    f"is guarded by PodDisruptionBudget {budget.key}, which allows no disruption now",
-                    budget.key,
-                )
+                text = f"is guarded by PodDisruptionBudget {budget.key}, which allows no disruption now"
+                return _block("pdb", pod, text, budget.key)
         return None
 
     def budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
@@ -196,15 +179,13 @@ class Evictability:
         if pod.annotations.get(_SAFE_TO_EVICT) == "true":
             return None
         if pod.has_local_data and not self._settings.moves_local_data:
-            return _block(
-                "local_storage", pod, "keeps data on the node (emptyDir or hostPath), which would be lost", "local data"
-            )
+            text = "keeps data on the node (emptyDir or hostPath), which would be lost"
+            return _block("local_storage", pod, text, "local data")
         if pod.owner is None:
             return _block("unmanaged_pod", pod, "has no controller: nobody would make it again", "no controller")
         if pod.namespace == _SYSTEM and not self.budgets_of(pod):
-            return _block(
-                "pdb", pod, "belongs to the system and has no PodDisruptionBudget that says it may move", _SYSTEM
-            )
+            text = "belongs to the system and has no PodDisruptionBudget that says it may move"
+            return _block("pdb", pod, text, _SYSTEM)
         return None
 
 

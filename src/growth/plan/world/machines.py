@@ -22,38 +22,13 @@ from __future__ import annotations
 from typing import Final
 
 from growth.model.action import CreateNodeRemovalRequest, Seen
+from growth.model.instant import since
 from growth.model.node import OFFERING_LABEL, REQUEST_LABEL, Node
 from growth.model.noderequest import NodeRemovalRequestSpec, NodeRequest
 from growth.model.offering import Machine
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import pool_of_machine
 from growth.plan.world.records import seen
-
-LOOK_AGAIN_SECONDS: Final = 15.0
-LIST_LAG_SECONDS: Final = 10.0  # a list this much younger than an event shows what the event did
-
-
-def is_surely_absent(name: str, since: float, snapshot: Snapshot, lag_seconds: float = LIST_LAG_SECONDS) -> bool:
-    listed_at = snapshot.machines_at
-    if listed_at is None or name in snapshot.machines or not is_credible(snapshot):
-        return False
-    return listed_at > past(since, snapshot.now) + lag_seconds
-
-
-def is_credible(snapshot: Snapshot) -> bool:
-    """An empty list while nodes of ours are Ready is no list."""
-    if snapshot.machines:
-        return True
-    return not any(
-        node.is_ready and REQUEST_LABEL in node.labels and node.name not in snapshot.removals
-        for node in snapshot.nodes.values()
-    )
-
-
-def past(at: float, now: float) -> float:
-    """A stamp from the future was made before a clock went back: then it is simply past."""
-    return at if at <= now else 0.0
-
 
 EMPTY: Final = "Empty"
 NOT_READY: Final = "NotReady"
@@ -67,39 +42,51 @@ CONSOLIDATED: Final = "Consolidated"
 
 DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED, DRIFTED, UNHEALTHY, CONSOLIDATED)
 
+LOOK_AGAIN_SECONDS: Final = 15.0
+LIST_LAG_SECONDS: Final = 10.0  # a list this much younger than an event shows what the event did
+
+
+def is_surely_absent(name: str, asked_at: float, snapshot: Snapshot, lag_seconds: float = LIST_LAG_SECONDS) -> bool:
+    """By a credible list that is younger than what was asked of the machine last."""
+    listed_at = snapshot.machines_at
+    if listed_at is None or name in snapshot.machines or not is_credible(snapshot):
+        return False
+    return listed_at > since(snapshot.now, asked_at) + lag_seconds
+
+
+def is_credible(snapshot: Snapshot) -> bool:
+    """An empty list while nodes of ours are Ready is no list."""
+    ours = (node for node in snapshot.nodes.values() if REQUEST_LABEL in node.labels)
+    return bool(snapshot.machines) or not any(node.is_ready and node.name not in snapshot.removals for node in ours)
+
 
 def removal_of_request(request: NodeRequest, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
-    """Of a machine whose node never served; the node may not even exist. None: which machine it is, nobody knows yet."""
-    node = snapshot.nodes.get(request.name)
-    where = Seen(request.name) if node is None else seen(node)
-    spec = request.spec
-    machine_id = request.status.machine_id or recorded_id(request.name, request.uid, snapshot)
-    if not machine_id and not is_surely_absent(request.name, request.changed_at, snapshot):
+    """Of a machine whose node never served; the node may not even exist. None: its machine is not known yet."""
+    name, spec, node = request.name, request.spec, snapshot.nodes.get(request.name)
+    machine_id = request.status.machine_id or recorded_id(name, request.uid, snapshot)
+    if not machine_id and not is_surely_absent(name, request.changed_at, snapshot):
         return None
-    return CreateNodeRemovalRequest(
-        where, NodeRemovalRequestSpec(request.name, spec.pool, spec.target_offering, machine_id, reason)
-    )
+    removal = NodeRemovalRequestSpec(name, spec.pool, spec.target_offering, machine_id, reason)
+    return CreateNodeRemovalRequest(Seen(name) if node is None else seen(node), removal)
 
 
 def removal_of_node(node: Node, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:
-    """None: which machine it is, nobody knows yet. A node whose machine is surely gone is removed without one."""
+    """None: which machine it is, is not known yet. A node whose machine is surely gone is removed without one."""
     request = snapshot.requests.get(node.name)
-    machine_id = recorded_id(node.name, "" if request is None else request.uid, snapshot) or (
-        "" if request is None else request.status.machine_id
-    )
+    uid, ordered_id = ("", "") if request is None else (request.uid, request.status.machine_id)
+    machine_id = recorded_id(node.name, uid, snapshot) or ordered_id
     if not machine_id and not is_surely_absent(node.name, node.created_at, snapshot):
         return None
+    offering = node.labels.get(OFFERING_LABEL, "")
     return CreateNodeRemovalRequest(
-        seen(node),
-        NodeRemovalRequestSpec(node.name, node.pool, node.labels.get(OFFERING_LABEL, ""), machine_id, reason),
+        seen(node), NodeRemovalRequestSpec(node.name, node.pool, offering, machine_id, reason)
     )
 
 
 def removal_of_machine(machine: Machine) -> CreateNodeRemovalRequest:
-    pool = pool_of_machine(machine) or "unknown"
-    return CreateNodeRemovalRequest(
-        Seen(machine.name), NodeRemovalRequestSpec(machine.name, pool, machine.offering, machine.machine_id, ORPHANED)
-    )
+    name, pool = machine.name, pool_of_machine(machine) or "unknown"
+    spec = NodeRemovalRequestSpec(name, pool, machine.offering, machine.machine_id, ORPHANED)
+    return CreateNodeRemovalRequest(Seen(name), spec)
 
 
 def recorded_id(name: str, request_uid: str, snapshot: Snapshot) -> str:

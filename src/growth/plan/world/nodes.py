@@ -61,7 +61,7 @@ class NodeState(Struct, frozen=True, gc=False):
     | is_draining | in removal for a reason that evicts pods | budgets: Empty removals disrupt no pod |
     | is_free | neither marked nor ending, and readable | candidates and renewal: no other row has chosen it |
     | is_staying | Ready and started, neither marked nor ending | scale-down: how many are above the pool's minimum |
-    | takes_pods | Ready, started, schedulable, readable; not surely going or being deleted | room: marks are taken off |
+    | takes_pods | Ready, started, schedulable, readable; not surely going or deleted | room: marks can be taken off |
     """
 
     node: Node | None  # None: the name of a request or a removal whose node is not there

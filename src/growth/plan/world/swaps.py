@@ -1,5 +1,5 @@
-"""Which nodes must be replaced, and which are being replaced by which? Asked by scale-down, renewal and replacement, and
-by every row that must leave such nodes alone meanwhile.
+"""Which nodes must be replaced, and which are being replaced by which? Asked by scale-down, renewal and replacement,
+and by every row that must leave such nodes alone meanwhile.
 
 | node | must be replaced, whatever it costs, as |
 | --- | --- |
