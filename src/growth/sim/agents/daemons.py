@@ -7,7 +7,6 @@ Its pods name their node by affinity, carry the automatic tolerations, and are b
 from __future__ import annotations
 
 import copy
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -15,9 +14,8 @@ import msgspec
 from growth.kube.codec import Codec
 from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
-from growth.sim.agents.workloads import controller_of, is_active, is_ready, pod_from
+from growth.sim.agents.workloads import controller_of, is_active, is_ready, pod_from, report_status
 from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
-from growth.sim.apiserver.refusal import Refusal
 from growth.sim.apiserver.store import Write
 from growth.sim.apiserver.verbs import Verbs
 from growth.sim.clock import Nudge
@@ -28,13 +26,13 @@ STEP_SECONDS: Final = 0.1
 _NOWHERE: Final = Node("")
 _PLACE_RULES: Final = (Rule.TAINT_TOLERATION, Rule.NODE_AFFINITY, Rule.NODE_NAME)
 
-AUTOMATIC_TOLERATIONS: Final = (
-    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
-    {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
-    {"key": "node.kubernetes.io/disk-pressure", "operator": "Exists", "effect": "NoSchedule"},
-    {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
-    {"key": "node.kubernetes.io/pid-pressure", "operator": "Exists", "effect": "NoSchedule"},
-    {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+AUTOMATIC_TOLERATIONS: Final = tuple(
+    {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
+    for effect, names in (
+        ("NoExecute", ("not-ready", "unreachable")),
+        ("NoSchedule", ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")),
+    )
+    for name in names
 )
 
 
@@ -75,12 +73,8 @@ class DaemonSets:
         """By taints of these effects and by selectors; neither room nor a cordon matter. Remembered: most nodes look
         alike from here.
         """
-        seen = msgspec.structs.replace(
-            _NOWHERE,
-            name=node.name,
-            labels=node.labels,
-            taints=tuple(taint for taint in node.taints if taint.effect in effects),
-        )
+        taints = tuple(taint for taint in node.taints if taint.effect in effects)
+        seen = msgspec.structs.replace(_NOWHERE, name=node.name, labels=node.labels, taints=taints)
         known = self._answers.get((template.shape, seen))
         if known is None:
             index = Neighbours([seen])
@@ -100,11 +94,9 @@ class DaemonSets:
                 self._verbs.create(POD, _pod_for(daemon_set, node), "daemonset-controller")
         found = [(node, self._verbs.store.read(POD, name, namespace)) for node, (namespace, name) in list(pods.items())]
         for node, pod in found:
-            if (
-                pod is not None
-                and (node not in kept or pod["status"].get("phase") == "Failed")
-                and not pod["metadata"].get("deletionTimestamp")
-            ):
+            if pod is None or pod["metadata"].get("deletionTimestamp"):
+                continue
+            if node not in kept or pod["status"].get("phase") == "Failed":
                 self._verbs.delete(POD, pod["metadata"]["name"], namespace, "daemonset-controller")
         active = [pod for _, pod in found if pod is not None and is_active(pod)]
         counts = {
@@ -112,50 +104,20 @@ class DaemonSets:
             "currentNumberScheduled": len(active),
             "numberReady": sum(is_ready(pod) for pod in active),
         }
-        if any((daemon_set.get("status") or {}).get(name) != count for name, count in counts.items()):
-            self._report(daemon_set, counts)
-
-    def _report(self, daemon_set: Json, counts: Json) -> None:
-        metadata = daemon_set["metadata"]
-        try:
-            self._verbs.modify(
-                DAEMON_SET,
-                metadata["name"],
-                metadata["namespace"],
-                partial(_set_counts, counts),
-                "daemonset-controller",
-                "status",
-            )
-        except Refusal:
-            return  # changed meanwhile: heard of again
-
-
-def _set_counts(counts: Json, item: Json) -> None:
-    item["status"] = {**(item.get("status") or {}), **counts}
+        report_status(self._verbs, DAEMON_SET, daemon_set, counts, "daemonset-controller")
 
 
 def _pod_for(daemon_set: Json, node: str) -> Json:
-    pod = pod_from(
-        daemon_set, DAEMON_SET, daemon_set["spec"]["template"], {"generateName": f"{daemon_set['metadata']['name']}-"}
-    )
+    name = {"generateName": f"{daemon_set['metadata']['name']}-"}
+    pod = pod_from(daemon_set, DAEMON_SET, daemon_set["spec"]["template"], name)
     spec = pod["spec"]
     spec["tolerations"] = [*(spec.get("tolerations") or []), *copy.deepcopy(list(AUTOMATIC_TOLERATIONS))]
-    if node:
-        _require_node(spec, node)
+    if node:  # its name goes into every term of the required affinity, as the controller does
+        affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+        required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+        for term in required.setdefault("nodeSelectorTerms", [{}]):
+            term["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": [node]}]
     return pod
-
-
-def _require_node(spec: Json, node: str) -> None:
-    """Add the node's name to every term of the required affinity, as the controller does."""
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    required = (
-        spec.setdefault("affinity", {})
-        .setdefault("nodeAffinity", {})
-        .setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
-    )
-    terms = required.setdefault("nodeSelectorTerms", [{}])
-    for term in terms:
-        term["matchFields"] = [field]
 
 
 def wanted_node(pod: Json) -> str:

@@ -17,8 +17,8 @@ that carry the KWOK annotation and have no server are played too, as kwok does.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from msgspec import Struct
 
@@ -28,7 +28,7 @@ from growth.model.pod import Pod
 from growth.model.resources import PODS, Resources, format_amount, sum_resources
 from growth.providers.simulated import Server
 from growth.sim.apiserver.kinds import NODE, POD, Json
-from growth.sim.apiserver.refusal import Refusal
+from growth.sim.apiserver.refusal import attempt
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.apiserver.subresources import set_condition
 from growth.sim.apiserver.verbs import Verbs
@@ -84,7 +84,7 @@ class Kubelets:
 
     def _register(self, server: Server) -> None:
         if server.name in self.alive and self._verbs.store.get(NODE, server.name) is None:
-            self._attempt(lambda: self._verbs.create(NODE, _node_for(server, self.scheme), "kubelet"))
+            attempt(self._verbs.create, NODE, _node_for(server, self.scheme), "kubelet")
 
     def _meet(self, name: str) -> None:
         """A node appeared: make it Ready in a while, if there is a kubelet behind it."""
@@ -99,31 +99,25 @@ class Kubelets:
 
     def _set_ready(self, node: Json) -> None:
         now = format_instant(self._verbs.now())
-        ready = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "KubeletReady",
-            "message": "kubelet is posting ready status",
-            "lastHeartbeatTime": now,
-        }
-        set_condition(node, ready, now)
+        ready = _ready("True", "KubeletReady", "kubelet is posting ready status")
+        set_condition(node, {**ready, "lastHeartbeatTime": now}, now)
 
     def _heartbeat(self) -> None:
         for name in [name for name in self.alive if self.is_ready(name)]:
             self._post_ready(name)
 
     def _post_ready(self, name: str) -> None:
-        self._attempt(lambda: self._verbs.modify(NODE, name, "", self._set_ready, "kubelet", "status"))
+        attempt(self._verbs.modify, NODE, name, "", self._set_ready, "kubelet", "status")
 
     def fall_ill(self, name: str, seconds: float) -> None:
         """The node is NotReady for a while."""
 
         def set_not_ready(node: Json) -> None:
-            ill = {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "PLEG is not healthy"}
+            ill = _ready("False", "KubeletNotReady", "PLEG is not healthy")
             set_condition(node, ill, format_instant(self._verbs.now()))
 
         if self.is_ready(name):
-            self._attempt(lambda: self._verbs.modify(NODE, name, "", set_not_ready, "kubelet", "status"))
+            attempt(self._verbs.modify, NODE, name, "", set_not_ready, "kubelet", "status")
             after(seconds, lambda: self._make_ready(name))
 
     def is_ready(self, name: str) -> bool:
@@ -134,9 +128,8 @@ class Kubelets:
 
     def _hear(self, write: Write) -> None:
         if write.kind is NODE and write.type != "DELETED":
-            is_new_kwok = write.key[1] not in self.alive and KWOK_ANNOTATION in (
-                write.item["metadata"].get("annotations") or {}
-            )
+            annotations = write.item["metadata"].get("annotations") or {}
+            is_new_kwok = write.key[1] not in self.alive and KWOK_ANNOTATION in annotations
             if is_new_kwok:
                 self.alive[write.key[1]] = None
             if is_new_kwok or write.type == "ADDED":
@@ -167,69 +160,50 @@ class Kubelets:
         after(self._draw(self.habits.start_seconds), lambda: self._start(key, pod.uid))
 
     def _start(self, key: Key, uid: str) -> None:
-        node_name = self._where.get(key, "")
-        pod = self._bound.get(node_name, {}).get(key)
-        if (
-            pod is None
-            or pod.uid != uid
-            or pod.phase != "Pending"
-            or pod.deleted_at is not None
-            or node_name not in self.alive
-            or not self.is_ready(node_name)
-        ):
+        node_name, pod = self._here(key, uid)
+        if pod is None or pod.phase != "Pending" or pod.deleted_at is not None or not self.is_ready(node_name):
             return
-        shortage = self._why_not_admitted(node_name, pod)
-        change = _running if not shortage else lambda item, at: _failed(item, at, shortage)
-        self._attempt(
-            lambda: self._verbs.modify(
-                POD, key[1], key[0], lambda item: change(item, format_instant(self._verbs.now())), "kubelet", "status"
-            )
-        )
-        seconds = pod.annotations.get(RUN_SECONDS) or _annotation(
-            self._verbs.store.read(POD, key[1], key[0]), RUN_SECONDS
-        )
+        at, shortage = format_instant(self._verbs.now()), self._why_not_admitted(node_name, pod)
+        change = partial(_set_failed, at, shortage) if shortage else partial(_set_running, at)
+        attempt(self._verbs.modify, POD, key[1], key[0], change, "kubelet", "status")
+        stored = self._verbs.store.read(POD, key[1], key[0]) or {"metadata": {}}
+        seconds = (stored["metadata"].get("annotations") or {}).get(RUN_SECONDS)
         if seconds and not shortage:
             after(float(seconds), lambda: self._finish(key, uid))
+
+    def _here(self, key: Key, uid: str) -> tuple[str, Pod | None]:
+        """The pod's node, and the pod if that node has a kubelet and it is still the same pod."""
+        node_name = self._where.get(key, "")
+        pod = self._bound.get(node_name, {}).get(key)
+        return node_name, pod if pod is not None and pod.uid == uid and node_name in self.alive else None
 
     def _why_not_admitted(self, node_name: str, pod: Pod) -> str:
         """As the kubelet's own admission: what is short on this node, if anything."""
         stored = self._verbs.store.get(NODE, node_name)
         if stored is None:
             return ""
-        others = [
-            other for key, other in self._bound[node_name].items() if other.uid != pod.uid and other.phase == "Running"
-        ]
+        bound = self._bound[node_name].values()
+        others = [other for other in bound if other.uid != pod.uid and other.phase == "Running"]
         used = sum_resources([other.shape.requests for other in others]) + Resources({PODS: len(others)})
         free = self._codec.decode_node(stored.data).allocatable - used
         wanted = pod.shape.requests + Resources({PODS: 1})
-        short = [name for name, amount in wanted.items() if amount > free[name]]
-        return (
-            f"OutOf{short[0]}: needs {format_amount(short[0], wanted[short[0]])}, has {format_amount(short[0], free[short[0]])}"
-            if short
-            else ""
-        )
+        for name, amount in wanted.items():
+            if amount > free[name]:
+                return f"OutOf{name}: needs {format_amount(name, amount)}, has {format_amount(name, free[name])}"
+        return ""
 
     def _finish(self, key: Key, uid: str) -> None:
-        node_name = self._where.get(key, "")
-        pod = self._bound.get(node_name, {}).get(key)
-        if pod is not None and pod.uid == uid and pod.phase == "Running" and node_name in self.alive:
-            self._attempt(lambda: self._verbs.modify(POD, key[1], key[0], _succeeded, "kubelet", "status"))
+        _, pod = self._here(key, uid)
+        if pod is not None and pod.phase == "Running":
+            attempt(self._verbs.modify, POD, key[1], key[0], _set_succeeded, "kubelet", "status")
 
     def _stop_later(self, key: Key, pod: Pod, grace_seconds: float) -> None:
         after(min(float(grace_seconds), self._draw(self.habits.stop_seconds)), lambda: self._stop(key, pod.uid))
 
     def _stop(self, key: Key, uid: str) -> None:
-        node_name = self._where.get(key, "")
-        pod = self._bound.get(node_name, {}).get(key)
-        if pod is not None and pod.uid == uid and node_name in self.alive:
+        if self._here(key, uid)[1] is not None:
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
-            self._attempt(lambda: self._verbs.delete(POD, key[1], key[0], "kubelet", options))
-
-    def _attempt(self, write: Callable[[], Any]) -> None:
-        try:
-            write()
-        except Refusal:
-            return  # somebody else changed or removed it: its next version is heard of
+            attempt(self._verbs.delete, POD, key[1], key[0], "kubelet", options)
 
     def _draw(self, span: tuple[float, float]) -> float:
         return self._chance.uniform(*span)
@@ -241,26 +215,18 @@ def ready_status(node: Json) -> str:
     return next((str(one["status"]) for one in conditions if one["type"] == "Ready"), "")
 
 
-def _annotation(item: Json | None, name: str) -> str:
-    return ((item or {}).get("metadata", {}).get("annotations") or {}).get(name, "") or ""
+def _ready(status: str, reason: str, message: str) -> Json:
+    return {"type": "Ready", "status": status, "reason": reason, "message": message}
 
 
 def _node_for(server: Server, scheme: str) -> Json:
     template = server.template
     taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in template.taints]
     labels = {**template.labels, "kubernetes.io/hostname": server.name}
-    amounts = {
-        name: format_amount(name, amount) if name == "cpu" else str(amount)
-        for name, amount in server.allocatable.items()
-    }
-    reason = "container runtime network not ready: NetworkReady=false"
-    not_ready = {
-        "type": "Ready",
-        "status": "False",
-        "reason": "KubeletNotReady",
-        "message": reason,
-        "lastTransitionTime": format_instant(server.created_at),
-    }
+    allocatable = server.allocatable.items()
+    amounts = {name: format_amount(name, amount) if name == "cpu" else str(amount) for name, amount in allocatable}
+    not_ready = _ready("False", "KubeletNotReady", "container runtime network not ready: NetworkReady=false")
+    not_ready["lastTransitionTime"] = format_instant(server.created_at)
     return {
         "metadata": {"name": server.name, "labels": labels, "annotations": dict(template.annotations)},
         "spec": {"providerID": f"{scheme}://{server.server_id}", "taints": taints},
@@ -273,22 +239,18 @@ def _node_for(server: Server, scheme: str) -> Json:
     }
 
 
-def _running(pod: Json, at: str) -> None:
+def _set_running(at: str, pod: Json) -> None:
     pod["status"]["phase"] = "Running"
     pod["status"].setdefault("startTime", at)
     for condition in ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"):
         set_condition(pod, {"type": condition, "status": "True"}, at)
 
 
-def _failed(pod: Json, at: str, why: str) -> None:
-    reason, _, message = why.partition(": ")
-    pod["status"] |= {
-        "phase": "Failed",
-        "reason": reason,
-        "message": f"Pod was rejected: Node didn't have enough resource: {message}",
-        "startTime": at,
-    }
+def _set_failed(at: str, why: str, pod: Json) -> None:
+    reason, _, short = why.partition(": ")
+    message = f"Pod was rejected: Node didn't have enough resource: {short}"
+    pod["status"] |= {"phase": "Failed", "reason": reason, "message": message, "startTime": at}
 
 
-def _succeeded(pod: Json) -> None:
+def _set_succeeded(pod: Json) -> None:
     pod["status"]["phase"] = "Succeeded"

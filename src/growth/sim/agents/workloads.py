@@ -1,15 +1,15 @@
-"""Which pods should there be? The workload controllers of the embedded cluster: one table, one step for each kind.
+"""Which pods should there be, and how many of them may be disrupted? The workload controllers of the embedded cluster:
+one table, one step for each kind.
 
-| kind | makes |
+| kind | the controller makes |
 | --- | --- |
 | Deployment | one ReplicaSet for its template; an older one is scaled to zero |
 | ReplicaSet | as many pods as it says; pods that failed or are going do not count |
 | StatefulSet | pods name-0 … name-n, all at once |
 | Job | pods until so many have succeeded, so many at a time |
+| PodDisruptionBudget | its status, which evictions look at |
 
-Hears of writes and reconciles what they touch a moment later. DaemonSets have their own file.
-
-How many pods may be disrupted now? Keeps the status of PodDisruptionBudgets, which evictions look at.
+Controllers hear of writes and reconcile what they touch a moment later. DaemonSets have their own file.
 """
 
 from __future__ import annotations
@@ -19,26 +19,25 @@ import math
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from growth.sim.apiserver.kinds import BY_NAME, POD, Json, Kind
-from growth.sim.apiserver.refusal import Refusal
+from growth.sim.apiserver.refusal import attempt
 from growth.sim.apiserver.selectors import matches_selector
-from growth.sim.apiserver.store import Key, Write
+from growth.sim.apiserver.store import Key, ObjectKey, Write
 from growth.sim.apiserver.verbs import Verbs
 from growth.sim.clock import Nudge
 
-DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB = (
-    BY_NAME[name] for name in ("Deployment", "ReplicaSet", "StatefulSet", "Job")
+DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, BUDGET = (
+    BY_NAME[name] for name in ("Deployment", "ReplicaSet", "StatefulSet", "Job", "PodDisruptionBudget")
 )
 STEP_SECONDS: Final = 0.05
+BUDGET_SECONDS: Final = 0.1
 PODS_PER_STEP: Final = 100
 _FINISHED: Final = ("Succeeded", "Failed")
-
-Owned = tuple[str, Key]  # kind and key
 
 
 class Member(Struct, frozen=True):
@@ -64,7 +63,7 @@ class Workloads:
 
     def __init__(self, verbs: Verbs) -> None:
         self.verbs = verbs
-        self._dirty: dict[Owned, None] = {}
+        self._dirty: dict[ObjectKey, None] = {}
         self._pods: dict[str, dict[Key, Member]] = {}  # by the owner's UID
         self._replica_sets: dict[str, dict[Key, None]] = {}
         self._done: dict[str, dict[Key, None]] = {}  # pods of Jobs that succeeded
@@ -85,7 +84,7 @@ class Workloads:
         if write.kind.name in self._steps and write.type != "DELETED":
             self._touch((write.kind.name, write.key))
 
-    def _touch(self, what: Owned) -> None:
+    def _touch(self, what: ObjectKey) -> None:
         self._dirty[what] = None
         self._step()
 
@@ -113,36 +112,21 @@ class Workloads:
     # Each returns True when there is more to do than one step may.
 
     def _deployment(self, deployment: Json) -> bool:
-        spec, metadata = deployment["spec"], deployment["metadata"]
+        spec, metadata, actor = deployment["spec"], deployment["metadata"], "deployment-controller"
         digest = f"{zlib.crc32(msgspec.json.encode(spec['template'], order='deterministic')):08x}"
         name = f"{metadata['name']}-{digest}"
         keys = list(self._replica_sets.get(metadata["uid"], {}))
         sets = {key[1]: self.verbs.live(REPLICA_SET, key[1], key[0]) for key in keys}
         if name not in sets:
-            self._attempt(
-                partial(
-                    self.verbs.create, REPLICA_SET, _replica_set_for(deployment, name, digest), "deployment-controller"
-                )
-            )
+            attempt(self.verbs.create, REPLICA_SET, _replica_set_for(deployment, name, digest), actor)
         for other, one in sets.items():
             wanted = spec.get("replicas", 1) if other == name else 0
             if one["spec"].get("replicas") != wanted:
-                self._attempt(
-                    partial(
-                        self.verbs.modify,
-                        REPLICA_SET,
-                        other,
-                        metadata["namespace"],
-                        partial(_set_replicas, wanted),
-                        "deployment-controller",
-                    )
-                )
+                change = partial(_set_replicas, wanted)
+                attempt(self.verbs.modify, REPLICA_SET, other, metadata["namespace"], change, actor)
         current = sets.get(name, {}).get("status") or {}
-        self._report(
-            DEPLOYMENT,
-            deployment,
-            {key: current.get(key, 0) for key in ("replicas", "readyReplicas", "availableReplicas")},
-        )
+        counts = {key: current.get(key, 0) for key in ("replicas", "readyReplicas", "availableReplicas")}
+        self._report(DEPLOYMENT, deployment, counts)
         return False
 
     def _replica_set(self, replica_set: Json) -> bool:
@@ -152,10 +136,7 @@ class Workloads:
             self._create_pod(replica_set, REPLICA_SET, {"generateName": f"{metadata['name']}-"})
         for pod in sorted(pods, key=lambda pod: pod.deletion_rank)[: max(0, len(pods) - wanted)]:
             self._delete_pod(pod)
-        ready = sum(pod.is_ready for pod in pods)
-        self._report(
-            REPLICA_SET, replica_set, {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready}
-        )
+        self._report(REPLICA_SET, replica_set, _counts(pods))
         return bool(wanted - len(pods) > PODS_PER_STEP)
 
     def _stateful_set(self, stateful_set: Json) -> bool:
@@ -167,63 +148,46 @@ class Workloads:
         for pod_name, pod in pods.items():
             if int(pod_name.rpartition("-")[2]) >= wanted or pod.phase in _FINISHED:
                 self._delete_pod(pod)
-        ready = sum(pod.is_ready for pod in pods.values())
-        self._report(
-            STATEFUL_SET, stateful_set, {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready}
-        )
+        self._report(STATEFUL_SET, stateful_set, _counts(list(pods.values())))
         return len(missing) > PODS_PER_STEP
 
     def _job(self, job: Json) -> bool:
         spec, pods = job["spec"], self._members(job)
-        done = self._done.setdefault(job["metadata"]["uid"], {})
-        done |= {
-            pod.key: None for pod in pods if pod.phase == "Succeeded"
-        }  # remembered: a finished pod may go with its node
-        succeeded = len(done)
+        done = self._done.setdefault(job["metadata"]["uid"], {})  # a finished pod may go with its node
+        done |= {pod.key: None for pod in pods if pod.phase == "Succeeded"}
         active = sum(pod.is_active for pod in pods)
-        wanted = 0 if spec.get("suspend") else min(spec["parallelism"], spec["completions"] - succeeded)
+        wanted = 0 if spec.get("suspend") else min(spec["parallelism"], spec["completions"] - len(done))
         for _ in range(min(PODS_PER_STEP, wanted - active)):
             self._create_pod(job, JOB, {"generateName": f"{job['metadata']['name']}-"})
-        self._report(JOB, job, {"active": active, "succeeded": succeeded})
+        self._report(JOB, job, {"active": active, "succeeded": len(done)})
         return bool(wanted - active > PODS_PER_STEP)
 
-    # --------------------------------------------------------------------------------------- writes
+    # ---------------------------------------------------------------------------------------------------------- writes
 
     def _create_pod(self, owner: Json, kind: Kind, name: Json) -> None:
-        self._attempt(
-            partial(
-                self.verbs.create,
-                POD,
-                pod_from(owner, kind, owner["spec"]["template"], name),
-                f"{kind.name.lower()}-controller",
-            )
-        )
+        pod = pod_from(owner, kind, owner["spec"]["template"], name)
+        attempt(self.verbs.create, POD, pod, f"{kind.name.lower()}-controller")
 
     def _delete_pod(self, pod: Member) -> None:
         if not pod.is_leaving:
-            self._attempt(partial(self.verbs.delete, POD, pod.key[1], pod.key[0], "workload-controller"))
+            attempt(self.verbs.delete, POD, pod.key[1], pod.key[0], "workload-controller")
 
     def _report(self, kind: Kind, item: Json, counts: Json) -> None:
-        status = {**(item.get("status") or {}), **counts, "observedGeneration": item["metadata"].get("generation", 0)}
-        if status != item.get("status"):
-            change = partial(_set_status, status)
-            self._attempt(
-                partial(
-                    self.verbs.modify,
-                    kind,
-                    item["metadata"]["name"],
-                    item["metadata"]["namespace"],
-                    change,
-                    "workload-controller",
-                    "status",
-                )
-            )
+        counts["observedGeneration"] = item["metadata"].get("generation", 0)
+        report_status(self.verbs, kind, item, counts, "workload-controller")
 
-    def _attempt(self, write: Callable[[], Any]) -> None:
-        try:
-            write()
-        except Refusal:
-            return  # changed or gone meanwhile: the next write touches it again
+
+def report_status(verbs: Verbs, kind: Kind, item: Json, changes: Json, actor: str) -> None:
+    """Write the object's status, where these values change it."""
+    status, metadata = {**(item.get("status") or {}), **changes}, item["metadata"]
+    if status != item.get("status"):
+        change = partial(_set_status, status)
+        attempt(verbs.modify, kind, metadata["name"], metadata["namespace"], change, actor, "status")
+
+
+def _counts(pods: list[Member]) -> Json:
+    ready = sum(pod.is_ready for pod in pods)
+    return {"replicas": len(pods), "readyReplicas": ready, "availableReplicas": ready}
 
 
 def controller_of(item: Json) -> Json | None:
@@ -249,27 +213,18 @@ def reference_to(owner: Json, kind: Kind) -> Json:
 
 def pod_from(owner: Json, kind: Kind, template: Json, name: Json) -> Json:
     """A pod of a workload's template."""
-    labelled = copy.deepcopy(template.get("metadata") or {})
-    metadata = {
-        **labelled,
-        **name,
-        "namespace": owner["metadata"]["namespace"],
-        "ownerReferences": [reference_to(owner, kind)],
-    }
+    owned = {"namespace": owner["metadata"]["namespace"], "ownerReferences": [reference_to(owner, kind)]}
+    metadata = {**copy.deepcopy(template.get("metadata") or {}), **name, **owned}
     return {"metadata": metadata, "spec": copy.deepcopy(template["spec"])}
 
 
 def _replica_set_for(deployment: Json, name: str, digest: str) -> Json:
     spec, template = deployment["spec"], copy.deepcopy(deployment["spec"]["template"])
     template.setdefault("metadata", {}).setdefault("labels", {})["pod-template-hash"] = digest
-    metadata = {
-        "name": name,
-        "namespace": deployment["metadata"]["namespace"],
-        "ownerReferences": [reference_to(deployment, DEPLOYMENT)],
-    }
-    labels = dict(template["metadata"]["labels"])
+    labels, namespace = dict(template["metadata"]["labels"]), deployment["metadata"]["namespace"]
+    owners = [reference_to(deployment, DEPLOYMENT)]
     return {
-        "metadata": {**metadata, "labels": labels},
+        "metadata": {"name": name, "namespace": namespace, "ownerReferences": owners, "labels": labels},
         "spec": {"replicas": spec.get("replicas", 1), "selector": {"matchLabels": labels}, "template": template},
     }
 
@@ -296,10 +251,6 @@ def _member(pod: Json, key: Key) -> Member:
     )
 
 
-BUDGET: Final = BY_NAME["PodDisruptionBudget"]
-BUDGET_SECONDS: Final = 0.1
-
-
 class DisruptionBudgets:
     """All budgets, whenever a pod or a budget changes."""
 
@@ -314,20 +265,7 @@ class DisruptionBudgets:
 
     def _count(self) -> None:
         for budget in list(self._verbs.store.read_all(BUDGET)):
-            status = {**(budget.get("status") or {}), **self._status(budget)}
-            if status != budget.get("status"):
-                metadata = budget["metadata"]
-                try:
-                    self._verbs.modify(
-                        BUDGET,
-                        metadata["name"],
-                        metadata["namespace"],
-                        partial(_set, status),
-                        "disruption-controller",
-                        "status",
-                    )
-                except Refusal:
-                    continue  # changed meanwhile: heard of again
+            report_status(self._verbs, BUDGET, budget, self._status(budget), "disruption-controller")
 
     def _status(self, budget: Json) -> Json:
         spec, namespace = budget["spec"], budget["metadata"]["namespace"]
@@ -336,33 +274,22 @@ class DisruptionBudgets:
             for pod in self._verbs.store.read_all(POD, namespace)
             if matches_selector(spec.get("selector"), pod["metadata"].get("labels") or {})
         ]
-        expected = sum(pod["status"].get("phase") not in ("Succeeded", "Failed") for pod in pods)
-        going = {
-            name
-            for name in (budget.get("status") or {}).get("disruptedPods") or {}
-            if any(pod["metadata"]["name"] == name and is_active(pod) for pod in pods)
-        }
+        expected = sum(pod["status"].get("phase") not in _FINISHED for pod in pods)
+        active = {pod["metadata"]["name"] for pod in pods if is_active(pod)}
+        evicted = (budget.get("status") or {}).get("disruptedPods") or {}
+        going = {name: at for name, at in evicted.items() if name in active}
         healthy = sum(is_ready(pod) and pod["metadata"]["name"] not in going for pod in pods)
-        desired = (
-            _amount(spec["minAvailable"], expected)
-            if "minAvailable" in spec
-            else max(0, expected - _amount(spec.get("maxUnavailable", 1), expected))
-        )
-        disrupted = {
-            name: at for name, at in ((budget.get("status") or {}).get("disruptedPods") or {}).items() if name in going
-        }
-        counts: Json = {
+        least = max(0, expected - _amount(spec.get("maxUnavailable", 1), expected))
+        desired = _amount(spec["minAvailable"], expected) if "minAvailable" in spec else least
+        return {
             "expectedPods": expected,
             "currentHealthy": healthy,
             "desiredHealthy": desired,
             "disruptionsAllowed": max(0, healthy - desired),
+            "disruptedPods": going,
+            "observedGeneration": budget["metadata"].get("generation", 0),
         }
-        return {**counts, "disruptedPods": disrupted, "observedGeneration": budget["metadata"].get("generation", 0)}
 
 
 def _amount(value: int | str, total: int) -> int:
     return math.ceil(total * int(value.rstrip("%")) / 100) if isinstance(value, str) else value
-
-
-def _set(status: Json, item: Json) -> None:
-    item["status"] = status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -41,6 +42,14 @@ class Refusal(Exception):  # noqa: N818  (an answer of the server, not a mistake
 
     def headers(self) -> dict[str, str]:
         return {"retry-after": str(self.retry_after_seconds)} if self.retry_after_seconds else {}
+
+
+def attempt(write: Callable[..., object], *arguments: Any) -> None:
+    """Write, unless it is refused: the object changed or went meanwhile, and its next version will be heard of."""
+    try:
+        write(*arguments)
+    except Refusal:
+        return
 
 
 def _details(kind: Kind, name: str, **more: Any) -> Json:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from growth.sim.apiserver.kinds import Json, Kind
 
 Key = tuple[str, str]  # namespace ("" for cluster-scoped kinds) and name
+ObjectKey = tuple[str, Key]  # kind and key
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 _FIRST_VERSION: Final = 1000
