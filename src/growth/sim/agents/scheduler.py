@@ -20,9 +20,9 @@ from growth.model.malformed import Malformed
 from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.snapshot import VolumeWorld
-from growth.sim.agents.node_choice import Census, best_node
+from growth.sim.agents.node_choice import SchedulerCache, best_node
 from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
-from growth.sim.apiserver.refusal import Refusal
+from growth.sim.apiserver.refusal import Refusal, attempt
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.apiserver.subresources import bind, set_condition
 from growth.sim.apiserver.verbs import Verbs
@@ -52,7 +52,7 @@ class Scheduler:
 
     def __init__(self, verbs: Verbs, seed: str = "0", lag_seconds: float = 0.02) -> None:
         self.lag_seconds = lag_seconds
-        self.census = Census(self._world)
+        self.cache = SchedulerCache(self._world)
         self.waiting: dict[Key, Waiting] = {}
         self._verbs = verbs
         self._codec = Codec()
@@ -80,25 +80,22 @@ class Scheduler:
             if kind == "Pod":
                 self._learn_pod(key, noun if isinstance(noun, Pod) else None)
             elif kind == "Node":
-                self.census.learn_node(key[1], noun if isinstance(noun, Node) else None)
+                self.cache.learn_node(key[1], noun if isinstance(noun, Node) else None)
             else:
-                self.census.forget_index()
+                self.cache.forget_index()
 
     def _learn_pod(self, key: Key, pod: Pod | None) -> None:
         if pod is None or pod.is_finished:
             self.waiting.pop(key, None)
-            self.census.version += self.census.displace(key)
+            self.cache.version += self.cache.displace(key)
         elif pod.node_name:
             self.waiting.pop(key, None)
-            self.census.place(key, pod, pod.node_name)
+            self.cache.place(key, pod, pod.node_name)
         elif pod.shape.scheduler_name == NAME and not pod.is_gated and pod.deleted_at is None:
-            self.census.displace(key)
+            self.cache.displace(key)
             waiting = self.waiting.setdefault(key, Waiting(pod))
-            if (waiting.pod.shape, waiting.pod.nominated_node, waiting.pod.uid) != (
-                pod.shape,
-                pod.nominated_node,
-                pod.uid,
-            ):
+            before = waiting.pod
+            if (before.shape, before.nominated_node, before.uid) != (pod.shape, pod.nominated_node, pod.uid):
                 waiting.parked_at_version = -1
             waiting.pod = pod
         else:
@@ -106,16 +103,11 @@ class Scheduler:
 
     def _world(self) -> tuple[VolumeWorld, dict[str, Labels]]:
         """Volumes and namespaces as they are in the store."""
-        nouns = {
-            kind.name: [self._codec.decode(kind.name, stored.data) for stored in self._verbs.store.all(kind)]
-            for kind in _BACKGROUND
-        }
-        read = {
-            name: {one.key: one.noun for one in decoded if not isinstance(one.noun, Malformed)}
-            for name, decoded in nouns.items()
-        }
-        volumes: Any = [read[name] for name in ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode")]
-        namespaces: Any = read["Namespace"]
+        read: list[Any] = []
+        for kind in _BACKGROUND:
+            decoded = [self._codec.decode(kind.name, stored.data) for stored in self._verbs.store.all(kind)]
+            read.append({one.key: one.noun for one in decoded if not isinstance(one.noun, Malformed)})
+        namespaces, *volumes = read
         return VolumeWorld(*volumes), namespaces
 
     # ----------------------------------------------------------------------------------- scheduling
@@ -128,38 +120,29 @@ class Scheduler:
     def _run(self) -> None:
         self._catch_up()
         now = self._verbs.now()
-        due = [
-            (key, waiting)
-            for key, waiting in self.waiting.items()
-            if waiting.parked_at_version != self.census.version and waiting.not_before <= now
-        ]
+        due = [(key, waiting) for key, waiting in self._unparked() if waiting.not_before <= now]
         due.sort(key=lambda entry: (-entry[1].pod.shape.priority, entry[1].pod.created_at, entry[0]))
         for key, waiting in due[:PODS_PER_STEP]:
             self._try(key, waiting)
-        self._wake_again(len(due) > PODS_PER_STEP)
-
-    def _wake_again(self, has_more: bool) -> None:
-        now = self._verbs.now()
-        later = [
-            waiting.not_before - now
-            for waiting in self.waiting.values()
-            if waiting.parked_at_version != self.census.version
-        ]
-        if has_more:
+        if len(due) > PODS_PER_STEP:
             self._step()
-        elif later:
+        elif later := [waiting.not_before - now for _, waiting in self._unparked()]:
             after(max(STEP_SECONDS, min(later)), self._step)
+
+    def _unparked(self) -> list[tuple[Key, Waiting]]:
+        return [entry for entry in self.waiting.items() if entry[1].parked_at_version != self.cache.version]
 
     def _try(self, key: Key, waiting: Waiting) -> None:
         pod = waiting.pod
-        fitting = self.census.fitting(pod, self._held_by_others(key, pod))
-        nominated = [hosted for hosted in fitting if hosted.node.name == pod.nominated_node]
+        fitting = self.cache.fitting(pod, self._held_by_others(key, pod))
+        nominated = [info for info in fitting if info.node.name == pod.nominated_node]
         if nominated:
             self._bind(key, waiting, pod.nominated_node)
         elif fitting:
-            self._bind(key, waiting, best_node(pod, fitting, list(self.census.nodes.values()), self._chance).node.name)
+            best = best_node(pod, fitting, list(self.cache.nodes.values()), self._chance)
+            self._bind(key, waiting, best.node.name)
         else:
-            self._fail(key, waiting, self.census.why_nowhere(pod))
+            self._fail(key, waiting, self.cache.why_nowhere(pod))
 
     def _held_by_others(self, key: Key, pod: Pod) -> list[tuple[Pod, str]]:
         """Pods of the same or a higher priority that are nominated for a node keep their room there."""
@@ -177,23 +160,17 @@ class Scheduler:
             waiting.not_before = self._verbs.now() + 1.0  # bound or gone meanwhile: its next version is heard of
             return
         self.waiting.pop(key, None)
-        self.census.place(key, waiting.pod, node_name)
+        self.cache.place(key, waiting.pod, node_name)
 
     def _fail(self, key: Key, waiting: Waiting, message: str) -> None:
         now = self._verbs.now()
         waiting.failures += 1
         waiting.not_before = now + min(10.0, 2.0 ** (waiting.failures - 1))
-        waiting.parked_at_version, waiting.parked_at = self.census.version, now
+        waiting.parked_at_version, waiting.parked_at = self.cache.version, now
 
         def say(pod: Json) -> None:
-            set_condition(
-                pod,
-                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message},
-                format_instant(now),
-            )
+            condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+            set_condition(pod, condition, format_instant(now))
             pod["status"].pop("nominatedNodeName", None)
 
-        try:
-            self._verbs.modify(POD, key[1], key[0], say, "scheduler", "status")
-        except Refusal:
-            return  # gone meanwhile
+        attempt(self._verbs.modify, POD, key[1], key[0], say, "scheduler", "status")
