@@ -154,12 +154,10 @@ class Client:
         preferred = found.preferred_version.version
         return [preferred, *(each.version for each in found.versions if each.version != preferred)]
 
-    async def may(
-        self, verb: str, resource: Resource, namespace: str = "", name: str = "", subresource: str = ""
-    ) -> bool:
+    async def may(self, verb: str, resource: Resource, namespace: str = "", subresource: str = "") -> bool:
         """Whether these credentials are allowed this (a SelfSubjectAccessReview)."""
         attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.plural}
-        attributes |= {"subresource": subresource, "namespace": namespace, "name": name}
+        attributes |= {"subresource": subresource, "namespace": namespace}
         review = _of_kind("authorization.k8s.io/v1", "SelfSubjectAccessReview", spec={"resourceAttributes": attributes})
         body = await self._sender.answer(self._request("POST", ACCESS_REVIEWS.path(), review), writes=False)
         return _decoded(body, _Review).status.allowed
