@@ -15,7 +15,7 @@ limits of CSI drivers count them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -25,7 +25,7 @@ from growth.model.labels import NodeSelectorTerm
 from growth.model.pod import PodShape, VolumeUse
 from growth.model.snapshot import VolumeWorld
 from growth.model.volumes import Claim, Volume, VolumeNode
-from growth.solver.arrays import Amounts, Mask
+from growth.solver.arrays import MANY, Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.node_table import NodeTable, all_false
 
@@ -36,6 +36,7 @@ ZONE_LABELS: Final = (
     "topology.kubernetes.io/region",
 )
 EXCLUSIVE: Final = "ReadWriteOncePod"
+_NO_NODE: Final = VolumeNode("")
 _ZONES_APART: Final = "__"  # a volume in several zones names them in one label
 _MIGRATED: Final = {
     "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
@@ -122,11 +123,8 @@ class _Reader:
     """Looks up the claims of one pod."""
 
     def __init__(self, shape: PodShape, world: VolumeWorld, pod_name: str, pod_uid: str) -> None:
-        self._namespace = shape.namespace
+        self._namespace, self._world, self._pod_name, self._pod_uid = shape.namespace, world, pod_name, pod_uid
         self._disks = [use.disk for use in shape.volumes if use.disk]
-        self._world = world
-        self._pod_name = pod_name
-        self._pod_uid = pod_uid
         self.uses = [use for use in shape.volumes if not use.disk and not use.driver]
         self.found = [claim for claim in map(self.claim, self.uses) if claim]
         self.is_uncountable = any(_is_nameless(use) or self._why_foreign(use) for use in self.uses)
@@ -137,9 +135,8 @@ class _Reader:
         return self._world.claims.get(self._key(use))
 
     def _key(self, use: VolumeUse) -> str:
-        return (
-            f"{self._namespace}/{self._pod_name}-{use.claim}" if use.is_ephemeral else f"{self._namespace}/{use.claim}"
-        )
+        name = f"{self._pod_name}-{use.claim}" if use.is_ephemeral else use.claim
+        return f"{self._namespace}/{name}"
 
     def _why_foreign(self, use: VolumeUse) -> str:
         """An ephemeral claim must have been made for this very pod."""
@@ -148,24 +145,31 @@ class _Reader:
             return ""
         return f"claim {claim.key} was not made for this pod"
 
+    def _first_refusal(self, rule: Rule, uses: list[VolumeUse], why: Callable[[VolumeUse], str]) -> Reason | None:
+        for use in uses:
+            problem = why(use)
+            if problem:
+                return _refuse(rule, self._key(use), problem)
+        return None
+
+    def _why_missing(self, use: VolumeUse) -> str:
+        return f"claim {self._key(use)} not found" if self.claim(use) is None else ""
+
     def why_not_restrictions(self, named: list[VolumeUse]) -> Reason | None:
-        missing = next((self._key(use) for use in named if self.claim(use) is None), None)
-        return None if missing is None else _refuse(Rule.VOLUME_RESTRICTIONS, missing, f"claim {missing} not found")
+        return self._first_refusal(Rule.VOLUME_RESTRICTIONS, named, self._why_missing)
 
     def why_not_binding(self) -> Reason | None:
-        for use in self.uses:
-            problem = self._why_unusable(use)
-            if problem:
-                return _refuse(Rule.VOLUME_BINDING, self._key(use), problem)
         waiting = (claim for claim in self.found if not claim.is_bound)
         unbound = ", ".join(claim.key for claim in waiting if claim.volume or not self._waits(claim))
-        return _refuse(Rule.VOLUME_BINDING, unbound, f"unbound immediate claims {unbound}") if unbound else None
+        refused = self._first_refusal(Rule.VOLUME_BINDING, self.uses, self._why_unusable)
+        if refused is not None or not unbound:
+            return refused
+        return _refuse(Rule.VOLUME_BINDING, unbound, f"unbound immediate claims {unbound}")
 
     def _why_unusable(self, use: VolumeUse) -> str:
         claim = self.claim(use)
         if claim is None:
-            waits_for = " (waiting for the ephemeral volume controller)" if use.is_ephemeral else ""
-            return f"claim {self._key(use)} not found{waits_for}"
+            return self._why_missing(use) + " (waiting for the ephemeral volume controller)" * use.is_ephemeral
         if claim.is_lost:
             return f"claim {claim.key} lost its volume {claim.volume}"
         if claim.deleted_at is not None:
@@ -177,16 +181,12 @@ class _Reader:
         return known is not None and known.waits_for_consumer
 
     def why_not_zones(self, named: list[VolumeUse]) -> Reason | None:
-        for use in named:
-            problem = "a claim without a name" if not use.claim else self._why_no_zone(use)
-            if problem:
-                return _refuse(Rule.VOLUME_ZONE, self._key(use), problem)
-        return None
+        return self._first_refusal(Rule.VOLUME_ZONE, named, self._why_no_zone)
 
     def _why_no_zone(self, use: VolumeUse) -> str:
         claim = self.claim(use)
-        if claim is None:
-            return f"claim {self._key(use)} not found"
+        if not use.claim or claim is None:
+            return self._why_missing(use) if use.claim else "a claim without a name"
         if claim.volume:
             is_known = claim.volume in self._world.volumes
             return "" if is_known else f"volume {claim.volume} of claim {claim.key} not found"
@@ -197,12 +197,10 @@ class _Reader:
         return "" if self._waits(claim) else f"claim {claim.key} is not bound yet"
 
     def why_not_limits(self) -> Reason | None:
-        for use in self.uses:
-            missing = f"claim {self._key(use)} not found" if self.claim(use) is None else ""
-            problem = "a claim without a name" if _is_nameless(use) else missing or self._why_foreign(use)
-            if problem:
-                return _refuse(Rule.NODE_VOLUME_LIMITS, self._key(use), problem)
-        return None
+        def why(use: VolumeUse) -> str:
+            return "a claim without a name" if _is_nameless(use) else self._why_missing(use) or self._why_foreign(use)
+
+        return self._first_refusal(Rule.NODE_VOLUME_LIMITS, self.uses, why)
 
     def bound(self) -> Iterator[BoundVolume]:
         for claim in self.found:
@@ -253,10 +251,6 @@ def _refuse(rule: Rule, constraint: str, phrase: str) -> Reason:
     return refusal(Kind.VOLUME, rule, constraint, phrase)
 
 
-NO_LIMIT: Final = 2**40
-_NO_NODE: Final = VolumeNode("")
-
-
 class AttachmentBook:
     """References of pods to volumes, by node; limits of drivers, by node."""
 
@@ -298,7 +292,7 @@ class AttachmentBook:
     def _limit_on(self, driver: str, node: str) -> int:
         limits = self._stated.get(node, _NO_NODE).limits
         stated = [limit.count for limit in limits if limit.driver == driver and limit.count is not None]
-        return stated[-1] if stated else NO_LIMIT
+        return stated[-1] if stated else MANY
 
     def attached(self, driver: str, span: slice) -> Amounts:
         """How many volumes of the driver are attached on each node of the span."""

@@ -144,7 +144,7 @@ def _why_field_malformed(field: Requirement) -> str:
 
 # ------------------------------------------------------------------------- the nodes that a pod asks for
 
-Answer = TypeVar("Answer", bool, Mask)  # for one node, or for many
+_Answer = TypeVar("_Answer", bool, Mask)  # for one node, or for many
 
 
 def selected(table: NodeTable, selector: Labels, span: slice) -> Mask:
@@ -180,11 +180,11 @@ def any_term_matches_labels(terms: Iterable[NodeSelectorTerm], labels: Mapping[s
 
 def _any_term(
     terms: Iterable[NodeSelectorTerm],
-    nothing: Answer,
-    everything: Answer,
-    on_label: Callable[[Requirement], Answer],
-    on_field: Callable[[Requirement], Answer],
-) -> Answer:
+    nothing: _Answer,
+    everything: _Answer,
+    on_label: Callable[[Requirement], _Answer],
+    on_field: Callable[[Requirement], _Answer],
+) -> _Answer:
     """What terms mean."""
     found = nothing
     for term in terms:
