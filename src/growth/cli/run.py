@@ -26,7 +26,7 @@ from growth.kube.auth.connection import Connection
 from growth.kube.auth.kubeconfig import load_connection
 from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
 from growth.runtime import Runtime
-from growth.web.server import Server
+from growth.web import Server
 
 log = structlog.get_logger(__name__)
 

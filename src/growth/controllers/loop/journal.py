@@ -1,4 +1,4 @@
-"""Tells people why: every note becomes a log line, an event on its object, a count, and an answer to "explain".
+"""Tells people why: every note becomes a log line, an event on its object, and a count.
 
 Written by the loop. A note that says nothing new is not written again. The latest notes on each object are kept,
 within bounds."""
