@@ -22,7 +22,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import removal
 from growth.plan.world.marks import CONSOLIDATION_TAINT
-from growth.plan.world.records import seen_pod
+from growth.plan.world.records import seen
 from tests.plan.builders import NOW, bound, machine, node, notes_by_reason, offering, pod, pool, world
 from tests.plan.nodes_down.test_consolidation import works
 
@@ -103,7 +103,7 @@ def test_a_budget_that_refuses_holds_up_nobody_else() -> None:
     ledger = plan(snapshot).ledger
     for each in many(2):
         ledger = removal.settle(
-            Settled(EvictPod(seen_pod(each)), TryLater("budget", 10.0)), snapshot, ledger, SETTINGS
+            Settled(EvictPod(seen(each)), TryLater("budget", 10.0)), snapshot, ledger, SETTINGS
         ).ledger
     assert evicted(plan(snapshot, ledger)) == ["p2", "p3"]
     assert plan(snapshot, ledger).again_at is not None

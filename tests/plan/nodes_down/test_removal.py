@@ -26,7 +26,7 @@ from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater,
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import removal
-from growth.plan.world.records import life_event, seen, seen_pod
+from growth.plan.world.records import life_event, seen
 from tests.plan.builders import (
     NOW,
     bound,
@@ -345,7 +345,7 @@ def test_where_the_reason_drains_pods_are_evicted_and_the_wait_is_written_down_o
     residents = [bound(pod(name), NAME) for name in ("a", "b", "c", "d")]
     one = going(reason=reason)
     decision = plan(there(one, pods=residents))
-    assert decision.actions[:4] == tuple(EvictPod(seen_pod(each)) for each in residents)
+    assert decision.actions[:4] == tuple(EvictPod(seen(each)) for each in residents)
     status = status_of(decision)
     assert (status.phase, status.waiting_for) == ("Pending", "4 pods to leave: default/a, default/b, default/c, …")
     again = plan(there(replace(one, status=status), pods=residents))
@@ -363,7 +363,7 @@ def test_pods_that_leave_are_not_evicted_twice_and_protected_ones_not_at_all() -
 def test_an_eviction_that_a_budget_refuses_is_tried_again_later() -> None:
     resident = bound(pod("a"), NAME)
     snapshot = there(going(reason="Expired"), pods=[resident])
-    decision = settle(EvictPod(seen_pod(resident)), TryLater("the budget allows none", 20.0), snapshot)
+    decision = settle(EvictPod(seen(resident)), TryLater("the budget allows none", 20.0), snapshot)
     assert decision.again_at == NOW + 20
     waiting = plan(snapshot, decision.ledger)
     assert not any(isinstance(action, EvictPod) for action in waiting.actions)

@@ -20,7 +20,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.model.volumes import Claim
 from growth.plan.nodes_up import joining
-from growth.plan.world.records import seen, seen_pod
+from growth.plan.world.records import seen
 from growth.plan.world.swaps import template_digest
 from tests.plan.builders import (
     NOW,
@@ -109,8 +109,8 @@ def test_planned_pods_are_bound_behind_the_taint() -> None:
     asked = [pod("a"), pod("b")]
     together = (asked[0].uid, asked[1].uid)
     assert plan(joined(asked)).actions == (
-        BindPod(seen_pod(asked[0]), NAME, together),
-        BindPod(seen_pod(asked[1]), NAME, together),
+        BindPod(seen(asked[0]), NAME, together),
+        BindPod(seen(asked[1]), NAME, together),
     )
 
 
@@ -190,7 +190,7 @@ def test_a_pod_that_may_not_be_bound_after_all_is_nominated() -> None:
     after = settled(snapshot, plan(snapshot), Refused("forbidden"))
     assert notes_by_reason(after) == {"BindRefused": [f"Pod default/a: could not be sent to {NAME}: forbidden"]}
     nominating = plan(snapshot, after.ledger)
-    assert nominating.actions == (NominatePod(seen_pod(pod("a")), NAME),)
+    assert nominating.actions == (NominatePod(seen(pod("a")), NAME),)
     left_alone = settled(snapshot, nominating, Refused("forbidden"))
     assert plan(snapshot, left_alone.ledger).actions == ()  # the scheduler will find it when the node opens
 
@@ -281,7 +281,7 @@ def test_a_nomination_to_a_node_that_is_gone_is_taken_back_once() -> None:
     theirs = pod("b", nominated_node="static-gone")
     snapshot = world([lost, theirs], [pool()], [SMALL])
     decision = plan(snapshot)
-    assert decision.actions == (NominatePod(seen_pod(lost), ""),)
+    assert decision.actions == (NominatePod(seen(lost), ""),)
     assert plan(snapshot, settled(snapshot, decision, Accepted()).ledger).actions == ()
 
 
@@ -304,7 +304,7 @@ def test_machines_may_arrive_in_any_order() -> None:
     asked = [pod("a", 2), pod("b", 2)]
     requests = [request(f"default-pool-{each.name}", SMALL, "Provisioning", planned=[each.key]) for each in asked]
     late_first = world(asked, [pool()], [SMALL], [node("default-pool-b", of=SMALL, taints=(STARTUP_TAINT,))], requests)
-    assert plan(late_first).actions == (BindPod(seen_pod(asked[1]), "default-pool-b", (asked[1].uid,)),)
+    assert plan(late_first).actions == (BindPod(seen(asked[1]), "default-pool-b", (asked[1].uid,)),)
 
 
 @pytest.mark.parametrize(("cpu", "waits"), [(1, True), (2, False)])

@@ -25,13 +25,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from growth.model.action import Action, Seen, WriteBufferStatus, WritePodTemplate
+from growth.model.action import Action, WriteBufferStatus, WritePodTemplate
 from growth.model.api import Condition
 from growth.model.capacitybuffer import (
     LIMITED_BY_QUOTAS,
     PROVISIONING,
     READY_FOR_PROVISIONING,
-    CapacityBuffer,
     CapacityBufferStatus,
     StoredTemplate,
     TemplateReference,
@@ -46,7 +45,7 @@ from growth.plan.buffers.virtual_pods import ServedBuffer
 from growth.plan.world.limits import allowances, members
 from growth.plan.world.market import Market, open_market, orders_possible
 from growth.plan.world.pools import choice_labels, daemon_shapes, offerings_of, serving_taints, why_not_buying
-from growth.plan.world.records import Conditions, cut, without_times
+from growth.plan.world.records import Conditions, about, cut, seen, without_times
 from growth.plan.world.turn import Turn, retry_at
 from growth.solver.purchase.problem import Choice
 from growth.solver.rules.fit import free_amounts, is_enough, may_run_on
@@ -79,14 +78,10 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         turn.do(*view.template_actions())
         status = view.status()
         if without_times(status) != without_times(served.buffer.status):
-            turn.do(WriteBufferStatus(_seen(served.buffer), status))
+            turn.do(WriteBufferStatus(seen(served.buffer), status))
             turn.tell(*view.notes(status))
     is_told = not turn.actions and not placed.missing  # what is missing may find room with time alone
     return turn.decision(Ledger(now, placed if is_told else None))
-
-
-def _seen(buffer: CapacityBuffer) -> Seen:
-    return Seen(buffer.name, buffer.uid, buffer.resource_version, buffer.namespace)
 
 
 class _View:
@@ -108,7 +103,7 @@ class _View:
             return []
         if self._stored is not None and self._stored.digest == template.digest:
             return []
-        return [WritePodTemplate(_seen(buffer), buffer.template_name, template.text, template.digest)]
+        return [WritePodTemplate(seen(buffer), buffer.template_name, template.text, template.digest)]
 
     def status(self) -> CapacityBufferStatus:
         size, granted = self._served.sized, self._served.granted
@@ -147,17 +142,17 @@ class _View:
     def notes(self, status: CapacityBufferStatus) -> list[Note]:
         """One event for each condition whose reason is new."""
         before = {each.type: (each.status, each.reason) for each in self._buffer.status.conditions}
-        about = About("CapacityBuffer", self._buffer.name, self._buffer.namespace, self._buffer.uid)
         new = [each for each in status.conditions[:2] if before.get(each.type) != (each.status, each.reason)]
-        found = [Note(about, each.reason, each.message, "Normal" if _is_fine(each) else "Warning") for each in new]
+        buffer = about(self._buffer)
+        found = [Note(buffer, each.reason, each.message, "Normal" if _is_fine(each) else "Warning") for each in new]
         if self._served.granted.limited_by:
-            found.append(Note(about, LIMITED_BY_QUOTAS, status.conditions[2].message, "Warning"))
+            found.append(Note(buffer, LIMITED_BY_QUOTAS, status.conditions[2].message, "Warning"))
         if self._is_taken:
             message = (
                 f"PodTemplate {self._buffer.template_name} belongs to somebody else and is left alone; "
                 "status.podTemplateRef stays empty"
             )
-            found.append(Note(about, "PodTemplateTaken", message, "Warning"))
+            found.append(Note(buffer, "PodTemplateTaken", message, "Warning"))
         return found
 
 
@@ -170,9 +165,9 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     if isinstance(outcome, Accepted):
         return Decision(ledger)
     if isinstance(outcome, Refused) and isinstance(action, WriteBufferStatus | WritePodTemplate):
-        about = About("CapacityBuffer", action.buffer.name, action.buffer.namespace, action.buffer.uid)
+        buffer = About("CapacityBuffer", action.buffer.name, action.buffer.namespace, action.buffer.uid)
         message = cut(f"{type(action).__name__} was refused: {outcome.reason}")
-        note = Note(about, "WriteRefused", message, "Warning")
+        note = Note(buffer, "WriteRefused", message, "Warning")
         return Decision(Ledger(), notes=(note,), again_at=snapshot.now + _REFUSED_SECONDS)
     return Decision(Ledger(), again_at=retry_at(outcome, snapshot.now, _RETRY_SECONDS))
 

@@ -39,7 +39,7 @@ from growth.plan.nodes_down.what_if import Emptying
 from growth.plan.world.machines import CONSOLIDATED, removal_of_node
 from growth.plan.world.marks import CONSOLIDATION, Mark, mark_node, mark_of, unmark_node
 from growth.plan.world.nodes import delay_seconds, is_paused, state_of, working_pods
-from growth.plan.world.records import about_node, sooner
+from growth.plan.world.records import about, sooner
 from growth.plan.world.swaps import swaps
 from growth.plan.world.turn import Turn, retry_at
 from growth.solver.reasons import Block
@@ -132,7 +132,7 @@ class _Look:
 
     def _unmark(self, node: Node, why: str) -> None:
         self._turn.do(unmark_node(node))
-        self._turn.tell(Note(about_node(node), "ScaleDownCancelled", f"the node stays: {why}"))
+        self._turn.tell(Note(about(node), "ScaleDownCancelled", f"the node stays: {why}"))
 
     def _hand_over(self, node: Node, mark: Mark) -> None:
         action = removal_of_node(node, self._snapshot, mark.reason)
@@ -140,7 +140,7 @@ class _Look:
             self._turn.wake(self._snapshot.now + _RETRY_SECONDS)
             return
         self._turn.do(action)
-        self._turn.tell(Note(about_node(node), "Removing", "the node is given back: its pods fit on other nodes"))
+        self._turn.tell(Note(about(node), "Removing", "the node is given back: its pods fit on other nodes"))
 
     # --------------------------------------------------------------------------------------- others
 
@@ -158,7 +158,7 @@ class _Look:
         if block is not None:
             self._tell_block(node, block)
         elif why_wait := self._why_wait(node, pool):
-            self._tell(node, why_wait, Note(about_node(node), STAYING, f"the node stays for now: {why_wait}"))
+            self._tell(node, why_wait, Note(about(node), STAYING, f"the node stays for now: {why_wait}"))
         elif not is_paused(pool, self._settings):
             self._emptying.choose(node)
             self._candidates.choose(node)
@@ -179,7 +179,7 @@ class _Look:
         self._turn.do(mark_node(node, CONSOLIDATION, self._snapshot.now + delay))
         self._turn.wake(self._snapshot.now + delay)
         text = f"{count} pod{' fits' if count == 1 else 's fit'} on other nodes, and will move in {delay:.0f} s"
-        self._turn.tell(Note(about_node(node), "ScaleDown", text))
+        self._turn.tell(Note(about(node), "ScaleDown", text))
 
     # ---------------------------------------------------------------------------------------- notes
 
@@ -196,11 +196,11 @@ class _Look:
                 only_empty = "gives back empty nodes only, and pods run there"
                 kept = "keeps its nodes, empty ones too" if mode == "Off" else only_empty
                 text = f"the node stays: NodePool {pool.name} {kept} (consolidation: {mode})"
-                self._tell(node, mode, Note(about_node(node), STAYING, text))
+                self._tell(node, mode, Note(about(node), STAYING, text))
 
     def _tell_block(self, node: Node, block: Block) -> None:
         fields = (*block.fields(), ("node", node.name), ("nodepool", node.pool), ("blocked", "scale-down blocked"))
-        note = Note(about_node(node), STAYING, f"the node stays: {block.message}", fields=fields)
+        note = Note(about(node), STAYING, f"the node stays: {block.message}", fields=fields)
         self._tell(node, f"{block.check_type} {block.pod} {block.constraint}", note)
 
     def _tell(self, node: Node, subject: str, note: Note) -> None:

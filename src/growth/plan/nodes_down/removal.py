@@ -56,7 +56,7 @@ from growth.plan.world.machines import (
 )
 from growth.plan.world.marks import unmark_node
 from growth.plan.world.nodes import blocking_pods, is_paused, lost_at
-from growth.plan.world.records import about_node, about_removal, cut, life_event, seen, seen_pod, with_removal_phase
+from growth.plan.world.records import about, cut, life_event, seen, with_removal_phase
 from growth.plan.world.turn import Turn, retry_at, told_on
 
 IRREVOCABLE: Final = "Irrevocable"
@@ -77,7 +77,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     turn = Turn()
     look = _Look(snapshot, ledger, settings, turn)
     for _, removal in sorted(snapshot.removals.items()):
-        with told_on(about_removal(removal), turn.notes):
+        with told_on(about(removal), turn.notes):
             look.look_at(removal)
     unasked = {name: at for name, at in ledger.unasked.items() if name in snapshot.removals}
     not_before = ledger.not_before.items()
@@ -143,13 +143,13 @@ class _Look:
         node = self._snapshot.nodes.get(removal.spec.node_name)
         self._turn.do(CancelRemoval(seen(removal)))
         if node is not None:
-            self._turn.tell(Note(about_node(node), "RemovalCancelled", f"the node stays: {why}"))
+            self._turn.tell(Note(about(node), "RemovalCancelled", f"the node stays: {why}"))
         if node is not None and node.is_marked:
             self._turn.do(unmark_node(node))
 
     def _drain(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> None:
         """Through the Eviction API; a budget or a wish not to be disrupted is waited for, and written down."""
-        self._turn.do(*(EvictPod(seen_pod(pod)) for pod in self._drains.next_batch(pods)))
+        self._turn.do(*(EvictPod(seen(pod)) for pod in self._drains.next_batch(pods)))
         self._turn.wake(lost_at(removal.spec.node_name, self._snapshot))
         self._write_waiting(removal, cut(self._drains.waits_for(pods)))
 
@@ -225,10 +225,10 @@ def _give_up(
     """Terminal: people are told on the request and on the Node."""
     node, attempts = snapshot.nodes.get(removal.spec.node_name), removal.status.removal_attempt
     message = f"machine {removal.spec.machine_id} could not be removed in {attempts} attempts: {why}"
-    notes = [Note(about_removal(removal), "RemovalFailed", message, "Warning")]
+    notes = [Note(about(removal), "RemovalFailed", message, "Warning")]
     if node is not None:
         message += "; the node stays tainted, a person must look"
-        notes.append(Note(about_node(node), "RemovalFailed", message, "Warning"))
+        notes.append(Note(about(node), "RemovalFailed", message, "Warning"))
     return _write_phase(removal, REMOVAL_FAILED, snapshot.now, "removalFailed", why), tuple(notes)
 
 
@@ -326,5 +326,5 @@ def _settle_refusal(
         action, notes = _give_up(removal, snapshot, reason)
         return Decision(ledger, (action,), notes)
     action = _write_phase(removal, COULD_NOT_REMOVE, now, "deletionFailed", reason)
-    note = Note(about_removal(removal), "CouldNotRemove", f"attempt {attempt} was refused: {reason}", "Warning")
+    note = Note(about(removal), "CouldNotRemove", f"attempt {attempt} was refused: {reason}", "Warning")
     return Decision(ledger, (action,), (note,), again_at=now + settings.removal_retry_seconds)

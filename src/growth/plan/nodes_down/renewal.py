@@ -36,7 +36,7 @@ from growth.plan.world.machines import DRIFTED, EXPIRED
 from growth.plan.world.marks import SCALE_DOWN, mark_node
 from growth.plan.world.nodes import is_ours, is_paused, state_of, working_pods
 from growth.plan.world.orders import Orders, settle_order
-from growth.plan.world.records import about_node
+from growth.plan.world.records import about
 from growth.plan.world.swaps import changes_at, swaps, why_replaced
 from growth.plan.world.turn import Turn, retry_at
 from growth.solver.existing.exchange import Exchange, Leaving
@@ -140,7 +140,7 @@ def _let_go(names: Sequence[str], snapshot: Snapshot, settings: Settings, turn: 
         if _must_go(node, snapshot, settings):
             turn.do(mark_node(node, SCALE_DOWN, snapshot.now))
             text = f"{_why(node, snapshot, settings)}; its pods move now"
-            turn.tell(Note(about_node(node), "ScaleDown", text))
+            turn.tell(Note(about(node), "ScaleDown", text))
 
 
 def _why(node: Node, snapshot: Snapshot, settings: Settings) -> str:
@@ -162,7 +162,7 @@ def _plan_answer(
             return
         turn.do(*made)
         for node in (snapshot.nodes[name] for name in asked.names(answer)):
-            turn.tell(Note(about_node(node), "Renewing", _why(node, snapshot, settings)))
+            turn.tell(Note(about(node), "Renewing", _why(node, snapshot, settings)))
         return
 
 

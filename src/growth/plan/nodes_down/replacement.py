@@ -45,7 +45,7 @@ from growth.plan.world.machines import CONSOLIDATED
 from growth.plan.world.marks import CONSOLIDATION, is_marked_by, mark_node
 from growth.plan.world.nodes import delay_seconds, is_paused, is_protected_node, kind_of, state_of, working_pods
 from growth.plan.world.orders import Orders, settle_order
-from growth.plan.world.records import about_node
+from growth.plan.world.records import about
 from growth.plan.world.swaps import Swap, swaps
 from growth.plan.world.turn import Turn
 from growth.solver.existing.exchange import Exchange
@@ -217,9 +217,9 @@ def _notes_of(worth: _Worth, snapshot: Snapshot) -> tuple[Note, ...]:
     )
     fields = (("saved_per_hour", round(saved, 6)), ("bought", bought), ("pods", moved))
     pools = [snapshot.pools[name] for name in sorted({snapshot.nodes[name].pool for name in names})]
-    on_pools = [Note(About("NodePool", pool.name, uid=pool.uid), "Replacing", text, fields=fields) for pool in pools]
+    on_pools = [Note(about(pool), "Replacing", text, fields=fields) for pool in pools]
     going = "the node goes once cheaper ones are Ready for its pods"
-    return (*on_pools, *(Note(about_node(snapshot.nodes[name]), "Replacing", going) for name in names))
+    return (*on_pools, *(Note(about(snapshot.nodes[name]), "Replacing", going) for name in names))
 
 
 # ---------------------------------------------------------------------------------- swaps under way
@@ -244,7 +244,7 @@ def _without_those_over(
     tried = frozenset(name for name in ledger.tried if any(name in old for old in under_way))
     for name in sorted(failed & set(snapshot.pools)):
         if setbacks[name] != ledger.setbacks.get(name):
-            turn.tell(_setback_note(About("NodePool", name, uid=snapshot.pools[name].uid), setbacks[name]))
+            turn.tell(_setback_note(about(snapshot.pools[name]), setbacks[name]))
     return replace(ledger, under_way=under_way, setbacks=setbacks, tried=tried)
 
 
@@ -274,7 +274,7 @@ def _mark_old_nodes(
             delay = delay_seconds(candidates.pools[node.pool], settings)
             turn.do(mark_node(node, CONSOLIDATION, snapshot.now + delay))
             text = f"cheaper nodes are Ready; its pods will move in {delay:.0f} s"
-            turn.tell(Note(about_node(node), "ScaleDown", text))
+            turn.tell(Note(about(node), "ScaleDown", text))
     return tried
 
 

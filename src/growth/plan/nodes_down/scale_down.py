@@ -36,7 +36,7 @@ from growth.plan.world import nodes
 from growth.plan.world.machines import DRIFTED, EXPIRED, LOOK_AGAIN_SECONDS, POOL_DELETED, UNHEALTHY, removal_of_node
 from growth.plan.world.marks import CONSOLIDATION, SCALE_DOWN, is_marked_by, mark_node, mark_of, unmark_node
 from growth.plan.world.nodes import Prices, delay_seconds, is_paused, kind_of, minimum, state_of
-from growth.plan.world.records import about_node
+from growth.plan.world.records import about
 from growth.plan.world.swaps import changes_at, is_settling, settles_at, why_replaced
 from growth.plan.world.turn import Turn, retry_after
 
@@ -110,7 +110,7 @@ class _Look:
         why_stay = "" if must_go else self._why_stay(node, pool)
         if why_stay:
             self._turn.do(unmark_node(node))
-            self._turn.tell(Note(about_node(node), "ScaleDownCancelled", f"the node stays: {why_stay}"))
+            self._turn.tell(Note(about(node), "ScaleDownCancelled", f"the node stays: {why_stay}"))
         elif mark is None or is_paused(pool, self._settings):
             return
         elif mark.due_at is None or mark.is_damaged(now, delay):
@@ -144,7 +144,7 @@ class _Look:
             self._turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS)
             return
         self._turn.do(action)
-        self._turn.tell(Note(about_node(node), "Removing", f"the node is given back: {reason}"))
+        self._turn.tell(Note(about(node), "Removing", f"the node is given back: {reason}"))
 
     # ------------------------------------------------------------------------------------- unmarked
 
@@ -229,7 +229,7 @@ class _Look:
     def _mark(self, node: Node, delay: float) -> None:
         text = f"not needed; goes in {delay:.0f} s unless pods come"
         self._turn.do(mark_node(node, SCALE_DOWN, self._snapshot.now + delay))
-        self._turn.tell(Note(about_node(node), "ScaleDown", text))
+        self._turn.tell(Note(about(node), "ScaleDown", text))
 
 
 def _paid_until_nearly(node: Node, pool: NodePool, snapshot: Snapshot, settings: Settings) -> float:
@@ -270,4 +270,4 @@ class _BufferNeeds:
             self.said[node.name] = buffers
         if not is_known and node.name in self.said:
             message = f"kept although idle: CapacityBuffer {', '.join(buffers[:3])} needs its room"
-            self._turn.tell(Note(about_node(node), NEEDED_BY_BUFFER, message))
+            self._turn.tell(Note(about(node), NEEDED_BY_BUFFER, message))

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from growth.model.note import About, Note
+from growth.model.note import Note
 from growth.model.offering import Offering
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -26,7 +26,7 @@ from growth.plan.world.limits import Allowance
 from growth.plan.world.market import struck_out
 from growth.plan.world.orders import Purchases
 from growth.plan.world.pools import offerings_of, why_not_buying
-from growth.plan.world.records import cut
+from growth.plan.world.records import about, cut
 from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, Room
 
 _LONGEST_MESSAGE: Final = 1000
@@ -113,7 +113,7 @@ def _of_pool(name: str, orders: list[tuple[Offering, Hand]], reason: str, messag
     pods, price = sum(len(hand) for _, hand in orders), sum(offering.price_per_hour for offering, _ in orders)
     fields = (("nodes", len(orders)), ("pods", pods), ("price_per_hour", round(price, 6)))
     told = f"{message.format(pods=pods)}, {price:.4f} per hour"
-    return Note(About("NodePool", name, uid=snapshot.pools[name].uid), reason, told, fields=fields)
+    return Note(about(snapshot.pools[name]), reason, told, fields=fields)
 
 
 def _where(offering: Offering) -> str:

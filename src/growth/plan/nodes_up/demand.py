@@ -25,7 +25,7 @@ from growth.model.pod import Pod, PodShape
 from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.world.capacity import is_plannable
 from growth.plan.world.problem import Barred, PoolReader
-from growth.plan.world.records import about_pod
+from growth.plan.world.records import about
 
 MALFORMED: Final = "Malformed"
 
@@ -49,7 +49,7 @@ class Demand(Struct, frozen=True):
     @property
     def about(self) -> About:
         pod = self.pod
-        return About("CapacityBuffer", pod.name, pod.namespace, pod.uid) if self.is_virtual else about_pod(pod)
+        return About("CapacityBuffer", pod.name, pod.namespace, pod.uid) if self.is_virtual else about(pod)
 
 
 def identity(pod: Pod) -> str:
@@ -69,7 +69,7 @@ class Problem(Struct, frozen=True):
     message: str
 
     def note(self) -> Note:
-        return Note(about_pod(self.pod), self.reason, self.message, "Warning")
+        return Note(about(self.pod), self.reason, self.message, "Warning")
 
 
 class Demands(Struct, frozen=True):

@@ -47,7 +47,7 @@ from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.world.capacity import Expected, assignments, why_not_bindable
 from growth.plan.world.nodes import is_initialised, is_registered, working_pods
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
-from growth.plan.world.records import about_pod, seen, seen_pod
+from growth.plan.world.records import about, seen
 from growth.plan.world.swaps import template_digest
 from growth.plan.world.turn import Turn, retry_at
 from growth.solver.rules import Neighbours
@@ -125,9 +125,9 @@ class _Look:
         if self._snapshot.now < not_before:
             self.turn.wake(not_before)
         elif pod.uid not in self._ledger.unbindable and may and self._rules.allow(pod, node.name):
-            self.turn.do(BindPod(seen_pod(pod), node.name, beside))
+            self.turn.do(BindPod(seen(pod), node.name, beside))
         else:
-            self.turn.do(NominatePod(seen_pod(pod), node.name))
+            self.turn.do(NominatePod(seen(pod), node.name))
 
     def _has_room_for_others(self, expected: Expected) -> bool:
         free = free_amounts(expected.node.allocatable, expected.residents)
@@ -165,7 +165,7 @@ class _Look:
             is_ours = name in snapshot.requests or name in snapshot.removals or _POOL_MARK in name
             is_gone = name not in snapshot.nodes or name in snapshot.removals
             if name and is_ours and is_gone and pod.deleted_at is None and (pod.uid, "") not in self._ledger.done:
-                self.turn.do(NominatePod(seen_pod(pod), ""))
+                self.turn.do(NominatePod(seen(pod), ""))
 
 
 def _counted(expected: Expected, snapshot: Snapshot) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ def _settle_pod(
     if isinstance(outcome, Refused):
         message = f"could not be sent to {action.node_name}: {outcome.reason}"
         waiting = [pod for pod in snapshot.waiting_pods if pod.uid == uid][:1]
-        notes = tuple(Note(about_pod(pod), "BindRefused", message, "Warning") for pod in waiting)
+        notes = tuple(Note(about(pod), "BindRefused", message, "Warning") for pod in waiting)
         is_bind = isinstance(action, BindPod)
         after = replace(ledger, unbindable=ledger.unbindable | {uid}) if is_bind else sent
         return Decision(after, notes=notes, again_at=now)

@@ -73,7 +73,7 @@ from growth.plan.world.nodes import (
 )
 from growth.plan.world.orders import over_limit
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels, why_not_buying
-from growth.plan.world.records import about_request, instant_of, life_event, seen, with_request_phase
+from growth.plan.world.records import about, instant_of, life_event, seen, with_request_phase
 from growth.plan.world.swaps import settles_at
 from growth.plan.world.turn import Turn
 
@@ -145,7 +145,7 @@ class _Look:
         self.turn.do(WriteNodeRequestStatus(seen(request), status))
 
     def _warn(self, request: NodeRequest, reason: str, message: str) -> None:
-        self.turn.tell(Note(about_request(request), reason, message, "Warning"))
+        self.turn.tell(Note(about(request), reason, message, "Warning"))
 
     # -------------------------------------------------------------------------------------- Pending
 
@@ -205,7 +205,7 @@ class _Look:
             )
             self._write(request, with_request_phase(request.status, READY, now, *events))
             message = f"node {node.name} serves after {now - request.created_at:.0f} s"
-            self.turn.tell(Note(about_request(request), "Ready", message))
+            self.turn.tell(Note(about(request), "Ready", message))
             return
         given = self._readiness_wait(pool)
         is_nearly_there = node is not None and is_initialised(node, request, pool)  # its pods are being bound
@@ -353,7 +353,7 @@ def _settle_launch(
     if isinstance(outcome, Accepted):  # it counts as asked until the phase is seen to be written
         status = _accepted(request, outcome.machine_id, now)
         message = f"{request.spec.target_offering} ordered in {request.spec.location}"
-        note = Note(about_request(request), "Provisioning", message)
+        note = Note(about(request), "Provisioning", message)
         return Decision(ledger, (WriteNodeRequestStatus(seen(request), status),), (note,))
     if isinstance(outcome, NoCapacity | Refused):
         return _unmet_now(request, outcome.reason, snapshot, ledger, settings)
@@ -374,6 +374,6 @@ def _unmet_now(
     status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
     message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
     about_pool = About("NodePool", request.spec.pool, uid=pool.uid if pool is not None else "")
-    notes = tuple(Note(about, "Unmet", message, "Warning") for about in (about_request(request), about_pool))
+    notes = tuple(Note(about, "Unmet", message, "Warning") for about in (about(request), about_pool))
     write = WriteNodeRequestStatus(seen(request), replace(status, expires_at=until))
     return Decision(ledger, (write,), notes, again_at=now)

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from growth.model.action import Action, CreateNodeRequest, WriteNodeRequestStatus
 from growth.model.decision import Decision, Settled
-from growth.model.note import About, Note
+from growth.model.note import Note
 from growth.model.outcome import Accepted
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
@@ -40,7 +40,7 @@ from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
 from growth.plan.world.marks import unmark_node
 from growth.plan.world.orders import Purchases, create_request, settle_order
 from growth.plan.world.problem import placement_problem, with_settings
-from growth.plan.world.records import seen, sooner
+from growth.plan.world.records import about, seen, sooner
 from growth.solver.purchase.problem import DemandClass, PlacementProblem, PlacementSolution
 
 __all__ = ["Ledger", "Question", "plan", "question", "settle", "without_timers"]
@@ -216,8 +216,7 @@ def _complaints(question: Question, solution: PlacementSolution, snapshot: Snaps
         return ()
     message = f"a plan was wrong and is not carried out: {'; '.join(solution.complaints[:3])}"
     pools = sorted({choice.pool for choice in question.problem.choices})
-    about = [About("NodePool", name, uid=snapshot.pools[name].uid) for name in pools]
-    return tuple(Note(each, "PlanWasWrong", message, "Warning") for each in about)
+    return tuple(Note(about(snapshot.pools[name]), "PlanWasWrong", message, "Warning") for name in pools)
 
 
 # ----------------------------------------------------------------------------------------- outcomes

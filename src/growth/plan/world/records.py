@@ -15,20 +15,16 @@ from growth.model.action import Seen
 from growth.model.api import Condition, LifeEvent
 from growth.model.capacitybuffer import CapacityBufferStatus
 from growth.model.instant import InstantError, format_instant, parse_instant
-from growth.model.node import Node
 from growth.model.nodepool import NodePoolStatus
 from growth.model.noderequest import (
     EVENTS_KEPT,
-    NodeRemovalRequest,
     NodeRemovalRequestStatus,
-    NodeRequest,
     NodeRequestStatus,
     RemovalPhase,
     RequestPhase,
     check_transition,
 )
 from growth.model.note import About
-from growth.model.pod import Pod
 from growth.model.poolautoscaler import PoolAutoscalerStatus
 
 LONGEST_REASON: Final = 512
@@ -52,29 +48,9 @@ def seen(thing: Versioned) -> Seen:
     return Seen(thing.name, thing.uid, thing.resource_version, getattr(thing, "namespace", ""))
 
 
-def seen_pod(pod: Pod) -> Seen:
-    return Seen(pod.name, pod.uid, pod.resource_version, pod.namespace)
-
-
 def about(thing: Versioned) -> About:
     """The object a note is about; nouns are named as their kinds are."""
     return About(type(thing).__name__, thing.name, getattr(thing, "namespace", ""), thing.uid)
-
-
-def about_pod(pod: Pod) -> About:
-    return About("Pod", pod.name, pod.namespace, pod.uid)
-
-
-def about_node(node: Node) -> About:
-    return About("Node", node.name, uid=node.uid)
-
-
-def about_request(request: NodeRequest) -> About:
-    return About("NodeRequest", request.name, uid=request.uid)
-
-
-def about_removal(removal: NodeRemovalRequest) -> About:
-    return About("NodeRemovalRequest", removal.name, uid=removal.uid)
 
 
 def instant_of(text: str | None) -> float | None:
