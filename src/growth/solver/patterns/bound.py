@@ -86,7 +86,7 @@ def sharpen(
     stock: Stock, values: FloatArray, most: FloatArray, limit_prices: FloatArray,
     uppers: FloatArray, work: int, nodes: int = MIP_NODES,
 ) -> Sharpened:  # fmt: skip
-    """Lower the upper bounds that stand in the way, the worst first: by the fraction, then, until `work` iterations are
+    """Lower the upper bounds that are in the way, the worst first: by the fraction, then, until `work` iterations are
     spent, exactly.
 
     Resource prices found for one choice are tried on all: types of one family are much alike.
@@ -122,7 +122,7 @@ def sharpen(
 def _with_table(
     stock: Stock, values: FloatArray, most: FloatArray, own: FloatArray, full: FloatArray, uppers: FloatArray
 ) -> FloatArray:
-    """The bounds of a table, where several choices stand in the way: first by fractions, then by what the table says of
+    """The bounds of a table, where several choices are in the way: first by fractions, then by what the table says of
     those that are left.
     """
     uppers, asked = uppers.copy(), np.flatnonzero(uppers > full * (1 + 1e-6))

@@ -4,7 +4,7 @@ better together?
 The rest: node by node, always the one whose content is worth most for its price. Before each node the alternative is
 looked at: to end here, with nodes that take all that is left. The best ending counts. Then every node becomes the
 cheapest choice that holds its content. At last some nodes are packed again (ruin and recreate): those that hold least
-for their price are given back with some others, and their pods are rounded anew; what is cheaper is kept."""
+for their price are given back with some others, and their pods are rounded again; what is cheaper is kept."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ def repack(
         _give_back(tried, values, random)
         small = Packing(master.stock, tried.left, tried.limit_left)
         dived = dive(generated, 6 + attempt % 3, seed + attempt, small)
-        anew = finisher.finish(dived.on(packing.stock, chosen), values)
-        finisher.shrink(anew)
+        again = finisher.finish(dived.on(packing.stock, chosen), values)
+        finisher.shrink(again)
         spent = master.iterations - began + (attempt + 1) * len(chosen) * len(values) / _FILLING
-        for pattern, choice, times in zip(anew.patterns, anew.choices, anew.times, strict=True):
+        for pattern, choice, times in zip(again.patterns, again.choices, again.times, strict=True):
             if times:
                 tried.take(pattern, choice, times)
         in_vain = 0 if tried.rank() < packing.rank() else in_vain + 1

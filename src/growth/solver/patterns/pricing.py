@@ -34,7 +34,7 @@ def fill_nodes(
 
 
 class _Filling:
-    """Nodes that still take something stand at the front of all arrays; those that are full are dropped."""
+    """The nodes that still take something; those that are full are dropped from all arrays."""
 
     def __init__(
         self, stock: Stock, choices: IntArray, values: FloatArray, most: FloatArray,

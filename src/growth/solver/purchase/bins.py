@@ -44,7 +44,7 @@ class Bins:
         self.promised: dict[int, IntArray] = {}  # by tally: pods that have a domain but no node yet, in each domain
         self.promised_bound: dict[int, IntArray] = {}  # by tally: what their anti-affinity allows in each domain
         self.daemons = [NodeTally(layout, choice) for choice in range(len(layout.price))]  # of each choice, alone
-        self.bounded = frozenset(bound.tally for rules in self._all_rules() for bound in rules.anti)
+        self.bounded = frozenset(limit.tally for rules in self._all_rules() for limit in rules.anti)
         for room, content in enumerate(layout.contents):
             for rules, count in content:
                 self._count(room, rules, count)
@@ -59,7 +59,7 @@ class Bins:
         self._count(bin_number, self.layout.rules[index], count)
         for view in self.layout.spreads[index]:
             self.spread_here[bin_number, view.rule.tally] = True
-        self._settle(index, self.domain[:, bin_number])
+        self._choose_home(index, self.domain[:, bin_number])
 
     def take_out(self, index: int, bin_number: int, count: int) -> None:
         """So many pods of a class out of a bin again. Bounds that only they brought stay: they err on the safe side."""
@@ -71,7 +71,7 @@ class Bins:
         for tally in self.layout.rules[index].adds:
             self.tally[bin_number, tally] -= count
 
-    def _settle(self, index: int, domain: IntArray) -> None:
+    def _choose_home(self, index: int, domain: IntArray) -> None:
         """A group that must be near itself is never split: where its first goes, all go."""
         for tally in self.layout.rules[index].affinity:
             key = int(self.layout.tally_key[tally])
@@ -79,19 +79,19 @@ class Bins:
                 self.home.setdefault(tally, int(domain[key]))
 
     def promise(self, index: int, domain: IntArray, count: int) -> None:
-        """So many pods of a class will stand in these domains (one for each key), on nodes that are still to be found."""
-        self._settle(index, domain)
+        """So many pods of a class will be in these domains (one for each key), on nodes that are still to be found."""
+        self._choose_home(index, domain)
         for tally in self.layout.rules[index].adds:
             key = int(self.layout.tally_key[tally])
             if key >= 0 and domain[key] >= 0:
                 known = self.promised.setdefault(tally, np.zeros(len(self.layout.domains[key]), dtype=np.int64))
                 known[domain[key]] += count
-        for bound in self.layout.rules[index].anti:
-            key = int(self.layout.tally_key[bound.tally])
+        for limit in self.layout.rules[index].anti:
+            key = int(self.layout.tally_key[limit.tally])
             if key >= 0 and domain[key] >= 0:
                 unbound = np.full(len(self.layout.domains[key]), MANY, dtype=np.int64)
-                limits = self.promised_bound.setdefault(bound.tally, unbound)
-                limits[domain[key]] = min(limits[domain[key]], bound.limit)
+                limits = self.promised_bound.setdefault(limit.tally, unbound)
+                limits[domain[key]] = min(limits[domain[key]], limit.limit)
 
     def forget_promises(self) -> None:
         self.promised.clear()
@@ -151,9 +151,9 @@ class Bins:
 
     # --------------------------------------------------------------------------------------- asking
 
-    def space(self, index: int, ignores_areas: bool = False) -> IntArray:
-        """How many more pods of the class each bin takes, the bin looked at alone; `ignores_areas` when their domain is
-        decided already.
+    def space(self, index: int, has_zone: bool = False) -> IntArray:
+        """How many more pods of the class each bin takes, the bin looked at alone; `has_zone` if the domains of the pods
+        are decided already.
         """
         size = self.size
         need = self.layout.need[index]
@@ -165,22 +165,22 @@ class Bins:
         np.maximum(space, 0, out=space)
         if not concerns_no_pods(self.layout.rules[index]) and space.any():
             np.minimum(space, self._node_rules(index), out=space)
-            if not ignores_areas:
-                np.minimum(space, self.area_space(index, self.domain[:, :size]), out=space)
+            if not has_zone:
+                np.minimum(space, self.domain_space(index, self.domain[:, :size]), out=space)
         return space
 
-    def area_space(self, index: int, domain: IntArray) -> IntArray:
+    def domain_space(self, index: int, domain: IntArray) -> IntArray:
         """How many more the rules beyond the single node allow at places in these domains (T × places)."""
         rules = self.layout.rules[index]
         space = np.full(domain.shape[1], MANY, dtype=np.int64)
         for tally, limit in self._bounds_of(rules):
             key = int(self.layout.tally_key[tally])
             if key >= 0:
-                np.minimum(space, self._area_bound(tally, limit, tally in rules.adds)[domain[key]], out=space)
+                np.minimum(space, self._domain_limit(tally, limit, tally in rules.adds)[domain[key]], out=space)
         for view in self._spreads_of(index):
             key = int(self.layout.tally_key[view.rule.tally])
             if key >= 0:
-                np.minimum(space, self._area_spread(index, view)[domain[key]], out=space)
+                np.minimum(space, self._domain_spread(index, view)[domain[key]], out=space)
         return self._near_others(rules, domain, space) if rules.affinity else space
 
     def _near_others(self, rules: ShapeRules, domain: IntArray, space: IntArray) -> IntArray:
@@ -191,7 +191,7 @@ class Bins:
         for tally in rules.affinity:
             key = int(self.layout.tally_key[tally])
             if key >= 0:
-                allowed = domain[key] >= 0 if begins else np.append(self.area_count(tally) > 0, False)[domain[key]]
+                allowed = domain[key] >= 0 if begins else np.append(self.domain_count(tally) > 0, False)[domain[key]]
                 if tally in self.home:
                     allowed &= domain[key] == self.home[tally]
                 space = np.where(allowed, space, 0)
@@ -214,7 +214,7 @@ class Bins:
                 counts[index] += count
         return counts
 
-    def area_count(self, tally: int, among: BoolArray | None = None) -> IntArray:
+    def domain_count(self, tally: int, among: BoolArray | None = None) -> IntArray:
         """Matching pods in each domain of the tally's key."""
         key = int(self.layout.tally_key[tally])
         size = self.size
@@ -235,8 +235,8 @@ class Bins:
     def _count(self, bin_number: int, rules: ShapeRules, count: int) -> None:
         for tally in rules.adds:
             self.tally[bin_number, tally] += count
-        for bound in rules.anti:
-            self.bound[bin_number, bound.tally] = min(self.bound[bin_number, bound.tally], bound.limit)
+        for limit in rules.anti:
+            self.bound[bin_number, limit.tally] = min(self.bound[bin_number, limit.tally], limit.limit)
 
     def _grow(self) -> None:
         extra = len(self.left)
@@ -249,7 +249,7 @@ class Bins:
 
     def _bounds_of(self, rules: ShapeRules) -> Iterable[tuple[int, int]]:
         """Tallies under anti-affinity that matter to a class, with its own limit."""
-        own = {bound.tally: bound.limit for bound in rules.anti}
+        own = {limit.tally: limit.limit for limit in rules.anti}
         yield from own.items()
         yield from ((tally, MANY) for tally in rules.adds if tally not in own and tally in self.bounded)
 
@@ -274,33 +274,34 @@ class Bins:
         return self.layout.spreads[index] + (self.layout.implied[index] if self.is_strict else ())
 
     def _node_spread(self, view: SpreadView, is_implied: bool) -> IntArray:
-        """While strict, every node counts as standing beside an empty one as soon as new ones are planned: more of them
-        may come.
-        """
-        counts, counted = self.tally[: self.size, view.rule.tally], self.counted(view)
-        emptiest = int(counts[counted].min()) if counted.any() and int(counted.sum()) >= view.rule.min_domains else 0
-        space = _skew_space(counts, 0 if self.is_strict and self.size > self.rooms else emptiest, view)
+        """While strict, every node is compared with an empty one as soon as new ones are planned: more may come."""
+        counts = self.tally[: self.size, view.rule.tally]
+        emptiest = 0 if self.is_strict and self.size > self.rooms else fewest(counts[self.counted(view)], view)
+        space = _skew_space(counts, emptiest, view)
         return np.where(self.spread_here[: self.size, view.rule.tally], space, MANY) if is_implied else space
 
     def counted(self, view: SpreadView) -> BoolArray:
         """Bins among which a spread rule counts and compares."""
         return np.concatenate((view.rooms, view.choices[self.choice[self.rooms : self.size]]))
 
-    def _area_spread(self, index: int, view: SpreadView) -> IntArray:
-        """For each domain (the last stands for an absent label): how many more the rule allows."""
+    def has_nodes(self, key: int, among: BoolArray) -> BoolArray:
+        """For each domain of a key: is any of these bins in it?"""
+        exists = np.zeros(len(self.layout.domains[key]), dtype=np.bool_)
+        exists[self.domain[key, : self.size][among]] = True
+        return exists
+
+    def _domain_spread(self, index: int, view: SpreadView) -> IntArray:
+        """For each domain (the last is for an absent label): how many more the rule allows."""
         key, counted = int(self.layout.tally_key[view.rule.tally]), self.counted(view)
-        counts = self.area_count(view.rule.tally, counted)
-        exists = np.zeros(len(counts), dtype=np.bool_)
-        exists[self.domain[key, : self.size][counted]] = True
+        counts, exists = self.domain_count(view.rule.tally, counted), self.has_nodes(key, counted)
         if self.is_strict:  # a domain that can be bought is a domain
             within_reach = view.choices & self.layout.fits[index] & (self.layout.choice_domain[key] >= 0)
             exists[self.layout.choice_domain[key][within_reach]] = True
-        emptiest = int(counts[exists].min()) if exists.any() and int(exists.sum()) >= view.rule.min_domains else 0
-        return np.append(_skew_space(counts, emptiest, view), 0)
+        return np.append(_skew_space(counts, fewest(counts[exists], view), view), 0)
 
-    def _area_bound(self, tally: int, limit: int, adds: bool) -> IntArray:
+    def _domain_limit(self, tally: int, limit: int, adds: bool) -> IntArray:
         key, size = int(self.layout.tally_key[tally]), self.size
-        counts = self.area_count(tally)
+        counts = self.domain_count(tally)
         bounds = np.full(len(counts) + 1, MANY, dtype=np.int64)
         np.minimum.at(bounds, self.domain[key, :size], self.bound[:size, tally])
         bounds[-1] = MANY
@@ -311,10 +312,8 @@ class Bins:
         return np.append(np.maximum(np.minimum(bounds[:-1], limit) - counts, 0), MANY)
 
     def _may_begin(self, rules: ShapeRules) -> bool:
-        """Nobody matches yet and the class matches itself: the first of a group may go anywhere."""
-        if not rules.is_first_of_its_kind:
-            return False
-        return not any(self._seen_anywhere(tally) for tally in rules.affinity)
+        """No pod matches yet and the class matches itself: the first of a group may go anywhere."""
+        return rules.is_first_of_its_kind and not any(self._seen_anywhere(tally) for tally in rules.affinity)
 
     def _seen_anywhere(self, tally: int) -> bool:
         if tally in self.promised and self.promised[tally].any():
@@ -322,6 +321,11 @@ class Bins:
         key = int(self.layout.tally_key[tally])
         counts = self.tally[: self.size, tally]
         return bool((counts if key < 0 else counts[self.domain[key, : self.size] >= 0]).any())
+
+
+def fewest(counts: IntArray, view: SpreadView) -> int:
+    """The count of the emptiest domain that a spread rule compares with; 0 if there are fewer domains than it asks."""
+    return int(counts.min()) if len(counts) and len(counts) >= view.rule.min_domains else 0
 
 
 def _skew_space(counts: IntArray, emptiest: int, view: SpreadView) -> IntArray:

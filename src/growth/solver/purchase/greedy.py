@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from growth.solver.arrays import BoolArray, FloatArray, IntArray
-from growth.solver.purchase.bins import Bins
+from growth.solver.arrays import FloatArray, IntArray
+from growth.solver.purchase.bins import Bins, fewest
 from growth.solver.purchase.layout import SpreadView, unit_prices
 from growth.solver.purchase.tallies import looks_beyond_node, own_limits
 from growth.solver.purchase.zones import place_together, sticks_together
@@ -49,7 +49,7 @@ def place_all(bins: Bins, remaining: IntArray) -> IntArray:
 
 
 def _squeeze_in(bins: Bins, remaining: IntArray) -> None:
-    """The last resort: no more nodes are coming, so rules are read as they stand, and not one bit stricter."""
+    """The last resort: no more nodes are coming, so rules are read as they are written, not stricter."""
     bins.is_strict = False
     for waiting in np.flatnonzero(remaining):
         while remaining[waiting] and _into_bins(bins, int(waiting), remaining):
@@ -59,10 +59,8 @@ def _squeeze_in(bins: Bins, remaining: IntArray) -> None:
 
 def _place_class(bins: Bins, index: int, remaining: IntArray, unit: FloatArray) -> None:
     """All of one class that can be placed."""
-    while remaining[index]:
-        if _into_bins(bins, index, remaining) or _onto_new_node(bins, index, remaining, unit):
-            continue
-        return
+    while remaining[index] and (_into_bins(bins, index, remaining) or _onto_new_node(bins, index, remaining, unit)):
+        pass
 
 
 def _into_bins(bins: Bins, index: int, remaining: IntArray) -> bool:
@@ -120,7 +118,7 @@ def _new_space(bins: Bins, index: int) -> IntArray:
     space[~layout.fits[index]] = 0
     if not space.any():
         return space
-    np.minimum(space, bins.area_space(index, layout.choice_domain), out=space)
+    np.minimum(space, bins.domain_space(index, layout.choice_domain), out=space)
     for tally, limit in own_limits(layout, index):
         if layout.tally_key[tally] < 0:
             np.minimum(space, limit, out=space)
@@ -228,27 +226,17 @@ def _counts(bins: Bins, view: SpreadView) -> tuple[IntArray, IntArray, IntArray]
     """
     layout, tally, size = bins.layout, view.rule.tally, bins.size
     key = int(layout.tally_key[tally])
-    counted = bins.counted(view) & _is_bought(bins)
+    counted = bins.counted(view)
+    counted[[number for number in range(bins.rooms, size) if not bins.contents[number]]] = False  # not bought
     if key < 0:
         counts = bins.tally[:size, tally].copy()
-        emptiest = np.full(size, _fewest(counts[counted], view), dtype=np.int64)
+        emptiest = np.full(size, fewest(counts[counted], view), dtype=np.int64)
         in_rooms = counts[: bins.rooms][counted[: bins.rooms]]
-        emptiest[: bins.rooms] = _fewest(in_rooms, view)  # rooms are filled before new nodes come
+        emptiest[: bins.rooms] = fewest(in_rooms, view)  # rooms are filled before new nodes come
         return np.arange(size), counts, emptiest
-    counts = bins.area_count(tally, counted)
-    exists = np.zeros(len(counts), dtype=np.bool_)
-    exists[bins.domain[key, :size][counted]] = True
-    return bins.domain[key, :size], counts, np.full(size, _fewest(counts[exists], view), dtype=np.int64)
-
-
-def _is_bought(bins: Bins) -> BoolArray:
-    bought = np.array([bool(content) for content in bins.contents], dtype=np.bool_)
-    bought[: bins.rooms] = True
-    return bought
-
-
-def _fewest(counts: IntArray, view: SpreadView) -> int:
-    return int(counts.min()) if len(counts) and len(counts) >= view.rule.min_domains else 0
+    counts = bins.domain_count(tally, counted)
+    least = fewest(counts[bins.has_nodes(key, counted)], view)
+    return bins.domain[key, :size], counts, np.full(size, least, dtype=np.int64)
 
 
 class _Companions:

@@ -170,7 +170,7 @@ class _Reader:
         return _Preferences(weights, groups, float(max(_FULL_WEIGHT, stated))) if weights.any() or groups else None
 
     def _looks(self, shape: PodShape) -> Iterator[tuple[str, int, Weight]]:
-        """Topology keys, weights, and who matches."""
+        """Topology keys, weights, and which pods match."""
         for sign, preferences in ((1, shape.preferred_affinity), (-1, shape.preferred_anti_affinity)):
             for preferred in preferences:
                 term = read_terms((preferred.term,), shape.namespace, self._bins.layout.problem.namespaces)[0]

@@ -6,6 +6,7 @@ holds already. Pods that find no such node are handed back."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,11 +28,10 @@ def fill_bins(bins: Bins, parts: Sequence[Part]) -> list[Part]:
 
 def _fill_bins(bins: Bins, part: Part) -> Part:
     index, missing = part.index, part.count
-    over_nodes = any(
-        bins.layout.tally_key[view.rule.tally] < 0 for view in bins.layout.spreads[index] + bins.layout.implied[index]
-    )
+    views = bins.layout.spreads[index] + bins.layout.implied[index]
+    over_nodes = any(bins.layout.tally_key[view.rule.tally] < 0 for view in views)
     while missing:
-        space = bins.space(index, ignores_areas=part.has_zone)
+        space = bins.space(index, has_zone=part.has_zone)
         space[: bins.rooms][~part.rooms] = 0
         space[bins.rooms :][~part.choices[bins.choice[bins.rooms : bins.size]]] = 0
         takers = np.flatnonzero(space)
@@ -39,14 +39,14 @@ def _fill_bins(bins: Bins, part: Part) -> Part:
             break
         order = bins.in_filling_order(index, takers)
         for number in order[:1] if over_nodes else order:
-            taken = min(int(space[number]), missing) if not over_nodes else 1
+            taken = 1 if over_nodes else min(int(space[number]), missing)
             bins.put(index, int(number), taken)
             missing -= taken
             if not missing:
                 break
         if not over_nodes:
             break
-    return Part(index, missing, part.choices, part.rooms, part.has_zone)
+    return replace(part, count=missing)
 
 
 def open_nodes(bins: Bins, rows: Rows, packing: Packing) -> list[Part]:
@@ -71,15 +71,15 @@ def open_nodes(bins: Bins, rows: Rows, packing: Packing) -> list[Part]:
 def _open_alike(bins: Bins, pods: Sequence[_RowPods], choice: int, content: list[tuple[int, int]], times: int) -> None:
     """Nodes whose pods agree with each other anyway: as many at a time as are equal."""
     while times:
-        alike = min([times, *(pods[row].how_often(count) for row, count in content)])
+        alike = max(1, min([times, *(pods[row].how_often(count) for row, count in content)]))
         dealt: dict[int, int] = {}
         for row, count in content:
-            for index, amount in pods[row].deal(count * max(1, alike), None):
-                dealt[index] = dealt.get(index, 0) + amount // max(1, alike)
+            for index, amount in pods[row].deal(count * alike, None):
+                dealt[index] = dealt.get(index, 0) + amount // alike
         if not dealt:
             return
-        bins.open_alike(choice, dealt, max(1, alike))
-        times -= max(1, alike)
+        bins.open_alike(choice, dealt, alike)
+        times -= alike
 
 
 class _Node:
@@ -192,11 +192,10 @@ def _exchange(
     for other in others[:_MOST_SWAPS_TRIED]:
         if other is not node:
             for moving in [index for held_row, index in other.held if held_row == row and index != coming]:
-                if (
-                    tally.space(moving) >= 1
-                    and other.tally.with_contents(other.by_class(), less=moving).space(coming) >= 1
-                ):
-                    return other, moving
+                if tally.space(moving) >= 1:
+                    without = other.tally.with_contents(other.by_class(), less=moving)
+                    if without.space(coming) >= 1:
+                        return other, moving
     return None
 
 
@@ -204,14 +203,11 @@ class _RowPods:
     """The pods of a row that are still to be dealt."""
 
     def __init__(self, layout: Layout, parts: Sequence[Part], is_exact: bool) -> None:
-        self._layout = layout
         self._parts = list(parts)
         self._left = [part.count for part in parts]
-        self.is_plain = is_exact or all(_no_node_rules(layout, part.index) for part in parts)
-        self._order = sorted(
-            range(len(parts)),
-            key=lambda number: (-len(node_limits(layout, parts[number].index)), -parts[number].count, number),
-        )
+        self.is_plain = is_exact or not any(_has_node_rules(layout, part.index) for part in parts)
+        most_limited = [(-len(node_limits(layout, part.index)), -part.count) for part in parts]
+        self._order = sorted(range(len(parts)), key=most_limited.__getitem__)
 
     def how_often(self, count: int) -> int:
         """How many nodes in a row get so many pods of the class that comes next."""
@@ -249,8 +245,8 @@ class _RowPods:
 
     def left(self) -> list[Part]:
         remaining = zip(self._parts, self._left, strict=True)
-        return [Part(part.index, count, part.choices, part.rooms, part.has_zone) for part, count in remaining if count]
+        return [replace(part, count=count) for part, count in remaining if count]
 
 
-def _no_node_rules(layout: Layout, index: int) -> bool:
-    return not (node_limits(layout, index) or any(layout.tally_key[tally] < 0 for tally in layout.rules[index].adds))
+def _has_node_rules(layout: Layout, index: int) -> bool:
+    return bool(node_limits(layout, index)) or any(layout.tally_key[one] < 0 for one in layout.rules[index].adds)

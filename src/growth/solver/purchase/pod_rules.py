@@ -1,5 +1,5 @@
 """What do the rules of the scheduler say of each pod, in numbers? Asked once, when a problem is laid out; the packers
-look only at these numbers. Who matches whom and who fits where is decided by the functions of `solver/rules`.
+look only at these numbers. Which pods match and which nodes fit is decided by the functions of `solver/rules`.
 
 Every rule between pods becomes a tally (a count of matching pods in each domain of a topology key) and what a class
 demands of it:

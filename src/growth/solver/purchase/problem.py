@@ -131,7 +131,7 @@ class Stage(Struct, frozen=True, gc=False):
 class Proof(Struct, frozen=True, gc=False):
     """Why nothing can be cheaper: no node holds more of these values than it costs, so their sum bounds every plan.
 
-    Limit prices stand in the order of the limits, each with its nodes, its resources by name and its price, as far as
+    Limit prices are in the order of the limits, each with its nodes, its resources by name and its price, as far as
     it has them."""
 
     values: tuple[float, ...] = ()  # of one pod of each demand class

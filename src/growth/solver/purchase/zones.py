@@ -55,7 +55,7 @@ def split_by_zones(bins: Bins, remaining: IntArray, unit: FloatArray) -> list[Pa
 
 
 def _urgency(layout: Layout, index: int) -> tuple[int, int]:
-    """Those with the least freedom first; pods that others wait for before those who wait."""
+    """Those with the least freedom first; pods that others wait for before those that wait."""
     rules = layout.rules[index]
     if rules.anti:
         return 0, index
@@ -100,7 +100,7 @@ def _split(bins: Bins, index: int, left: IntArray, unit: FloatArray, load: _Load
         return []
     sent = np.zeros(load.size, dtype=np.int64)
     while left[index]:
-        space = np.minimum(bins.area_space(index, load.domain[:, sites]), left[index])
+        space = np.minimum(bins.domain_space(index, load.domain[:, sites]), left[index])
         if not space.any():
             break
         amounts = _amounts(layout, index, space, price[sites], load.sent[sites], int(left[index]))
@@ -122,7 +122,7 @@ def _site_prices(bins: Bins, index: int, unit: FloatArray, load: _Load) -> Float
     layout = bins.layout
     prices = load.prices_to_buy(layout, index, bins.openable()).copy()
     if bins.rooms:
-        space = bins.space(index, ignores_areas=True)[: bins.rooms]
+        space = bins.space(index, has_zone=True)[: bins.rooms]
         held = np.bincount(load.of_room[space > 0], weights=space[space > 0], minlength=load.size)
         missing = np.maximum(0.0, 1.0 - held / max(1.0, float(layout.count[index])))
         can_buy = np.isfinite(prices)
@@ -136,18 +136,14 @@ def _site_prices(bins: Bins, index: int, unit: FloatArray, load: _Load) -> Float
 def _amounts(layout: Layout, index: int, space: IntArray, price: FloatArray, sent: FloatArray, left: int) -> IntArray:
     """How many pods go to each site in this round."""
     amounts = np.zeros(len(space), dtype=np.int64)
-    order = np.lexsort((np.arange(len(space)), sent, price, space <= 0))
-    best = int(order[0])
-    rules = layout.rules[index]
-    if rules.affinity:
-        amounts[best] = space[best]
-        return amounts
-    if not _keys_of_spreads(layout, index):
+    rules, keys = layout.rules[index], _keys_of_spreads(layout, index)
+    if rules.affinity or not keys:
+        best = int(np.lexsort((np.arange(len(space)), sent, price, space <= 0))[0])
         amounts[best] = min(int(space[best]), left)
         return amounts
     open_sites = space > 0
     together = left // max(1, int(open_sites.sum()))
-    if open_sites.all() and together > 1 and _keys_of_spreads(layout, index) == 1 and not rules.anti:
+    if open_sites.all() and together > 1 and keys == 1 and not rules.anti:
         amounts[:] = together - 1  # every site gets the same, so no site runs ahead
         return amounts
     fullest_space = np.flatnonzero(space == space[open_sites].max())  # the emptiest domains have the most space
@@ -176,10 +172,9 @@ def place_together(bins: Bins, remaining: IntArray) -> IntArray:
     waiting = [int(index) for index in np.flatnonzero(remaining) if sticks_together(layout, int(index))]
     waiting.sort(key=lambda index: (bool(layout.is_virtual[index]), -layout.shapes[index].priority, index))
     for index in waiting:
-        while remaining[index] and (
-            _beside_others(bins, index, remaining) or _beside_companion(bins, index, remaining)
-        ):
-            pass
+        while remaining[index]:
+            if not (_beside_others(bins, index, remaining) or _beside_companion(bins, index, remaining)):
+                break
     return remaining
 
 
@@ -200,16 +195,14 @@ def _beside_companion(bins: Bins, index: int, remaining: IntArray) -> bool:
     companion = _companion(bins, index, remaining)
     if companion is None:
         return False
-    share = int(remaining[index])
-    first = layout.need[companion] if companion != index else np.zeros_like(layout.need[index])
+    share, free = int(remaining[index]), layout.offer
     if companion != index:
-        share = -(-share // int(remaining[companion]))
+        share, free = -(-share // int(remaining[companion])), layout.offer - layout.need[companion]
     need = layout.need[index]
     asked = np.flatnonzero(need)
-    room = layout.offer - first
-    fitting = np.minimum((np.maximum(room[:, asked], 0) // need[asked]).min(axis=1), share)
-    fitting[(room < 0).any(axis=1) | ~layout.fits[index] | ~layout.fits[companion] | (bins.openable() <= 0)] = 0
-    fitting[(bins.area_space(companion, layout.choice_domain) <= 0)] = 0
+    fitting = np.minimum((np.maximum(free[:, asked], 0) // need[asked]).min(axis=1), share)
+    fitting[(free < 0).any(axis=1) | ~layout.fits[index] | ~layout.fits[companion] | (bins.openable() <= 0)] = 0
+    fitting[bins.domain_space(companion, layout.choice_domain) <= 0] = 0
     is_small = ~_holds_group(bins, index, remaining)
     for choice in np.lexsort((np.arange(len(fitting)), layout.price, is_small, -fitting, layout.tier)):
         if fitting[choice] > 0 and _open_for(bins, int(choice), index, companion, share, remaining):
@@ -218,7 +211,7 @@ def _beside_companion(bins: Bins, index: int, remaining: IntArray) -> bool:
 
 
 def _holds_group(bins: Bins, index: int, remaining: IntArray) -> IntArray:
-    """Choices with room for all that must stand there together."""
+    """Choices with room for all that must be there together."""
     layout = bins.layout
     affinity = set(layout.rules[index].affinity)
     group = [other for other in np.flatnonzero(remaining) if affinity & set(layout.rules[other].affinity)]
@@ -241,22 +234,21 @@ def _companion(bins: Bins, index: int, remaining: IntArray) -> int | None:
 
 def _open_for(bins: Bins, choice: int, index: int, companion: int, share: int, remaining: IntArray) -> bool:
     """Open a node and see whether the rules agree; if not, it stays empty and is not bought."""
-    number = bins.open(choice)
-    if companion != index:
-        if bins.space(companion)[number] <= 0:
-            bins.close_last()
-            return False
+    number, has_companion = bins.open(choice), companion != index
+    if has_companion and bins.space(companion)[number] <= 0:
+        bins.close_last()
+        return False
+    if has_companion:
         bins.put(companion, number, 1)
     taken = min(int(bins.space(index)[number]), share)
     if taken <= 0:
-        if companion != index:
+        if has_companion:
             bins.take_out(companion, number, 1)
         bins.close_last()
         return False
     bins.put(index, number, taken)
     remaining[index] -= taken
-    if companion != index:
-        remaining[companion] -= 1
+    remaining[companion] -= has_companion
     return True
 
 
