@@ -118,7 +118,7 @@ def _add_sums(report: Report) -> None:
 
 
 def _compare_preferences(report: Report) -> None:
-    """Wishes are heard, but no node is bought for them alone."""
+    """Preferences are followed, but no node is bought for them alone."""
     ignored, respected = (f"fake400_preference_1000_{policy}" for policy in ("ignore", "respect"))
     if ignored in report.cases and respected in report.cases:
         report.limit(respected, "nodes", float(report.cases[ignored]["nodes"]))

@@ -17,11 +17,11 @@ from tests.solver.worlds import choice, demand, room, spread, term
 ZONES = ("a", "b", "c")
 
 
-def zone_wish(zone: str, weight: int = 100) -> PreferredNodes:
+def zone_preference(zone: str, weight: int = 100) -> PreferredNodes:
     return PreferredNodes(weight, NodeSelectorTerm((Requirement(ZONE, "In", (zone,)),)))
 
 
-def wishing(count: int, **fields: Any) -> DemandClass:
+def preferring(count: int, **fields: Any) -> DemandClass:
     return demand(count, 3, 1024, labels={"app": "web"}, **fields)
 
 
@@ -43,27 +43,27 @@ def zones_of(problem: PlacementProblem) -> Counter[str]:
 
 
 def test_a_preferred_zone_of_the_same_price_is_taken() -> None:
-    assert zones_of(asked(wishing(3, preferred_nodes=(zone_wish("b"),)))) == {"b": 3}
+    assert zones_of(asked(preferring(3, preferred_nodes=(zone_preference("b"),)))) == {"b": 3}
 
 
 def test_a_little_dearer_is_near_enough_and_much_dearer_is_not() -> None:
-    wish = {"preferred_nodes": (zone_wish("b"),)}
-    assert zones_of(asked(wishing(2, **wish), prices=(1.0, 1.005, 1.0))) == {"b": 2}
-    assert set(zones_of(asked(wishing(2, **wish), prices=(1.0, 1.02, 1.0)))) <= {"a", "c"}
+    preference = {"preferred_nodes": (zone_preference("b"),)}
+    assert zones_of(asked(preferring(2, **preference), prices=(1.0, 1.005, 1.0))) == {"b": 2}
+    assert set(zones_of(asked(preferring(2, **preference), prices=(1.0, 1.02, 1.0)))) <= {"a", "c"}
 
 
-def test_a_light_wish_is_worth_less_than_a_heavy_one() -> None:
-    light = wishing(2, preferred_nodes=(zone_wish("b", weight=1),))
+def test_a_light_preference_is_worth_less_than_a_heavy_one() -> None:
+    light = preferring(2, preferred_nodes=(zone_preference("b", weight=1),))
     assert "b" not in zones_of(asked(light, prices=(1.0, 1.005, 1.0)))
 
 
 def test_those_who_would_rather_be_apart_are_spread_over_zones() -> None:
-    apart = wishing(6, preferred_anti_affinity=(PreferredPods(50, term(ZONE, app="web")),))
+    apart = preferring(6, preferred_anti_affinity=(PreferredPods(50, term(ZONE, app="web")),))
     assert zones_of(asked(apart)) == {"a": 2, "b": 2, "c": 2}
 
 
-def test_a_spread_that_may_be_broken_is_a_wish() -> None:
-    assert zones_of(asked(wishing(6, spread=(spread(ZONE, when="ScheduleAnyway", app="web"),)))) == {
+def test_a_spread_that_may_be_broken_is_a_preference() -> None:
+    assert zones_of(asked(preferring(6, spread=(spread(ZONE, when="ScheduleAnyway", app="web"),)))) == {
         "a": 2,
         "b": 2,
         "c": 2,
@@ -71,13 +71,13 @@ def test_a_spread_that_may_be_broken_is_a_wish() -> None:
 
 
 def test_those_who_would_rather_be_near_others_follow_them() -> None:
-    near = wishing(2, preferred_affinity=(PreferredPods(50, term(ZONE, app="db")),))
+    near = preferring(2, preferred_affinity=(PreferredPods(50, term(ZONE, app="db")),))
     full = room("there", 1, 1024, zone="c", contents=((demand(1, 1, 512, labels={"app": "db"}).shape, 1),))
     assert zones_of(asked(near, rooms=(full,))) == {"c": 2}
 
 
 def test_rules_come_before_wishes() -> None:
-    torn = wishing(3, preferred_nodes=(zone_wish("b"),), spread=(spread(ZONE, app="web"),))
+    torn = preferring(3, preferred_nodes=(zone_preference("b"),), spread=(spread(ZONE, app="web"),))
     assert zones_of(asked(torn)) == {"a": 1, "b": 1, "c": 1}
 
 
@@ -89,6 +89,6 @@ def test_no_node_is_bought_for_a_wish_to_be_alone() -> None:
 
 
 def test_ignored_wishes_change_nothing() -> None:
-    wish = asked(wishing(3, preferred_nodes=(zone_wish("c"),)), preferences="Ignore")
-    plain = asked(wishing(3), preferences="Ignore")
+    wish = asked(preferring(3, preferred_nodes=(zone_preference("c"),)), preferences="Ignore")
+    plain = asked(preferring(3), preferences="Ignore")
     assert solve(wish).nodes == solve(plain).nodes
