@@ -10,10 +10,13 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from growth.model.nodepool import PoolLimits
-from growth.model.poolautoscaler import LONGEST_WINDOW_SECONDS, ScaleTarget, ZoneName
+from growth.model.poolautoscaler import ScaleTarget, WindowSeconds, ZoneName
 from growth.model.warmpool import KNOWN_KINDS, WarmPoolKind
 
 Span = Annotated[float, Meta(ge=0, le=31_536_000)]
+Cost = Annotated[int, Meta(ge=0, le=1_000_000)]
+Attempts = Annotated[int, Meta(ge=1, le=100)]
+Headroom = Annotated[float, Meta(ge=0, le=10)]
 
 
 class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -30,20 +33,10 @@ class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
         int, Meta(ge=0, le=100, description="The tolerance of capacity policies that name none.")
     ] = 10
     scale_up_window_seconds: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=LONGEST_WINDOW_SECONDS,
-            description="Stabilization window for scaling up, where the policy names none.",
-        ),
+        WindowSeconds, Meta(description="Stabilization window for scaling up, where the policy names none.")
     ] = 0
     scale_down_window_seconds: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=LONGEST_WINDOW_SECONDS,
-            description="Stabilization window for scaling down, where the policy names none.",
-        ),
+        WindowSeconds, Meta(description="Stabilization window for scaling down, where the policy names none.")
     ] = 300
     start_limit_seconds: Annotated[
         Span, Meta(description="While replicas have been starting for longer than this, no more are added.")
@@ -70,14 +63,8 @@ class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
         """How objects of this kind are counted; None if they may not be scaled. Without an apiVersion the kind's name
         alone counts.
         """
-        return next(
-            (
-                each
-                for each in self.allowed_kinds()
-                if each.kind == target.kind and (not target.api_version or each.group == target.group)
-            ),
-            None,
-        )
+        named = (each for each in self.allowed_kinds() if each.kind == target.kind)
+        return next((each for each in named if not target.api_version or each.group == target.group), None)
 
     def allowed_kinds(self) -> tuple[WarmPoolKind, ...]:
         """Every kind that may be scaled."""
@@ -104,43 +91,27 @@ class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fiel
         ),
     ] = "spread"
     load_cost: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=1_000_000,
-            description="What one more pod of mean size costs on a machine of mean size (`spread`, `pack`).",
-        ),
+        Cost, Meta(description="What one more pod of mean size costs on a machine of mean size (`spread`, `pack`).")
     ] = 100
     price_cost: Annotated[
-        int,
+        Cost,
         Meta(
-            ge=0,
-            le=1_000_000,
-            description="What one unit of price per hour costs (`cheapest`); shared by the pods that an empty machine holds.",
+            description="What one unit of price per hour costs (`cheapest`); shared by the pods that an empty machine holds."
         ),
     ] = 100_000
     soft_taint_cost: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=1_000_000,
-            description="For each PreferNoSchedule taint of a machine that the pod does not tolerate.",
-        ),
+        Cost, Meta(description="For each PreferNoSchedule taint of a machine that the pod does not tolerate.")
     ] = 1
     preference_cost: Annotated[
-        int,
+        Cost,
         Meta(
-            ge=0,
-            le=1_000_000,
-            description="For each unit of weight (1 to 100) of a preference of the pod that the machine does not meet.",
+            description="For each unit of weight (1 to 100) of a preference of the pod that the machine does not meet."
         ),
     ] = 1
     waiting_cost: Annotated[
-        int,
+        Cost,
         Meta(
-            ge=0,
-            le=1_000_000,
-            description="For each minute, of at most an hour, that a pod has waited: who waited longest stays out last.",
+            description="For each minute, of at most an hour, that a pod has waited: who waited longest stays out last."
         ),
     ] = 10
     pods_per_round: Annotated[
@@ -167,12 +138,8 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Span, Meta(description="A burst that does not end is planned after this long all the same.")
     ] = 10.0
     misses_before_backoff: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=100,
-            description="How often in a row a pod may be left without a place before it is tried less often.",
-        ),
+        Attempts,
+        Meta(description="How often in a row a pod may be left without a place before it is tried less often."),
     ] = 3
     backoff_first_seconds: Annotated[
         Span, Meta(description="The first pause of such a pod; each further one is twice as long.")
@@ -201,19 +168,15 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Span, Meta(description="How long an idle node stays marked before it is removed. A pool may say otherwise.")
     ] = 60.0
     scale_down_headroom: Annotated[
-        float,
+        Headroom,
         Meta(
-            ge=0,
-            le=10,
-            description="A node with pods goes only if the nodes that stay have room for this share more than its pods ask for.",
+            description="A node with pods goes only if the nodes that stay have room for this share more than its pods ask for."
         ),
     ] = 0.2
     consolidation_headroom: Annotated[
-        float,
+        Headroom,
         Meta(
-            ge=0,
-            le=10,
-            description="The same once its pods are on the move; with less, the node is kept after all. Also for replacements.",
+            description="The same once its pods are on the move; with less, the node is kept after all. Also for replacements."
         ),
     ] = 0.05
     consolidation_interval_seconds: Annotated[
@@ -272,12 +235,8 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Span, Meta(description="When the provider refuses to delete a machine, it is asked again after this long.")
     ] = 60.0
     removal_attempts: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=100,
-            description="How often the provider is asked before a removal has failed and a person must look.",
-        ),
+        Attempts,
+        Meta(description="How often the provider is asked before a removal has failed and a person must look."),
     ] = 5
     machine_collection_grace_seconds: Annotated[
         Span,
