@@ -294,15 +294,9 @@ def missing_minimum(
 
 def _standing(pool: NodePool, server_type: ServerTypeChoice, snapshot: Snapshot, present: tuple[Member, ...]) -> int:
     """Members that are there to stay: a node, or a request for one."""
-    return sum(
-        1
-        for member in present
-        if member.pool == pool.name and is_of_type(member, server_type) and fills_minimum(member.name, snapshot)
-    )
-
-
-def is_of_type(member: Member, server_type: ServerTypeChoice) -> bool:
-    return server_type_of(member.offering) == server_type.name.lower()
+    mine = [member for member in present if member.pool == pool.name]
+    of_type = [member for member in mine if server_type_of(member.offering) == server_type.name.lower()]
+    return sum(fills_minimum(member.name, snapshot) for member in of_type)
 
 
 def _cheapest(
@@ -313,16 +307,11 @@ def _cheapest(
     probations: Mapping[OfferingKey, int],
 ) -> Choice | None:
     """For sale, on no probation that is used up, and under every limit."""
-    fitting = [
-        choice
-        for choice in market.choices
-        if choice.pool == pool.name
-        and choice.offering.server_type.lower() == server_type.name.lower()
-        and probations.get((choice.offering.name, choice.offering.location), 1) > 0
-        and not purchases.why_not(choice)
+    mine = [choice for choice in market.choices if choice.pool == pool.name]
+    of_type = [choice for choice in mine if choice.offering.server_type.lower() == server_type.name.lower()]
+    found = [
+        (choice.offering.price_per_hour, choice.offering.name, choice.offering.location, choice)
+        for choice in of_type
+        if probations.get((choice.offering.name, choice.offering.location), 1) > 0 and not purchases.why_not(choice)
     ]
-    return min(
-        fitting,
-        key=lambda choice: (choice.offering.price_per_hour, choice.offering.name, choice.offering.location),
-        default=None,
-    )
+    return min(found, key=lambda each: each[:3])[3] if found else None

@@ -29,7 +29,7 @@ from growth.model.offering import Machine, Offering
 from growth.model.quantity import QuantityError
 from growth.model.resources import CPU, MEMORY, NOTHING, Resources, format_amount, parse_amount
 from growth.model.snapshot import Snapshot
-from growth.plan.world.pools import OfferingKey, by_key, choice_of_type, server_type_of
+from growth.plan.world.pools import OfferingKey, by_key, server_type_of
 
 _SMALLEST_PRICE: Final = 1e-9  # below this two prices are the same
 _POOL_MARK: Final = "-pool-"
@@ -277,7 +277,3 @@ def why_over_limit(
     left = allowances({pool.name: pool}, overall or PoolLimits(), present)
     left = with_surge(left) if spec.reason == RENEWAL else left
     return why_not_one_more(left, wanted)
-
-
-def is_listed(pool: NodePool, offering: str) -> bool:
-    return choice_of_type(pool, offering) is not None

@@ -64,43 +64,25 @@ def open_market(
     """Everything the named pools may buy."""
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
     choices: list[Choice] = []
-    for name in sorted(pools):
-        pool = snapshot.pools[name]
+    for pool in (snapshot.pools[name] for name in sorted(pools)):
         if not why_not_buying(pool, settings.is_paused):
-            choices += [
-                _choice(pool, each, snapshot.daemon_sets)
-                for each in offerings_of(pool, offerings)
-                if is_for_sale(each, struck)
-            ]
+            listed = (each for each in offerings_of(pool, offerings) if each.is_available)
+            sold = (each for each in listed if (each.name, each.location) not in struck)
+            choices += (_choice(pool, each, snapshot.daemon_sets) for each in sold)
     probations = {place: _orders_left(place, snapshot) for place in sorted(struck_at) if place not in struck}
     return Market(tuple(choices), probations, min(struck.values(), default=None))
-
-
-def is_for_sale(offering: Offering, struck: Collection[OfferingKey]) -> bool:
-    return offering.is_available and (offering.name, offering.location) not in struck
 
 
 def _choice(pool: NodePool, offering: Offering, daemon_sets: Iterable[DaemonSet]) -> Choice:
     labels, taints = choice_labels(pool, offering), serving_taints(pool)
     listed = choice_of_type(pool, offering.name)
-    return Choice(
-        pool.name,
-        offering,
-        labels,
-        taints,
-        daemon_shapes(daemon_sets, labels, taints),
-        pool.spec.priority,
-        listed.priority if listed is not None else 0,
-    )
+    priority, daemons = 0 if listed is None else listed.priority, daemon_shapes(daemon_sets, labels, taints)
+    return Choice(pool.name, offering, labels, taints, daemons, pool.spec.priority, priority)
 
 
 def _orders_left(place: OfferingKey, snapshot: Snapshot) -> int:
-    pending = [
-        each
-        for each in snapshot.requests.values()
-        if each.phase == PENDING and (each.spec.target_offering, each.spec.location) == place
-    ]
-    return max(0, 1 - len(pending))
+    pending = (each.spec for each in snapshot.requests.values() if each.phase == PENDING)
+    return 0 if any((spec.target_offering, spec.location) == place for spec in pending) else 1
 
 
 def struck_since(
