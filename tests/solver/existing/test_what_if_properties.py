@@ -13,6 +13,7 @@ from growth.model.pod import HostPort, Pod, PodAffinityTerm, PodShape, Toleratio
 from growth.model.resources import Resources
 from growth.solver.existing.what_if import WhatIf
 from growth.solver.rules import Neighbours
+from tests.solver.existing.test_what_if_cases import moves
 from tests.solver.rules.scenes import apps, near, node, pod
 
 RULES: tuple[dict[str, Any], ...] = (
@@ -66,9 +67,9 @@ def test_the_moves_hold_in_some_order(movers: list[Any], left: list[Any]) -> Non
     }
     verdict = WhatIf([node("gone", cpu=64), *remaining], moving.values(), headroom=0.0).judge(["gone"])
     if verdict.may_go:
-        assert sorted(move.pod for move in verdict.moves) == sorted(moving)
+        assert sorted(name for name, _ in moves(verdict)) == sorted(moving)
         places = {each.name: each for each in remaining}
-        assert _holds(remaining, [], [(moving[move.pod], places[move.target]) for move in verdict.moves])
+        assert _holds(remaining, [], [(moving[name], places[target]) for name, target in moves(verdict)])
 
 
 def _holds(nodes: list[Node], placed: list[Pod], moves: list[tuple[Pod, Node]]) -> bool:
@@ -135,4 +136,4 @@ def test_malformed_specs_get_an_answer_and_never_a_crash(given_shapes: list[PodS
         verdict = what_if.judge([name])
         movers = [each for each in pods if each.node_name == name]
         assert (verdict.block is None) or (verdict.block.message and verdict.block.check_type)
-        assert verdict.block is not None or len(verdict.moves) == len(movers)
+        assert verdict.block is not None or len(moves(verdict)) == len(movers)

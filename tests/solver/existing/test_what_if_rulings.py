@@ -11,7 +11,7 @@ from growth.model.pod import HostPort, PodAffinityTerm, TopologySpread
 from growth.model.resources import Resources
 from growth.model.settings import Settings
 from growth.solver.existing.what_if import PLAIN_HEADROOM, Holding, WhatIf, with_headroom
-from tests.solver.existing.test_what_if_cases import GONE, answer, asked, moved
+from tests.solver.existing.test_what_if_cases import GONE, answer, asked, moved, moves
 from tests.solver.rules.scenes import GPU, apps, near, node, pod, shape, term, tolerates
 
 GIB = 2**30
@@ -30,7 +30,7 @@ def test_ruling_2_a_wildcard_for_no_execute_does_not_tolerate_no_schedule() -> N
 def test_ruling_3_nodes_chosen_in_the_same_pass_are_no_targets() -> None:
     what_if = WhatIf([node("a"), node("b")], [pod("x", "a", cpu=1), pod("y", "b", cpu=1)])
     first = what_if.judge(["a"])
-    assert [tuple(move) for move in first.moves] == [("default/x", "b")]
+    assert moves(first) == [("default/x", "b")]
     what_if.keep(first)
     second = what_if.judge(["b"])
     assert second.block is not None
@@ -42,7 +42,7 @@ def test_ruling_3_nodes_chosen_in_the_same_pass_are_no_targets() -> None:
 def test_ruling_3_what_was_kept_moves_on_with_the_node_it_went_to() -> None:
     what_if = WhatIf([node("a"), node("b"), node("c")], [pod("x", "a", cpu=1), pod("y", "b", cpu=1)])
     what_if.keep(what_if.judge(["a"]))
-    assert sorted(move.pod for move in what_if.judge(["b"]).moves) == ["default/x", "default/y"]
+    assert sorted(name for name, _ in moves(what_if.judge(["b"]))) == ["default/x", "default/y"]
 
 
 def test_ruling_4_simulated_placements_count_for_those_that_follow() -> None:
@@ -219,11 +219,6 @@ def test_a_question_changes_nothing() -> None:
     ]
     what_if = WhatIf(nodes, pods)
     names = [each.name for each in nodes]
-    first = {
-        name: (verdict.block, verdict.moves) for name, verdict in ((name, what_if.judge([name])) for name in names)
-    }
-    again = {
-        name: (verdict.block, verdict.moves)
-        for name, verdict in ((name, what_if.judge([name])) for name in reversed(names))
-    }
+    first = {name: what_if.judge([name]) for name in names}
+    again = {name: what_if.judge([name]) for name in reversed(names)}
     assert first == again

@@ -55,11 +55,6 @@ class Holding(Struct, frozen=True):
     count: int = 1
 
 
-class Move(NamedTuple):
-    pod: str
-    target: str
-
-
 class Verdict(Struct, frozen=True):
     """May these nodes go? If so, where their pods fit."""
 
@@ -71,10 +66,6 @@ class Verdict(Struct, frozen=True):
     @property
     def may_go(self) -> bool:
         return self.block is None
-
-    @property
-    def moves(self) -> tuple[Move, ...]:
-        return tuple(Move(mover.name, target) for mover, target in zip(self.movers, self.targets, strict=True))
 
 
 class WhatIf:
