@@ -28,7 +28,7 @@ from growth.model.node import Node
 from growth.model.nodepool import DisruptionBudget, NodePool
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.nodes import state_of, working_pods
+from growth.plan.world.nodes import NodeState, state_of, working_pods
 from growth.plan.world.schedule import ScheduleError, UnknownTimeZoneError, read_schedule
 
 BRAKE_SHARE: Final = 0.2
@@ -51,17 +51,17 @@ def with_moment(recent: Recent, snapshot: Snapshot, settings: Settings) -> Recen
     now = snapshot.now
     oldest = now - max((_longest_window(pool, settings) for pool in snapshot.pools.values()), default=0.0)
     seen = {name: (pool, now if name in snapshot.nodes else at) for name, (pool, at) in recent.seen.items()}
-    for name in sorted(name for name in snapshot.nodes if _is_disrupted(name, snapshot)):
+    for name in [name for name, node in snapshot.nodes.items() if _is_disrupted(node, snapshot)]:
         seen.setdefault(name, (snapshot.nodes[name].pool, now))
     known_since = recent.known_since if 0.0 < recent.known_since <= now else now
     seen = {name: each for name, each in seen.items() if each[1] > oldest and not _was_kept(name, snapshot)}
     return Recent(known_since, seen)
 
 
-def _is_disrupted(name: str, snapshot: Snapshot) -> bool:
+def _is_disrupted(node: Node, snapshot: Snapshot) -> bool:
     """Its pods leave, or will."""
-    state = state_of(name, snapshot)
-    return (state.is_draining or state.is_marked) and bool(working_pods(snapshot, name))
+    state = NodeState(node, snapshot.removals.get(node.name))
+    return (state.is_draining or node.is_marked) and bool(working_pods(snapshot, node.name))
 
 
 def _was_kept(name: str, snapshot: Snapshot) -> bool:
@@ -83,21 +83,21 @@ def disruptions_left(
     """By the strictest budget that holds now. To a repair a node that is not Ready is disrupted already: it does not
     count before it is drained.
     """
-    names = [name for name, node in snapshot.nodes.items() if node.pool == pool.name]
-    used = sum(_uses_up(name, snapshot, is_repair=is_repair) for name in names)
+    nodes = [node for node in snapshot.nodes.values() if node.pool == pool.name]
+    used = sum(_uses_up(node, snapshot, is_repair=is_repair) for node in nodes)
     lefts = []
     for budget in budgets_now(pool, snapshot.now):
         since = snapshot.now - _window(budget, settings)
         gone = [name for name, (of_pool, at) in recent.seen.items() if of_pool == pool.name and at > since]
         gone_lately = sum(name not in snapshot.nodes for name in gone)
-        lefts.append(_allowed(budget.nodes, len(names)) - used - gone_lately)
-    return max(0, min(lefts, default=len(names)))
+        lefts.append(_allowed(budget.nodes, len(nodes)) - used - gone_lately)
+    return max(0, min(lefts, default=len(nodes)))
 
 
-def _uses_up(name: str, snapshot: Snapshot, *, is_repair: bool) -> bool:
-    state = state_of(name, snapshot)
-    is_down = not snapshot.nodes[name].is_ready and not is_repair
-    return is_down or state.is_draining or _is_disrupted(name, snapshot)
+def _uses_up(node: Node, snapshot: Snapshot, *, is_repair: bool) -> bool:
+    if not node.is_ready and not is_repair:
+        return True
+    return NodeState(node, snapshot.removals.get(node.name)).is_draining or _is_disrupted(node, snapshot)
 
 
 def budgets_now(pool: NodePool, now: float) -> list[DisruptionBudget]:

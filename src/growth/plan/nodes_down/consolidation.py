@@ -61,7 +61,8 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     ledger = _remembered(ledger, snapshot, settings)
     if not snapshot.pools or not snapshot.buffers.is_known:
         return Decision(ledger, again_at=now + _RETRY_SECONDS if snapshot.pools else None)
-    marks = {name: mark for name in sorted(snapshot.nodes) if (mark := _own_mark(name, snapshot)) is not None}
+    marked = sorted(name for name, node in snapshot.nodes.items() if node.is_marked)
+    marks = {name: mark for name in marked if (mark := _own_mark(name, snapshot)) is not None}
     has_due = any((mark.due_at or now) <= now for mark in marks.values())
     if not has_due and not is_due(now, ledger.looked_at, interval):
         return Decision(ledger, again_at=sooner(ledger.looked_at + interval, *(mark.due_at for mark in marks.values())))

@@ -97,7 +97,7 @@ class NodeState(Struct, frozen=True, gc=False):
     @property
     def is_staying(self) -> bool:
         node = self.node
-        return node is not None and node.is_ready and not node.is_starting and not self.is_marked and not self.is_ending
+        return node is not None and node.is_ready and not self.is_ending and not node.is_starting and not node.is_marked
 
     @property
     def takes_pods(self) -> bool:
