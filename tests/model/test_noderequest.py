@@ -20,9 +20,9 @@ from growth.model.noderequest import (
     RequestPhase,
     TransitionError,
 )
-from growth.model.note import About, Note
+from growth.model.note import About
 from growth.plan.world.records import life_event, with_removal_phase, with_request_phase
-from growth.plan.world.turn import told_on
+from growth.plan.world.turn import Turn
 from tests.house.tree import python_files, text_of
 
 KINDS: Final = {"NodeRequest": RequestPhase, "NodeRemovalRequest": RemovalPhase}
@@ -100,17 +100,16 @@ def test_the_api_server_admits_every_arrow() -> None:
 
 
 def test_a_step_that_is_not_allowed_is_told_on_its_object_and_the_others_go_on() -> None:
-    notes: list[Note] = []
-    written = []
+    turn, written = Turn(), []
     for phase in get_args(RequestPhase):
-        with told_on(About("NodeRequest", phase), notes):
+        with turn.told_on(About("NodeRequest", phase)):
             written.append(with_request_phase(NodeRequestStatus(phase), "Ready", 0.0))
     assert [status.phase for status in written] == ["Ready"]
-    assert [note.about.name for note in notes] == ["Pending", "Ready", "Unmet", "Deprovisioning"]
-    assert notes[0].reason == "ForbiddenStep"
-    assert notes[0].message == "growth's next step is not allowed: a NodeRequest does not go from Pending to Ready"
+    assert [note.about.name for note in turn.notes] == ["Pending", "Ready", "Unmet", "Deprovisioning"]
+    assert turn.notes[0].reason == "ForbiddenStep"
+    assert turn.notes[0].message == "growth's next step is not allowed: a NodeRequest does not go from Pending to Ready"
 
 
 def test_other_mistakes_are_not_hidden() -> None:
-    with pytest.raises(KeyError), told_on(About("NodeRequest", "a"), []):
+    with pytest.raises(KeyError), Turn().told_on(About("NodeRequest", "a")):
         raise KeyError

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
+from growth.model import noderequest
 from growth.model.action import DeleteMachine, LaunchMachine, WriteNodeRemovalStatus, WriteNodeRequestStatus
 from growth.model.decision import Decision, Settled
 from growth.model.noderequest import TRANSITIONS
@@ -141,3 +142,16 @@ def test_a_row_writes_no_phase_that_no_arrow_leads_to(seed: int) -> None:
                 assert before == after or any(
                     (each.before, each.after) == (before, after) for each in TRANSITIONS[kind]
                 )
+
+
+def test_a_phase_that_cannot_be_written_stops_no_other_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a mistake of ours led to a phase that no arrow leads to."""
+    told = set()
+    monkeypatch.setattr(noderequest, "_ARROWS", frozenset())
+    for seed in range(200):
+        snapshot = random_world(seed, wildness=0.35)
+        for row in (provisioning, removal):
+            decision = row.plan(snapshot, row.Ledger(), SETTINGS)
+            forbidden = [note.about for note in decision.notes if note.reason == "ForbiddenStep"]
+            told |= {(each.kind, len(decision.actions) > 0) for each in forbidden}
+    assert {("NodeRequest", True), ("NodeRemovalRequest", True)} <= told

@@ -57,7 +57,7 @@ from growth.plan.world.machines import (
 from growth.plan.world.marks import unmark_node
 from growth.plan.world.nodes import blocking_pods, is_paused, lost_at
 from growth.plan.world.records import about, cut, life_event, seen, with_removal_phase
-from growth.plan.world.turn import Turn, retry_at, told_on
+from growth.plan.world.turn import Turn, retry_at
 
 IRREVOCABLE: Final = "Irrevocable"
 
@@ -77,7 +77,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     turn = Turn()
     look = _Look(snapshot, ledger, settings, turn)
     for _, removal in sorted(snapshot.removals.items()):
-        with told_on(about(removal), turn.notes):
+        with turn.told_on(about(removal)):
             look.look_at(removal)
     unasked = {name: at for name, at in ledger.unasked.items() if name in snapshot.removals}
     not_before = ledger.not_before.items()

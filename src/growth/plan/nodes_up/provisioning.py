@@ -96,8 +96,9 @@ class Ledger(Struct, frozen=True):
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     look = _Look(snapshot, ledger, settings)
-    for name in sorted(snapshot.requests):
-        look.take(snapshot.requests[name])
+    for _, request in sorted(snapshot.requests.items()):
+        with look.turn.told_on(about(request)):
+            look.take(request)
     retries = {name: retry for name, retry in ledger.retries.items() if name in snapshot.requests}
     pending = {name for name, request in snapshot.requests.items() if request.phase == PENDING}
     asked = {name: at for name, at in look.asked.items() if name in pending}

@@ -2,10 +2,11 @@
 `controllers/loop/table`.
 
     turn = Turn()
-    for node in nodes:
-        turn.do(action)      # in this order
-        turn.tell(note)
-        turn.wake(due_at)    # the soonest counts; None is no wish
+    for request in requests:
+        with turn.told_on(about(request)):    # a step that its phase does not allow stops no other
+            turn.do(action)                   # in this order
+            turn.tell(note)
+            turn.wake(due_at)                 # the soonest counts; None is no wish
     return turn.decision(ledger)
 
 An action that did not succeed is decided again after a while: `retry_at` says when, and `retry_after` is the whole
@@ -47,6 +48,14 @@ class Turn:
         """Look again at the first of these instants, or earlier if that was asked for before."""
         self.again_at = sooner(self.again_at, *instants)
 
+    @contextmanager
+    def told_on(self, about: About) -> Iterator[None]:
+        """Look at one object among many: a step that its phase does not allow is told on it, and the others go on."""
+        try:
+            yield
+        except TransitionError as error:
+            self.tell(Note(about, "ForbiddenStep", f"growth's next step is not allowed: {error}", "Warning"))
+
     def decision(self, ledger: Ledger) -> Decision[Ledger]:
         return Decision(ledger, tuple(self.actions), tuple(self.notes), self.again_at)
 
@@ -64,12 +73,3 @@ def retry_after(seconds: float) -> Callable[[Settled, Snapshot, Ledger, Settings
         return Decision(ledger, again_at=None if is_done else retry_at(settled.outcome, snapshot.now, seconds))
 
     return settle
-
-
-@contextmanager
-def told_on(about: About, notes: list[Note]) -> Iterator[None]:
-    """Look at one object among many: a step that its phase does not allow is told on it, and the others go on."""
-    try:
-        yield
-    except TransitionError as error:
-        notes.append(Note(about, "ForbiddenStep", f"growth's next step is not allowed: {error}", "Warning"))
