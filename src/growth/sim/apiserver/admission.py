@@ -13,15 +13,14 @@ from typing import Any, Final
 from growth.model.quantity import QuantityError, parse_quantity
 from growth.sim.apiserver.kinds import BY_NAME, Json, Kind
 from growth.sim.apiserver.refusal import invalid
-from growth.sim.apiserver.schema import Schemas
+from growth.sim.apiserver.schema import Cause, Schemas
 from growth.sim.apiserver.store import Store
-
-Cause = tuple[str, str]
 
 DEFAULT_TOLERATION_SECONDS: Final = 300
 UNREACHABLE_TAINT: Final = "node.kubernetes.io/unreachable"
 NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
 
+_PRIORITIES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -54,7 +53,9 @@ class Admission:
 
     def check(self, kind: Kind, item: Json) -> None:
         """Refuse what a real API server refuses, with 422 and the fields at fault."""
-        causes = [*_metadata_causes(item["metadata"]), *_CHECKS.get(kind.name, _nothing)(item)]
+        causes = list(_metadata_causes(item["metadata"]))
+        if kind.name in _CHECKS:
+            causes += _CHECKS[kind.name](item)
         if kind.is_custom:
             causes += self._schemas.causes(kind, item)
         if causes:
@@ -62,65 +63,39 @@ class Admission:
 
     def _complete_pod(self, pod: Json) -> None:
         spec = pod.setdefault("spec", {})
-        for name, value in (
-            ("schedulerName", "default-scheduler"),
-            ("restartPolicy", "Always"),
-            ("terminationGracePeriodSeconds", 30),
-        ):
-            spec.setdefault(name, value)
-        spec.setdefault("priority", self._priority(spec.get("priorityClassName", "")))
-        self._run_by(spec, spec.get("runtimeClassName", ""))
-        spec["tolerations"] = [*(spec.get("tolerations") or []), *_missing_tolerations(spec.get("tolerations") or [])]
-
-    def _run_by(self, spec: Json, class_name: str) -> None:
-        found = self._store.read(BY_NAME["RuntimeClass"], class_name) if class_name else None
-        if found and found.get("overhead"):
-            spec["overhead"] = found["overhead"]["podFixed"]
-
-    def _priority(self, class_name: str) -> int:
-        found = self._store.read(BY_NAME["PriorityClass"], class_name) if class_name else None
-        return (
-            int(found.get("value", 0))
-            if found
-            else {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}.get(class_name, 0)
-        )
+        spec.setdefault("schedulerName", "default-scheduler")
+        spec.setdefault("restartPolicy", "Always")
+        spec.setdefault("terminationGracePeriodSeconds", 30)
+        priority_class = self._store.read(BY_NAME["PriorityClass"], spec.get("priorityClassName", ""))
+        built_in = _PRIORITIES.get(spec.get("priorityClassName", ""), 0)
+        spec.setdefault("priority", int(priority_class.get("value", 0)) if priority_class else built_in)
+        runtime_class = self._store.read(BY_NAME["RuntimeClass"], spec.get("runtimeClassName", ""))
+        if runtime_class and runtime_class.get("overhead"):
+            spec["overhead"] = runtime_class["overhead"]["podFixed"]
+        tolerations = spec.get("tolerations") or []
+        spec["tolerations"] = [*tolerations, *_missing_tolerations(tolerations)]
 
 
 def _missing_tolerations(tolerations: list[Json]) -> Iterator[Json]:
     for key in (NOT_READY_TAINT, UNREACHABLE_TAINT):
-        if not any(_tolerates_for_some_time(toleration, key) for toleration in tolerations):
-            yield {
-                "key": key,
-                "operator": "Exists",
-                "effect": "NoExecute",
-                "tolerationSeconds": DEFAULT_TOLERATION_SECONDS,
-            }
-
-
-def _tolerates_for_some_time(toleration: Json, key: str) -> bool:
-    return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
+        of_key = [toleration for toleration in tolerations if toleration.get("key") in (key, None, "")]
+        if not any(toleration.get("effect") in ("NoExecute", None, "") for toleration in of_key):
+            missing = {"key": key, "operator": "Exists", "effect": "NoExecute"}
+            yield {**missing, "tolerationSeconds": DEFAULT_TOLERATION_SECONDS}
 
 
 # --------------------------------------------------------------------------------------- validation
 
 
-def _nothing(_item: Json) -> Iterator[Cause]:
-    return iter(())
-
-
 def _metadata_causes(metadata: Json) -> Iterator[Cause]:
     name = metadata.get("name", "")
     if not _NAME.fullmatch(name) or len(name) > 253:
-        yield (
-            "metadata.name",
-            f'Invalid value: "{name[:64]}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "-" or "."',
-        )
+        rule = 'a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "-" or "."'
+        yield "metadata.name", f'Invalid value: "{name[:64]}": {rule}'
     for key, value in (metadata.get("labels") or {}).items():
         if not _LABEL_KEY.fullmatch(key) or not isinstance(value, str) or not _LABEL_VALUE.fullmatch(value):
-            yield (
-                "metadata.labels",
-                f'Invalid value: "{str(value)[:80]}": must be no more than 63 characters and a valid label',
-            )
+            rule = "must be no more than 63 characters and a valid label"
+            yield "metadata.labels", f'Invalid value: "{str(value)[:80]}": {rule}'
 
 
 def _pod_causes(pod: Json) -> Iterator[Cause]:
@@ -130,9 +105,8 @@ def _pod_causes(pod: Json) -> Iterator[Cause]:
         yield "spec.containers", "Required value"
     for field, listed in (("containers", containers), ("initContainers", spec.get("initContainers") or [])):
         for place, container in enumerate(listed):
-            yield from _request_causes(
-                f"spec.{field}[{place}].resources.requests", (container.get("resources") or {}).get("requests") or {}
-            )
+            requests = (container.get("resources") or {}).get("requests") or {}
+            yield from _request_causes(f"spec.{field}[{place}].resources.requests", requests)
     for place, toleration in enumerate(spec.get("tolerations") or []):
         if toleration.get("operator") not in _TOLERATION_OPERATORS:
             yield f"spec.tolerations[{place}].operator", f'Unsupported value: "{toleration.get("operator")}"'

@@ -36,10 +36,6 @@ class Kind(Struct, frozen=True):
         return self.resource.api_version
 
 
-def _plain(resource: Resource, **differences: Any) -> Kind:
-    return Kind(resource, **differences)
-
-
 def _workload(resource: Resource, **differences: Any) -> Kind:
     return Kind(resource, has_status=True, counts_generations=True, **differences)
 
@@ -51,50 +47,41 @@ def _custom(resource: Resource, **differences: Any) -> Kind:
 
 
 POD_FIELDS: Final = (
-    "spec.nodeName",
-    "spec.schedulerName",
-    "spec.restartPolicy",
-    "spec.serviceAccountName",
-    "status.phase",
-    "status.nominatedNodeName",
+    *("spec.nodeName", "spec.schedulerName", "spec.restartPolicy", "spec.serviceAccountName"),
+    *("status.phase", "status.nominatedNodeName"),
 )
 EVENT_FIELDS: Final = (
-    "reason",
-    "regarding.kind",
-    "regarding.name",
-    "regarding.namespace",
-    "regarding.uid",
-    "reportingController",
-    "type",
+    *("regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid"),
+    *("reason", "reportingController", "type"),
 )
 
 KINDS: Final[tuple[Kind, ...]] = (
-    _plain(known.PODS, has_status=True, selectable_fields=POD_FIELDS),
-    _plain(known.NODES, has_status=True, keeps_status_at_create=True, selectable_fields=("spec.unschedulable",)),
-    _plain(known.NAMESPACES, has_status=True),
-    _plain(known.CONFIG_MAPS),
-    _plain(known.SECRETS),
-    _plain(known.POD_TEMPLATES, counts_generations=True),
-    _plain(known.PERSISTENT_VOLUME_CLAIMS, has_status=True),
-    _plain(known.PERSISTENT_VOLUMES, has_status=True),
-    _plain(known.REPLICATION_CONTROLLERS, has_status=True, counts_generations=True, has_scale=True),
-    _plain(known.LIMIT_RANGES),
-    _plain(known.RESOURCE_QUOTAS, has_status=True),
+    Kind(known.PODS, has_status=True, selectable_fields=POD_FIELDS),
+    Kind(known.NODES, has_status=True, keeps_status_at_create=True, selectable_fields=("spec.unschedulable",)),
+    Kind(known.NAMESPACES, has_status=True),
+    Kind(known.CONFIG_MAPS),
+    Kind(known.SECRETS),
+    Kind(known.POD_TEMPLATES, counts_generations=True),
+    Kind(known.PERSISTENT_VOLUME_CLAIMS, has_status=True),
+    Kind(known.PERSISTENT_VOLUMES, has_status=True),
+    Kind(known.REPLICATION_CONTROLLERS, has_status=True, counts_generations=True, has_scale=True),
+    Kind(known.LIMIT_RANGES),
+    Kind(known.RESOURCE_QUOTAS, has_status=True),
     _workload(known.DEPLOYMENTS, has_scale=True),
     _workload(known.REPLICA_SETS, has_scale=True),
     _workload(known.STATEFUL_SETS, has_scale=True),
     _workload(known.DAEMON_SETS),
     _workload(known.JOBS),
     _workload(known.CRON_JOBS),
-    _plain(known.STORAGE_CLASSES),
-    _plain(known.CSI_NODES),
-    _plain(known.CSI_DRIVERS),
+    Kind(known.STORAGE_CLASSES),
+    Kind(known.CSI_NODES),
+    Kind(known.CSI_DRIVERS),
     _workload(known.POD_DISRUPTION_BUDGETS, needs_version_to_update=True),
-    _plain(known.PRIORITY_CLASSES, counts_generations=True),
-    _plain(known.RUNTIME_CLASSES),
-    _plain(known.LEASES, needs_version_to_update=True),
-    _plain(known.EVENTS, selectable_fields=EVENT_FIELDS),
-    _plain(known.CUSTOM_RESOURCE_DEFINITIONS, has_status=True, counts_generations=True),
+    Kind(known.PRIORITY_CLASSES, counts_generations=True),
+    Kind(known.RUNTIME_CLASSES),
+    Kind(known.LEASES, needs_version_to_update=True),
+    Kind(known.EVENTS, selectable_fields=EVENT_FIELDS),
+    Kind(known.CUSTOM_RESOURCE_DEFINITIONS, has_status=True, counts_generations=True),
     _custom(known.NODE_POOLS),
     _custom(known.NODE_REQUESTS),
     _custom(known.NODE_REMOVAL_REQUESTS),

@@ -51,90 +51,57 @@ def job(
     namespace: str = "default",
     run_seconds: int = 60,
 ) -> Json:
-    made = _workload(
-        "batch/v1",
-        "Job",
-        name,
-        namespace,
-        pod_spec(cpu, memory, restartPolicy="Never"),
-        parallelism=completions,
-        completions=completions,
-    )
+    spec = pod_spec(cpu, memory, restartPolicy="Never")
+    made = _workload("batch/v1", "Job", name, namespace, spec, parallelism=completions, completions=completions)
     made["spec"]["template"]["metadata"]["annotations"] = {"sim.growth.dev/run-seconds": str(run_seconds)}
     del made["spec"]["selector"]
     return made
 
 
-def _workload(api_version: str, kind: str, name: str, namespace: str, spec: Json, **more: Any) -> Json:
-    template = {"metadata": {"labels": {"app": name}}, "spec": spec}
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {**more, "selector": {"matchLabels": {"app": name}}, "template": template},
-    }
+def _object(api_version: str, kind: str, name: str, namespace: str, spec: Json) -> Json:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _workload(api_version: str, kind: str, name: str, namespace: str, pod: Json, **more: Any) -> Json:
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
+    spec = {**more, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return _object(api_version, kind, name, namespace, spec)
 
 
 def disruption_budget(name: str, app: str, namespace: str = "default", **spec: Any) -> Json:
     selector = {"matchLabels": {"app": app}}
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"selector": selector, **spec},
-    }
+    return _object("policy/v1", "PodDisruptionBudget", name, namespace, {"selector": selector, **spec})
 
 
 def capacity_buffer(name: str, of: str, namespace: str = "default", **spec: Any) -> Json:
     """Spare room in pods of a Deployment."""
-    spec = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": of}, **spec}
-    return {
-        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
-        "kind": "CapacityBuffer",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    }
+    target = {"apiGroup": "apps", "kind": "Deployment", "name": of}
+    return _object("autoscaling.x-k8s.io/v1beta1", "CapacityBuffer", name, namespace, {"scalableRef": target, **spec})
 
 
 def pool_autoscaler(name: str, of: str, least: int, most: int, namespace: str = "default", **policy: Any) -> Json:
     """As many pods of a Deployment as are in use, and so many available besides."""
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": of}
     spec = {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most, "capacityPolicy": policy}
-    return {
-        "apiVersion": "growth.dev/v1alpha1",
-        "kind": "PoolAutoscaler",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    }
+    return _object("growth.dev/v1alpha1", "PoolAutoscaler", name, namespace, spec)
 
 
 def node_pool(name: str, *server_types: str | Json, **spec: Any) -> Json:
     """A NodePool of these server types, each a name or a whole choice."""
     choices = [{"name": one} if isinstance(one, str) else one for one in server_types]
-    return {
-        "apiVersion": "growth.dev/v1alpha1",
-        "kind": "NodePool",
-        "metadata": {"name": name},
-        "spec": {"serverTypes": choices, **spec},
-    }
+    return _object("growth.dev/v1alpha1", "NodePool", name, "", {"serverTypes": choices, **spec})
 
 
 def node(
     name: str, cpu: str = "4", memory: str = "8Gi", labels: Json | None = None, ready: bool = True, **spec: Any
 ) -> Json:
-    """A node that somebody else brought. Nothing plays its kubelet unless it carries KWOK's annotation."""
+    """A node that growth did not buy. Nothing plays its kubelet unless it carries KWOK's annotation."""
     amounts = {"cpu": cpu, "memory": memory, "pods": "110", "ephemeral-storage": "100Gi"}
-    condition = {
-        "type": "Ready",
-        "status": "True" if ready else "False",
-        "reason": "KubeletReady",
-        "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
-    metadata = {
-        "name": name,
-        "labels": {"kubernetes.io/hostname": name, **(labels or {})},
-        "annotations": {"kwok.x-k8s.io/node": "fake"} if ready else {},
-    }
-    status = {"capacity": amounts, "allocatable": amounts, "conditions": [condition]}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
+    condition = {"type": "Ready", "status": "True" if ready else "False", "reason": "KubeletReady", "message": ""}
+    condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    made = _object("v1", "Node", name, "", spec)
+    made["metadata"]["labels"] = {"kubernetes.io/hostname": name, **(labels or {})}
+    made["metadata"]["annotations"] = {"kwok.x-k8s.io/node": "fake"} if ready else {}
+    made["status"] = {"capacity": amounts, "allocatable": amounts, "conditions": [condition]}
+    return made

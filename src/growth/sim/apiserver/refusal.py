@@ -27,18 +27,10 @@ class Refusal(Exception):  # noqa: N818  (an answer of the server, not a mistake
         return msgspec.json.encode(self.status())
 
     def status(self) -> Json:
-        details = {
-            **self.details,
-            **({"retryAfterSeconds": self.retry_after_seconds} if self.retry_after_seconds else {}),
-        }
+        retry = {"retryAfterSeconds": self.retry_after_seconds} if self.retry_after_seconds else {}
+        details = {"details": {**self.details, **retry}} if self.details or retry else {}
         envelope: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-        return {
-            **envelope,
-            "message": self.message,
-            "reason": self.reason,
-            **({"details": details} if details else {}),
-            "code": self.code,
-        }
+        return {**envelope, "message": self.message, "reason": self.reason, **details, "code": self.code}
 
     def headers(self) -> dict[str, str]:
         return {"retry-after": str(self.retry_after_seconds)} if self.retry_after_seconds else {}
@@ -69,15 +61,18 @@ def already_exists(kind: Kind, name: str) -> Refusal:
 
 
 def conflict(kind: Kind, name: str, why: str) -> Refusal:
-    return Refusal(
-        409, "Conflict", f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}', _details(kind, name)
-    )
+    message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
+    return Refusal(409, "Conflict", message, _details(kind, name))
+
+
+def precondition_failed(kind: Kind, name: str, label: str, wanted: str, found: str) -> Refusal:
+    why = f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {found}"
+    return conflict(kind, name, why)
 
 
 def changed_meanwhile(kind: Kind, name: str) -> Refusal:
-    return conflict(
-        kind, name, "the object has been modified; please apply your changes to the latest version and try again"
-    )
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(kind, name, why)
 
 
 def invalid(kind: Kind, name: str, causes: list[tuple[str, str]]) -> Refusal:
@@ -85,12 +80,8 @@ def invalid(kind: Kind, name: str, causes: list[tuple[str, str]]) -> Refusal:
     listed = [{"reason": "FieldValueInvalid", "message": why, "field": field} for field, why in causes]
     together = ", ".join(f"{field}: {why}" for field, why in causes)
     shown = together if len(causes) == 1 else f"[{together}]"
-    return Refusal(
-        422,
-        "Invalid",
-        f'{kind.name}.{kind.resource.group} "{name}" is invalid: {shown}',
-        _details(kind, name, causes=listed),
-    )
+    message = f'{kind.name}.{kind.resource.group} "{name}" is invalid: {shown}'
+    return Refusal(422, "Invalid", message, _details(kind, name, causes=listed))
 
 
 def bad_request(message: str) -> Refusal:

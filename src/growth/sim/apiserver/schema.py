@@ -27,6 +27,9 @@ _TYPES: Final[dict[str, Callable[[Any], bool]]] = {
 }
 
 
+_SIZES: Final[dict[type, str]] = {str: "Length", list: "Items", dict: "Properties"}  # of minLength, maxItems …
+
+
 class Schemas:
     """The schema of each custom kind, by kind name; a kind without one takes anything."""
 
@@ -111,15 +114,7 @@ def _object_causes(schema: Schema, value: Json, path: str) -> Iterator[Cause]:
 
 def _bound_causes(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     size = len(value) if isinstance(value, str | list | dict) else value
-    kind = (
-        "Length"
-        if isinstance(value, str)
-        else "Items"
-        if isinstance(value, list)
-        else "Properties"
-        if isinstance(value, dict)
-        else "imum"
-    )
+    kind = _SIZES.get(type(value), "imum")
     low, high = schema.get(f"min{kind}"), schema.get(f"max{kind}")
     if low is not None and size < low:
         yield path, f"Invalid value: {path} in body should be at least {low}"

@@ -1,12 +1,13 @@
 """The API server of the embedded cluster: bytes in, bytes out, behind the same one-method transport as the real one.
 
-Selection by growth's own client, unchanged. Requests are answered at the moment they arrive; whoever wants delay, loss or
-lies puts a faulty transport in front (`sim/faults/faults`). Requests that write are counted and told to `on_request`
-listeners."""
+Asked by growth's own client, unchanged. Requests are answered at the moment they arrive; delay, loss and wrong answers
+come from a faulty transport in front (`sim/faults/network`). Requests that write are counted, and `on_request`
+listeners hear of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -37,12 +38,8 @@ class ApiServer:
         self, runtime: Runtime, seed: str = "0", schemas: Schemas | None = None, history_length: int = 20_000
     ) -> None:
         self.store = Store(KINDS, history_length)
-        self.verbs = Verbs(
-            self.store,
-            Admission(self.store, schemas or Schemas.from_crds([*definitions(), buffer_definition()])),
-            runtime.now,
-            seed,
-        )
+        schemas = schemas or Schemas.from_crds([*definitions(), buffer_definition()])
+        self.verbs = Verbs(self.store, Admission(self.store, schemas), runtime.now, seed)
         self.pages = Pages(self.store)
         self.watches: dict[Watch, None] = {}
         self.writes_asked = 0  # requests that could write, Leases apart
@@ -82,23 +79,18 @@ class ApiServer:
     def _read(self, route: Route, query: Mapping[str, str]) -> Response:
         if route.name:
             return self._one(route)
-        selection = Selection(
-            route.kind, route.namespace, query.get("labelSelector", ""), query.get("fieldSelector", "")
-        )
+        selection = _selection(route, query)
         if query.get("watch") in ("true", "1"):
             return self._watch(selection, query)
         return Answer(200, self.pages.answer(selection, int(query.get("limit", "0")), query.get("continue", "")))
 
     def _one(self, route: Route) -> Response:
+        live = self.verbs.live(route.kind, route.name, route.namespace)
         if route.subresource == "scale" and route.kind.has_scale:
-            return _encoded(
-                200, subresources.read_scale(route.kind, self.verbs.live(route.kind, route.name, route.namespace))
-            )
+            return _encoded(200, subresources.read_scale(route.kind, live))
         if route.subresource not in ("", "status"):
             raise unknown_path()
-        self.verbs.live(route.kind, route.name, route.namespace)
-        stored = self.store.get(route.kind, route.name, route.namespace)
-        return _stored_answer(200, route, stored)
+        return _stored_answer(200, route, self.store.get(route.kind, route.name, route.namespace))
 
     def _watch(self, selection: Selection, query: Mapping[str, str]) -> Watch:
         wanted = WatchQuery(
@@ -153,10 +145,9 @@ class ApiServer:
         patch = msgspec.json.decode(request.body)
         if route.subresource == "scale":
             scale = subresources.read_scale(route.kind, self.verbs.live(route.kind, route.name, route.namespace))
-            return self._scaled(route, _patched(media, scale, patch), actor)
-        stored = self.verbs.modify(
-            route.kind, route.name, route.namespace, lambda item: _patched(media, item, patch), actor, _writable(route)
-        )
+            return self._scaled(route, _patched(media, patch, scale), actor)
+        change = partial(_patched, media, patch)
+        stored = self.verbs.modify(route.kind, route.name, route.namespace, change, actor, _writable(route))
         return _stored_answer(200, route, stored)
 
     def _scaled(self, route: Route, scale: Json, actor: str) -> Response:
@@ -170,14 +161,14 @@ class ApiServer:
             raise not_allowed("DELETE")
         if route.name:
             return _encoded(200, self.verbs.delete(route.kind, route.name, route.namespace, actor, options))
-        selection = Selection(
-            route.kind, route.namespace, query.get("labelSelector", ""), query.get("fieldSelector", "")
-        )
-        test = selection.test()
-        for stored in self.store.all(route.kind, route.namespace):
-            if test is None or test(stored.decoded()):
-                self.verbs.delete(route.kind, stored.name, stored.namespace, actor, options)
+        selection = _selection(route, query)
+        for stored in selection.of(self.store):
+            self.verbs.delete(route.kind, stored.name, stored.namespace, actor, options)
         return _success(200)
+
+
+def _selection(route: Route, query: Mapping[str, str]) -> Selection:
+    return Selection(route.kind, route.namespace, query.get("labelSelector", ""), query.get("fieldSelector", ""))
 
 
 def _about_the_server(parts: list[str]) -> Answer:
@@ -187,11 +178,9 @@ def _about_the_server(parts: list[str]) -> Answer:
         return Answer(200, b"ok", {"content-type": "text/plain"})
     if len(parts) == 2 and parts[0] == "apis":
         return _about_a_group(parts[1])
-    served = [
-        kind
-        for (group, _), kind in BY_PLURAL.items()
-        if [*(["apis", group] if group else ["api"]), kind.resource.version] == parts
-    ]
+    version = "/".join(parts[1:])
+    of_version = [kind for kind in KINDS if kind.api_version == version]
+    served = [kind for kind in of_version if parts[0] == ("apis" if kind.resource.group else "api")]
     if not served:
         raise unknown_path()
     verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
@@ -202,20 +191,17 @@ def _about_the_server(parts: list[str]) -> Answer:
     resources += [
         {**one, "name": f"{one['name']}/scale"} for one, kind in zip(resources, served, strict=True) if kind.has_scale
     ]
-    return _encoded(
-        200,
-        {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "/".join(parts[1:]), "resources": resources},
-    )
+    listed = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
+    return _encoded(200, listed)
 
 
 def _about_a_group(group: str) -> Answer:
     versions = sorted({kind.resource.version for (name, _), kind in BY_PLURAL.items() if name == group}, reverse=True)
     if not versions:
         raise unknown_path()
-    told = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
-    return _encoded(
-        200, {"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": told, "preferredVersion": told[0]}
-    )
+    listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    body = {"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": listed, "preferredVersion": listed[0]}
+    return _encoded(200, body)
 
 
 def _writable(route: Route) -> str:
@@ -225,7 +211,7 @@ def _writable(route: Route) -> str:
     return route.subresource
 
 
-def _patched(media: str, item: Json, patch: Any) -> Json:
+def _patched(media: str, patch: Any, item: Json) -> Json:
     if media == "application/merge-patch+json":
         return dict(patches.merge_patch(item, patch))
     if media == "application/strategic-merge-patch+json":

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from growth.model.instant import format_instant
 from growth.sim.apiserver.kinds import BY_NAME, POD, Json, Kind
-from growth.sim.apiserver.refusal import bad_request, conflict, internal, too_many
+from growth.sim.apiserver.refusal import bad_request, conflict, internal, precondition_failed, too_many
 from growth.sim.apiserver.selectors import matches_selector
 from growth.sim.apiserver.store import Stored
 from growth.sim.apiserver.verbs import Verbs
@@ -25,11 +25,7 @@ def bind(verbs: Verbs, name: str, namespace: str, binding: Json, actor: str) -> 
         raise bad_request("target.name: Required value")
     wanted = (binding.get("metadata") or {}).get("uid")
     if wanted and wanted != pod["metadata"]["uid"]:
-        raise conflict(
-            POD,
-            name,
-            f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {pod['metadata']['uid']}",
-        )
+        raise precondition_failed(POD, name, "UID", wanted, pod["metadata"]["uid"])
     if pod["metadata"].get("deletionTimestamp"):
         raise conflict(POD, name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):
@@ -46,17 +42,15 @@ def set_condition(item: Json, condition: Json, at: str) -> bool:
     """Put a condition into the status; False if it says what was said before."""
     conditions = item.setdefault("status", {}).setdefault("conditions", [])
     before = next((one for one in conditions if one["type"] == condition["type"]), None)
-    if (
-        before is not None
-        and all(before.get(name) == value for name, value in condition.items())
-        and set(before) - {"lastTransitionTime", "lastProbeTime"} == set(condition)
-    ):
+    if before is None:
+        item["status"]["conditions"] = [*conditions, {**condition, "lastTransitionTime": at}]
+        return True
+    said = {name: value for name, value in before.items() if name not in ("lastTransitionTime", "lastProbeTime")}
+    if said == condition:
         return False
-    since = before["lastTransitionTime"] if before is not None and before["status"] == condition["status"] else at
+    since = before["lastTransitionTime"] if before["status"] == condition["status"] else at
     written = {**condition, "lastTransitionTime": since}
-    item["status"]["conditions"] = (
-        [written if one is before else one for one in conditions] if before is not None else [*conditions, written]
-    )
+    item["status"]["conditions"] = [written if one is before else one for one in conditions]
     return True
 
 
@@ -68,24 +62,19 @@ def evict(verbs: Verbs, name: str, namespace: str, eviction: Json, actor: str) -
     pod = verbs.live(POD, name, namespace)
     options = eviction.get("deleteOptions") or {}
     counts = pod.get("status", {}).get("phase") not in _NOT_BLOCKED and not pod["metadata"].get("deletionTimestamp")
-    budgets = _budgets_of(verbs, pod) if counts else []
+    labels = pod["metadata"].get("labels") or {}
+    budgets = [
+        budget
+        for budget in (verbs.store.read_all(BUDGET, namespace) if counts else ())
+        if matches_selector(budget["spec"].get("selector"), labels)
+    ]
     if len(budgets) > 1:
-        raise internal(
-            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        )
+        why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise internal(why)
     wanted = (options.get("preconditions") or {}).get("uid")
     if budgets and wanted in (None, pod["metadata"]["uid"]):
         _spend(verbs, budgets[0], name)
     verbs.delete(POD, name, namespace, actor, options)
-
-
-def _budgets_of(verbs: Verbs, pod: Json) -> list[Json]:
-    labels, namespace = pod["metadata"].get("labels") or {}, pod["metadata"]["namespace"]
-    return [
-        budget
-        for budget in verbs.store.read_all(BUDGET, namespace)
-        if matches_selector(budget["spec"].get("selector"), labels)
-    ]
 
 
 def _spend(verbs: Verbs, budget: Json, pod_name: str) -> None:
@@ -93,12 +82,10 @@ def _spend(verbs: Verbs, budget: Json, pod_name: str) -> None:
     allowed = status.get("disruptionsAllowed", 0)
     if allowed <= 0:
         healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
-        why = f"The disruption budget {budget['metadata']['name']} needs {wanted} healthy pods and has {healthy} currently"
-        raise too_many(
-            "Cannot evict pod as it would violate the pod's disruption budget.",
-            10,
-            [{"reason": "DisruptionBudget", "message": why}],
-        )
+        name = budget["metadata"]["name"]
+        why = f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+        causes = [{"reason": "DisruptionBudget", "message": why}]
+        raise too_many("Cannot evict pod as it would violate the pod's disruption budget.", 10, causes)
     disrupted = {**(status.get("disruptedPods") or {}), pod_name: format_instant(verbs.now())}
     budget["status"] = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
     verbs.store.put(BUDGET, budget, "eviction")
@@ -110,11 +97,8 @@ def _spend(verbs: Verbs, budget: Json, pod_name: str) -> None:
 def read_scale(kind: Kind, item: Json) -> Json:
     """The Scale of an object."""
     metadata = item["metadata"]
-    kept = {
-        name: metadata[name]
-        for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-        if name in metadata
-    }
+    shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    kept = {name: metadata[name] for name in shown if name in metadata}
     status: dict[str, Any] = {"replicas": (item.get("status") or {}).get("replicas", 0)}
     selector = (item.get("spec") or {}).get("selector") or {}
     labels = selector.get("matchLabels") if kind.name != "ReplicationController" else selector

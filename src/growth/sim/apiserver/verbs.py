@@ -20,16 +20,24 @@ from typing import Any, Final
 from growth.model.instant import format_instant
 from growth.sim.apiserver.admission import Admission, pod_status_at_create, taint_as_not_ready
 from growth.sim.apiserver.kinds import NAMESPACE, NODE, POD, Json, Kind
-from growth.sim.apiserver.refusal import already_exists, bad_request, changed_meanwhile, conflict, invalid, not_found
+from growth.sim.apiserver.refusal import (
+    already_exists,
+    bad_request,
+    changed_meanwhile,
+    conflict,
+    invalid,
+    not_found,
+    precondition_failed,
+)
 from growth.sim.apiserver.store import Store, Stored
 
 _SERVER_FIELDS: Final = (
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-    "resourceVersion",
+    *("uid", "creationTimestamp", "deletionTimestamp"),
+    *("deletionGracePeriodSeconds", "generation", "resourceVersion"),
+)
+_CHANGEABLE_IN_POD_SPECS: Final = (
+    *("containers", "initContainers", "activeDeadlineSeconds"),
+    *("tolerations", "terminationGracePeriodSeconds", "schedulingGates"),
 )
 _GENERATED: Final = "bcdfghjklmnpqrstvwxz2456789"
 FOREGROUND: Final = "foregroundDeletion"
@@ -111,11 +119,8 @@ class Verbs:
         if not metadata.get("name"):
             raise invalid(kind, "", [("metadata.name", "Required value")])
         if kind.needs_version_to_update and not metadata.get("resourceVersion"):
-            raise invalid(
-                kind,
-                metadata["name"],
-                [("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")],
-            )
+            wrong = ("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+            raise invalid(kind, metadata["name"], [wrong])
         live = self.live(kind, metadata["name"], metadata.get("namespace", ""))
         return self._replace(kind, live, item, actor, subresource)
 
@@ -133,11 +138,7 @@ class Verbs:
         if metadata.get("resourceVersion", before["resourceVersion"]) != before["resourceVersion"]:
             raise changed_meanwhile(kind, before["name"])
         if metadata.get("uid", before["uid"]) != before["uid"]:
-            raise conflict(
-                kind,
-                before["name"],
-                f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {before['uid']}",
-            )
+            raise precondition_failed(kind, before["name"], "UID", metadata["uid"], before["uid"])
         result = _status_only(live, item) if subresource == "status" else _all_but_status(kind, live, item)
         result["metadata"] |= {name: before[name] for name in _SERVER_FIELDS if name in before}
         if not subresource or kind.is_custom:
@@ -151,14 +152,13 @@ class Verbs:
         unchanged = self.store.get(kind, metadata["name"], metadata.get("namespace", ""))
         if result == live and unchanged is not None:
             return unchanged
-        if kind.counts_generations and _intent(result) != _intent(live):
+        if kind.counts_generations and any(
+            result.get(name) != live.get(name) for name in {*result, *live} - {"metadata", "status"}
+        ):
             metadata["generation"] = live["metadata"].get("generation", 0) + 1
         stored = self.store.put(kind, result, actor)
-        if (
-            metadata.get("deletionTimestamp")
-            and not metadata.get("finalizers")
-            and not metadata.get("deletionGracePeriodSeconds")
-        ):
+        is_held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+        if metadata.get("deletionTimestamp") and not is_held:
             self._forget(kind, result, actor)
         return stored
 
@@ -171,11 +171,9 @@ class Verbs:
         _check_preconditions(kind, item, options.get("preconditions") or {})
         metadata = item["metadata"]
         grace = self._grace_seconds(kind, item, options)
-        added = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(options.get("propagationPolicy", ""), [])
-        finalizers = [
-            *(metadata.get("finalizers") or []),
-            *(one for one in added if one not in (metadata.get("finalizers") or [])),
-        ]
+        finalizers = list(metadata.get("finalizers") or [])
+        added = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(options.get("propagationPolicy", ""), "")
+        finalizers += [added] if added and added not in finalizers else []
         if not finalizers and not grace:
             return self._forget(kind, item, actor)
         if metadata.get("deletionTimestamp") and metadata.get("deletionGracePeriodSeconds", 0) <= grace:
@@ -188,11 +186,8 @@ class Verbs:
         return self.store.put(kind, item, actor).decoded()
 
     def _grace_seconds(self, kind: Kind, item: Json, options: Json) -> int:
-        if (
-            kind is not POD
-            or not item["spec"].get("nodeName")
-            or item.get("status", {}).get("phase") in ("Succeeded", "Failed")
-        ):
+        is_finished = item.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        if kind is not POD or not item["spec"].get("nodeName") or is_finished:
             return 0
         asked = options.get("gracePeriodSeconds")
         return int(item["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked)
@@ -220,20 +215,6 @@ def _all_but_status(kind: Kind, live: Json, item: Json) -> Json:
     return result
 
 
-def _intent(item: Json) -> Json:
-    return {name: value for name, value in item.items() if name not in ("metadata", "status")}
-
-
-_CHANGEABLE_IN_POD_SPECS: Final = (
-    "containers",
-    "initContainers",
-    "activeDeadlineSeconds",
-    "tolerations",
-    "terminationGracePeriodSeconds",
-    "schedulingGates",
-)
-
-
 def _refuse_pod_spec_changes(kind: Kind, live: Json, result: Json) -> None:
     if kind is not POD:
         return
@@ -243,19 +224,12 @@ def _refuse_pod_spec_changes(kind: Kind, live: Json, result: Json) -> None:
         if name not in _CHANGEABLE_IN_POD_SPECS and live["spec"].get(name) != result["spec"].get(name)
     ]
     if fixed:
-        raise invalid(
-            kind,
-            live["metadata"]["name"],
-            [("spec", f"Forbidden: pod updates may not change fields other than a few: {', '.join(fixed)}")],
-        )
+        wrong = f"Forbidden: pod updates may not change fields other than a few: {', '.join(fixed)}"
+        raise invalid(kind, live["metadata"]["name"], [("spec", wrong)])
 
 
 def _check_preconditions(kind: Kind, item: Json, wanted: Json) -> None:
     for name, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         found = item["metadata"].get(name)
         if wanted.get(name) is not None and wanted[name] != found:
-            raise conflict(
-                kind,
-                item["metadata"]["name"],
-                f"Precondition failed: {label} in precondition: {wanted[name]}, {label} in object meta: {found}",
-            )
+            raise precondition_failed(kind, item["metadata"]["name"], label, wanted[name], found)
