@@ -36,6 +36,7 @@ from growth.model.capacitybuffer import (
     TemplateReference,
 )
 from growth.model.decision import Decision, Settled
+from growth.model.instant import is_due
 from growth.model.note import About, Note
 from growth.model.outcome import Accepted, Refused
 from growth.model.settings import Settings
@@ -66,9 +67,9 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     world, now = snapshot.buffers, snapshot.now
     if not world.buffers or not world.is_known:
         return Decision(ledger)
-    next_look_at = ledger.looked_at + look_seconds(snapshot, settings)
-    if ledger.looked_at <= now < next_look_at:
-        return Decision(ledger, again_at=next_look_at)
+    seconds = look_seconds(snapshot, settings)
+    if not is_due(now, ledger.looked_at, seconds):
+        return Decision(ledger, again_at=ledger.looked_at + seconds)
     placed = place_buffers(snapshot, settings)
     if placed is ledger.told:
         return Decision(ledger)

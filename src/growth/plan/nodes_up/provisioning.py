@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from growth.model.action import LaunchMachine, ReleaseNodeRequest, WriteNodeRequestStatus
 from growth.model.api import FINALIZER
 from growth.model.decision import Decision, Settled
-from growth.model.instant import format_instant
+from growth.model.instant import format_instant, since
 from growth.model.node import REQUEST_LABEL
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import DEPROVISIONING, PENDING, PROVISIONING, READY, UNMET, NodeRequest, NodeRequestStatus
@@ -210,9 +210,8 @@ class _Look:
             return
         given = self._readiness_wait(pool)
         is_nearly_there = node is not None and is_initialised(node, request, pool)  # its pods are being bound
-        stamps = (request.changed_at, request.created_at)
-        since = next((at for at in stamps if at <= now), now)  # a stamp from the future: a clock went back
-        deadline = since + given * (2 if is_nearly_there else 1)
+        began_at = since(now, request.changed_at, request.created_at, otherwise=now)
+        deadline = began_at + given * (2 if is_nearly_there else 1)
         if blocking_pods(request.name, self._snapshot) or is_paused(pool, self._settings):
             self.turn.wake(lost_at(request.name, self._snapshot))
         elif now >= deadline:

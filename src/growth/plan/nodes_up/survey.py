@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.model.instant import is_due
 from growth.model.node import OFFERING_LABEL
 from growth.model.nodepool import NodePool, ServerTypeChoice
 from growth.model.pod import Pod
@@ -167,9 +168,9 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
 
 def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
     """No pod is tried now: buffers, which have the lowest rank, are. A busy cluster is not searched at every change."""
-    now, next_look_at = snapshot.now, ledger.buffers_looked_at + look_seconds(snapshot, settings)
-    if ledger.buffers_looked_at <= now < next_look_at:
-        return replace(found, again_at=sooner(found.again_at, next_look_at))
+    now, seconds = snapshot.now, look_seconds(snapshot, settings)
+    if not is_due(now, ledger.buffers_looked_at, seconds):
+        return replace(found, again_at=sooner(found.again_at, ledger.buffers_looked_at + seconds))
     kept = place_buffers(snapshot, settings)
     short = buffer_demands(kept)
     provided = {buffer_name(key) for key in snapshot.buffers.buffers} - {demand.name for demand in short}
