@@ -7,6 +7,8 @@ from typing import Any
 
 Manifest = dict[str, Any]
 
+SANDBOX_SET = ("agents.kruise.io/v1alpha1", "SandboxSet")
+
 
 def kwok_node(
     name: str,
@@ -71,4 +73,56 @@ def _template(name: str, cpu: str, memory: str) -> Manifest:
         "spec": {
             "containers": [{"name": "main", "image": "registry.invalid/main:1", "resources": {"requests": requests}}]
         },
+    }
+
+
+def autoscaler(name: str, target: str, of: tuple[str, str] = ("apps/v1", "Deployment"), **spec: Any) -> Manifest:
+    reference = {"apiVersion": of[0], "kind": of[1], "name": target}
+    metadata = {"name": name, "namespace": "default"}
+    return {
+        "apiVersion": "growth.dev/v1alpha1",
+        "kind": "PoolAutoscaler",
+        "metadata": metadata,
+        "spec": {"scaleTargetRef": reference, "maxReplicas": 20, **spec},
+    }
+
+
+def sandbox_set_definition() -> Manifest:
+    """As its makers serve it, as far as scaling cares."""
+    count = {"type": "integer"}
+    status = {
+        "type": "object",
+        "properties": {"replicas": count, "availableReplicas": count, "selector": {"type": "string"}},
+    }
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"replicas": count}}, "status": status},
+    }
+    scale = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    version = {
+        "name": "v1alpha1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}, "scale": scale},
+    }
+    names = {"kind": "SandboxSet", "listKind": "SandboxSetList", "plural": "sandboxsets", "singular": "sandboxset"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "sandboxsets.agents.kruise.io"},
+        "spec": {"group": "agents.kruise.io", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def sandbox_set(name: str, replicas: int) -> Manifest:
+    return {
+        "apiVersion": SANDBOX_SET[0],
+        "kind": "SandboxSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas},
     }

@@ -17,66 +17,13 @@ import pytest
 from growth.kube.crds.buffer import buffer_definition
 from growth.kube.crds.policies import policies
 from tests.e2e.controlplane.cluster import ControlPlane, KubectlError
-from tests.e2e.manifests import deployment, kwok_node
+from tests.e2e.manifests import SANDBOX_SET, autoscaler, deployment, kwok_node, sandbox_set, sandbox_set_definition
 from tests.e2e.running import GrowthProcess, install, refused_calls
 
 Json = dict[str, Any]
 QUICK = {"plans": {"warmPools": {"samplingIntervalSeconds": 5, "observationWindowSeconds": 30}}}
 pytestmark = pytest.mark.timeout(400)  # schedules fire at whole minutes
 AT_ONCE = {"scaleUp": {"stabilizationWindowSeconds": 0}, "scaleDown": {"stabilizationWindowSeconds": 0}}
-SANDBOX_SET = ("agents.kruise.io/v1alpha1", "SandboxSet")
-
-
-def autoscaler(name: str, target: str, of: tuple[str, str] = ("apps/v1", "Deployment"), **spec: Any) -> Json:
-    reference = {"apiVersion": of[0], "kind": of[1], "name": target}
-    metadata = {"name": name, "namespace": "default"}
-    return {
-        "apiVersion": "growth.dev/v1alpha1",
-        "kind": "PoolAutoscaler",
-        "metadata": metadata,
-        "spec": {"scaleTargetRef": reference, "maxReplicas": 20, **spec},
-    }
-
-
-def sandbox_set_definition() -> Json:
-    """As its makers serve it, as far as scaling cares."""
-    count = {"type": "integer"}
-    status = {
-        "type": "object",
-        "properties": {"replicas": count, "availableReplicas": count, "selector": {"type": "string"}},
-    }
-    schema = {
-        "type": "object",
-        "properties": {"spec": {"type": "object", "properties": {"replicas": count}}, "status": status},
-    }
-    scale = {
-        "specReplicasPath": ".spec.replicas",
-        "statusReplicasPath": ".status.replicas",
-        "labelSelectorPath": ".status.selector",
-    }
-    version = {
-        "name": "v1alpha1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}, "scale": scale},
-    }
-    names = {"kind": "SandboxSet", "listKind": "SandboxSetList", "plural": "sandboxsets", "singular": "sandboxset"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "sandboxsets.agents.kruise.io"},
-        "spec": {"group": "agents.kruise.io", "scope": "Namespaced", "names": names, "versions": [version]},
-    }
-
-
-def sandbox_set(name: str, replicas: int) -> Json:
-    return {
-        "apiVersion": SANDBOX_SET[0],
-        "kind": "SandboxSet",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"replicas": replicas},
-    }
 
 
 class Warm:
