@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from growth.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, Requirement
-from growth.model.node import SCALE_DOWN_TAINT, Taint
+from growth.model.node import SCALE_DOWN_TAINT, Node, Taint
 from growth.model.pod import HostPort, PodAffinityTerm, TopologySpread
 from growth.model.resources import Resources
 from growth.model.settings import Settings
@@ -190,6 +190,18 @@ def test_an_empty_node_stays_while_virtual_pods_fit_nowhere_else() -> None:
     verdict = what_if.judge(["b"])
     assert verdict.block is not None
     assert answer(verdict) == "BLOCK, capacity"
+
+
+def test_virtual_pods_of_one_buffer_each_need_a_place_of_their_own() -> None:
+    def sized(name: str, cpu: int, memory: int) -> Node:
+        return replace(node(name), allocatable=Resources({"cpu": cpu * 1000, "memory": memory * GIB, "pods": 110}))
+
+    nodes = [sized("gone", 6, 1), sized("b", 4, 8), sized("c", 2, 8)]
+    what_if = WhatIf(nodes, [], holdings=[Holding("buffer web", shape(cpu=3), 2)], headroom=0.0)
+    assert answer(what_if.judge(["gone"])) == "BLOCK, resources"
+    roomier = [sized("gone", 6, 1), sized("b", 4, 8), sized("c", 3, 8)]
+    found = WhatIf(roomier, [], holdings=[Holding("buffer web", shape(cpu=3), 2)], headroom=0.0).judge(["gone"])
+    assert sorted(found.targets) == ["b", "c"]
 
 
 def test_virtual_pods_that_find_no_room_even_now_hold_none() -> None:

@@ -29,7 +29,7 @@ _MOST_STEPS: Final = 600  # for one question
 
 
 class Mover(NamedTuple):
-    """A pod that must move; where it only holds room, its name for people."""
+    """A pod that must move; where it only holds room, its name for people. The search tells movers apart as objects."""
 
     pod: Pod | str
     pod_class: PodClass

@@ -118,14 +118,14 @@ class WhatIf:
         """On the tightest nodes that take them; returns how many found no room even now."""
         without_room = 0
         for holding in holdings:
-            mover = Mover(holding.name, self._neighbours.class_of(holding.shape))
+            pod_class = self._neighbours.class_of(holding.shape)
             for placed in range(holding.count):
-                targets = self._relocation.targets_for(mover.pod_class)
+                targets = self._relocation.targets_for(pod_class)
                 if not targets:
                     without_room += holding.count - placed
                     break
-                self._neighbours.add(mover.pod_class, targets[0])
-                self._movers.setdefault(targets[0], []).append(mover)
+                self._neighbours.add(pod_class, targets[0])
+                self._movers.setdefault(targets[0], []).append(Mover(holding.name, pod_class))  # each its own object
         return without_room
 
     # ------------------------------------------------------------------------------------ questions
