@@ -1,6 +1,6 @@
 """The question put to the solver and its answer: class counts in, class counts out, small and picklable.
 
-Asked by scale-up, what-if, consolidation and `growth plan`; answered by `solver/purchase/solve`. Pods have no names
+Asked by scale-up, buffers, replacement and `growth plan`; answered by `solver/purchase/solve`. Pods have no names
 here: the asker keeps for each demand class the list of its pods and deals them out by the counts of the answer."""
 
 from __future__ import annotations
