@@ -127,7 +127,7 @@ class Gate:
             return Conflict(f"NodeRemovalRequest {action.removal.name} is gone")
         if live.get("status", {}).get("phase") != DEPROVISIONING:
             return Conflict(f"NodeRemovalRequest {action.removal.name} is not Deprovisioning")
-        closed = self._why_closed(live["spec"]["pool"]) or why_braked(*self._observer.readiness())
+        closed = self._why_closed(live["spec"]["pool"]) or why_braked(self._observer.nodes.view().values())
         if closed:
             return TryLater(closed, _CLOSED_SECONDS)
         return (

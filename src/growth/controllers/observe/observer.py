@@ -191,12 +191,6 @@ class Observer:
     def pool(self, name: str) -> NodePool | None:
         return self.pools.get(name)
 
-    def readiness(self) -> tuple[int, int]:
-        """How many nodes have ever been Ready, and how many of those are not now."""
-        nodes = self.nodes.view().values()
-        known = [node for node in nodes if node.is_ready or node.ready_changed_at > node.created_at]
-        return len(known), sum(not node.is_ready for node in known)
-
     def why_stale(self, oldest_seconds: float) -> str:
         """Which cache has not been proved up to date lately? Empty: none."""
         for reflector in self._reflectors:

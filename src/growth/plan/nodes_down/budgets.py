@@ -19,7 +19,7 @@ The brake: if many nodes are not Ready, the fault may be growth's own or the net
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -150,13 +150,10 @@ def _allowed(text: str, count: int) -> int:
     return max(1, share) if int(digits) > 0 else 0
 
 
-def why_braked(ever_ready: int, not_ready: int) -> str:
-    """Empty: it is not. Only nodes count that have ever been Ready."""
-    if not_ready >= BRAKE_NODES and not_ready > BRAKE_SHARE * ever_ready:
-        return f"{not_ready} of {ever_ready} nodes are NotReady: nothing is deleted until that is understood"
+def why_braked(nodes: Iterable[Node]) -> str:
+    """Empty: the brake is off. Only nodes count that have ever been Ready."""
+    known = [node for node in nodes if node.is_ready or node.ready_changed_at > node.created_at]
+    not_ready = sum(not node.is_ready for node in known)
+    if not_ready >= BRAKE_NODES and not_ready > BRAKE_SHARE * len(known):
+        return f"{not_ready} of {len(known)} nodes are NotReady: nothing is deleted until that is understood"
     return ""
-
-
-def why_braked_now(snapshot: Snapshot) -> str:
-    known = [node for node in snapshot.nodes.values() if node.is_ready or node.ready_changed_at > node.created_at]
-    return why_braked(len(known), sum(not node.is_ready for node in known))

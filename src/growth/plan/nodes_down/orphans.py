@@ -81,8 +81,8 @@ def _remembered(snapshot: Snapshot, ledger: Ledger) -> Ledger:
 
 
 def is_alone(machine: Machine, snapshot: Snapshot) -> bool:
-    """Nothing in the cluster speaks of it, by name or by what its node says of it. One that is going already is
-    nobody's worry.
+    """Nothing in the cluster speaks of it, by name or by what its node says of it. One that is going already
+    needs no care.
     """
     name = machine.name
     if machine.state == "deleting" or name in snapshot.requests or name in snapshot.nodes or name in snapshot.removals:

@@ -31,7 +31,7 @@ from growth.model.note import Note
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, place_buffers
-from growth.plan.nodes_down.budgets import Recent, disruptions_left, why_braked_now, with_moment
+from growth.plan.nodes_down.budgets import Recent, disruptions_left, why_braked, with_moment
 from growth.plan.world import nodes
 from growth.plan.world.machines import DRIFTED, EXPIRED, LOOK_AGAIN_SECONDS, POOL_DELETED, UNHEALTHY, removal_of_node
 from growth.plan.world.marks import CONSOLIDATION, SCALE_DOWN, is_marked_by, mark_node, mark_of, unmark_node
@@ -95,7 +95,7 @@ class _Look:
         self._left: dict[tuple[str, str], int] = {}  # disruptions, by pool and reason
         self._wanted_since: dict[str, float] = {}
         self._shapes = nodes.waiting_shapes(snapshot)
-        self._is_braked = bool(why_braked_now(snapshot))
+        self._is_braked = bool(why_braked(snapshot.nodes.values()))
 
     def decision(self) -> Decision[Ledger]:
         needs = self._buffers
