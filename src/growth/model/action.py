@@ -86,8 +86,8 @@ class Assignment(Struct, frozen=True, gc=False):
 
 
 class BindPods(Struct, frozen=True, tag=True):
-    """The same for many, beside the loop: so many at a time, each on its own. The first failure is the outcome; who is
-    not bound still waits.
+    """The same for many pods, beside the loop: so many at a time, each on its own. The first failure is the outcome; a
+    pod that is not bound still waits.
     """
 
     assignments: tuple[Assignment, ...]
@@ -211,7 +211,7 @@ class WriteBufferStatus(Struct, frozen=True, tag=True):
 
 
 class WritePodTemplate(Struct, frozen=True, tag=True):
-    """The template of a buffer's chunks as a PodTemplate that the buffer owns; one of somebody else's is never touched."""
+    """The template of a buffer's chunks as a PodTemplate that the buffer owns; one that another owns is never touched."""
 
     buffer: Seen
     name: str

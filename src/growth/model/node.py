@@ -32,7 +32,7 @@ STARTUP_TAINT: Final = Taint("growth.dev/unregistered")
 
 
 class Node(Struct, frozen=True, gc=False):
-    """One node and where it stands."""
+    """One node, as its last version says."""
 
     name: str
     labels: Labels = NO_LABELS

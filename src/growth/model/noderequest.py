@@ -166,7 +166,7 @@ class NodeRequest(Struct, frozen=True):
 
     @property
     def planned_pods(self) -> tuple[str, ...]:
-        """Everybody this node is meant for: ordered for, and planned onto it later."""
+        """The pods this node is meant for: those it was ordered for, and those planned onto it later."""
         return self.spec.planned_pods + self.status.added_pods
 
     @property

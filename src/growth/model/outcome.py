@@ -5,7 +5,7 @@
 | Accepted | done, or surely under way | go on |
 | NoCapacity | the provider has none of it now | Unmet: strike the offering out for a while |
 | Refused | positively not done, and asking again unchanged will not help | tell the user |
-| Conflict | somebody else wrote first, or the object is gone | look again, plan again |
+| Conflict | another writer was first, or the object is gone | look again, plan again |
 | TryLater | positively not done; the other side is busy or limits us | again after `retry_after_seconds` |
 | Unknown | no answer: it may or may not have happened | look before asking again |
 """

@@ -1,5 +1,5 @@
-"""A pod, as far as growth cares: what scheduling can see of it (its shape, shared by all pods of a template) and where
-it stands.
+"""A pod, as far as growth cares: what scheduling can see of it (its shape, shared by all pods of a template), and how
+far it has come.
 
 Asked by every plan. Many pods share one `PodShape` object: the codec interns it, so 100,000 pods of 1,200 templates
 stay small."""
@@ -107,7 +107,7 @@ class Owner(Struct, frozen=True, gc=False):
 
 
 class Pod(Struct, frozen=True, gc=False):
-    """One pod and where it stands."""
+    """One pod, as its last version says."""
 
     name: str
     shape: PodShape

@@ -99,7 +99,7 @@ class WarmPoolView(Struct, frozen=True):
 
 
 def value_at(item: Any, path: str) -> Any:
-    """What stands at a dotted path, None if nothing does."""
+    """What is at a dotted path; None if nothing is."""
     for part in path.split("."):
         item = item.get(part) if isinstance(item, dict) else None
     return item

@@ -114,8 +114,8 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
 
 
 def _welcome(ledger: Ledger, snapshot: Snapshot, turn: Turn) -> Ledger:
-    """A pod that has arrived is told so; one that was sent and has not is placed again in a moment. Pods that wait no
-    longer are forgotten.
+    """A pod that has arrived gets an event; one that was sent and has not is placed again in a moment. Pods that wait
+    no longer are forgotten.
     """
     sent = ledger.under_way
     for node in dict.fromkeys(sent.values()):
@@ -199,7 +199,7 @@ def _is_open(name: str, snapshot: Snapshot) -> bool:
 def _tell(
     ledger: Ledger, snapshot: Snapshot, changes: int, unplaced: tuple[Unplaced, ...], turn: Turn
 ) -> tuple[dict[str, Backoff], tuple[Unscheduled, ...]]:
-    """A pod without a place waits, and is told why if that is news."""
+    """A pod without a place backs off, and its condition says why if that is new."""
     now, backoffs = snapshot.now, dict(ledger.backoffs)
     told = []
     for each in unplaced:
@@ -221,7 +221,7 @@ def _tell(
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
-    """The next look finds which pods are bound. What could not be told is told again."""
+    """The next look finds which pods are bound. A condition that could not be written is written again."""
     action, outcome = settled.action, settled.outcome
     if isinstance(action, BindPods):
         at = retry_at(outcome, snapshot.now, _UNKNOWN_SECONDS if isinstance(outcome, Unknown) else 0.0)

@@ -34,7 +34,7 @@ class PoolCounts(Struct, frozen=True, gc=False):
 def counts_of(
     autoscaler: PoolAutoscaler, pool: WarmPool, kind: WarmPoolKind, snapshot: Snapshot, owned: Owned
 ) -> PoolCounts | None:
-    """How the pool stands; None while its pods cannot be found."""
+    """How the replicas of the pool are spent; None while its pods cannot be found."""
     policy = autoscaler.spec.capacity_policy
     if kind.members == "Pods" and policy is not None and policy.in_use is not None:
         owners = owned.of(pool, kind)

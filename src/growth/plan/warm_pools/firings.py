@@ -30,7 +30,7 @@ class Firing(Struct, frozen=True, gc=False):
 
 
 class Timetable(Struct, frozen=True):
-    """How the policies of one autoscaler stand."""
+    """The cron policies of one autoscaler: what was acted upon, what fired, when the next one fires."""
 
     applied: tuple[AppliedCronPolicy, ...]  # as the status shall say, before the firing is acted upon
     firing: Firing | None = None

@@ -38,7 +38,7 @@ class Obstacle(Struct, frozen=True, gc=False):
 
 
 def why_not_active(autoscaler: PoolAutoscaler, owner: str, settings: WarmPoolSettings) -> Obstacle | None:
-    """What stands in the way before the target has been looked at; `owner` is the autoscaler that has the target."""
+    """What is in the way before the target has been looked at; `owner` is the autoscaler that has the target."""
     spec = autoscaler.spec
     if spec.suspend:
         return Obstacle("Suspended", "the autoscaler is suspended", "")
@@ -102,7 +102,7 @@ def target_of(autoscaler: PoolAutoscaler, settings: WarmPoolSettings) -> Target:
 
 
 def owners_of(autoscalers: Iterable[PoolAutoscaler], settings: WarmPoolSettings) -> Mapping[Target, str]:
-    """Who has which target: the oldest, then the first by name."""
+    """The autoscaler that has each target: the oldest, then the first by name."""
     owners: dict[Target, str] = {}
     for autoscaler in sorted(autoscalers, key=lambda each: (each.created_at, each.key)):
         owners.setdefault(target_of(autoscaler, settings), autoscaler.key)

@@ -243,7 +243,7 @@ class _Pass:
 
 
 def _is_new(obstacle: Obstacle, autoscaler: PoolAutoscaler) -> bool:
-    """An obstacle is told when it appears."""
+    """An obstacle gets an event when it appears, not again while it lasts."""
     before = next((each for each in autoscaler.status.conditions if each.type == "ScalingActive"), None)
     is_same = before is not None and (before.reason, before.message) == (obstacle.reason, cut(obstacle.message))
     return bool(obstacle.event) and not is_same
@@ -292,7 +292,7 @@ def _scaled(action: ScaleWarmPool, settled: Settled, watch: Watch, ledger: Ledge
 
 
 def _accepted(action: ScaleWarmPool, watch: Watch, report: Report, ledger: Ledger, now: float) -> Decision[Ledger]:
-    """Tell it, and begin to observe anew: samples of the old size say nothing about the new one."""
+    """Report it and forget the samples: those of the old size say nothing about the new one."""
     autoscaler, scaling = watch.autoscaler, report.scaling
     memory = None if watch.memory is None else Memory(Observation(now), watch.memory.history)
     watch = replace(watch, memory=memory, failure="", hold_until=0.0)

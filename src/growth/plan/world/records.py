@@ -1,8 +1,8 @@
-"""How a decision writes what it saw and what happened: versions seen, events in a status, whom a note is about. Asked
-by every row.
+"""How a decision writes what it saw and what happened: versions seen, phases, events and conditions of a status, the
+object a note is about. Asked by every row.
 
-Nothing is decided here. Texts are cut to the bounds of our own API, so that a long reason of a provider never makes a
-status invalid."""
+Nothing is decided here. A phase is written along the transitions of `model/noderequest` only. Texts are cut to the
+bounds of our own API, so that a long reason of a provider never makes a status invalid."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def about(thing: Versioned) -> About:
 
 
 def instant_of(text: str | None) -> float | None:
-    """What an instant in a status or annotation means; None if there is none or nobody can read it."""
+    """What an instant in a status or annotation means; None if there is none, or if it cannot be read."""
     try:
         return None if not text else parse_instant(text)
     except InstantError:
