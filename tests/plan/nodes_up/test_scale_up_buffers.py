@@ -148,6 +148,16 @@ def test_a_buffer_that_found_no_place_is_not_asked_about_at_every_look() -> None
     assert asked.survey.is_virtual
 
 
+def test_a_buffer_waits_as_a_pod_does_but_is_no_unplaced_pod_and_is_forgotten_when_it_goes() -> None:
+    snapshot = spare_world(buffer(replicas=40), pools=[pool("default", limited("cx32", 0))])
+    first = run_scale_up(snapshot)
+    assert [(name, wait.misses, wait.reason) for name, wait in first.ledger.waits.items()] == [
+        ("CapacityBuffer default/spare", 1, "")
+    ]
+    gone = run_scale_up(replace(snapshot, now=NOW + 2, buffers=BufferWorld()), first.ledger)
+    assert gone.ledger.waits == {}
+
+
 def test_three_machines_that_hold_none_of_a_buffer_are_enough() -> None:
     small = [node(f"n{number}", of=CX32, allocatable=CX32.allocatable.times(0)) for number in range(3)]
     ready = [request(each.name, CX32, "Ready", planned=("default/spare*5",), reason="Buffer") for each in small]

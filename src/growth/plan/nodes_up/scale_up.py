@@ -87,14 +87,10 @@ def plan(
     found = question.survey
     dealt = deal(question.problem, question.classes, solution, Purchases(snapshot, found.allowances))
     waits = _waits_after(dealt, question, snapshot, settings)
-    actions: tuple[Action, ...] = _orders(dealt, found, snapshot)
-    if found.is_virtual:
-        after = replace(_next_ledger(ledger, found, waits, snapshot), buffer_batch=None)
-    else:
+    actions = _orders(dealt, found, snapshot)
+    if not found.is_virtual:
         actions += _additions(dealt, snapshot) + _revivals(dealt, snapshot)
-        asked = frozenset(demand.name for demand in found.demands)
-        after = _next_ledger(ledger, found, waits, snapshot, asked)
-        after = replace(after, batch=None, patterns=solution.patterns or ledger.patterns)
+    after = _next_ledger(ledger, found, snapshot, waits, solution)
     again = [wait.until for wait in after.waits.values() if not wait.is_backed_off and wait.until > snapshot.now]
     notes = (
         *_of_problems(found, ledger),
@@ -111,7 +107,7 @@ def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> D
     found = survey(snapshot, ledger, settings)
     actions = tuple(create_request(choice, snapshot, "Minimum") for choice in found.minimum)
     again_at = sooner(found.again_at, found.closes_at)
-    return Decision(_next_ledger(ledger, found, found.waits, snapshot), actions, _of_problems(found, ledger), again_at)
+    return Decision(_next_ledger(ledger, found, snapshot, found.waits), actions, _of_problems(found, ledger), again_at)
 
 
 # ---------------------------------------------------------------------------------------- the memory
@@ -120,26 +116,29 @@ def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> D
 def _next_ledger(
     ledger: Ledger,
     found: Survey,
-    waits: Mapping[str, Wait],
     snapshot: Snapshot,
-    asked: frozenset[str] = frozenset(),
+    waits: Mapping[str, Wait],
+    solution: PlacementSolution | None = None,
 ) -> Ledger:
-    """What the next look must know. Pods that wait no longer, buffers that are gone and orders that are seen are
-    forgotten.
+    """What the next look must know, after the solver was asked or not. Pods that wait no longer, buffers that are gone
+    and orders that are seen are forgotten.
     """
+    was_asked = solution is not None
     pods = {identity(pod) for pod in snapshot.waiting_pods}
     buffers = {buffer_name(key) for key in snapshot.buffers.buffers}
+    known = ledger.known | {demand.name for demand in found.demands} if was_asked else ledger.known
+    learned = () if solution is None or found.is_virtual else solution.patterns
     return Ledger(
         experience=found.experience,
         waits={name: wait for name, wait in waits.items() if name in pods or name in buffers},
-        known=(ledger.known | asked) & pods,
-        batch=found.batch,
-        buffer_batch=found.buffer_batch,
+        known=known & pods,
+        batch=None if was_asked else found.batch,
+        buffer_batch=None if was_asked and found.is_virtual else found.buffer_batch,
         looked_at=found.looked_at,
         buffers_looked_at=found.buffers_looked_at,
         told={identity(problem.pod): f"{problem.reason}: {problem.message}" for problem in found.problems},
         orders=replace(ledger.orders, awaited=()),
-        patterns=ledger.patterns,
+        patterns=learned or ledger.patterns,
     )
 
 
