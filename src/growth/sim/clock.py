@@ -1,15 +1,9 @@
 """What time is it in the embedded world? Asked by everything in it: nothing waits, time jumps to the next timer.
 
 `VirtualLoop` is an asyncio event loop without sockets or threads. When no callback is ready, its clock moves to the
-next timer at once, so hours pass in milliseconds and the order of events depends on nothing but the program.
-`SimRuntime` is the Runtime that runs on it: one for each simulated process, so that a process can be killed and another
-started.
-
-When does an agent of the embedded cluster act? On timers of the running event loop, never on threads.
-
-Agents (scheduler, kubelets, controllers) are plain objects that hear of writes and act some time later, in one
-synchronous step.
-"""
+next timer at once, so hours pass in milliseconds and the order of events depends on nothing but the program. Agents act
+on its timers: `after`, `every`, `Nudge`. `SimRuntime` is the Runtime that runs on it: one for each simulated process,
+so that a process can be killed and another started."""
 
 from __future__ import annotations
 
@@ -27,11 +21,11 @@ START_OF_TIME: Final = 1_767_225_600.0  # 2026-01-01 00:00:00 UTC
 
 
 class Stalled(Exception):  # noqa: N818  (says what happened)
-    """Nothing is ready and no timer is set: whoever waits would wait for ever."""
+    """Nothing is ready and no timer is set: what waits would wait for ever."""
 
 
 class _Leap:
-    """Stands where a loop keeps its selector: instead of blocking it moves the clock."""
+    """In the place of the loop's selector: instead of blocking it moves the clock."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -87,7 +81,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """There is no I/O."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps in a selector, so nobody needs waking."""
+        """No thread sleeps in a selector, so none needs waking."""
 
 
 def run_virtual(work: Coroutine[Any, Any, Result]) -> Result:
@@ -116,7 +110,7 @@ async def _all_ended(tasks: list[asyncio.Task[Any]]) -> None:
 
 
 class SimRuntime:
-    """The Runtime of one simulated process. `skew_seconds` steps its wall clock; `kill` ends it where it stands."""
+    """The Runtime of one simulated process. `skew_seconds` steps its wall clock; `kill` ends it at once."""
 
     def __init__(self, seed: str, solve_seconds: float = 0.0) -> None:
         self.failures: list[tuple[str, BaseException]] = []
@@ -173,7 +167,7 @@ class SimRuntime:
         return f"{self._ids.getrandbits(128):032x}"
 
     def kill(self) -> None:
-        """As kill -9: every task ends at its next step. Doors to the world must be shut by whoever kills."""
+        """As kill -9: every task ends at its next step. The caller shuts the process's doors to the world."""
         self.is_dead = True
         for task in list(self._tasks):
             task.cancel()

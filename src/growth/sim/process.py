@@ -30,12 +30,12 @@ async def send_off(call: Coroutine[Any, Any, Result], runtime: SimRuntime) -> Re
         call.close()
         raise NeverSent("the process is dead")
     under_way = asyncio.get_running_loop().create_task(call)
-    under_way.add_done_callback(_look_at)
+    under_way.add_done_callback(_retrieve_exception)
     return await asyncio.shield(under_way)
 
 
-def _look_at(task: asyncio.Task[Any]) -> None:
-    """Nobody may be left to hear of its failure."""
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """The process that would hear of a failure may be dead: asyncio must not complain."""
     if not task.cancelled():
         task.exception()
 
@@ -54,8 +54,8 @@ class ApiDoor:
 
 
 class CloudDoor:
-    """The process's connection to the cloud. `on_call` is told of each create and delete, before and after it; it may
-    raise to stop it.
+    """The process's connection to the cloud. `on_call` is called before and after each create and delete; it may raise to
+    stop it.
     """
 
     def __init__(self, cloud: CloudApi, runtime: SimRuntime) -> None:

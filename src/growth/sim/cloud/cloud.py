@@ -1,8 +1,8 @@
-"""The cloud of the embedded cluster: servers that cost money, take time to boot, run out, and are sometimes lied about.
+"""The cloud of the embedded cluster: servers that cost money, take time to boot, run out, and may be missing in answers.
 
 Asked by `SimulatedProvider` through `CloudApi`; kubelets hear of servers that booted or went. Faults are switches on
-`Trouble`: whoever sets them (a scenario, `sim/faults/faults`) decides, the cloud only obeys. Billing is by the second
-here, or by started hours where the catalogue says so."""
+`Trouble`, set by `sim/faults/faults` and tests. Billing is by the second here, or by started hours where the catalogue
+says so."""
 
 from __future__ import annotations
 
@@ -94,8 +94,7 @@ class Cloud:
         self._ids = 1000
         self._earlier: tuple[Server, ...] = ()
 
-    # ------------------------------------------------------------------------------------------ the
-    # interface
+    # -------------------------------------------------------------------------------------------------- the interface
 
     async def sold(self) -> tuple[Offering, ...]:
         await self._travel()
@@ -157,26 +156,21 @@ class Cloud:
         self._ids += 1
         allocatable = _smaller(offering.allocatable, self.trouble.smaller_share)
         now = self._runtime.now()
-        server = Server(
-            str(self._ids), name, offering.server_type, location, labels, "initializing", now, allocatable, template
-        )
+        identity = (str(self._ids), name, offering.server_type, location)
+        server = Server(*identity, labels, "initializing", now, allocatable, template)
         self.servers[server.server_id] = server
-        self.bills[server.server_id] = Bill(
-            server.server_id, name, offering.price_per_hour, now, offering.bills_started_hours
-        )
+        bill = Bill(server.server_id, name, offering.price_per_hour, now, offering.bills_started_hours)
+        self.bills[server.server_id] = bill
         self.creates.append(server)
-        self._tell("create", server)
+        self._call_listeners("create", server)
         self._schedule_boot(server)
         return server
 
     def _check_stock(self, offering: Offering) -> None:
         stock = self.catalogue.stock(offering.server_type, offering.location)
-        running = [
-            server
-            for server in self.servers.values()
-            if server.server_type == offering.server_type and server.location == offering.location
-        ]
-        if (offering.name, offering.location) in self.sold_out or (stock is not None and len(running) >= stock):
+        sort = (offering.server_type, offering.location)
+        running = sum((server.server_type, server.location) == sort for server in self.servers.values())
+        if (offering.name, offering.location) in self.sold_out or (stock is not None and running >= stock):
             raise CloudError("resource_unavailable", f"no {offering.server_type} available in {offering.location}")
         if self.quota is not None and len(self.servers) >= self.quota:
             raise CloudError("resource_limit_exceeded", f"the account's limit of {self.quota} servers is reached")
@@ -200,7 +194,7 @@ class Cloud:
         if server.status == "deleting":
             return
         self.deletes.append(server)
-        self._tell("delete", server)
+        self._call_listeners("delete", server)
         self.servers[server.server_id] = msgspec.structs.replace(server, status="deleting")
         self._stop_billing(server)
         self.on_gone(server)
@@ -219,11 +213,8 @@ class Cloud:
     # ---------------------------------------------------------------------------------------- steps
 
     def price_per_hour(self) -> float:
-        return sum(
-            self.bills[server.server_id].price_per_hour
-            for server in self.servers.values()
-            if server.status != "deleting"
-        )
+        staying = [server for server in self.servers.values() if server.status != "deleting"]
+        return sum(self.bills[server.server_id].price_per_hour for server in staying)
 
     def amount_due(self) -> float:
         return sum(bill.amount(self._runtime.now()) for bill in self.bills.values())
@@ -232,7 +223,7 @@ class Cloud:
         bill = self.bills[server.server_id]
         self.bills[server.server_id] = msgspec.structs.replace(bill, ended_at=self._runtime.now())
 
-    def _tell(self, what: str, server: Server) -> None:
+    def _call_listeners(self, what: str, server: Server) -> None:
         for listener in self.on_change:
             listener(what, server)
 
@@ -258,9 +249,6 @@ class Cloud:
 def _smaller(allocatable: Resources, share: float) -> Resources:
     if not share:
         return allocatable
-    return Resources(
-        {
-            name: int(amount * (1 - share)) if name in ("cpu", "memory", "ephemeral-storage") else amount
-            for name, amount in allocatable.items()
-        }
-    )
+    smaller = ("cpu", "memory", "ephemeral-storage")
+    amounts = allocatable.items()
+    return Resources({name: int(amount * (1 - share)) if name in smaller else amount for name, amount in amounts})
