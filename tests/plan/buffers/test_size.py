@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from growth.model.capacitybuffer import BufferWorld, CapacityBufferSpec, Scalable, ScalableReference, reference_key
 from growth.model.resources import Resources
-from growth.plan.buffers.size import MOST_CHUNKS, Sizing, chunks, sized
+from growth.plan.buffers.size import MOST_CHUNKS, Sizing, chunks, size_buffer
 from tests.plan.buffers.worlds import WEB, buffer, buffer_world, from_template, stored, template
 
 GIB = 1024**3
@@ -86,7 +86,7 @@ def test_limits_are_never_exceeded_and_modes_are_ordered(
 
 def test_the_smaller_of_both_protects_the_budget_while_the_workload_grows() -> None:
     sizes = [
-        sized(buffer(replicas=10, percentage=20), buffer_world([buffer()], replicas=n), "capped").count
+        size_buffer(buffer(replicas=10, percentage=20), buffer_world([buffer()], replicas=n), "capped").count
         for n in (10, 50, 100)
     ]
     assert sizes == [2, 10, 10]
@@ -116,7 +116,7 @@ def test_the_smaller_of_both_protects_the_budget_while_the_workload_grows() -> N
     ],
 )
 def test_a_buffer_without_a_size_says_why(made: Any, reason: str, said: str) -> None:
-    found = sized(made, buffer_world([buffer()], templates=[stored()]), "capped")
+    found = size_buffer(made, buffer_world([buffer()], templates=[stored()]), "capped")
     assert (found.count, found.reason, found.is_ready) == (0, reason, False)
     assert said in found.message
 
@@ -130,12 +130,13 @@ def test_a_workload_that_could_not_be_asked_or_whose_pods_would_be_refused_is_a_
     refused = BufferWorld(
         {made.key: made}, {key: Scalable(3, template(refusal="LimitRange small allows at most cpu 1"))}
     )
-    assert sized(made, forbidden, "capped").message == "growth may not read the scale: add the rule"
-    assert sized(made, refused, "capped").reason == "ResolutionFailed"
-    assert "LimitRange small" in sized(made, refused, "capped").message
+    assert size_buffer(made, forbidden, "capped").message == "growth may not read the scale: add the rule"
+    assert size_buffer(made, refused, "capped").reason == "ResolutionFailed"
+    assert "LimitRange small" in size_buffer(made, refused, "capped").message
 
 
 def test_a_template_of_its_own_ignores_a_percentage() -> None:
     assert (
-        sized(from_template(replicas=3, percentage=500), buffer_world([], templates=[stored()]), "upstream").count == 3
+        size_buffer(from_template(replicas=3, percentage=500), buffer_world([], templates=[stored()]), "upstream").count
+        == 3
     )

@@ -92,16 +92,16 @@ def _answer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> Buffe
         return BufferAnswer(buffer.key, 0, {}, "AttributesSetSuccessfully", message)
     served = {mode: _served(buffer, world, mode) for mode in ("capped", "upstream")}
     chosen, sizes = served[sizing], {mode: each.count for mode, each in served.items()}
-    answer = BufferAnswer(buffer.key, chosen.count, sizes, chosen.sized.reason, chosen.sized.message)
+    answer = BufferAnswer(buffer.key, chosen.count, sizes, chosen.size.reason, chosen.size.message)
     reference = buffer.spec.scalable_ref
     scalable = world.scalables.get(reference_key(buffer.namespace, reference)) if reference is not None else None
     if reference is not None and scalable is not None:
         answer.workload = f"{reference.kind} {reference.name}, {scalable.replicas} replicas"
-    if chosen.sized.is_ready:
+    if chosen.size.is_ready:
         answer.chunk, answer.together = str(chosen.shape.requests), str(chosen.shape.requests.times(chosen.count))
         answer.virtual_pods = [pod.name for pod in virtual_pods(chosen)]
     if chosen.granted.limited_by:
-        answer.quota = f"{chosen.granted.limited_by} admits {chosen.granted.count} of {chosen.sized.count} chunks"
+        answer.quota = f"{chosen.granted.limited_by} admits {chosen.granted.count} of {chosen.size.count} chunks"
     return answer
 
 

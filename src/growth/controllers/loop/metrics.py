@@ -194,7 +194,7 @@ class Metrics:
             self.buffers.labels(state)
         for spare in kept.buffers:
             place, standing = (spare.buffer.namespace, spare.buffer.name), kept.standing.get(spare.key, 0)
-            self.buffers.labels(_buffer_state(spare.sized.reason, spare.count, standing)).inc()
+            self.buffers.labels(_buffer_state(spare.size.reason, spare.count, standing)).inc()
             self.buffer_pods.labels(*place).set(spare.count)
             self.buffer_cpu.labels(*place).set(standing * spare.shape.requests[CPU] / 1000)
             self.buffer_memory.labels(*place).set(standing * spare.shape.requests[MEMORY])

@@ -41,8 +41,8 @@ MOST_CHUNKS: Final = 10_000  # in one buffer: more is a slip of the pen, and is 
 Sizing = Literal["capped", "upstream"]
 
 
-class Sized(Struct, frozen=True):
-    """A buffer's size and shape, or the reason why it has none."""
+class BufferSize(Struct, frozen=True):
+    """How many chunks a buffer holds and of which shape, or the reason why it has none."""
 
     count: int = 0
     template: BufferTemplate | None = None
@@ -54,41 +54,33 @@ class Sized(Struct, frozen=True):
         return self.reason == "AttributesSetSuccessfully"
 
 
-def sized(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> Sized:
+def size_buffer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> BufferSize:
     """Before quotas."""
     problem = why_not_valid(buffer.spec)
     if problem:
-        return Sized(reason="ResolutionFailed", message=problem)
-    found = _resolved(buffer, world)
-    if isinstance(found, Sized):
+        return _unresolved(problem)
+    found = _resolve(buffer, world)
+    if isinstance(found, BufferSize):
         return found
     replicas, template = found
+    requests = template.shape.requests
     if template.refusal or template.shape.malformed:
-        return Sized(
-            reason="ResolutionFailed",
-            message=template.refusal or f"its pod template cannot be read: {template.shape.malformed}",
-        )
+        return _unresolved(template.refusal or f"its pod template cannot be read: {template.shape.malformed}")
     try:
-        count = chunks(buffer.spec, replicas, template.shape.requests, sizing)
+        count = chunks(buffer.spec, replicas, requests, sizing)
     except QuantityError as error:
-        return Sized(reason="ResolutionFailed", message=f"spec.limits: {error}")
-    return _checked(count, template, buffer.spec)
-
-
-def _checked(count: int | None, template: BufferTemplate, spec: CapacityBufferSpec) -> Sized:
+        return _unresolved(f"spec.limits: {error}")
     if count is None:
-        return Sized(
-            reason="ResolutionFailed",
-            message="nothing bounds its size: its pods ask for none of the resources in spec.limits",
-        )
+        return _unresolved("nothing bounds its size: its pods ask for none of the resources in spec.limits")
     if count > MOST_CHUNKS:
-        return Sized(
-            reason="ResolutionFailed",
-            message=f"it would hold {count} chunks; growth keeps at most {MOST_CHUNKS} in one buffer",
-        )
+        return _unresolved(f"it would hold {count} chunks; growth keeps at most {MOST_CHUNKS} in one buffer")
     if count == 0:
-        return Sized(0, template, "BufferEmpty", _why_empty(spec, template.shape.requests))
-    return Sized(count, template, message=f"{count} chunks of {template.shape.requests or 'pods that ask for nothing'}")
+        return BufferSize(0, template, "BufferEmpty", _why_empty(buffer.spec, requests))
+    return BufferSize(count, template, message=f"{count} chunks of {requests or 'pods that ask for nothing'}")
+
+
+def _unresolved(message: str, reason: str = "ResolutionFailed") -> BufferSize:
+    return BufferSize(reason=reason, message=message)
 
 
 def why_not_valid(spec: CapacityBufferSpec) -> str:
@@ -104,24 +96,23 @@ def why_not_valid(spec: CapacityBufferSpec) -> str:
     return ""
 
 
-def _resolved(buffer: CapacityBuffer, world: BufferWorld) -> tuple[int, BufferTemplate] | Sized:
+def _resolve(buffer: CapacityBuffer, world: BufferWorld) -> tuple[int, BufferTemplate] | BufferSize:
+    """How many replicas the workload asks for now, and the template of its pods."""
     spec = buffer.spec
     if spec.pod_template_ref is not None:
-        stored = world.templates.get(f"{buffer.namespace}/{spec.pod_template_ref.name}")
+        name = spec.pod_template_ref.name
+        stored = world.templates.get(f"{buffer.namespace}/{name}")
         if stored is None:
-            return Sized(
-                reason="PodTemplateNotFound",
-                message=f"PodTemplate {spec.pod_template_ref.name} is not in namespace {buffer.namespace}",
-            )
+            return _unresolved(f"PodTemplate {name} is not in namespace {buffer.namespace}", "PodTemplateNotFound")
         return 0, stored.template
     if spec.scalable_ref is None:
         raise AssertionError("checked before")
     scalable = world.scalables.get(reference_key(buffer.namespace, spec.scalable_ref))
     told = f"{spec.scalable_ref.kind} {spec.scalable_ref.name}"
     if scalable is None or scalable.is_missing:
-        return Sized(reason="ScalableRefNotFound", message=f"{told} is not in namespace {buffer.namespace}")
+        return _unresolved(f"{told} is not in namespace {buffer.namespace}", "ScalableRefNotFound")
     if scalable.template is None:
-        return Sized(reason="ResolutionFailed", message=scalable.why or f"{told} has no pod template")
+        return _unresolved(scalable.why or f"{told} has no pod template")
     return scalable.replicas, scalable.template
 
 
@@ -174,7 +165,7 @@ def _why_empty(spec: CapacityBufferSpec, requests: Resources) -> str:
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 
-class Granted(Struct, frozen=True):
+class Grant(Struct, frozen=True):
     """How many of the chunks asked for, and which quota allows no more."""
 
     count: int
@@ -194,7 +185,7 @@ class Quotas:
                 name: hard - quota.used.get(name, 0) for name, hard in quota.hard.items()
             }
 
-    def grant(self, namespace: str, template: BufferTemplate, wanted: int) -> Granted:
+    def grant(self, namespace: str, template: BufferTemplate, wanted: int) -> Grant:
         usage = usage_of(template)
         counting = [quota for quota in self._by_namespace.get(namespace, ()) if counts_pod(quota.scopes, template)]
         count, limited_by = wanted, ""
@@ -206,7 +197,7 @@ class Quotas:
             left = self._left[namespace, quota.name]
             for name in left:
                 left[name] -= usage.get(name, 0) * count
-        return Granted(count, limited_by)
+        return Grant(count, limited_by)
 
 
 def _chunks_left(left: Mapping[str, int], usage: Mapping[str, int]) -> tuple[int, str]:
@@ -223,12 +214,7 @@ def _times(left: int, used: int | None, name: str) -> int | None:
 
 
 def _must_be_stated(name: str) -> bool:
-    plain = name.removeprefix("requests.").removeprefix("limits.")
-    return plain in _COMPUTE and name not in (
-        "ephemeral-storage",
-        "requests.ephemeral-storage",
-        "limits.ephemeral-storage",
-    )
+    return name.removeprefix("requests.").removeprefix("limits.") in ("cpu", "memory")
 
 
 def usage_of(template: BufferTemplate) -> dict[str, int]:

@@ -99,7 +99,7 @@ class _View:
 
     def template_actions(self) -> list[Action]:
         """The PodTemplate of a scalableRef follows the workload's own; a foreign one of that name stays as it is."""
-        template, buffer = self._served.sized.template, self._buffer
+        template, buffer = self._served.size.template, self._buffer
         if buffer.spec.scalable_ref is None or template is None or not template.text or self._is_taken:
             return []
         if self._stored is not None and self._stored.digest == template.digest:
@@ -107,7 +107,7 @@ class _View:
         return [WritePodTemplate(seen(buffer), buffer.template_name, template.text, template.digest)]
 
     def status(self) -> CapacityBufferStatus:
-        size, granted = self._served.sized, self._served.granted
+        size, granted = self._served.size, self._served.granted
         stored = None if self._stored is None or self._is_taken or size.template is None else self._stored
         others = tuple(each for each in self._buffer.status.conditions if each.type not in _OWN_CONDITIONS)
         write, limited_by = self._conditions.write, granted.limited_by
@@ -128,7 +128,7 @@ class _View:
 
     def _provisioning(self) -> Condition:
         key, count, write = self._served.key, self._served.count, self._conditions.write
-        if not self._served.sized.is_ready:
+        if not self._served.size.is_ready:
             return write(PROVISIONING, False, "NotReadyForProvisioning", "the buffer has no size yet")
         standing, missing = self._placed.standing.get(key, 0), self._placed.missing.get(key, 0)
         if standing == count:

@@ -27,7 +27,7 @@ from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
-from growth.plan.buffers.size import Granted, Quotas, Sized, Sizing, sized
+from growth.plan.buffers.size import BufferSize, Grant, Quotas, Sizing, size_buffer
 from growth.plan.world.problem import PoolReader
 
 PLANNED_BUFFERS: Final = "growth.dev/planned-buffers"
@@ -39,8 +39,8 @@ class ServedBuffer(Struct, frozen=True):
     """One buffer that growth serves: how many virtual pods it has, and what they look like to the solver."""
 
     buffer: CapacityBuffer
-    sized: Sized
-    granted: Granted
+    size: BufferSize  # before quotas
+    granted: Grant
     shape: PodShape = PodShape()
     pools: tuple[str, ...] = ()
     problem: str = ""  # why no pool buys for it
@@ -65,9 +65,9 @@ def served_buffers(
     reader = PoolReader(pools, offerings)
     found = []
     for buffer in sorted(ours, key=lambda each: (each.created_at, each.key)):
-        size = sized(buffer, world, sizing)
+        size = size_buffer(buffer, world, sizing)
         if size.template is None or not size.is_ready:
-            found.append(ServedBuffer(buffer, size, Granted(0)))
+            found.append(ServedBuffer(buffer, size, Grant(0)))
             continue
         granted = quotas.grant(buffer.namespace, size.template, size.count)
         match, shape = reader.read(virtual_shape(buffer, size.template.shape))
@@ -84,14 +84,13 @@ def virtual_shape(buffer: CapacityBuffer, shape: PodShape) -> PodShape:
     )
 
 
-def virtual_pods(spare: ServedBuffer) -> Iterator[Pod]:
+def virtual_pods(served: ServedBuffer) -> Iterator[Pod]:
     """One by one, for people; their names never change while the buffer has at least that many."""
-    marks = Labels({BUFFER_ANNOTATION: spare.buffer.name, BUFFER_NAMESPACE_ANNOTATION: spare.buffer.namespace})
-    for number in range(spare.count):
-        name = f"capacitybuffer-{spare.buffer.name}-{number}"
-        yield Pod(
-            name, spare.shape, uid=f"{spare.buffer.uid}/{number}", created_at=spare.buffer.created_at, annotations=marks
-        )
+    marks = Labels({BUFFER_ANNOTATION: served.buffer.name, BUFFER_NAMESPACE_ANNOTATION: served.buffer.namespace})
+    for number in range(served.count):
+        name = f"capacitybuffer-{served.buffer.name}-{number}"
+        uid = f"{served.buffer.uid}/{number}"
+        yield Pod(name, served.shape, uid=uid, created_at=served.buffer.created_at, annotations=marks)
 
 
 # ----------------------------------------------------------------------- as an order remembers them

@@ -112,12 +112,12 @@ def is_demand(pod: Pod, priority_cutoff: int) -> bool:
     return _is_asked_for(pod, priority_cutoff) and is_plannable(pod)
 
 
-def buffer_demands(kept: BufferPlacement) -> tuple[Demand, ...]:
+def buffer_demands(placed: BufferPlacement) -> tuple[Demand, ...]:
     """The virtual pods without room of every buffer that a pool may buy for."""
     found = []
-    for spare in kept.buffers:
-        count, buffer = kept.missing.get(spare.key, 0), spare.buffer
-        if count and spare.pools:
-            virtual = Pod(buffer.name, spare.shape, uid=buffer.uid, created_at=buffer.created_at)
-            found.append(Demand(virtual, spare.pools, spare.shape, count, is_virtual=True))
+    for served in placed.buffers:
+        count, buffer = placed.missing.get(served.key, 0), served.buffer
+        if count and served.pools:
+            virtual = Pod(buffer.name, served.shape, uid=buffer.uid, created_at=buffer.created_at)
+            found.append(Demand(virtual, served.pools, served.shape, count, is_virtual=True))
     return tuple(found)

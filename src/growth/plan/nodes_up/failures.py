@@ -195,7 +195,7 @@ def judge(in_vain: InVain, now: float) -> Verdict:
 
 def buffers_in_vain(kept: BufferPlacement, snapshot: Snapshot) -> frozenset[str]:
     """Buffers for which three machines came, empty, and have no room for a single chunk: a fourth would not either."""
-    shapes = {spare.key: spare.shape for spare in kept.buffers}
+    shapes = {served.key: served.shape for served in kept.buffers}
     failed: Counter[str] = Counter()
     for name, request in snapshot.requests.items():
         node = snapshot.nodes.get(name)
