@@ -65,7 +65,6 @@ def status_of(autoscaler: PoolAutoscaler, report: Report, now: float) -> PoolAut
         message = report.obstacle.message if report.obstacle is not None else ""
         return replace(status, last_decision=cut(message, LONGEST_SENTENCE), recommendations=())
     is_scaled = report.scaled_at is not None
-    staying = f"{counts.replicas} replicas stay until a policy fires"
     kept = report.history[-MOST_RECOMMENDATIONS:]
     return replace(
         status,
@@ -75,7 +74,9 @@ def status_of(autoscaler: PoolAutoscaler, report: Report, now: float) -> PoolAut
         current_capacity=CapacityStatus(counts.available, counts.used, counts.starting),
         recommendations=tuple(Recommendation(format_instant(at), replicas) for at, replicas in kept),
         active_policy=scaling.policy or status.active_policy or "bounds",
-        last_decision=cut(scaling.sentence, LONGEST_SENTENCE) or status.last_decision or staying,
+        last_decision=cut(scaling.sentence, LONGEST_SENTENCE)
+        or status.last_decision
+        or f"{counts.replicas} replicas stay until a policy fires",
     )
 
 
@@ -109,8 +110,10 @@ def _conditions(autoscaler: PoolAutoscaler, report: Report, now: float) -> tuple
     problem = ("FailedScale", report.failure) if report.failure else ("ReplicasNotStarting", report.stuck)
     able = problem if problem[1] else ("ReadyForNewScale", "")
     limited = "" if report.scaling is None else report.scaling.limited
-    lower, upper = f"minReplicas is {spec.min_replicas}", f"maxReplicas is {spec.max_replicas}"
-    bound = "" if not limited else lower if limited == "TooFewReplicas" else upper
+    bound = ""
+    if limited:
+        is_low = limited == "TooFewReplicas"
+        bound = f"minReplicas is {spec.min_replicas}" if is_low else f"maxReplicas is {spec.max_replicas}"
     return (
         write("ScalingActive", True, policy),
         write("AbleToScale", not problem[1], *able),

@@ -102,9 +102,10 @@ class Conditions(Struct, frozen=True):
     def write(self, kind: str, holds: bool | None, reason: str, message: str = "") -> Condition:
         """One condition; `holds` None is Unknown."""
         status: Literal["True", "False", "Unknown"] = "Unknown" if holds is None else "True" if holds else "False"
-        before = next((each for each in self.before if each.type == kind and each.status == status), None)
-        since = format_instant(self.now) if before is None else before.last_transition_time
-        return Condition(kind, status, reason, cut(message), since, self.generation)
+        for each in self.before:
+            if each.type == kind and each.status == status:
+                return Condition(kind, status, reason, cut(message), each.last_transition_time, self.generation)
+        return Condition(kind, status, reason, cut(message), format_instant(self.now), self.generation)
 
 
 def without_times(status: Status) -> Status:
