@@ -35,7 +35,7 @@ SEEDS_OF_A_HUNT: Final = 12
 
 @contextmanager
 def replaced(**changes: Any) -> Iterator[None]:
-    """Things of growth exchanged for a while, each by its place in PLACES; a place that is no longer there is an error."""
+    """Things of growth exchanged for a while, each by its place in PLACES; a place that is gone is an error."""
     with ExitStack() as stack:
         for place, new in changes.items():
             owner, name = _find(PLACES[place])

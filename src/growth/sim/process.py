@@ -54,8 +54,8 @@ class ApiDoor:
 
 
 class CloudDoor:
-    """The process's connection to the cloud. `on_call` is called before and after each create and delete; it may raise to
-    stop it.
+    """The process's connection to the cloud. `on_call` is called before and after each create and delete; it may
+    raise to stop it.
     """
 
     def __init__(self, cloud: CloudApi, runtime: SimRuntime) -> None:

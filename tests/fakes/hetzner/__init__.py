@@ -1,1 +1,1 @@
-"""The fake Hetzner lives in `growth.sim.cloud.hetzner`, since `growth demo` uses it too. Here is what only tests need."""
+"""The fake Hetzner lives in `growth.sim.cloud.hetzner`, since `growth demo` uses it too. Only tests need this."""

@@ -1,8 +1,8 @@
-"""On which nodes may a pod go, and which of them is best? The cache, the filters and the scores of the embedded scheduler.
+"""On which nodes may a pod go, and which of them is best? Cache, filters and scores of the embedded scheduler.
 
-Filters are growth's own `solver/rules`, which are checked against the real kube-scheduler's plugins. Their index is kept
-up to date pod by pod and made again when volumes or namespaces change. Scores are like kube-scheduler's defaults: they
-spread, and do not pack. Each is 0 to 100; the sum decides, equal sums are drawn by lot.
+Filters are growth's own `solver/rules`, which are checked against the real kube-scheduler's plugins. Their index is
+kept up to date pod by pod and made again when volumes or namespaces change. Scores are like kube-scheduler's defaults:
+they spread, and do not pack. Each is 0 to 100; the sum decides, equal sums are drawn by lot.
 
 | score | weight | best is |
 | --- | --- | --- |

@@ -44,7 +44,6 @@ class Waiting(Struct):
     failures: int = 0
     not_before: float = 0.0
     parked_at_version: int = -1  # nothing changed since then: trying again would fail again
-    parked_at: float = 0.0
 
 
 class Scheduler:
@@ -166,7 +165,7 @@ class Scheduler:
         now = self._verbs.now()
         waiting.failures += 1
         waiting.not_before = now + min(10.0, 2.0 ** (waiting.failures - 1))
-        waiting.parked_at_version, waiting.parked_at = self.cache.version, now
+        waiting.parked_at_version = self.cache.version
 
         def say(pod: Json) -> None:
             condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}

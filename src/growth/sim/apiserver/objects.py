@@ -1,4 +1,4 @@
-"""Objects to put into the embedded cluster, in the form a user would write them. Used by scenarios, the demo and tests."""
+"""Objects to put into the embedded cluster, as a user would write them. Used by scenarios, the demo and tests."""
 
 from __future__ import annotations
 

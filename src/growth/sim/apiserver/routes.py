@@ -12,7 +12,7 @@ from growth.sim.apiserver.refusal import unknown_path
 
 
 class Route(Struct, frozen=True):
-    """A collection, an object or a part of one. `api_version` is the one asked for, where a kind is served in several."""
+    """A collection, an object or a part of one. `api_version` is the one asked for, of several that are served."""
 
     kind: Kind
     api_version: str

@@ -6,7 +6,8 @@ Asked by `apiserver` for requests from outside and by the agents of the embedded
 | verb | writes |
 | --- | --- |
 | create | uid, creationTimestamp, generation 1; status only where the kind keeps it |
-| update, patch | spec and metadata, or status alone through /status; generation grows with the spec; nothing at all when nothing differs |
+| update, patch | spec and metadata, or status alone through /status; generation grows with the spec |
+| (an update that changes nothing) | nothing |
 | delete | deletionTimestamp while finalizers or a pod's grace hold it, else the object goes |
 | (last finalizer taken off a deleted object) | the object goes |
 """

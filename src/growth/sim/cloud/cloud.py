@@ -1,4 +1,4 @@
-"""The cloud of the embedded cluster: servers that cost money, take time to boot, run out, and may be missing in answers.
+"""The cloud of the embedded cluster: servers that cost money, take time to boot, run out, and may be lost in answers.
 
 Asked by `SimulatedProvider` through `CloudApi`; kubelets hear of servers that booted or went. Faults are switches on
 `Trouble`, set by `sim/faults/faults` and tests. Billing is by the second here, or by started hours where the catalogue

@@ -16,7 +16,7 @@ shares in `ApiTrouble` and one seeded source of chance; with everything at zero 
 | fault of a watch | growth hears |
 | --- | --- |
 | lag | every event late |
-| silence | nothing any more, though the connection stands |
+| silence | nothing any more, though the connection is open |
 | closed, cut, torn | an end, a broken connection, half a line and a broken connection |
 | expired | 410 in the stream |
 | repeated | the last events twice |
@@ -68,7 +68,7 @@ class ApiTrouble(Struct):
 
 
 class FaultyTransport:
-    """One process's way to the API server. `on_write` is called before and after each write; it may raise to stop it."""
+    """One process's way to the API server. `on_write` is called before and after each write and may raise."""
 
     def __init__(self, transport: Transport, runtime: Runtime, trouble: ApiTrouble, seed: str) -> None:
         self.trouble = trouble

@@ -83,7 +83,7 @@ class Judge:
 
     def _look(self, moment: str, subject: Any) -> None:
         if moment == "created" and self._witness.is_foreign(subject):
-            return  # somebody else bought it
+            return  # bought by others
         for law in LAWS:
             if law.moment == moment and (complaint := law.check(self._witness, subject)):
                 self.accuse(law.name, complaint)

@@ -102,7 +102,7 @@ _WHY_NOT_ALLOWED: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] 
 
 def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     """No bind, of growth or beside growth, gives a node of ours more than it has; while a user takes our taints off,
-    nobody can help it.
+    it cannot be helped.
     """
     node_name = write.item["spec"].get("nodeName", "") if write.kind is POD and write.type == "MODIFIED" else ""
     is_meddled_with = witness.now - witness.meddled_at.get(node_name, -1e9) < MEDDLING_SECONDS
@@ -119,7 +119,7 @@ def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     return None if not node.pool or used.fits_in(node.allocatable) else wrong
 
 
-# ------------------------------------------------------------------------------------------------------------- evictions
+# ------------------------------------------------------------------------------------------------------------ evictions
 
 
 def only_evictions(witness: Witness, write: Write) -> Complaint:

@@ -1,4 +1,4 @@
-"""One seed: users act, faults happen, faults stop, and everything must settle. The whole of growth runs in it, unchanged.
+"""One seed: users act, faults happen, faults stop, and everything must settle. All of growth runs in it, unchanged.
 
     set up → faults and users, 5 to 10 virtual minutes → faults stop → settled within 15 minutes → records expire
     → at rest: no writes
@@ -308,7 +308,7 @@ def simulate(seed: str, trace: Callable[[str], None] = lambda _line: None, wish:
     return run_virtual(run())
 
 
-# ----------------------------------------------------------------------------------------------------------- crash points
+# --------------------------------------------------------------------------------------------------------- crash points
 
 _CRASH_SEED: Final = "crash points"
 _CRASH_SCENARIOS: Final = ("come and go",)

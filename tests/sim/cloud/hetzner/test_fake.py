@@ -1,4 +1,4 @@
-"""The fake Hetzner is a fair stand-in: selectors, pages, limits, bills and the life of a server are as the real one's."""
+"""The fake Hetzner is a fair stand-in: selectors, pages, limits, bills and servers' lives are as the real one's."""
 
 from __future__ import annotations
 

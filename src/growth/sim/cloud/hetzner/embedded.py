@@ -51,7 +51,7 @@ SendOff = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 
 
 class HetznerCloud:
-    """A fake project whose servers join the embedded cluster. `folder` takes the files that a pod would have mounted."""
+    """A fake project whose servers join the embedded cluster. `folder` takes the files that a pod would mount."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""One project at the fake Hetzner: servers that take time, cost money, run out and sometimes fail; knows nothing of HTTP.
+"""One project at the fake Hetzner: servers that take time, cost money, run out and sometimes fail. Without HTTP.
 
 Time comes from outside. What happens later (a server is made, starts, goes) waits in a queue until `advance` is called:
 with every request, and when `wake_at` says so.
@@ -6,7 +6,7 @@ with every request, and when `wake_at` says so.
 | after | a server is | unless |
 | --- | --- | --- |
 | create | initializing | |
-| `create_seconds` | starting; off, if it does not start by itself | its creation fails: it is gone, its action says why |
+| `create_seconds` | starting; off, if it does not start by itself | its creation fails: it is gone |
 | attach, poweron | in one more network; starting | it is locked: not made yet, or about to go |
 | `boot_seconds` | running; `on_boot` is called | it never boots: running, and `on_boot` is not called |
 | poweroff | off, and still billed | |
