@@ -93,6 +93,8 @@ def _remembered(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> Ledge
 
 
 class _Look:
+    """One look at all nodes; what is marked in it counts for those that come after."""
+
     def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> None:
         self._snapshot, self._settings, self._ledger = snapshot, settings, ledger
         self._turn = Turn()

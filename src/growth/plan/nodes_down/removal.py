@@ -86,6 +86,8 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
 
 
 class _Look:
+    """One look at all removals; the rows of the table above are the branches of `look_at` and what it calls."""
+
     def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings, turn: Turn) -> None:
         self._snapshot, self._ledger, self._settings, self._turn = snapshot, ledger, settings, turn
         self._drains = Drains(snapshot, settings, ledger.not_before, turn)

@@ -94,7 +94,7 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Exchange
 
 
 def _is_due(snapshot: Snapshot, ledger: Ledger) -> bool:
-    return bool(full_pools(snapshot)) and ledger.basis == _basis(snapshot) and ledger.ask_at <= snapshot.now
+    return ledger.ask_at <= snapshot.now and bool(full_pools(snapshot)) and ledger.basis == _basis(snapshot)
 
 
 def _basis(snapshot: Snapshot) -> Basis:
@@ -137,14 +137,14 @@ def plan(
     ledger = replace(ledger, recent=with_moment(ledger.recent, snapshot, settings))
     if not full_pools(snapshot):
         return Decision(replace(ledger, basis=None))
+    basis, next_at = _basis(snapshot), now + settings.consolidation_interval_seconds
     ledger = replace(ledger, orders=ledger.orders.still_open(snapshot))
-    if ledger.basis != _basis(snapshot):
-        next_at = now + settings.consolidation_interval_seconds
-        ledger = replace(ledger, basis=_basis(snapshot), ask_at=next_at, in_vain=0)
+    if ledger.basis != basis:
+        ledger = replace(ledger, basis=basis, ask_at=next_at, in_vain=0)
     if question is not None:
         return _plan_answer(question, answers or (), snapshot, ledger, settings)
     if ledger.ask_at <= now:  # there was nothing to ask about
-        ledger = replace(ledger, ask_at=now + settings.consolidation_interval_seconds)
+        ledger = replace(ledger, ask_at=next_at)
     turn = Turn()
     turn.wake(ledger.ask_at)
     under_way = [swap for swap in swaps(snapshot, settings) if swap.reason == REPLACEMENT.reason]
