@@ -33,7 +33,7 @@ from growth.controllers.loop.loop import Loop
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.transport import Request
-from growth.kube.auth.connection import Connection, Credential
+from growth.kube.auth.credentials import Connection, Credential
 from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
 from growth.providers.catalogue import built_in_catalogue
 from growth.providers.kwok import KwokProvider

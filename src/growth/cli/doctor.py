@@ -24,7 +24,7 @@ from growth.controllers.ask.doctor import Doctor, Finding, Installed
 from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
-from growth.kube.auth.connection import ConfigError
+from growth.kube.auth.credentials import ConfigError
 from growth.kube.auth.kubeconfig import load_connection
 
 

@@ -21,7 +21,7 @@ from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.errors import KubeError
 from growth.kube.api.resources import NODE_POOLS
-from growth.kube.auth.connection import ConfigError
+from growth.kube.auth.credentials import ConfigError
 from growth.kube.codec import Codec
 from growth.model.nodepool import NodePool
 from growth.providers.hetzner.provider import HetznerProvider

@@ -22,7 +22,7 @@ from growth.controllers.growth import Growth, Installation
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.request import ClientSettings
-from growth.kube.auth.connection import Connection
+from growth.kube.auth.credentials import Connection
 from growth.kube.auth.kubeconfig import load_connection
 from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
 from growth.runtime import Runtime

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.transport import NeverSent, Request, TransportError
-from growth.kube.auth.connection import Connection, Credential
+from growth.kube.auth.credentials import Connection, Credential
 from tests.kube.certificates import Pair, authority, signed
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

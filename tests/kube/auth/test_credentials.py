@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from growth.controllers.loop.runtime import SystemRuntime
-from growth.kube.auth.connection import ConfigError, Credential
-from growth.kube.auth.credentials import Plugin, PluginCredentials
+from growth.kube.auth.credentials import ConfigError, Credential, Plugin, PluginCredentials
 from growth.kube.auth.kubeconfig import from_kubeconfig
 from growth.model.instant import format_instant
 from tests.kube.auth.test_kubeconfig import encoded, kubeconfig, written

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from growth.kube.auth.connection import ConfigError, Connection, Credential
+from growth.kube.auth.credentials import ConfigError, Connection, Credential
 from growth.kube.auth.kubeconfig import from_kubeconfig, in_cluster, load_connection
 from growth.sim.clock import SimRuntime, run_virtual
 

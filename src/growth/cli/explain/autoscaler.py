@@ -22,11 +22,10 @@ from growth.cli.session import ClusterAccess, read_text
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Forbidden, NotFound
 from growth.kube.api.resources import PODS, POOL_AUTOSCALERS
-from growth.kube.cache.pods import PodCache
-from growth.kube.cache.warm_pools import resource_of
+from growth.kube.cache.pods import PodCache, resource_of
 from growth.kube.codec import Codec
+from growth.kube.codec.own import read_scale, read_warm_pool
 from growth.kube.codec.text import UnreadableError
-from growth.kube.codec.warm_pools import read_scale, read_warm_pool
 from growth.model.malformed import Malformed
 from growth.model.poolautoscaler import PoolAutoscaler, Recommendation
 from growth.model.settings import WarmPoolSettings

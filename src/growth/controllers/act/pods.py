@@ -16,7 +16,7 @@ from growth.controllers.loop.runtime import work_through
 from growth.kube.api.errors import AlreadyExists, Conflict, KubeError, Status
 from growth.kube.api.resources import CAPACITY_BUFFERS, POD_TEMPLATES, PODS, POOL_AUTOSCALERS, Right
 from growth.kube.cache.warm_pools import resource_of
-from growth.kube.codec.warm_pools import read_scale
+from growth.kube.codec.own import read_scale
 from growth.model import action as act
 from growth.model.capacitybuffer import TEMPLATE_DIGEST
 from growth.model.instant import format_instant

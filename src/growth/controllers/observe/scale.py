@@ -18,9 +18,9 @@ from growth.kube.api.client import Client
 from growth.kube.api.errors import Forbidden, KubeError, NotFound
 from growth.kube.api.resources import PODS, Resource
 from growth.kube.codec.buffer import ScaledObject
+from growth.kube.codec.own import read_scale
 from growth.kube.codec.template import clean_template
 from growth.kube.codec.text import UnreadableError
-from growth.kube.codec.warm_pools import read_scale
 from growth.model.capacitybuffer import ScalableReference
 from growth.model.snapshot import EMPTY
 from growth.runtime import Runtime

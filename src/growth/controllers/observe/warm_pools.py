@@ -22,7 +22,7 @@ from growth.kube.cache import Cache
 from growth.kube.cache.pods import PodCache
 from growth.kube.cache.warm_pools import WarmPoolCache, resource_of
 from growth.kube.codec import Codec
-from growth.kube.codec.warm_pools import read_scale
+from growth.kube.codec.own import read_scale
 from growth.kube.watch.reflector import Trouble
 from growth.kube.watch.stream import TroubleKind
 from growth.model.malformed import Malformed

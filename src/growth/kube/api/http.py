@@ -15,7 +15,7 @@ import aiohttp
 from yarl import URL
 
 from growth.kube.api.transport import NeverSent, Request, TransportError
-from growth.kube.auth.connection import ConfigError, Connection, Credential
+from growth.kube.auth.credentials import ConfigError, Connection, Credential
 
 _CONNECT_SECONDS = 10.0
 _READ_BUFFER_BYTES = 256 << 10

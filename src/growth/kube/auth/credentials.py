@@ -1,8 +1,10 @@
-"""Who are we to the API server right now? Asked by the HTTP transport before each request, and again after a 401.
+"""How do we reach the API server, and who are we to it right now? A Connection is address, trust and identity, as data;
+credentials are asked by the HTTP transport before each request, and again after a 401.
 
 Three sources: what a kubeconfig holds, files that are rewritten while we run (service account tokens, certificates),
 and exec plugins. Secrets never appear in an error or a repr; what a plugin says for people goes to standard error, as
-with kubectl."""
+with kubectl.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from growth.kube.auth.connection import ConfigError, Credential
 from growth.model.instant import InstantError, parse_instant
 from growth.runtime import Runtime
 
@@ -153,3 +155,53 @@ class PluginCredentials:
 
     def _failed(self, what: str) -> ConfigError:
         return ConfigError(f"the exec plugin {self._plugin.command!r} {what}")
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names the file and the field, or the plugin."""
+
+
+class Credential(Struct, frozen=True):
+    """A bearer token, or a client certificate with its key (PEM), or both, or neither."""
+
+    token: str = ""
+    certificate: bytes = b""
+    key: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"Credential(token={bool(self.token)}, certificate={bool(self.certificate)})"
+
+
+class Credentials(Protocol):
+    """Who we are right now; raises ConfigError when that cannot be found out."""
+
+    async def current(self) -> Credential: ...
+
+    def refused(self, credential: Credential) -> None:
+        """The server answered 401 to this credential: do not give it from memory again."""
+
+
+class Connection(Struct, frozen=True):
+    server: str  # https://host:port, perhaps with a path, without a slash at its end
+    authority: Callable[[], bytes]  # PEM of those who may vouch for the server; empty means the system's
+    credentials: Credentials
+    namespace: str = "default"
+    tls_server_name: str = ""
+    proxy_url: str = ""
+
+
+def file_bytes(path: Path, needed_for: str) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{needed_for}: {path} cannot be read: {error.strerror}") from error
+    if not content.strip():
+        raise ConfigError(f"{needed_for}: {path} is empty")
+    return content
+
+
+def file_token(path: Path, needed_for: str) -> str:
+    try:
+        return file_bytes(path, needed_for).decode("ascii").strip()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{needed_for}: {path} holds no token") from None

@@ -24,8 +24,17 @@ import msgspec
 import yaml
 from msgspec import Struct, field
 
-from growth.kube.auth.connection import ConfigError, Connection, Credential, Credentials, file_bytes, file_token
-from growth.kube.auth.credentials import Plugin, PluginCredentials, ReadCredentials
+from growth.kube.auth.credentials import (
+    ConfigError,
+    Connection,
+    Credential,
+    Credentials,
+    Plugin,
+    PluginCredentials,
+    ReadCredentials,
+    file_bytes,
+    file_token,
+)
 from growth.runtime import Runtime
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -1,19 +1,24 @@
-"""All pods: by node, by owner, and waiting. Filled by a reflector, asked by `controllers/observe/observer`.
+"""All pods (by node, by owner, and waiting), and the warm pools of one kind. Filled by reflectors, asked by
+`controllers/observe/observer`.
 
 Kept up to date with every change, so that a question costs what has changed since the last one: a node's tuple is made
-again only if one of its pods was touched, and 100,000 pods are never walked."""
+again only if one of its pods was touched, and 100,000 pods are never walked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from msgspec import Raw
 from msgspec.structs import replace
 
-from growth.kube.api.resources import PODS
+from growth.kube.api.resources import PODS, Resource
 from growth.kube.cache import Cache
-from growth.kube.codec import Codec, Decoded
+from growth.kube.codec import Codec, Decoded, decode_with
+from growth.kube.codec.own import read_warm_pool
 from growth.model.pod import Pod
+from growth.model.warmpool import WarmPool, WarmPoolKind
 
 
 class _Groups:
@@ -133,3 +138,32 @@ class PodCache(Cache[Pod]):
                 self._in_order = None
             if self._owned is not None and after.owner is not None:
                 self._owned.put(after.owner.uid, key, after)
+
+
+class _Reader:
+    """Reads objects of one kind by its counts alone."""
+
+    def __init__(self, kind: WarmPoolKind) -> None:
+        self._kind = kind
+
+    def decode(self, kind: str, raw: Raw | bytes) -> Decoded:
+        return decode_with(kind, raw, lambda found: read_warm_pool(found, self._kind))
+
+
+def resource_of(kind: WarmPoolKind) -> Resource:
+    return Resource(kind.group, kind.version, kind.plural, kind.kind)
+
+
+class WarmPoolCache(Cache[WarmPool]):
+    """Objects of one kind that can be scaled."""
+
+    def __init__(self, kind: WarmPoolKind, clock: Callable[[], float] = lambda: 0.0) -> None:
+        super().__init__(resource_of(kind), _Reader(kind), clock)
+        self.kind = kind
+
+    def scaled(self, key: str, uid: str, replicas: int) -> None:
+        """We scaled it: the answer is no such object, so what we know is used until the watch brings it."""
+        pool, before = self.get(key), self.version
+        if pool is not None and pool.uid == uid:
+            self._take(Decoded(key, pool.resource_version, replace(pool, replicas=replicas)))
+        self._tell(before)

@@ -28,7 +28,7 @@ from growth.kube.codec.buffer import (
     read_runtime_class,
     read_workload,
 )
-from growth.kube.codec.own import read_node_pool, read_node_removal_request, read_node_request
+from growth.kube.codec.own import read_node_pool, read_node_removal_request, read_node_request, read_pool_autoscaler
 from growth.kube.codec.pod import Interned, PodDecoder
 from growth.kube.codec.rules import label_selector
 from growth.kube.codec.template import ContainerRange, RuntimeClass
@@ -47,7 +47,6 @@ from growth.kube.codec.text import (
     salvage_text,
 )
 from growth.kube.codec.volumes import read_claim, read_storage_class, read_volume, read_volume_node
-from growth.kube.codec.warm_pools import read_pool_autoscaler
 from growth.kube.codec.wire import WireCondition, WireMeta, WireObject
 from growth.kube.codec.wire_cluster import (
     WireBudget,

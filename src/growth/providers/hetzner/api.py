@@ -1,13 +1,18 @@
-"""One request to Hetzner's API, through the official client. Used by every file of this room; knows no servers.
+"""One request to Hetzner's API, through the official client, and what became of the actions it began. Used by every file
+of this room; knows no servers.
 
 The official client is synchronous and has habits that growth must not have: it repeats a POST whose answer was lost,
 and waits for ever. So each call runs in a thread, with timeouts, exactly once. Its models are not used: they read again
 behind our back when a field is missing, past the quota. The token comes from a file and is read again when that
 changes; it is believed once it sees a server that the old one saw.
+
+All actions under way are asked about in one request, as often as the quota allows. Launch waits for one beside the
+loop and only for a while: an order from a snapshot may take many minutes, and is accepted all the same.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -22,9 +27,9 @@ from msgspec import Struct
 from growth.providers.hetzner.errors import LIMITED, Answered, CallError, NeverSent, NoAnswer
 from growth.providers.hetzner.quota import Quota, Rank
 from growth.providers.hetzner.settings import HetznerSettings
-from growth.providers.hetzner.wire import Meta
+from growth.providers.hetzner.wire import Action, Actions, Meta
 from growth.providers.redaction import SECRETS
-from growth.runtime import Runtime
+from growth.runtime import Runtime, Spawned
 
 Result = TypeVar("Result")
 Query = dict[str, str | int | list[int] | list[str]]
@@ -235,3 +240,49 @@ def _was_never_sent(error: requests.exceptions.ConnectionError) -> bool:
     reason = getattr(error.args[0] if error.args else None, "reason", None)
     kinds = (kind.__name__ for kind in type(reason).__mro__)
     return isinstance(error, requests.exceptions.SSLError) or "NewConnectionError" in kinds
+
+
+_AT_ONCE: Final = 25  # ids in one question
+_SOONEST_SECONDS: Final = 2.0
+
+
+class PendingActions:
+    """Actions under way."""
+
+    def __init__(self, api: HetznerApi, runtime: Runtime) -> None:
+        self._api = api
+        self._runtime = runtime
+        self._awaited: dict[int, asyncio.Future[Action]] = {}
+        self._asking: Spawned | None = None
+
+    async def wait_for(self, action: Action, longest_seconds: float) -> Action | None:
+        """The action when it is over; None: it is still under way, or Hetzner did not say."""
+        if action.status != "running":
+            return action
+        awaited = self._awaited.setdefault(action.id, asyncio.get_running_loop().create_future())
+        if self._asking is None or self._asking.done():
+            self._asking = self._runtime.spawn("Hetzner actions", self._ask())
+        try:
+            return await self._runtime.within(longest_seconds, asyncio.shield(awaited))
+        except TimeoutError:
+            return None
+        finally:
+            self._awaited.pop(action.id, None)
+
+    async def _ask(self) -> None:
+        """Ask until nothing is awaited; with more actions the pauses are longer: one question a second on average."""
+        while self._awaited:
+            await self._runtime.sleep(max(_SOONEST_SECONDS, len(self._awaited) / _AT_ONCE))
+            ids = list(self._awaited)
+            for start in range(0, len(ids), _AT_ONCE):
+                await self._ask_about(ids[start : start + _AT_ONCE])
+
+    async def _ask_about(self, ids: list[int]) -> None:
+        try:
+            answer = await self._api.get("/actions", Actions, Rank.LIST, {"id": ids})
+        except CallError:
+            return  # the next round asks again; those who wait do not wait for ever
+        for action in answer.actions:
+            awaited = self._awaited.get(action.id)
+            if awaited is not None and not awaited.done() and action.status != "running":
+                awaited.set_result(action)

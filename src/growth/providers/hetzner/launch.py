@@ -20,12 +20,10 @@ from growth.model.node import POOL_LABEL
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL, Offering
 from growth.model.outcome import Refused
 from growth.providers.contract import Order
-from growth.providers.hetzner.actions import PendingActions
-from growth.providers.hetzner.api import HetznerApi
+from growth.providers.hetzner.api import HetznerApi, PendingActions
 from growth.providers.hetzner.catalogue import HetznerCatalogue
-from growth.providers.hetzner.directory import Directory
+from growth.providers.hetzner.directory import Directory, Groups
 from growth.providers.hetzner.errors import NOT_FOUND, Answered, CallError, Limited, NoAnswer, Unusable, outcome_of
-from growth.providers.hetzner.groups import Groups
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import HetznerSettings, Launch
 from growth.providers.hetzner.userdata import user_data_for

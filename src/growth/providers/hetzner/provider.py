@@ -18,10 +18,9 @@ from growth.model.node import POOL_LABEL
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL, Machine, Offering
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.providers.contract import Gone, Order, ProviderError
-from growth.providers.hetzner.actions import PendingActions
-from growth.providers.hetzner.api import HetznerApi
+from growth.providers.hetzner.api import HetznerApi, PendingActions
 from growth.providers.hetzner.catalogue import PROVIDER, HetznerCatalogue
-from growth.providers.hetzner.directory import Directory
+from growth.providers.hetzner.directory import Directory, Groups
 from growth.providers.hetzner.errors import (
     NAME_TAKEN,
     NO_CAPACITY,
@@ -34,7 +33,6 @@ from growth.providers.hetzner.errors import (
     outcome_before,
     outcome_of,
 )
-from growth.providers.hetzner.groups import Groups
 from growth.providers.hetzner.launch import Attachment, ServerRequest, ServerRequests, Subnets, labels_of
 from growth.providers.hetzner.listing import Listing
 from growth.providers.hetzner.quota import Rank

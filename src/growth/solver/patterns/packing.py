@@ -12,12 +12,10 @@ import numpy as np
 from growth.solver.arrays import FloatArray
 from growth.solver.patterns import Budget
 from growth.solver.patterns.bound import prove, sharpen
-from growth.solver.patterns.dive import BOLDNESS, Packing, dive
-from growth.solver.patterns.enumeration import choose_exactly
-from growth.solver.patterns.finish import Finisher, repack
+from growth.solver.patterns.dive import BOLDNESS, Finisher, Packing, dive, repack
 from growth.solver.patterns.fluid import Selected
 from growth.solver.patterns.generate import Generated, extend, generate, generate_all
-from growth.solver.patterns.knapsack import priced_uppers
+from growth.solver.patterns.knapsack import choose_exactly, priced_uppers
 from growth.solver.patterns.stock import Patterns, Stock
 
 _DIVE_ROUNDS = 40

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from growth.kube.cache.pods import PodCache
-from growth.kube.cache.warm_pools import WarmPoolCache
+from growth.kube.cache.pods import PodCache, WarmPoolCache
 from growth.kube.codec import Codec
-from growth.kube.codec.warm_pools import read_scale
+from growth.kube.codec.own import read_scale
 from growth.model.malformed import Malformed
 from growth.model.poolautoscaler import CapacityPolicy, PodSelector, PoolAutoscaler, ScaleTarget, ScalingRules
 from growth.model.warmpool import CAPACITY_BUFFER, DEPLOYMENT, REPLICA_SET, SANDBOX_SET, WarmPool, WarmPoolKind
