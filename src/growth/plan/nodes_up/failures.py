@@ -193,9 +193,9 @@ def judge(in_vain: InVain, now: float) -> Verdict:
     return Verdict(barred, waits)
 
 
-def buffers_in_vain(kept: BufferPlacement, snapshot: Snapshot) -> frozenset[str]:
+def buffers_in_vain(placed: BufferPlacement, snapshot: Snapshot) -> frozenset[str]:
     """Buffers for which three machines came, empty, and have no room for a single chunk: a fourth would not either."""
-    shapes = {served.key: served.shape for served in kept.buffers}
+    shapes = {served.key: served.shape for served in placed.buffers}
     failed: Counter[str] = Counter()
     for name, request in snapshot.requests.items():
         node = snapshot.nodes.get(name)

@@ -92,15 +92,15 @@ class Survey(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
     closes_at: float | None = None  # of the batch window; None: nothing new has arrived
     again_at: float | None = None  # when time alone changes this
-    kept: BufferPlacement | None = None  # where virtual pods have room, if buffers are tried
+    placed: BufferPlacement | None = None  # where virtual pods have room, if buffers are tried
 
     @property
     def is_virtual(self) -> bool:
-        return self.kept is not None
+        return self.placed is not None
 
     def all_rooms(self, snapshot: Snapshot) -> tuple[Room, ...]:
         """Virtual pods hold room against each other, never against a pod."""
-        return rooms(snapshot, self.assigned) if self.kept is None else occupied_rooms(self.kept)
+        return rooms(snapshot, self.assigned) if self.placed is None else occupied_rooms(self.placed)
 
     def outlook(self, snapshot: Snapshot, open_rooms: Iterable[Room] | None) -> Outlook:
         return Outlook(snapshot.pools, self.market, self.allowances, open_rooms)
@@ -171,8 +171,8 @@ def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: S
     now, seconds = snapshot.now, look_seconds(snapshot, settings)
     if not is_due(now, ledger.buffers_looked_at, seconds):
         return replace(found, again_at=sooner(found.again_at, ledger.buffers_looked_at + seconds))
-    kept = place_buffers(snapshot, settings)
-    short = buffer_demands(kept)
+    placed = place_buffers(snapshot, settings)
+    short = buffer_demands(placed)
     provided = {buffer_name(key) for key in snapshot.buffers.buffers} - {demand.name for demand in short}
     waits = {name: wait for name, wait in found.waits.items() if name not in provided}
     found = replace(found, waits=waits, buffers_looked_at=now)
@@ -181,13 +181,13 @@ def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: S
     market = _market(found, {name for demand in short for name in demand.pools}, snapshot, ledger, settings)
     found = replace(
         found,
-        kept=kept,
+        placed=placed,
         demands=short,
         market=market,
         allowances=allowances(snapshot.pools, settings.limits, members(snapshot)),
         again_at=sooner(found.again_at, market.reopens_at),
     )
-    in_vain = buffers_in_vain(kept, snapshot)
+    in_vain = buffers_in_vain(placed, snapshot)
     found = _with_patience(found, snapshot, {each.name: None for each in short if each.pod.key in in_vain})
     batch, closes_at = _next_batch(ledger.buffer_batch, found.demands, (), now, settings)
     return replace(found, buffer_batch=batch, closes_at=closes_at)
