@@ -19,12 +19,12 @@ from typing import Any
 
 import msgspec
 import structlog
-from growth.kube.cache.warm_pools import WarmPoolCache
 
 from bench.report import Report, main, measured, parser, resident_mib
 from growth.kube.api.resources import POOL_AUTOSCALERS
 from growth.kube.api.transport import Request, Response
 from growth.kube.cache import Cache
+from growth.kube.cache.pods import WarmPoolCache
 from growth.kube.codec import Codec
 from growth.model.action import WritePoolAutoscalerStatus
 from growth.model.poolautoscaler import PoolAutoscaler

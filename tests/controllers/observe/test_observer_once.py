@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from growth.cli.explain.cluster import answer_for, as_text
 
+from growth.cli.explain import answer_for, as_text
 from growth.controllers.observe.observer import look_once
 from growth.kube.api.client import Client
 from growth.kube.api.transport import NeverSent, Request, Response

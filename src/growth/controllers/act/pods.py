@@ -15,7 +15,7 @@ from growth.controllers.act.nodes import Tools, write_status
 from growth.controllers.loop.runtime import work_through
 from growth.kube.api.errors import AlreadyExists, Conflict, KubeError, Status
 from growth.kube.api.resources import CAPACITY_BUFFERS, POD_TEMPLATES, PODS, POOL_AUTOSCALERS, Right
-from growth.kube.cache.warm_pools import resource_of
+from growth.kube.cache.pods import resource_of
 from growth.kube.codec.own import read_scale
 from growth.model import action as act
 from growth.model.capacitybuffer import TEMPLATE_DIGEST

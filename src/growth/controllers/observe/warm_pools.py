@@ -19,8 +19,7 @@ from growth.controllers.observe.scale import ScalePoller
 from growth.kube.api.client import Client
 from growth.kube.api.resources import POOL_AUTOSCALERS, Resource
 from growth.kube.cache import Cache
-from growth.kube.cache.pods import PodCache
-from growth.kube.cache.warm_pools import WarmPoolCache, resource_of
+from growth.kube.cache.pods import PodCache, WarmPoolCache, resource_of
 from growth.kube.codec import Codec
 from growth.kube.codec.own import read_scale
 from growth.kube.watch.reflector import Trouble
