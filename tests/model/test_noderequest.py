@@ -9,6 +9,7 @@ from typing import Final, get_args
 import pytest
 
 from growth.kube.crds.schema import RULES
+from growth.model.decision import About
 from growth.model.noderequest import (
     PENDING,
     PHASES,
@@ -20,7 +21,6 @@ from growth.model.noderequest import (
     RequestPhase,
     TransitionError,
 )
-from growth.model.note import About
 from growth.plan.world.records import life_event, with_removal_phase, with_request_phase
 from growth.plan.world.turn import Turn
 from tests.house.tree import python_files, text_of

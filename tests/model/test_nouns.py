@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from growth.model.decision import About
 from growth.model.disruption import PodDisruptionBudget
 from growth.model.labels import Labels
 from growth.model.malformed import Malformed
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node, Taint
 from growth.model.nodepool import PAUSED, NodePool, NodePoolSpec, ServerTypeChoice
 from growth.model.noderequest import NodeRequest, NodeRequestSpec, NodeRequestStatus, RequestPhase
-from growth.model.note import About
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL, Machine, Offering
 from growth.model.pod import Owner, Pod, PodShape
 from growth.model.volumes import Claim

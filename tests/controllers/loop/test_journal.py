@@ -9,7 +9,7 @@ import pytest
 from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.metrics import Metrics
 from growth.controllers.loop.runtime import SystemRuntime
-from growth.model.note import About, Note
+from growth.model.decision import About, Note
 from growth.plan.nodes_down.consolidation import STAYING
 from growth.solver.reasons import no_nodes
 

@@ -9,8 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from growth.model.action import Action, ScaleWarmPool, WritePoolAutoscalerStatus
-from growth.model.decision import Settled
-from growth.model.note import Note
+from growth.model.decision import Note, Settled
 from growth.model.outcome import Accepted, Outcome
 from growth.model.poolautoscaler import (
     CapacityPolicy,

@@ -7,9 +7,8 @@ import pytest
 
 from growth.model.action import ReleaseNodeRequest, Seen
 from growth.model.api import Condition
-from growth.model.decision import Decision, Settled
+from growth.model.decision import About, Decision, Note, Settled
 from growth.model.nodepool import NodePoolStatus
-from growth.model.note import About, Note
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot

@@ -22,7 +22,7 @@ from growth.kube.api.resources import (
     PODS,
     POOL_AUTOSCALERS,
 )
-from growth.model.note import About, Note
+from growth.model.decision import About, Note
 from growth.plan.nodes_down.consolidation import STAYING
 from growth.plan.nodes_down.scale_down import NEEDED_BY_BUFFER
 

@@ -35,8 +35,8 @@ from growth.kube.codec import Codec
 from growth.kube.codec.buffer import WORKLOADS, Referenced, ScaledObject, WorldBuilder, known_workload, with_group
 from growth.kube.watch.reflector import Selection, Trouble, WatchSettings
 from growth.model.capacitybuffer import NO_BUFFERS, BufferWorld, CapacityBuffer, ScalableReference, reference_key
+from growth.model.decision import About, Note
 from growth.model.malformed import Malformed
-from growth.model.note import About, Note
 from growth.runtime import Runtime, Spawned
 
 COMPANIONS: Final = (POD_TEMPLATES, LIMIT_RANGES, RESOURCE_QUOTAS, PRIORITY_CLASSES, RUNTIME_CLASSES)

@@ -35,12 +35,12 @@ from growth.kube.cache import Cache
 from growth.kube.cache.pods import PodCache
 from growth.kube.codec import Codec
 from growth.kube.watch.reflector import Reflector, Trouble
+from growth.model.decision import About, Note
 from growth.model.disruption import PodDisruptionBudget
 from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
-from growth.model.note import About, Note
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Memo, Snapshot, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode

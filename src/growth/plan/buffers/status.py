@@ -35,9 +35,8 @@ from growth.model.capacitybuffer import (
     StoredTemplate,
     TemplateReference,
 )
-from growth.model.decision import Decision, Settled
+from growth.model.decision import About, Decision, Note, Settled
 from growth.model.instant import is_due
-from growth.model.note import About, Note
 from growth.model.outcome import Accepted, Refused
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot

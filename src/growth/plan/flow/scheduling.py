@@ -23,8 +23,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from growth.model.action import Assignment, BindPods, Unscheduled, WritePodsUnscheduled
-from growth.model.decision import Decision, Settled
-from growth.model.note import Note
+from growth.model.decision import Decision, Note, Settled
 from growth.model.outcome import Accepted, Refused, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings

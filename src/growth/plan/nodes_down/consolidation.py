@@ -25,11 +25,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.decision import Decision, Settled
+from growth.model.decision import Decision, Note, Settled
 from growth.model.instant import format_instant, is_due
 from growth.model.node import Node
 from growth.model.nodepool import NodePool
-from growth.model.note import Note
 from growth.model.outcome import Accepted
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot

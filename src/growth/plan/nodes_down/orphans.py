@@ -19,9 +19,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.decision import Decision
+from growth.model.decision import About, Decision, Note
 from growth.model.noderequest import PENDING, READY
-from growth.model.note import About, Note
 from growth.model.offering import Machine
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from growth.model.action import CancelRemoval, DeleteMachine, EvictPod, FinishRemoval, WriteNodeRemovalStatus
 from growth.model.api import Condition
-from growth.model.decision import Decision, Settled
+from growth.model.decision import Decision, Note, Settled
 from growth.model.instant import format_instant, since
 from growth.model.noderequest import (
     COULD_NOT_REMOVE,
@@ -40,7 +40,6 @@ from growth.model.noderequest import (
     NodeRemovalRequestStatus,
     RemovalPhase,
 )
-from growth.model.note import Note
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings

@@ -23,10 +23,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRequest
-from growth.model.decision import Decision, Settled
+from growth.model.decision import Decision, Note, Settled
 from growth.model.instant import is_due
 from growth.model.node import Node
-from growth.model.note import Note
 from growth.model.outcome import Accepted
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot

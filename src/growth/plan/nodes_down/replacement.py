@@ -29,17 +29,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRequest
-from growth.model.decision import Decision, Settled
+from growth.model.decision import About, Decision, Note, Settled
 from growth.model.instant import format_instant
 from growth.model.node import Node
-from growth.model.note import About, Note
 from growth.model.outcome import Accepted
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.budgets import Recent, with_moment
 from growth.plan.nodes_down.candidates import Candidates, Setback, full_pools, with_attempts
-from growth.plan.nodes_down.exchange import REPLACEMENT, ExchangeQuestion, after_buying, ask, orders
-from growth.plan.nodes_down.neighbourhoods import neighbourhoods
+from growth.plan.nodes_down.exchange import REPLACEMENT, ExchangeQuestion, after_buying, ask, neighbourhoods, orders
 from growth.plan.nodes_down.what_if import Emptying, Evictability
 from growth.plan.world.machines import CONSOLIDATED
 from growth.plan.world.marks import CONSOLIDATION, is_marked_by, mark_node

@@ -24,10 +24,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.decision import Decision
+from growth.model.decision import Decision, Note
 from growth.model.node import OFFERING_LABEL, Node
 from growth.model.nodepool import ORPHAN_NODES, NodePool
-from growth.model.note import Note
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, place_buffers

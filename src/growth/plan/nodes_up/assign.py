@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from growth.model.note import Note
+from growth.model.decision import Note
 from growth.model.offering import Offering
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot

@@ -18,8 +18,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from growth.model.decision import About, Note
 from growth.model.nodepool import NodePool
-from growth.model.note import About, Note
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
 from growth.plan.buffers.placement import BufferPlacement

@@ -33,11 +33,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import BindPod, NominatePod, ReadyNode, RegisterNode
-from growth.model.decision import Decision, Settled
+from growth.model.decision import Decision, Note, Settled
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, TEMPLATE, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRequest
-from growth.model.note import Note
 from growth.model.offering import Offering
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused
 from growth.model.pod import Pod, PodShape

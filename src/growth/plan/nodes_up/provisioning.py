@@ -31,12 +31,11 @@ from msgspec.structs import replace
 
 from growth.model.action import LaunchMachine, ReleaseNodeRequest, WriteNodeRequestStatus
 from growth.model.api import FINALIZER
-from growth.model.decision import Decision, Settled
+from growth.model.decision import About, Decision, Note, Settled
 from growth.model.instant import format_instant, since
 from growth.model.node import REQUEST_LABEL
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import DEPROVISIONING, PENDING, PROVISIONING, READY, UNMET, NodeRequest, NodeRequestStatus
-from growth.model.note import About, Note
 from growth.model.offering import Offering
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater
 from growth.model.settings import Settings

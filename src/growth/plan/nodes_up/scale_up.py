@@ -26,8 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import Action, CreateNodeRequest, WriteNodeRequestStatus
-from growth.model.decision import Decision, Settled
-from growth.model.note import Note
+from growth.model.decision import Decision, Note, Settled
 from growth.model.outcome import Accepted
 from growth.model.pod import PodShape
 from growth.model.settings import Settings

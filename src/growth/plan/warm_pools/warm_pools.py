@@ -23,9 +23,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import ScaleWarmPool, WritePoolAutoscalerStatus
-from growth.model.decision import Decision, Settled
+from growth.model.decision import Decision, Note, Settled
 from growth.model.instant import format_instant
-from growth.model.note import Note
 from growth.model.outcome import Accepted, Conflict, Refused, Unknown
 from growth.model.poolautoscaler import PoolAutoscaler
 from growth.model.settings import Settings, WarmPoolSettings

@@ -22,8 +22,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRequest
+from growth.model.decision import About, Note
 from growth.model.noderequest import PENDING, NodeRequestSpec
-from growth.model.note import About, Note
 from growth.model.outcome import Accepted, Outcome, Refused, Unknown
 from growth.model.resources import CPU, Resources, format_amount
 from growth.model.settings import Settings

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from growth.model.action import Seen
 from growth.model.api import Condition, LifeEvent
 from growth.model.capacitybuffer import CapacityBufferStatus
+from growth.model.decision import About
 from growth.model.instant import InstantError, format_instant, parse_instant
 from growth.model.nodepool import NodePoolStatus
 from growth.model.noderequest import (
@@ -24,7 +25,6 @@ from growth.model.noderequest import (
     RequestPhase,
     check_transition,
 )
-from growth.model.note import About
 from growth.model.poolautoscaler import PoolAutoscalerStatus
 
 LONGEST_REASON: Final = 512

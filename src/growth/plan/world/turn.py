@@ -19,9 +19,8 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from growth.model.action import Action
-from growth.model.decision import Decision, Settled
+from growth.model.decision import About, Decision, Note, Settled
 from growth.model.noderequest import TransitionError
-from growth.model.note import About, Note
 from growth.model.outcome import Accepted, Outcome, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot

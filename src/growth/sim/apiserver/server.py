@@ -2,10 +2,13 @@
 
 Asked by growth's own client, unchanged. Requests are answered at the moment they arrive; delay, loss and wrong answers
 come from a faulty transport in front (`sim/faults/network`). Requests that write are counted, and `on_request`
-listeners hear of them."""
+listeners hear of them. Patches are merge patches, or strategic ones, which know the lists of pods and nodes that merge
+by key; every other list is replaced.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -16,7 +19,7 @@ from growth.kube.api.transport import Request, Response
 from growth.kube.crds import definitions
 from growth.kube.crds.buffer import buffer_definition
 from growth.runtime import Runtime
-from growth.sim.apiserver import patches, subresources
+from growth.sim.apiserver import subresources
 from growth.sim.apiserver.admission import Admission
 from growth.sim.apiserver.kinds import BY_PLURAL, KINDS, NAMESPACE, POD, Json, Kind
 from growth.sim.apiserver.refusal import Refusal, bad_request, not_allowed, unknown_path
@@ -213,9 +216,9 @@ def _writable(route: Route) -> str:
 
 def _patched(media: str, patch: Any, item: Json) -> Json:
     if media == "application/merge-patch+json":
-        return dict(patches.merge_patch(item, patch))
+        return dict(merge_patch(item, patch))
     if media == "application/strategic-merge-patch+json":
-        return dict(patches.strategic_merge_patch(item, patch))
+        return dict(strategic_merge_patch(item, patch))
     raise Refusal(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {media}")
 
 
@@ -246,3 +249,65 @@ def kind_of(item: Json) -> Kind:
     """The row of the table for an object that says what it is."""
     group, _, _version = item["apiVersion"].rpartition("/")
     return next(kind for kind in KINDS if kind.name == item["kind"] and kind.resource.group == group)
+
+
+MERGE_KEYS: Final[dict[tuple[str, ...], str]] = {  # lists of objects that merge, by the path's last names
+    ("status", "conditions"): "type",
+    ("status", "addresses"): "type",
+    ("metadata", "ownerReferences"): "uid",
+    ("spec", "containers"): "name",
+    ("spec", "initContainers"): "name",
+    ("spec", "volumes"): "name",
+    ("status", "containerStatuses"): "name",
+}
+MERGE_SETS: Final = {("metadata", "finalizers")}  # lists of plain values that merge
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), value)
+    return merged
+
+
+def strategic_merge_patch(target: Any, patch: Any, path: tuple[str, ...] = ()) -> Any:
+    """As merge patch, but lists with a merge key merge element by element and `$patch: delete` removes one."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if name.startswith("$"):
+            continue
+        here = (*path, name)
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, list):
+            merged[name] = _merged_list(merged.get(name) or [], value, here)
+        else:
+            merged[name] = strategic_merge_patch(merged.get(name), value, here)
+    for name, value in patch.items():
+        if name.startswith("$deleteFromPrimitiveList/"):
+            field = name.partition("/")[2]
+            merged[field] = [kept for kept in merged.get(field) or [] if kept not in value]
+    return merged
+
+
+def _merged_list(old: list[Any], new: list[Any], path: tuple[str, ...]) -> list[Any]:
+    if path[-2:] in MERGE_SETS:
+        return [*old, *(value for value in new if value not in old)]
+    key = MERGE_KEYS.get(path[-2:])
+    if key is None or any(part.get("$patch") == "replace" for part in new if isinstance(part, dict)):
+        return [copy.deepcopy(part) for part in new if not (isinstance(part, dict) and part.get("$patch") == "replace")]
+    merged = {part[key]: part for part in old}
+    for part in new:
+        if part.get("$patch") == "delete":
+            merged.pop(part[key], None)
+        else:
+            merged[part[key]] = strategic_merge_patch(merged.get(part[key], {}), part, path)
+    return list(merged.values())

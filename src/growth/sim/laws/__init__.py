@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from growth.sim.laws import machines, warm_pools, writes
+from growth.sim.laws import machines, writes
 from growth.sim.laws.witness import Complaint, Witness
 
 
@@ -55,7 +55,7 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("written", writes.removal_before_eviction),
     Law("written", writes.protected_pods_stay),
     Law("written", writes.within_disruption_budgets),
-    Law("written", warm_pools.only_replicas_within_bounds),
+    Law("written", writes.only_replicas_within_bounds),
 )
 
 

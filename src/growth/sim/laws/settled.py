@@ -20,8 +20,8 @@ from growth.model.pod import Pod
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.sim.apiserver.kinds import BY_NAME, NODE, Json
 from growth.sim.apiserver.store import Key
-from growth.sim.laws.warm_pools import warm_pools
 from growth.sim.laws.witness import POOL, REMOVAL, REQUEST, Witness
+from growth.sim.laws.writes import warm_pools
 
 EVENT, BUFFER, DEPLOYMENT = (BY_NAME[name] for name in ("Event", "CapacityBuffer", "Deployment"))
 OLDEST_CACHE_SECONDS: Final = 150.0

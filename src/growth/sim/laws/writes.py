@@ -1,11 +1,13 @@
-"""Does growth write only what it may, and end pods only as it may? The laws on its writes, binds and evictions.
+"""Does growth write only what it may, end pods only as it may, and scale warm pools only as their PoolAutoscalers say?
 
-Rows of `sim/laws`; each function gets the witness and one write. An eviction that took effect is a write by growth
-after which a pod ends."""
+Rows of `sim/laws`, and one of `sim/laws/settled`; each function gets the witness and one write. An eviction that took
+effect is a write by growth after which a pod ends. Scenarios scale Deployments whose pods carry the label `claimed`
+while they are in use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT
@@ -13,7 +15,7 @@ from growth.model.resources import PODS, Resources, sum_resources
 from growth.model.settings import Settings
 from growth.plan.nodes_down.removal import IRREVOCABLE
 from growth.plan.world.machines import DELETED, DRAINING, NOT_READY
-from growth.sim.apiserver.kinds import NODE, POD, Json
+from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
 from growth.sim.apiserver.store import Write
 from growth.sim.laws.witness import GROWTH, REMOVAL, Complaint, Witness
 
@@ -96,7 +98,7 @@ _WHY_NOT_ALLOWED: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] 
     "NodePool": _why_not_pool,
     "CapacityBuffer": _why_not_status,
     "PoolAutoscaler": _why_not_status,
-    "Deployment": lambda *_: None,  # a warm pool: `sim/laws/warm_pools` looks at it
+    "Deployment": lambda *_: None,  # a warm pool: `sim/laws/writes` looks at it
 }
 
 
@@ -190,3 +192,42 @@ def _ended_by_growth(write: Write) -> Json | None:
     before = write.before.decoded()
     ends = write.type == "DELETED" or "deletionTimestamp" in write.item["metadata"]
     return before if ends and "deletionTimestamp" not in before["metadata"] else None
+
+
+AUTOSCALER: Final = BY_NAME["PoolAutoscaler"]
+DEPLOYMENT: Final = BY_NAME["Deployment"]
+CLAIMED: Final = "claimed"
+
+
+def only_replicas_within_bounds(witness: Witness, write: Write) -> Complaint:
+    """S12: of a warm pool only the replicas are written, between the bounds of an autoscaler in its own namespace."""
+    if write.kind is not DEPLOYMENT or write.actor != GROWTH:
+        return None
+    namespace, name = write.key
+    before = {} if write.before is None else write.before.decoded()["spec"]
+    if write.type != "MODIFIED" or {**write.item["spec"], "replicas": 0} != {**before, "replicas": 0}:
+        return f"growth changed more than the replicas of Deployment {name}"
+    scalers = witness.cluster.store.read_all(AUTOSCALER, namespace)
+    bounds = [_bounds(one) for one in scalers if one["spec"]["scaleTargetRef"]["name"] == name]
+    if not any(least <= write.item["spec"]["replicas"] <= most for least, most in bounds):
+        return f"growth set Deployment {name} to {write.item['spec']['replicas']} replicas; bounds: {bounds}"
+    return None
+
+
+def warm_pools(witness: Witness) -> Iterator[str]:
+    """As many pods are available as the autoscaler wants, give or take its tolerance, unless a bound forbids it."""
+    for scaler in witness.cluster.store.read_all(AUTOSCALER):
+        name, namespace = scaler["spec"]["scaleTargetRef"]["name"], scaler["metadata"]["namespace"]
+        pool, (least, most) = witness.cluster.store.read(DEPLOYMENT, name, namespace), _bounds(scaler)
+        if pool is None:
+            continue
+        replicas, policy = pool["spec"]["replicas"], scaler["spec"]["capacityPolicy"]
+        pods = [pod for key, pod in witness.pods.items() if key[0] == namespace and pod.shape.labels.get("app") == name]
+        free = sum(pod.is_ready and pod.deleted_at is None and CLAIMED not in pod.shape.labels for pod in pods)
+        is_short = free < policy["targetAvailable"] - policy["tolerance"] and replicas < most
+        if is_short or (free > policy["targetAvailable"] + policy["tolerance"] and replicas > least):
+            yield f"{free} of {replicas} pods of {name} are available, {policy['targetAvailable']} are wanted"
+
+
+def _bounds(scaler: Json) -> tuple[int, int]:
+    return scaler["spec"].get("minReplicas", 0), scaler["spec"]["maxReplicas"]

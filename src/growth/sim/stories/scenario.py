@@ -25,7 +25,7 @@ from growth.sim.apiserver.kinds import NODE, Json
 from growth.sim.apiserver.objects import deployment, disruption_budget, job, node_pool
 from growth.sim.apiserver.store import Write
 from growth.sim.clock import after
-from growth.sim.laws.warm_pools import CLAIMED
+from growth.sim.laws.writes import CLAIMED
 from growth.sim.stories.script import Script
 
 CHANCE_OF_EACH: Final = 0.2

@@ -15,7 +15,7 @@ from growth.sim.apiserver.objects import node_pool
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.clock import after
 from growth.sim.cluster import Cluster
-from growth.sim.laws.warm_pools import CLAIMED
+from growth.sim.laws.writes import CLAIMED
 
 POOL, REQUEST, REMOVAL = (BY_NAME[name] for name in ("NodePool", "NodeRequest", "NodeRemovalRequest"))
 

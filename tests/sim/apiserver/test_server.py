@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth.sim.apiserver.patches import merge_patch, strategic_merge_patch
+from growth.sim.apiserver.server import merge_patch, strategic_merge_patch
 
 trees = st.recursive(
     st.integers() | st.text(max_size=3) | st.booleans(),
