@@ -21,8 +21,7 @@ from growth.model.noderequest import (
     RequestPhase,
     TransitionError,
 )
-from growth.plan.world.records import life_event, with_removal_phase, with_request_phase
-from growth.plan.world.turn import Turn
+from growth.plan.world.turn import Turn, life_event, with_removal_phase, with_request_phase
 from tests.house.tree import python_files, text_of
 
 KINDS: Final = {"NodeRequest": RequestPhase, "NodeRemovalRequest": RemovalPhase}
@@ -85,7 +84,7 @@ def test_a_phase_is_written_in_one_place() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in statuses
         if any(keyword.arg == "phase" for keyword in node.keywords)
     ]
-    assert {str(path) for path in writers} == {"src/growth/plan/world/records.py"}
+    assert {str(path) for path in writers} == {"src/growth/plan/world/turn.py"}
 
 
 def test_the_api_server_admits_every_arrow() -> None:

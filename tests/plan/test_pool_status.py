@@ -17,7 +17,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import pool_status
 from growth.plan.pool_status import price_text
-from growth.plan.world.records import seen
+from growth.plan.world.turn import seen
 from tests.plan.builders import NOW, limited, machine, node, offering, pool, request, world
 
 SMALL = offering("small", 2, 4096, 0.01)

@@ -26,7 +26,7 @@ from growth.model.offering import CLUSTER_LABEL
 from growth.model.outcome import Accepted, Unknown
 from growth.plan.buffers.placement import NO_PLACEMENT
 from growth.plan.nodes_up.failures import Verdict
-from growth.plan.world.records import seen
+from growth.plan.world.turn import seen
 from growth.providers.contract import Gone, ProviderError
 from growth.sim.stories.simulation import Report, Wish, simulate
 

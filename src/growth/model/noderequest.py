@@ -1,7 +1,7 @@
 """NodeRequest and NodeRemovalRequest: the written-ahead record of every machine bought and every node given back.
 
 `PHASES` says what each phase means and `TRANSITIONS` which arrows lead from one to the next; `docs/reference/phases.md`
-is made from them. A phase is written by `plan/world/records` only, which refuses every other arrow."""
+is made from them. A phase is written by `plan/world/turn` only, which refuses every other arrow."""
 
 from __future__ import annotations
 

@@ -32,8 +32,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import Allowance, Member, allowances, headroom, members, pool_of_machine
 from growth.plan.world.market import struck_out
 from growth.plan.world.pools import offerings_of, why_not_buying
-from growth.plan.world.records import Conditions, seen, without_times
-from growth.plan.world.turn import Turn, retry_after
+from growth.plan.world.turn import Conditions, Turn, retry_after, seen, without_times
 
 _MOST_OFFERINGS = 1000
 _RETRY_SECONDS = 5.0

@@ -22,7 +22,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import consolidation, scale_down
 from growth.plan.nodes_down.budgets import Recent
 from growth.plan.world.marks import CONSOLIDATION_TAINT
-from growth.plan.world.records import seen
+from growth.plan.world.turn import seen
 from tests.plan.builders import NOW, bound, limited, machine, node, notes_by_reason, offering, pod, pool, request, world
 
 SMALL = offering("small", 4, 8192, 0.01)

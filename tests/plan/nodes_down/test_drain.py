@@ -22,7 +22,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import removal
 from growth.plan.world.marks import CONSOLIDATION_TAINT
-from growth.plan.world.records import seen
+from growth.plan.world.turn import seen
 from tests.plan.builders import NOW, bound, machine, node, notes_by_reason, offering, pod, pool, world
 from tests.plan.nodes_down.test_consolidation import works
 

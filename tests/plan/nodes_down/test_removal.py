@@ -26,7 +26,7 @@ from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater,
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import removal
-from growth.plan.world.records import life_event, seen
+from growth.plan.world.turn import life_event, seen
 from tests.plan.builders import (
     NOW,
     bound,

@@ -19,7 +19,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down import scale_down
 from growth.plan.nodes_down.budgets import Recent
-from growth.plan.world.records import seen
+from growth.plan.world.turn import seen
 from tests.plan.builders import (
     NOW,
     bound,

@@ -20,8 +20,8 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.model.volumes import Claim
 from growth.plan.nodes_up import joining
-from growth.plan.world.records import seen
 from growth.plan.world.swaps import template_digest
+from growth.plan.world.turn import seen
 from tests.plan.builders import (
     NOW,
     amounts,

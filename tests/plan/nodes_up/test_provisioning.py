@@ -17,7 +17,7 @@ from growth.model.noderequest import EVENTS_KEPT, NodeRemovalRequestSpec, NodeRe
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.plan.nodes_up import provisioning
-from growth.plan.world.records import life_event, seen
+from growth.plan.world.turn import life_event, seen
 from tests.plan.builders import (
     NOW,
     bound,

@@ -9,7 +9,7 @@ from growth.model.instant import format_instant, parse_instant
 from growth.model.noderequest import NodeRequest
 from growth.model.outcome import NoCapacity
 from growth.plan.nodes_up import provisioning
-from growth.plan.world.records import seen
+from growth.plan.world.turn import seen
 from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, request, world
 from tests.plan.oneorder import NAME, SMALL, one, plan, removal, settle_launch, with_one
 

@@ -24,7 +24,7 @@ from growth.model.pod import Owner, Pod, PodAffinityTerm, PreferredPods
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet
 from growth.plan.world.marks import CONSOLIDATION_TAINT
-from growth.plan.world.records import seen
+from growth.plan.world.turn import seen
 from tests.plan.builders import (
     AT_ONCE,
     NOW,

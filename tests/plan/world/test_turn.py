@@ -12,8 +12,7 @@ from growth.model.nodepool import NodePoolStatus
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.records import Conditions, without_times
-from growth.plan.world.turn import Turn, retry_after, retry_at
+from growth.plan.world.turn import Conditions, Turn, retry_after, retry_at, without_times
 
 RELEASES = tuple(ReleaseNodeRequest(Seen(name)) for name in "abc")
 NOTES = tuple(Note(About("Node", name), "Told", name) for name in "ab")

@@ -45,8 +45,7 @@ from growth.plan.buffers.virtual_pods import ServedBuffer
 from growth.plan.world.limits import allowances, members
 from growth.plan.world.market import Market, open_market, orders_possible
 from growth.plan.world.pools import choice_labels, daemon_shapes, offerings_of, serving_taints, why_not_buying
-from growth.plan.world.records import Conditions, about, cut, seen, without_times
-from growth.plan.world.turn import Turn, retry_at
+from growth.plan.world.turn import Conditions, Turn, about, cut, retry_at, seen, without_times
 from growth.solver.purchase.problem import Choice
 from growth.solver.rules.fit import free_amounts, is_enough, may_run_on
 

@@ -31,8 +31,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.flow.queue import Backoff, Queue, Unplaced, after_failure, gang_needs, groups_of, is_ours, line_up
 from growth.plan.world.capacity import Assignments, assignments
 from growth.plan.world.nodes import Prices, state_of
-from growth.plan.world.records import about, seen
-from growth.plan.world.turn import Turn, retry_at
+from growth.plan.world.turn import Turn, about, retry_at, seen
 from growth.solver.flow import Fleet, FleetState, place
 
 _TOLD_AGAIN_SECONDS: Final = 30.0

@@ -38,9 +38,8 @@ from growth.plan.nodes_down.what_if import Emptying
 from growth.plan.world.machines import CONSOLIDATED, removal_of_node
 from growth.plan.world.marks import CONSOLIDATION, Mark, mark_node, mark_of, unmark_node
 from growth.plan.world.nodes import delay_seconds, is_paused, state_of, working_pods
-from growth.plan.world.records import about, sooner
 from growth.plan.world.swaps import swaps
-from growth.plan.world.turn import Turn, retry_at
+from growth.plan.world.turn import Turn, about, retry_at, sooner
 from growth.solver.reasons import Block
 
 STAYING: Final = "Staying"

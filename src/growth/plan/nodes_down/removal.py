@@ -55,8 +55,7 @@ from growth.plan.world.machines import (
 )
 from growth.plan.world.marks import unmark_node
 from growth.plan.world.nodes import blocking_pods, is_paused, lost_at
-from growth.plan.world.records import about, cut, life_event, seen, with_removal_phase
-from growth.plan.world.turn import Turn, retry_at
+from growth.plan.world.turn import Turn, about, cut, life_event, retry_at, seen, with_removal_phase
 
 IRREVOCABLE: Final = "Irrevocable"
 

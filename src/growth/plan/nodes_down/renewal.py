@@ -35,9 +35,8 @@ from growth.plan.world.machines import DRIFTED, EXPIRED
 from growth.plan.world.marks import SCALE_DOWN, mark_node
 from growth.plan.world.nodes import is_ours, is_paused, state_of, working_pods
 from growth.plan.world.orders import Orders, settle_order
-from growth.plan.world.records import about
 from growth.plan.world.swaps import changes_at, swaps, why_replaced
-from growth.plan.world.turn import Turn, retry_at
+from growth.plan.world.turn import Turn, about, retry_at
 from growth.solver.existing.exchange import Exchange, Leaving
 from growth.solver.purchase.problem import Choice, DemandClass
 

@@ -43,9 +43,8 @@ from growth.plan.world.machines import CONSOLIDATED
 from growth.plan.world.marks import CONSOLIDATION, is_marked_by, mark_node
 from growth.plan.world.nodes import delay_seconds, is_paused, is_protected_node, kind_of, state_of, working_pods
 from growth.plan.world.orders import Orders, settle_order
-from growth.plan.world.records import about
 from growth.plan.world.swaps import Swap, swaps
-from growth.plan.world.turn import Turn
+from growth.plan.world.turn import Turn, about
 from growth.solver.existing.exchange import Exchange
 
 _LONGEST_PAUSE_SECONDS: Final = 6 * 3600.0

@@ -35,9 +35,8 @@ from growth.plan.world import nodes
 from growth.plan.world.machines import DRIFTED, EXPIRED, LOOK_AGAIN_SECONDS, POOL_DELETED, UNHEALTHY, removal_of_node
 from growth.plan.world.marks import CONSOLIDATION, SCALE_DOWN, is_marked_by, mark_node, mark_of, unmark_node
 from growth.plan.world.nodes import Prices, delay_seconds, is_paused, kind_of, minimum, state_of
-from growth.plan.world.records import about
 from growth.plan.world.swaps import changes_at, is_settling, settles_at, why_replaced
-from growth.plan.world.turn import Turn, retry_after
+from growth.plan.world.turn import Turn, about, retry_after
 
 NEEDED_BY_BUFFER: Final = "NeededByBuffer"
 

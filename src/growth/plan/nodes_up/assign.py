@@ -26,7 +26,7 @@ from growth.plan.world.limits import Allowance
 from growth.plan.world.market import struck_out
 from growth.plan.world.orders import Purchases
 from growth.plan.world.pools import offerings_of, why_not_buying
-from growth.plan.world.records import about, cut
+from growth.plan.world.turn import about, cut
 from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, Room
 
 _LONGEST_MESSAGE: Final = 1000

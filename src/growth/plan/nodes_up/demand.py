@@ -25,7 +25,7 @@ from growth.model.pod import Pod, PodShape
 from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.world.capacity import is_plannable
 from growth.plan.world.problem import Barred, PoolReader
-from growth.plan.world.records import about
+from growth.plan.world.turn import about
 
 MALFORMED: Final = "Malformed"
 

@@ -46,9 +46,8 @@ from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.world.capacity import Expected, assignments, why_not_bindable
 from growth.plan.world.nodes import is_initialised, is_registered, working_pods
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
-from growth.plan.world.records import about, seen
 from growth.plan.world.swaps import template_digest
-from growth.plan.world.turn import Turn, retry_at
+from growth.plan.world.turn import Turn, about, retry_at, seen
 from growth.solver.rules import Neighbours
 from growth.solver.rules.fit import fits_alone, free_amounts
 

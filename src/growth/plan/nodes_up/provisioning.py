@@ -72,9 +72,8 @@ from growth.plan.world.nodes import (
 )
 from growth.plan.world.orders import over_limit
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels, why_not_buying
-from growth.plan.world.records import about, instant_of, life_event, seen, with_request_phase
 from growth.plan.world.swaps import settles_at
-from growth.plan.world.turn import Turn
+from growth.plan.world.turn import Turn, about, instant_of, life_event, seen, with_request_phase
 
 _RETRY_FIRST_SECONDS: Final = 2.0
 _RETRY_LONGEST_SECONDS: Final = 60.0

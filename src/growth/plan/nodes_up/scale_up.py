@@ -39,7 +39,7 @@ from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
 from growth.plan.world.marks import unmark_node
 from growth.plan.world.orders import Purchases, create_request, settle_order
 from growth.plan.world.problem import placement_problem, with_settings
-from growth.plan.world.records import about, seen, sooner
+from growth.plan.world.turn import about, seen, sooner
 from growth.solver.purchase.problem import DemandClass, PlacementProblem, PlacementSolution
 
 __all__ = ["Ledger", "Question", "plan", "question", "settle", "without_timers"]

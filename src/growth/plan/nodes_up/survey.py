@@ -38,7 +38,7 @@ from growth.plan.world.market import NOTHING_FOR_SALE, Learned, Market, correcte
 from growth.plan.world.nodes import fills_minimum
 from growth.plan.world.orders import Orders, Purchases
 from growth.plan.world.pools import OfferingKey, server_type_of
-from growth.plan.world.records import sooner
+from growth.plan.world.turn import sooner
 from growth.solver.purchase.problem import Choice, Pattern, Room
 
 

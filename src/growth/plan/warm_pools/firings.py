@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from growth.model.instant import format_instant
 from growth.model.poolautoscaler import AppliedCronPolicy, CronPolicy, PoolAutoscaler
-from growth.plan.world.records import instant_of, sooner
 from growth.plan.world.schedule import Schedule, read_schedule
+from growth.plan.world.turn import instant_of, sooner
 
 
 class Firing(Struct, frozen=True, gc=False):

@@ -28,7 +28,7 @@ from growth.plan.warm_pools.counts import PoolCounts
 from growth.plan.warm_pools.firings import Timetable
 from growth.plan.warm_pools.obstacles import Obstacle
 from growth.plan.warm_pools.size import Recommendations, Scaling
-from growth.plan.world.records import Conditions, cut, without_times
+from growth.plan.world.turn import Conditions, cut, without_times
 
 LONGEST_SENTENCE: Final = 1000
 

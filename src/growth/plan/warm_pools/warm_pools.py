@@ -35,8 +35,7 @@ from growth.plan.warm_pools.firings import Timetable, timetable
 from growth.plan.warm_pools.obstacles import Obstacle, Target, owners_of, target_of, why_not_active, why_not_target
 from growth.plan.warm_pools.size import Memory, Observation, Scaling, by_bounds, by_capacity, by_cron, why_not_more
 from growth.plan.warm_pools.status import LONGEST_SENTENCE, Report, status_of, without_numbers
-from growth.plan.world.records import about, cut, seen, sooner, without_times
-from growth.plan.world.turn import Turn, retry_at
+from growth.plan.world.turn import Turn, about, cut, retry_at, seen, sooner, without_times
 
 _SLOTS = 5  # the looks of one interval are spread over so many passes
 _REFUSED_SECONDS = 60.0

@@ -28,7 +28,7 @@ from growth.model.noderequest import NodeRemovalRequestSpec, NodeRequest
 from growth.model.offering import Machine
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import pool_of_machine
-from growth.plan.world.records import seen
+from growth.plan.world.turn import seen
 
 EMPTY: Final = "Empty"
 NOT_READY: Final = "NotReady"

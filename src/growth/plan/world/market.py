@@ -35,7 +35,7 @@ from growth.plan.world.pools import (
     serving_taints,
     why_not_buying,
 )
-from growth.plan.world.records import instant_of
+from growth.plan.world.turn import instant_of
 from growth.solver.purchase.problem import Choice, Limit
 
 Learned = Mapping[str, Resources]  # by offering: what its real nodes lack

@@ -33,7 +33,7 @@ from growth.model.action import MarkScaleDown, UnmarkScaleDown
 from growth.model.instant import is_from_future
 from growth.model.node import SCALE_DOWN_AT, SCALE_DOWN_TAINT, Node, Taint
 from growth.plan.world.machines import CONSOLIDATED, EMPTY
-from growth.plan.world.records import instant_of, seen
+from growth.plan.world.turn import instant_of, seen
 
 MarkOwner = Literal["scale-down", "consolidation"]
 SCALE_DOWN: Final = "scale-down"

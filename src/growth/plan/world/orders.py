@@ -39,8 +39,7 @@ from growth.plan.world.limits import (
     with_surge,
 )
 from growth.plan.world.pools import by_key
-from growth.plan.world.records import seen
-from growth.plan.world.turn import retry_at
+from growth.plan.world.turn import retry_at, seen
 from growth.solver.purchase.problem import Choice
 
 PATIENCE_SECONDS: Final = 30.0  # with an order that was accepted
