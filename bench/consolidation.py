@@ -169,7 +169,7 @@ def _pod(name: str, node: str, cpu: int, owner: Owner) -> Pod:
     return Pod(name, shape, name, owner, node, phase="Running")
 
 
-# ------------------------------------------------------------------------------ decisions played out
+# ----------------------------------------------------------------------------- decisions played out
 
 
 @dataclass

@@ -172,7 +172,7 @@ def _arguments() -> argparse.ArgumentParser:
     return arguments
 
 
-# ------------------------------------------------------------------- the API server, in its own process
+# --------------------------------------------------------------- the API server, in its own process
 
 TEMPLATES = 1_200
 

@@ -135,7 +135,7 @@ def _arguments() -> argparse.ArgumentParser:
     return arguments
 
 
-# ----------------------------------------------------------------------- figures in the documentation
+# --------------------------------------------------------------------- figures in the documentation
 
 _WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 820, 230, 120, 30, 64
 _OURS, _PEERS, _INK, _GRID = "#1b7f5c", "#c9a227", "#444", "#ddd"

@@ -78,8 +78,7 @@ def cases() -> list[Case]:
     return ([*_peer_cases(data), *_preference_cases(data), _trace_case(data)] if data else []) + _generated_cases()
 
 
-# ---------------------------------------------------------------------------------------------- the
-# peer's inputs
+# -------------------------------------------------------------------------------- the peer's inputs
 
 
 def _peer_cases(data: Path) -> list[Case]:
@@ -122,8 +121,7 @@ def _read(data: Path, catalogue: str, name: str) -> PlacementProblem:
     return asked.problem
 
 
-# ------------------------------------------------------------------------------------------------ a
-# production trace
+# ------------------------------------------------------------------------------- a production trace
 
 
 def _trace_case(data: Path) -> Case:

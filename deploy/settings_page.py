@@ -73,7 +73,10 @@ Under `plans.scheduler`; [Placement by flow](../concepts/flow.md) says what the 
 def settings_page() -> str:
     top = _table(("setting", "environment", "default", "bounds", "meaning"), list(_top_rows()))
     plans = _table(("setting", "default", "bounds", "meaning"), list(_rows(Settings)))
-    return f"{INTRODUCTION}\n## growth itself\n\n{top}{OF_PLANS}\n{plans}{_scheduler()}{_warm_pools()}{_hetzner()}{_join_tokens()}"
+    return (
+        f"{INTRODUCTION}\n## growth itself\n\n{top}"
+        f"{OF_PLANS}\n{plans}{_scheduler()}{_warm_pools()}{_hetzner()}{_join_tokens()}"
+    )
 
 
 def _scheduler() -> str:

@@ -130,7 +130,10 @@ def test_an_interrupted_command_ends_with_130_and_no_noise(capsys: pytest.Captur
 
 
 def test_building_the_command_line_imports_no_command() -> None:
-    code = "import sys; from growth.cli.app import build_app; build_app(); print(*[m for m in sys.modules if m.startswith('growth.')])"
+    code = (
+        "import sys; from growth.cli.app import build_app; build_app(); "
+        "print(*[m for m in sys.modules if m.startswith('growth.')])"
+    )
     printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert sorted(printed.split()) == ["growth.cli", "growth.cli.app"]
 
@@ -144,7 +147,10 @@ def test_the_module_form_does_the_same_as_the_script() -> None:
 
 
 def test_a_reader_that_leaves_early_is_no_failure() -> None:
-    pipeline = f"{sys.executable} -c \"from cyclopts import App; from growth.cli.app import run_command; app = App(name='growth'); "
-    pipeline += "app.command(lambda: [print('x' * 80) for _ in range(9999)] and None, name='work'); raise SystemExit(run_command(app, ['work']))\" | head -1"
+    pipeline = (
+        f'{sys.executable} -c "from cyclopts import App; from growth.cli.app import run_command; '
+        "app = App(name='growth'); app.command(lambda: [print('x' * 80) for _ in range(9999)] and None, name='work'); "
+        "raise SystemExit(run_command(app, ['work']))\" | head -1"
+    )
     finished = subprocess.run(["bash", "-o", "pipefail", "-c", pipeline], check=False, capture_output=True, text=True)
     assert (finished.returncode, finished.stderr) == (0, "")

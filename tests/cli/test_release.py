@@ -173,8 +173,7 @@ def test_a_cluster_without_our_kinds_has_nothing_to_release() -> None:
     assert on_api_server(scenario) == Released()
 
 
-# ---------------------------------------------------------------------------------------------- who
-# still leads
+# ---------------------------------------------------------------------------------- who still leads
 
 
 async def led(bench: Bench) -> tuple[Election, Spawned]:

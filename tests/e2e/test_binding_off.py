@@ -26,7 +26,8 @@ def test_without_binding_exactly_full_machines_strand_nobody_and_cost_at_most_on
     extra = len(nodes) / MACHINES - 1
     with capsys.disabled():
         print(
-            f"\nwithout binding: {2 * MACHINES} pods run after {seconds:.1f} s on {len(nodes)} nodes, {100 * extra:.1f} % more than the cheapest"
+            f"\nwithout binding: {2 * MACHINES} pods run after {seconds:.1f} s on {len(nodes)} nodes, "
+            f"{100 * extra:.1f} % more than the cheapest"
         )
     assert extra <= 0.01
     assert crowded == []

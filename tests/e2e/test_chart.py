@@ -157,8 +157,7 @@ def test_the_network_policy_lets_out_what_is_needed_and_nothing_else(helm: Helm)
     assert [port["port"] for port in policy["ingress"][0]["ports"]] == [8080]
 
 
-# ------------------------------------------------------------------------------------- the real API
-# server
+# ------------------------------------------------------------------------------ the real API server
 
 
 def test_everything_rendered_is_taken_by_the_api_server(helm: Helm, cluster: ControlPlane) -> None:

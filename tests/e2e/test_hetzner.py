@@ -69,10 +69,12 @@ def test_300_machines_are_bought_and_given_back_under_faults(
     assert growth.log_path.read_text().count(TOKEN[:8]) == 0
     with capsys.disabled():
         print(
-            f"\n{PODS} pods ran after {seconds:.0f} s, {len(project.meter.bills)} servers bought, {requests_bought} requests; all gone {gone:.0f} s later"
+            f"\n{PODS} pods ran after {seconds:.0f} s, {len(project.meter.bills)} servers bought, {requests_bought} "
+            f"requests; all gone {gone:.0f} s later"
         )
         print(
-            f"{price:.4f} EUR an hour by the meter, {planned:.4f} by the pool's status, {cheapest():.4f} the cheapest that was for sale"
+            f"{price:.4f} EUR an hour by the meter, {planned:.4f} by the pool's status, {cheapest():.4f} the cheapest "
+            "that was for sale"
         )
     assert price == pytest.approx(planned, rel=0.02)
     assert price == pytest.approx(cheapest(), rel=0.02)

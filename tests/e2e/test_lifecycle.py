@@ -126,7 +126,8 @@ def test_a_thousand_pods_on_three_pools_stand_where_they_were_planned_and_all_no
         cluster.wait_until(lambda: not cluster.objects("noderemovalrequests"), "every removal is finished", 60)
     with capsys.disabled():
         print(
-            f"\n1000 pods: first to last Running {seconds:.1f} s on {len(nodes)} nodes, {100 * share:.1f} % where planned"
+            f"\n1000 pods: first to last Running {seconds:.1f} s on {len(nodes)} nodes, {100 * share:.1f} % where "
+            "planned"
         )
     assert share >= 0.999
     assert crowded == []

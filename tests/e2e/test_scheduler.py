@@ -92,17 +92,18 @@ def _at_rest(node: Json) -> Json:
 
 def _show(rates: dict[str, Rate]) -> None:
     print(
-        "\n| who | pods bound | per second | of the raw rate | deviation of load | price of used nodes |\n| --- | ---: | ---: | ---: | ---: | ---: |"
+        "\n| who | pods bound | per second | of the raw rate | deviation of load | price of used nodes |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: |"
     )
     raw = rates["Binding requests alone"].per_second
     for name, rate in rates.items():
         print(
-            f"| {name} | {rate.bound} | {rate.per_second:.0f} | {rate.per_second / raw:.0%} | {rate.load_deviation:.4f} | {rate.price_per_hour:.1f} |"
+            f"| {name} | {rate.bound} | {rate.per_second:.0f} | {rate.per_second / raw:.0%} | "
+            f"{rate.load_deviation:.4f} | {rate.price_per_hour:.1f} |"
         )
 
 
-# ------------------------------------------------------------------------------------------------- kube-scheduler's own
-# plugins as judge
+# ------------------------------------------------------------ kube-scheduler's own plugins as judge
 
 
 def _against_the_rules(found: list[Json], placed: list[Json]) -> list[str]:

@@ -56,5 +56,8 @@ def _part_summary(part: str) -> str:
     lengths = [function.lines for path in paths for function in functions_in(path, text_of(path))]
     total = sum(file_lines(text_of(path)) for path in paths)
     p90 = quantiles(lengths, n=10)[-1] if len(lengths) > 1 else max(lengths, default=0)
-    functions = f"{len(lengths)} functions of median {median(lengths or [0]):.0f}, p90 {p90:.0f}, at most {max(lengths, default=0)} lines"
+    functions = (
+        f"{len(lengths)} functions of median {median(lengths or [0]):.0f}, p90 {p90:.0f}, at most "
+        f"{max(lengths, default=0)} lines"
+    )
     return f"{part}: {len(paths)} files, {total} lines, {functions}"

@@ -81,7 +81,10 @@ def test_a_path_that_is_there_or_none_at_all_passes(span: str) -> None:
 
 
 def test_a_tree_is_read_with_its_nesting() -> None:
-    tree = "Text\n\n    src/growth/\n      model/     nouns\n      attic/     old things\n        box.py   in it\n      runtime.py leaf\n    tests/       all\n"
+    tree = (
+        "Text\n\n    src/growth/\n      model/     nouns\n      attic/     old things\n        box.py   in it\n"
+        "      runtime.py leaf\n    tests/       all\n"
+    )
     assert missing_tree_entries(tree) == ["src/growth/attic/", "src/growth/attic/box.py"]
 
 

@@ -30,7 +30,10 @@ OFFENCES = (
 
 
 def run_import_linter(source_folder: Path) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(config_filename=sys.argv[1], no_cache=True))"
+    code = (
+        "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(config_filename=sys.argv[1], "
+        "no_cache=True))"
+    )
     command = [sys.executable, "-c", code, str(ROOT / "pyproject.toml")]
     environment = {**os.environ, "PYTHONPATH": str(source_folder)}
     return subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd=source_folder)

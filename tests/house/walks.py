@@ -161,7 +161,8 @@ def main() -> None:
     for room in sorted(rooms):
         print(f"{rooms[room]:4} {room}")
     print(
-        f"{len(modules_of(found)):4} modules and {len(found)} definitions of plan and solver on the walk of a pending pod"
+        f"{len(modules_of(found)):4} modules and {len(found)} definitions of plan and solver on the walk of a pending "
+        "pod"
     )
 
 

@@ -73,10 +73,12 @@ def _report(batches: list[Batch], seconds: float, binary: Path) -> int:
     wanted = min(300, int(cases * DECISIVE_SHARE))
     alone = cases / sum(batch.oracle_seconds for batch in batches)
     print(
-        f"{cases:,} cases in {seconds:.0f} s: {cases / seconds:,.0f} cases per second (one oracle by itself: {alone:,.0f})"
+        f"{cases:,} cases in {seconds:.0f} s: {cases / seconds:,.0f} cases per second (one oracle by itself: "
+        f"{alone:,.0f})"
     )
     print(
-        f"  {sum(batch.fitting for batch in batches):,} with a node that fits, {sum(batch.invalid for batch in batches):,} that no API server would take"
+        f"  {sum(batch.fitting for batch in batches):,} with a node that fits, "
+        f"{sum(batch.invalid for batch in batches):,} that no API server would take"
     )
     print("  decisive (the only rule to refuse some node) in so many cases:")
     for rule in RULES:

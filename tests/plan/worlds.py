@@ -145,8 +145,7 @@ class WorldMaker:
         )
         return {"node_affinity": (NodeSelectorTerm((requirement,)),)}
 
-    # ------------------------------------------------------------------------------------ nodes and
-    # requests
+    # --------------------------------------------------------------------------- nodes and requests
 
     def nodes_with_pods(self, sold: tuple[Offering, ...]) -> tuple[tuple[Node, ...], tuple[Pod, ...]]:
         nodes = tuple(self.node(f"n{number}", sold) for number in range(self.chance.randint(0, 3)))

@@ -60,8 +60,7 @@ class Town:
             assert self.cluster.runtime.monotonic() < ends_at, "it did not happen in time"
             await self.passes(0.25)
 
-    # ----------------------------------------------------------------------------------------- what
-    # came of it
+    # ------------------------------------------------------------------------------ what came of it
 
     @property
     def nodes(self) -> list[Json]:

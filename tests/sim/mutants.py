@@ -102,7 +102,7 @@ def _rows_with(name: str, plan: Callable[[Any, Any, Any, Any], Any]) -> Any:
     return tuple(replace(row, plan=partial(plan, row.plan)) if row.name == name else row for row in _now("rows"))
 
 
-# ------------------------------------------------------------------------------------------------------------ the bugs
+# ----------------------------------------------------------------------------------------- the bugs
 
 
 def second_name() -> Any:

@@ -82,7 +82,9 @@ class DisruptionBudget(Struct, frozen=True, rename="camel"):
     window_seconds: Annotated[
         Seconds | None,
         Meta(
-            description="Within this long no more nodes with pods go than this lets go at once; absent: the setting of growth."
+            description=(
+                "Within this long no more nodes with pods go than this lets go at once; absent: the setting of growth."
+            )
         ),
     ] = None
 
@@ -110,7 +112,9 @@ class NodePoolSpec(Struct, frozen=True, rename="camel"):
     startup_taints: Annotated[
         Taints,
         Meta(
-            description="On a node from the start, for others to take off; pods need not tolerate them to be planned onto it."
+            description=(
+                "On a node from the start, for others to take off; pods need not tolerate them to be planned onto it."
+            )
         ),
     ] = ()
     limits: Annotated[PoolLimits, Meta(description="Never exceeded, by the provider's own count.")] = PoolLimits()
@@ -124,7 +128,9 @@ class NodePoolSpec(Struct, frozen=True, rename="camel"):
     consolidation: Annotated[
         Consolidation,
         Meta(
-            description="What may be given back: nothing, empty nodes, or also nodes whose pods fit elsewhere more cheaply."
+            description=(
+                "What may be given back: nothing, empty nodes, or also nodes whose pods fit elsewhere more cheaply."
+            )
         ),
     ] = "WhenEmpty"
     bind_planned_pods: Annotated[

@@ -139,7 +139,10 @@ class NodeRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True)
     expires_at: Annotated[
         Instant | None,
         Meta(
-            description="When this record goes; of an Unmet one, until when its offering is struck out, after which it may stay as a memory."
+            description=(
+                "When this record goes; of an Unmet one, until when its offering is struck out, after which it may "
+                "stay as a memory."
+            )
         ),
     ] = None
     added_pods: Annotated[

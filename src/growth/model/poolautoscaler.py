@@ -108,7 +108,10 @@ class CapacityPolicy(Struct, frozen=True, rename="camel"):
     tolerance: Annotated[
         CountOrShare | None,
         Meta(
-            description="Nothing happens while this close to the target: a count or a share, smaller than it; absent: the setting of growth."
+            description=(
+                "Nothing happens while this close to the target: a count or a share, smaller than it; absent: the "
+                "setting of growth."
+            )
         ),
     ] = None
     scale_up: Annotated[ScalingRules | None, Meta(description="Absent: 0 seconds.")] = None
@@ -145,7 +148,9 @@ class AppliedCronPolicy(Struct, frozen=True, rename="camel", omit_defaults=True)
     since: Annotated[
         Instant | None,
         Meta(
-            description="Times up to here are past: acted upon, or before the policy was there or while it was suspended."
+            description=(
+                "Times up to here are past: acted upon, or before the policy was there or while it was suspended."
+            )
         ),
     ] = None
     schedule: Annotated[str, Meta(max_length=170, description="The schedule and zone that this is about.")] = ""

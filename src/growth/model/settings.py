@@ -44,7 +44,9 @@ class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
     time_zone: Annotated[
         ZoneName,
         Meta(
-            description="The time zone of schedules that name none. Not in the file: the variable `TZ`, if it names a zone."
+            description=(
+                "The time zone of schedules that name none. Not in the file: the variable `TZ`, if it names a zone."
+            )
         ),
     ] = "UTC"
     targets: Annotated[
@@ -78,7 +80,10 @@ class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fiel
     enabled: Annotated[
         bool,
         Meta(
-            description="Whether growth binds waiting pods whose `schedulerName` is `name`; `growth run --scheduler` turns it on."
+            description=(
+                "Whether growth binds waiting pods whose `schedulerName` is `name`; `growth run --scheduler` turns it "
+                "on."
+            )
         ),
     ] = False
     name: Annotated[str, Meta(min_length=1, max_length=63, description="The scheduler name that pods must carry.")] = (
@@ -87,7 +92,10 @@ class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fiel
     cost_model: Annotated[
         Literal["spread", "pack", "cheapest"],
         Meta(
-            description="What makes a machine cheap: little on it (`spread`), much on it (`pack`), or that it is kept anyway or costs little (`cheapest`)."
+            description=(
+                "What makes a machine cheap: little on it (`spread`), much on it (`pack`), or that it is kept anyway "
+                "or costs little (`cheapest`)."
+            )
         ),
     ] = "spread"
     load_cost: Annotated[
@@ -96,7 +104,9 @@ class SchedulerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fiel
     price_cost: Annotated[
         Cost,
         Meta(
-            description="What one unit of price per hour costs (`cheapest`); shared by the pods that an empty machine holds."
+            description=(
+                "What one unit of price per hour costs (`cheapest`); shared by the pods that an empty machine holds."
+            )
         ),
     ] = 100_000
     soft_taint_cost: Annotated[
@@ -161,7 +171,10 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     ready_record_seconds: Annotated[
         Span,
         Meta(
-            description="How long the record of a node that became Ready is kept; longer while a pod it was bought for waits and none like it runs there."
+            description=(
+                "How long the record of a node that became Ready is kept; longer while a pod it was bought for waits "
+                "and none like it runs there."
+            )
         ),
     ] = 600.0
     scale_down_delay_seconds: Annotated[
@@ -170,13 +183,17 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     scale_down_headroom: Annotated[
         Headroom,
         Meta(
-            description="A node with pods goes only if the nodes that stay have room for this share more than its pods ask for."
+            description=(
+                "A node with pods goes only if the nodes that stay have room for this share more than its pods ask for."
+            )
         ),
     ] = 0.2
     consolidation_headroom: Annotated[
         Headroom,
         Meta(
-            description="The same once its pods are on the move; with less, the node is kept after all. Also for replacements."
+            description=(
+                "The same once its pods are on the move; with less, the node is kept after all. Also for replacements."
+            )
         ),
     ] = 0.05
     consolidation_interval_seconds: Annotated[
@@ -191,7 +208,10 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         float,
         Meta(
             ge=0,
-            description="Nodes are replaced only if that saves at least this much per hour; once machines are bought, half of it suffices.",
+            description=(
+                "Nodes are replaced only if that saves at least this much per hour; once machines are bought, half of "
+                "it suffices."
+            ),
         ),
     ] = 0.001
     minimum_saving_share: Annotated[
@@ -199,7 +219,10 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Meta(
             ge=0,
             le=1,
-            description="And at least this share of what the replaced nodes cost; once machines are bought, half of it suffices.",
+            description=(
+                "And at least this share of what the replaced nodes cost; once machines are bought, half of it "
+                "suffices."
+            ),
         ),
     ] = 0.05
     settling_seconds: Annotated[
@@ -212,13 +235,19 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     disruption_window_seconds: Annotated[
         Span,
         Meta(
-            description="Within this time no more nodes with pods are emptied than the budgets allow at once; unknown history counts as full."
+            description=(
+                "Within this time no more nodes with pods are emptied than the budgets allow at once; unknown history "
+                "counts as full."
+            )
         ),
     ] = 600.0
     repair_after_seconds: Annotated[
         Span,
         Meta(
-            description="A node that has not been Ready for this long is given up and replaced, within the budgets; not while many are NotReady."
+            description=(
+                "A node that has not been Ready for this long is given up and replaced, within the budgets; not while "
+                "many are NotReady."
+            )
         ),
     ] = 900.0
     drain_seconds: Annotated[
@@ -254,7 +283,10 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     compares_tolerations: Annotated[
         bool,
         Meta(
-            description="Whether the cluster compares taints with tolerations by `Gt` and `Lt` (alpha in Kubernetes); if not, these tolerate nothing."
+            description=(
+                "Whether the cluster compares taints with tolerations by `Gt` and `Lt` (alpha in Kubernetes); if not, "
+                "these tolerate nothing."
+            )
         ),
     ] = False
     is_paused: Annotated[
@@ -265,25 +297,37 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Meta(
             gt=0,
             le=60,
-            description="About how long the solver may look for a cheaper plan; it counts work, not time, so that answers repeat.",
+            description=(
+                "About how long the solver may look for a cheaper plan; it counts work, not time, so that answers "
+                "repeat."
+            ),
         ),
     ] = 1.0
     preferences: Annotated[
         Literal["Respect", "Ignore"],
         Meta(
-            description="Whether wishes of pods (preferred affinity, ScheduleAnyway) choose among nodes of nearly the same price. No node is bought for them."
+            description=(
+                "Whether wishes of pods (preferred affinity, ScheduleAnyway) choose among nodes of nearly the same "
+                "price. No node is bought for them."
+            )
         ),
     ] = "Respect"
     checks_plans: Annotated[
         bool,
         Meta(
-            description="Whether an independent checker looks at every plan before anything is bought; a wrong one is replaced by a plain one, and told."
+            description=(
+                "Whether an independent checker looks at every plan before anything is bought; a wrong one is "
+                "replaced by a plain one, and told."
+            )
         ),
     ] = False
     buffer_sizing: Annotated[
         Literal["capped", "upstream"],
         Meta(
-            description="How CapacityBuffers are sized: `capped` rounds a percentage down and lets replicas cap it; `upstream` rounds up and takes the larger."
+            description=(
+                "How CapacityBuffers are sized: `capped` rounds a percentage down and lets replicas cap it; "
+                "`upstream` rounds up and takes the larger."
+            )
         ),
     ] = "capped"
     node_price_per_hour: Annotated[

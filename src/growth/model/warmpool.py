@@ -43,7 +43,10 @@ class WarmPoolKind(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     reads_scale: Annotated[
         bool,
         Meta(
-            description="Do not watch the kind, read each target's /scale instead, a few at a time; all that has started is available."
+            description=(
+                "Do not watch the kind, read each target's /scale instead, a few at a time; all that has started is "
+                "available."
+            )
         ),
     ] = False
 

@@ -184,7 +184,7 @@ def _check_quantities(one: ServerType) -> None:
             raise CatalogueError(f"server type {one.name}: {error}") from None
 
 
-# ------------------------------------------------------------------------------------------ built in
+# ----------------------------------------------------------------------------------------- built in
 
 _EXAMPLE_PLACES: Final = (Location("fsn1", "eu-central"), Location("nbg1", "eu-central"), Location("hel1", "eu-north"))
 

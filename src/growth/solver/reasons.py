@@ -89,7 +89,7 @@ def sentence(phrases: Mapping[str, int], node_count: int) -> str:
     return f"0/{node_count} nodes are available: {counted}" if counted else f"0/{node_count} nodes are available"
 
 
-# ------------------------------------------------------------------------------------ why a node stays
+# --------------------------------------------------------------------------------- why a node stays
 
 
 class Block(Struct, frozen=True):

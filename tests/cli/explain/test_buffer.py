@@ -52,7 +52,10 @@ def test_a_buffer_is_sized_from_its_file_in_both_modes(tmp_path: Path, capsys: p
 def test_what_is_missing_or_limits_is_said_and_ends_with_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: team}\nspec: {hard: {pods: 1}}\nstatus: {used: {pods: 1}}\n"
+    quota = (
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: team}\nspec: {hard: {pods: 1}}\n"
+        "status: {used: {pods: 1}}\n"
+    )
     file = tmp_path / "some.yaml"
     file.write_text(BUFFER)
     assert main(["explain", "buffer", "-f", str(file)]) == 1

@@ -114,8 +114,7 @@ def test_a_missing_right_is_told_with_what_to_do() -> None:
     assert words.startswith("no join token could be minted: apply the role and policy for join tokens")
 
 
-# -------------------------------------------------------------------------------------- a machine's
-# whole life
+# --------------------------------------------------------------------------- a machine's whole life
 
 TEMPLATE = (
     '{"labels": {{ growth.labels_json }}, "taints": {{ growth.taints_json }}, "token": "{{ growth.join_token }}"}'

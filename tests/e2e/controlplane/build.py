@@ -257,9 +257,12 @@ def _only_builder(say: Say) -> Iterator[None]:
 
 def _how_to_get(binaries: list[Binary]) -> str:
     return (
-        f"These tests need {', '.join(binary.name for binary in binaries)}, and Go is not on the PATH to build them. Either\n"
-        "  - install Go 1.26 or newer and run `python -m tests.e2e.controlplane.build` (once; 5 to 15 minutes on two cores), or\n"
-        "  - set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl,\n"
+        f"These tests need {', '.join(binary.name for binary in binaries)}, and Go is not on the PATH to build them. "
+        "Either\n"
+        "  - install Go 1.26 or newer and run `python -m tests.e2e.controlplane.build` (once; 5 to 15 minutes on two "
+        "cores), or\n"
+        "  - set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler "
+        "and kubectl,\n"
         f"    KWOK_ASSETS to a folder with kwok and {STAGES}, and HELM_ASSETS to a folder with helm."
     )
 

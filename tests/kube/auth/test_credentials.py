@@ -94,7 +94,10 @@ def test_a_plugin_named_in_a_kubeconfig_is_told_where_it_is_and_answers(tmp_path
 
 
 def test_an_answer_is_kept_until_it_expires(tmp_path: Path) -> None:
-    body = f"answer(token=str(count), expirationTimestamp={format_instant(1_000_060.0)!r} if count == 1 else {format_instant(1_009_999.0)!r})"
+    body = (
+        f"answer(token=str(count), expirationTimestamp={format_instant(1_000_060.0)!r} if count == 1 else "
+        f"{format_instant(1_009_999.0)!r})"
+    )
 
     async def scene() -> list[str]:
         clock = SettableClock()

@@ -145,7 +145,10 @@ def test_a_context_can_be_named(tmp_path: Path) -> None:
         (
             {"insecure-skip-tls-verify": True},
             {},
-            "FILE: clusters[home].insecure-skip-tls-verify: TLS is always verified; name the authority in certificate-authority instead",
+            (
+                "FILE: clusters[home].insecure-skip-tls-verify: TLS is always verified; name the authority in "
+                "certificate-authority instead"
+            ),
         ),
         (
             {"server": "http://api.example"},

@@ -98,8 +98,7 @@ def test_changes_are_applied_one_by_one() -> None:
     assert list(cache.view()) == ["b"]
 
 
-# ------------------------------------------------------------------------------------- versions and
-# views
+# ------------------------------------------------------------------------------- versions and views
 
 
 def test_a_heartbeat_wakes_nobody_but_the_noun_carries_the_newest_version() -> None:
@@ -214,8 +213,7 @@ def test_an_object_without_a_name_is_counted_and_passed_over() -> None:
     assert (list(cache.view()), cache.unnamed) == (["a"], 2)
 
 
-# ---------------------------------------------------------------------------------------------- our
-# writes
+# --------------------------------------------------------------------------------------- our writes
 
 
 def test_what_we_wrote_is_there_at_once_and_older_events_do_not_undo_it() -> None:

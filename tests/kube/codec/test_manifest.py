@@ -116,7 +116,8 @@ def test_times_in_yaml_are_texts() -> None:
 
 def test_null_means_absent_in_our_own_kinds() -> None:
     found = decode_manifest_text(
-        "kind: NodePool\napiVersion: growth.dev/v1alpha1\nmetadata: {name: a}\nspec: {serverTypes: [{name: CAX11, max: null}], limits: null}\n"
+        "kind: NodePool\napiVersion: growth.dev/v1alpha1\nmetadata: {name: a}\n"
+        "spec: {serverTypes: [{name: CAX11, max: null}], limits: null}\n"
     )
     assert found.pools["a"].spec.server_types[0].max is None
 
@@ -126,7 +127,10 @@ def test_every_problem_is_told_with_its_document() -> None:
         [
             json.dumps(node_pool()),
             "kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: main, resources: {requests: {cpu: much}}}]}",
-            "kind: NodePool\napiVersion: growth.dev/v1alpha1\nmetadata: {name: b}\nspec: {serverTypes: [{name: CAX11, mx: 3}], budgets: [{node: '1'}]}",
+            (
+                "kind: NodePool\napiVersion: growth.dev/v1alpha1\nmetadata: {name: b}\n"
+                "spec: {serverTypes: [{name: CAX11, mx: 3}], budgets: [{node: '1'}]}"
+            ),
             "just text",
             "kind: Deployment\nmetadata: {name: c}\nspec: {replicas: many}",
             "kind: Node\nmetadata: {}",

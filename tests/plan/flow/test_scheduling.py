@@ -240,7 +240,7 @@ def test_one_round_asks_for_binds_and_for_conditions_once_each() -> None:
     assert kinds == {BindPods, WritePodsUnscheduled}
 
 
-# ------------------------------------------------------------------------------------- the same twice
+# ----------------------------------------------------------------------------------- the same twice
 
 
 def rounds(seed: int) -> Iterator[tuple[Snapshot, Snapshot, Ledger]]:

@@ -150,8 +150,7 @@ def test_the_same_reason_with_other_numbers_is_not_told_again() -> None:
     assert why(first) == why(later)
 
 
-# ------------------------------------------------------------------------------------ budgets, min,
-# settling time
+# ---------------------------------------------------------------------- budgets, min, settling time
 
 
 def two_to_one() -> list[Pod]:
@@ -247,7 +246,10 @@ def test_a_marked_node_whose_pods_no_longer_fit_is_unmarked_and_other_taints_sta
     decision = plan(cluster([of_node, *nodes("b")], [works("p", "a"), works("q", "b", 3.5, owner=None)]))
     assert decision.actions == (UnmarkScaleDown(seen(of_node), (Taint("team", "x"),)),)
     assert notes_by_reason(decision)["ScaleDownCancelled"] == [
-        "Node a: the node stays: its pods cannot be rescheduled: insufficient cpu on the 1 remaining node (needs 1050m with 5% headroom, has 500m)"
+        (
+            "Node a: the node stays: its pods cannot be rescheduled: insufficient cpu on the 1 remaining node (needs "
+            "1050m with 5% headroom, has 500m)"
+        )
     ]
 
 
@@ -282,9 +284,9 @@ def test_a_removal_that_was_taken_back_is_not_tried_again_for_the_settling_time(
     back = taken_back(KNOWN, NOW + 60)
     assert marked_names(back) == []
     until = format_instant(NOW + 660)
-    assert (
-        why(back)
-        == f"the node stays for now: no node of NodePool default is emptied before {until}, after an attempt that was taken back"
+    assert why(back) == (
+        f"the node stays for now: no node of NodePool default is emptied before {until}, after an attempt that was "
+        "taken back"
     )
     assert marked_names(plan(replace(cluster(nodes("a", "b"), two_to_one()), now=NOW + 700), back.ledger)) == ["a"]
 

@@ -124,7 +124,10 @@ def test_what_a_drain_waits_for_is_written_down() -> None:
     decision = plan(cluster(many(1), disruption_budgets={blocked.key: blocked}))
     assert evicted(decision) == ["p0"]  # the API server has the last word
     assert waiting_for(decision) == [
-        "1 pods to leave: default/p0; pod default/p0 is guarded by PodDisruptionBudget default/web, which allows no disruption now"
+        (
+            "1 pods to leave: default/p0; pod default/p0 is guarded by PodDisruptionBudget default/web, which allows "
+            "no disruption now"
+        )
     ]
 
 

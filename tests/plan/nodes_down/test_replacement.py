@@ -109,7 +109,10 @@ def test_a_large_node_with_little_on_it_is_replaced_by_the_cheapest_set() -> Non
         ("Replacement", ("big",), ())
     }
     assert notes_by_reason(decision)["Replacing"] == [
-        "NodePool default: replaces 1 node (0.4000 per hour) by 3 new (0.0300): saves 0.3700 per hour and moves 10 pods",
+        (
+            "NodePool default: replaces 1 node (0.4000 per hour) by 3 new (0.0300): saves 0.3700 per hour and moves "
+            "10 pods"
+        ),
         "Node big: the node goes once cheaper ones are Ready for its pods",
     ]
 

@@ -41,7 +41,10 @@ from tests.plan.nodes_down.test_consolidation import SETTINGS, SMALL, cluster, m
         ),
         (
             {"cpu": 3.5},
-            "its pods cannot be rescheduled: insufficient cpu on the 1 remaining node (needs 4200m with 20% headroom, has 3)",
+            (
+                "its pods cannot be rescheduled: insufficient cpu on the 1 remaining node (needs 4200m with 20% "
+                "headroom, has 3)"
+            ),
         ),
     ],
 )

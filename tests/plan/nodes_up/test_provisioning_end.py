@@ -16,8 +16,7 @@ from tests.plan.oneorder import NAME, SMALL, one, plan, removal, settle_launch, 
 GPU = offering("gpu", 8, 16384, 0.5, devices={"example.com/gpu": 1})
 
 
-# -------------------------------------------------------------------------------------------- Unmet
-# and the end
+# -------------------------------------------------------------------------------- Unmet and the end
 
 
 def refused(at: float, *records: NodeRequest) -> WriteNodeRequestStatus:

@@ -63,7 +63,10 @@ def test_one_demand_no_offerings_is_unplaced_with_a_reason() -> None:
     assert decision.actions == ()
     assert notes_by_reason(decision) == {
         "Unplaced": [
-            "Pod default/a: no place for this pod: no offering can be bought; NodePool default lists no server type that the provider sells"
+            (
+                "Pod default/a: no place for this pod: no offering can be bought; NodePool default lists no server "
+                "type that the provider sells"
+            )
         ]
     }
 

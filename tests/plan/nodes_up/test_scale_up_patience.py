@@ -71,8 +71,7 @@ def test_pods_whose_request_became_unmet_are_planned_again_without_a_window() ->
     assert [spec.target_offering for spec in orders(second.actions)] == ["sim-dear"]
 
 
-# ------------------------------------------------------------------------------------------- misses
-# and back-off
+# ------------------------------------------------------------------------------ misses and back-off
 
 
 def walk(
@@ -96,7 +95,10 @@ def test_misses_lead_to_back_off_and_back_off_to_the_event() -> None:
     times, decision = walk(world([pod("a", 64)], [pool()], [SMALL]), QUICK)
     assert times == [0, 10, 20, 50, 110, 210]  # three misses, then 30 s, 60 s, 100 s
     assert notes_by_reason(decision)["BackOff"] == [
-        "Pod default/a: no place was found 6 times in a row; tried again when its pool changes, an offering recovers or room appears"
+        (
+            "Pod default/a: no place was found 6 times in a row; tried again when its pool changes, an offering "
+            "recovers or room appears"
+        )
     ]
 
 
@@ -227,8 +229,7 @@ def test_ruling_12_a_missing_pool_is_told_once() -> None:
     assert set(notes_by_reason(run_scale_up(other, second.ledger))) == {"NamespaceNotAllowed"}
 
 
-# --------------------------------------------------------------------------------------------- kept
-# assignments
+# --------------------------------------------------------------------------------- kept assignments
 
 
 def test_planned_pods_stay_planned_while_they_fit() -> None:

@@ -73,7 +73,8 @@ def main() -> int:
     count = sum(len(transitions(ZoneInfo(name), FIRST_YEAR, LAST_YEAR)) for name in names)
     found = list(mismatches(names))
     print(
-        f"{len(names)} zones, {count} transitions, {count * len(SCHEDULES)} comparisons: {len(found)} mismatches in {time.process_time():.0f} CPU s"
+        f"{len(names)} zones, {count} transitions, {count * len(SCHEDULES)} comparisons: {len(found)} mismatches in "
+        f"{time.process_time():.0f} CPU s"
     )
     print("\n".join(found[:20]), end="\n" if found else "")
     return 1 if found else 0

@@ -94,8 +94,7 @@ def test_the_pool_of_the_example_is_taken() -> None:
     assert isinstance(pool, NodePool)
 
 
-# ---------------------------------------------------------------------------------------------- the
-# script of k3s
+# -------------------------------------------------------------------------------- the script of k3s
 
 STUBS = {
     "curl": """#!/bin/sh
@@ -112,7 +111,10 @@ esac
 IN_NETWORKS = (
     "- ip: 10.0.0.3\n  alias_ips: []\n  interface_num: 1\n  network_id: 7001\n- ip: 10.9.0.3\n  alias_ips: []\n"
 )
-ADDRESSES = "2: eth0    inet 203.0.113.7/32 scope global eth0\n3: enp7s0    inet 10.0.0.3/32 brd 10.0.0.3 scope global dynamic enp7s0\n"
+ADDRESSES = (
+    "2: eth0    inet 203.0.113.7/32 scope global eth0\n"
+    "3: enp7s0    inet 10.0.0.3/32 brd 10.0.0.3 scope global dynamic enp7s0\n"
+)
 
 
 def joined(folder: Path, networks: str) -> tuple[Any, str]:

@@ -152,8 +152,7 @@ def test_a_deleted_pod_is_given_its_grace_and_then_goes() -> None:
     in_cluster(test)
 
 
-# --------------------------------------------------------------------------------------------- life
-# cycle
+# --------------------------------------------------------------------------------------- life cycle
 
 
 async def boot_one(cluster: Cluster) -> str:

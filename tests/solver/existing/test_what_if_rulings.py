@@ -98,7 +98,8 @@ def test_ruling_7_the_message_names_pod_constraint_and_how_many_nodes() -> None:
     found = asked([mover], [*(node(name, taints=(GPU,)) for name in "abc"), small])
     assert found.block is not None
     assert found.block.message == (
-        "pod myapp/web-abc123 cannot be rescheduled: taint gpu=true:NoSchedule on 3 of 4 remaining nodes is not tolerated; "
+        "pod myapp/web-abc123 cannot be rescheduled: taint gpu=true:NoSchedule on 3 of 4 remaining nodes is not "
+        "tolerated; "
         "1 node: insufficient memory (needs 4Gi, has 1Gi)"
     )
     assert dict(found.block.fields()) == {
@@ -124,10 +125,12 @@ def test_ruling_7_the_other_sentences() -> None:
         "taint gpu=true:NoSchedule on 1 of 3 remaining nodes is not tolerated"
     )
     assert message([moved(cpu=3), moved("q", cpu=3)], [node("a")]) == (
-        "its pods cannot be rescheduled: insufficient cpu on the 1 remaining node (needs 7200m with 20% headroom, has 4)"
+        "its pods cannot be rescheduled: insufficient cpu on the 1 remaining node "
+        "(needs 7200m with 20% headroom, has 4)"
     )
     assert message([moved(anti_affinity=(near("web"),))], [node("a")], (pod("x", "a"),)) == (
-        "pod default/p cannot be rescheduled: 1 node: didn't match pod anti-affinity app In [web] on kubernetes.io/hostname"
+        "pod default/p cannot be rescheduled: 1 node: didn't match pod anti-affinity app In [web] on "
+        "kubernetes.io/hostname"
     )
     assert message([moved()], []) == "no available nodes for rescheduling"
 
@@ -173,8 +176,7 @@ def test_ruling_10_all_daemon_set_pods_are_skipped_and_an_unknown_node_is_an_err
         WhatIf([node("a")], []).judge(["missing"])
 
 
-# ---------------------------------------------------------------------------------------------- who
-# holds room
+# ----------------------------------------------------------------------------------- who holds room
 
 
 def test_virtual_pods_hold_room_on_what_stays() -> None:

@@ -90,8 +90,7 @@ def test_ruling_5_no_execute_keeps_new_pods_away_too() -> None:
     assert left(placed_by([machine("m0", taints=[Taint("a", "", "NoExecute")])], group())) == 1
 
 
-# -------------------------------------------------------------------------------------- priorities,
-# preferences, cost models
+# ------------------------------------------------------------- priorities, preferences, cost models
 
 
 def test_the_higher_priority_gets_the_room_whatever_its_size() -> None:

@@ -139,8 +139,7 @@ def test_a_selector_is_not_forgotten_on_planned_nodes() -> None:
     )
 
 
-# ----------------------------------------------------------------------------------------------- in
-# production, by a setting
+# ---------------------------------------------------------------------- in production, by a setting
 
 
 def test_a_plan_that_the_checker_refuses_is_replaced_by_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from growth.solver.reasons import no_nodes
 from growth.solver.rules import Kind, Neighbours
 from tests.solver.rules.scenes import GPU, apps, fits, near, node, pod, refusal, term, tolerates
 
-# ---------------------------------------------------------------------------------------------------- safe scale-down
+# ---------------------------------------------------------------------------------- safe scale-down
 
 
 def test_safe_scale_down_1_tolerations_permit_and_never_require() -> None:

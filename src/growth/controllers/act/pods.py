@@ -56,7 +56,7 @@ async def evict_pod(tools: Tools, action: act.EvictPod) -> Outcome:
     return Accepted()
 
 
-# ------------------------------------------------------------- many pods, for growth's own scheduler
+# ------------------------------------------------------------ many pods, for growth's own scheduler
 
 
 async def bind_pods(tools: Tools, action: act.BindPods) -> Outcome:

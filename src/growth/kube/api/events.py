@@ -132,7 +132,7 @@ class Recorder:
         if self._writing is None:
             self._writing = self._runtime.spawn("event recorder", self._write_all())
 
-    # ----------------------------------------------------------------------------- beside the caller
+    # ---------------------------------------------------------------------------- beside the caller
 
     async def _write_all(self) -> None:
         backoff = Backoff(self._runtime, 1.0, 30.0)

@@ -62,7 +62,7 @@ class Cache(Generic[Held]):
         self._outdated: dict[str, Decoded] = {}  # listed, but older than our own writes
         self._subscribers: list[Callable[[], None]] = []
 
-    # --------------------------------------------------------------------------------- what is asked
+    # -------------------------------------------------------------------------------- what is asked
 
     def __len__(self) -> int:
         return len(self._items)
@@ -120,7 +120,7 @@ class Cache(Generic[Held]):
             self._drop(key)
         self._tell(before)
 
-    # -------------------------------------------------------------------------- the reflector's sink
+    # ------------------------------------------------------------------------- the reflector's sink
 
     def relisting(self) -> None:
         self._seen = set()

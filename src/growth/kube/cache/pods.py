@@ -64,7 +64,7 @@ class PodCache(Cache[Pod]):
         self._in_order: tuple[Pod, ...] | None = ()
         self._bound_by_us: dict[str, str] = {}  # UIDs of pods whose binding no event has shown yet, and their nodes
 
-    # --------------------------------------------------------------------------------- what is asked
+    # -------------------------------------------------------------------------------- what is asked
 
     def by_node(self) -> Mapping[str, tuple[Pod, ...]]:
         """Bound pods, finished ones included, by their node and in the order of their keys."""

@@ -230,7 +230,7 @@ def _size(found: StrType | VarTupleType | DictType, unit: str, where: str) -> Sc
     return least | {f"max{unit}": found.max_length}
 
 
-# ------------------------------------------------------------------------- around the schema of a spec
+# ---------------------------------------------------------------------- around the schema of a spec
 
 
 def definition_of(resource: Resource, more_names: Definition, versions: list[Definition]) -> Definition:

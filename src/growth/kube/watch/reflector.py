@@ -117,7 +117,7 @@ class Reflector:
             elif not lively:
                 await self._backoff.wait()
 
-    # ----------------------------------------------------------------------------- while all is well
+    # ---------------------------------------------------------------------------- while all is well
 
     async def _follow(self) -> None:
         if not self._version and (not self._stream_lists or self._cut_listings >= 2):
@@ -181,7 +181,7 @@ class Reflector:
         self.synced, self.listings = True, self.listings + 1
         self._version, self._proved_at, self._cut_listings = version, asked_at, 0
 
-    # ------------------------------------------------------------------------------- after a failure
+    # ------------------------------------------------------------------------------ after a failure
 
     async def _recover(self, failure: Exception) -> None:
         match failure:

@@ -109,7 +109,7 @@ def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> D
     return Decision(_next_ledger(ledger, found, snapshot, found.waits), actions, _of_problems(found, ledger), again_at)
 
 
-# ---------------------------------------------------------------------------------------- the memory
+# --------------------------------------------------------------------------------------- the memory
 
 
 def _next_ledger(
@@ -166,7 +166,7 @@ def _waits_after(dealt: Dealt, question: Question, snapshot: Snapshot, settings:
     return waits
 
 
-# ------------------------------------------------------------------------------ the answer in actions
+# ---------------------------------------------------------------------------- the answer in actions
 
 
 def _orders(dealt: Dealt, found: Survey, snapshot: Snapshot) -> tuple[Action, ...]:

@@ -46,7 +46,7 @@ _PROTECTED_POD: Final = (DO_NOT_DISRUPT, "karpenter.sh/do-not-disrupt")
 _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
-# ------------------------------------------------------------------------------------- stays or goes
+# ------------------------------------------------------------------------------------ stays or goes
 
 
 class NodeState(Struct, frozen=True, gc=False):
@@ -132,7 +132,7 @@ def staying_by_kind(snapshot: Snapshot) -> dict[Kind, int]:
     return found
 
 
-# ------------------------------------------------------------------------------------- pool and price
+# ----------------------------------------------------------------------------------- pool and price
 
 
 def kind_of(node: Node) -> Kind:

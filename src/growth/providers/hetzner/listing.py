@@ -47,7 +47,7 @@ class Listing:
         self._written_by_then = -1  # how many writes the last whole listing has surely seen
         self._one_at_a_time = asyncio.Lock()
 
-    # ----------------------------------------------------------------------------------- what we did
+    # ---------------------------------------------------------------------------------- what we did
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -93,7 +93,7 @@ class Listing:
             return False
         return await self.count(cluster) == len(self._known)
 
-    # --------------------------------------------------------------------------------- whole listing
+    # -------------------------------------------------------------------------------- whole listing
 
     async def _read_whole(self, cluster: str) -> None:
         await self._keep_distance()

@@ -135,7 +135,7 @@ class Actions(Struct, frozen=True):
     actions: tuple[Action, ...]
 
 
-# -------------------------------------------------------------------------- what servers are made of
+# ------------------------------------------------------------------------- what servers are made of
 
 
 class Image(Struct, frozen=True):

@@ -162,7 +162,7 @@ class Workloads:
         self._report(JOB, job, {"active": active, "succeeded": len(done)})
         return bool(wanted - active > PODS_PER_STEP)
 
-    # ---------------------------------------------------------------------------------------------------------- writes
+    # --------------------------------------------------------------------------------------- writes
 
     def _create_pod(self, owner: Json, kind: Kind, name: Json) -> None:
         pod = pod_from(owner, kind, owner["spec"]["template"], name)

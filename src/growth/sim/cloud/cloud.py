@@ -94,7 +94,7 @@ class Cloud:
         self._ids = 1000
         self._earlier: tuple[Server, ...] = ()
 
-    # -------------------------------------------------------------------------------------------------- the interface
+    # -------------------------------------------------------------------------------- the interface
 
     async def sold(self) -> tuple[Offering, ...]:
         await self._travel()

@@ -26,7 +26,7 @@ ARRIVAL_SECONDS: Final = 10.0  # a pod bound so shortly before the call cannot b
 UNREACHABLE_SECONDS: Final = 300.0
 
 
-# ------------------------------------------------------------------------------------------------- a server was created
+# ----------------------------------------------------------------------------- a server was created
 
 
 def within_limits(witness: Witness, server: Server) -> Complaint:
@@ -127,7 +127,7 @@ def not_while_paused(witness: Witness, server: Server) -> Complaint:
     return None if seconds < CALL_SECONDS else f"{server.name}: pool {name} is paused since {seconds:.0f} s"
 
 
-# -------------------------------------------------------------------------------------- a server is about to be deleted
+# ------------------------------------------------------------------ a server is about to be deleted
 
 
 def nobody_is_killed(witness: Witness, server: Server) -> Complaint:
@@ -170,7 +170,7 @@ def removal_is_written_first(witness: Witness, server: Server) -> Complaint:
     return None if phase == "Deprovisioning" else wrong
 
 
-# ------------------------------------------------------------------------------------------------ a request was written
+# ---------------------------------------------------------------------------- a request was written
 
 
 def phases_move_forward(witness: Witness, write: Write) -> Complaint:

@@ -71,7 +71,7 @@ class Witness:
     def now(self) -> float:
         return self.cluster.runtime.monotonic()
 
-    # -------------------------------------------------------------------------------------------------- what it sees
+    # --------------------------------------------------------------------------------- what it sees
 
     def _see(self, write: Write) -> None:
         if write.kind is POD:
@@ -145,7 +145,7 @@ class Witness:
         parts, query = split(request.path)
         self.live_reads["/".join(parts) + (f"?{query['fieldSelector']}" if "fieldSelector" in query else "")] = self.now
 
-    # ------------------------------------------------------------------------------------------------- what it knows
+    # -------------------------------------------------------------------------------- what it knows
 
     def waited_within(self, key: Key, seconds: float) -> bool:
         """Was there such a pod without a node lately?"""

@@ -121,7 +121,7 @@ def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     return None if not node.pool or used.fits_in(node.allocatable) else wrong
 
 
-# ------------------------------------------------------------------------------------------------------------ evictions
+# ---------------------------------------------------------------------------------------- evictions
 
 
 def only_evictions(witness: Witness, write: Write) -> Complaint:

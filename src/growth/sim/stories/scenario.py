@@ -58,7 +58,7 @@ def _on(pool: str) -> Any:
     return {"nodeSelector": {"growth.dev/pool": pool}}
 
 
-# -------------------------------------------------------------------------------------------------- load comes and goes
+# ------------------------------------------------------------------------------ load comes and goes
 
 
 def burst(script: Script) -> None:
@@ -146,7 +146,7 @@ def warm_pool(script: Script) -> None:
         script.at_some_time(script.release_agents)
 
 
-# ---------------------------------------------------------------------------------- pools have limits, machines run out
+# -------------------------------------------------------------- pools have limits, machines run out
 
 
 def sold_out(script: Script) -> None:
@@ -193,7 +193,7 @@ def thinned_out(script: Script) -> None:
     script.at_some_time(script.delete_some_pod, earliest=0.4)
 
 
-# --------------------------------------------------------------------------------------------- others act beside growth
+# ------------------------------------------------------------------------- others act beside growth
 
 
 def strangers(script: Script) -> None:

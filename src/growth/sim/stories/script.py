@@ -39,7 +39,7 @@ class Script(Struct):
     def replicas(self, name: str, count: int) -> None:
         self.cluster.scale("Deployment", name, count)
 
-    # ------------------------------------------------------------------------------------------------ nodes and pools
+    # ------------------------------------------------------------------------------ nodes and pools
 
     def pause_pool(self, is_paused: bool) -> None:
         def annotate(item: Json) -> None:
@@ -87,7 +87,7 @@ class Script(Struct):
             if any(taint["key"] == SCALE_DOWN_TAINT.key for taint in item["spec"].get("taints") or [])
         ]
 
-    # ------------------------------------------------------------------------------------------------------------ pods
+    # ----------------------------------------------------------------------------------------- pods
 
     def delete_some_pod(self) -> None:
         names = [stored.name for stored in self.cluster.store.all(POD, "default")]

@@ -141,7 +141,7 @@ class Simulation:
             bound=tuple(sorted(pod.shape.labels.get("app", pod.name) for pod in running)),
         )
 
-    # ----------------------------------------------------------------------------------------------------- the phases
+    # ----------------------------------------------------------------------------------- the phases
 
     async def _live(self) -> float | None:
         """From the first fault to the end; how long it took to settle."""
@@ -213,7 +213,7 @@ class Simulation:
         is_young = any(parse_instant(node["metadata"]["creationTimestamp"]) > oldest for node in nodes)
         return waiting or is_young or bool(self.cluster.store.shelf(REQUEST).items)
 
-    # ---------------------------------------------------------------------------------------------- growth's own life
+    # ---------------------------------------------------------------------------- growth's own life
 
     def _start(self) -> None:
         self.lives += 1
@@ -308,7 +308,7 @@ def simulate(seed: str, trace: Callable[[str], None] = lambda _line: None, wish:
     return run_virtual(run())
 
 
-# --------------------------------------------------------------------------------------------------------- crash points
+# ------------------------------------------------------------------------------------- crash points
 
 _CRASH_SEED: Final = "crash points"
 _CRASH_SCENARIOS: Final = ("come and go",)

@@ -272,7 +272,7 @@ class _Draft:
             left[:, column] = self.attachments.left(driver)
         return left
 
-    # ----------------------------------------------------------------------------- domains and limits
+    # --------------------------------------------------------------------------- domains and limits
 
     def _domains(self) -> tuple[tuple[tuple[str, ...], ...], IntArray, IntArray]:
         names = []

@@ -142,7 +142,7 @@ def _why_field_malformed(field: Requirement) -> str:
     return "" if len(field.values) == 1 else f"{field}: a field takes one value"
 
 
-# ------------------------------------------------------------------------- the nodes that a pod asks for
+# -------------------------------------------------------------------- the nodes that a pod asks for
 
 _Answer = TypeVar("_Answer", bool, Mask)  # for one node, or for many
 
