@@ -143,9 +143,12 @@ _CAP: Final = 160.0  # percent: longer bars are cut, with their figure beside th
 
 _HEAD = """# How good are the plans?
 
-Written by `python -m bench.solver --write docs/reference`; every plan below was looked at by the independent checker. The inputs are those of
-Karpenter's own scheduling benchmark, with the figures of Karpenter 1.15 on the same kind of machine (empty cluster, one pool, on-demand
-offerings), a production cluster's pods all at once, and generated clusters. *Bound* is proven: no plan for these pods can cost less. *Gap*
+Written by `python -m bench.solver --write docs/reference`; every plan below was looked at by the independent checker. \
+The inputs are those of
+Karpenter's own scheduling benchmark, with the figures of Karpenter 1.15 on the same kind of machine (empty cluster, \
+one pool, on-demand
+offerings), a production cluster's pods all at once, and generated clusters. \
+*Bound* is proven: no plan for these pods can cost less. *Gap*
 is how far above it the plan is. CPU seconds are those of the solve alone.
 
 ![Price above the proven bound, and CPU seconds](solver.svg)
@@ -188,7 +191,8 @@ def _plot(report: Report) -> str:
     rows = [(name, figures) for name, figures in report.cases.items() if "peer_price" in figures]
     height = _TOP + _ROW * len(rows) + 20
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" font-size="11" fill="{_INK}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+        f'font-family="sans-serif" font-size="11" fill="{_INK}">',
         f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>',
         '<text x="12" y="20" font-size="14">Price above the proven lower bound, and CPU seconds of the solve</text>',
         f'<rect x="12" y="32" width="10" height="10" fill="{_OURS}"/><text x="27" y="41">growth</text>',

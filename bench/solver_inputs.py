@@ -54,13 +54,25 @@ class Case:
 
 
 PEER: Final = {
-    "fake400": {"generic_1000": Peer(3, 255.9, 0.58), "generic_5000": Peer(12, 1402, 3.8), "generic_10000": Peer(24, 2952, 8.9),
-                "diverse_1000": Peer(200, 342.1, 6.9), "diverse_5000": Peer(1000, 1741, 41), "zonespread_1000": Peer(3, 215.9, 1.4)},
-    "kwok": {"generic_1000": Peer(3, 19.52, 0.13), "generic_5000": Peer(14, 97.72, 1.5), "generic_10000": Peer(28, 195.2, 4.8),
-             "diverse_1000": Peer(200, 29.15, 1.2), "diverse_5000": Peer(1000, 150.7, 12.4)},
-    "hetzner_cx": {"generic_1000": Peer(50, 2.219, 0.50), "generic_5000": Peer(259, 11.46, 14.4), "generic_10000": Peer(517, 22.95, 53.8),
-                   "diverse_1000": Peer(200, 3.865, 0.37), "diverse_5000": Peer(1000, 19.52, 5.7)},
-    "hetzner_like": {"generic_1000": Peer(16, 5.841, 0.20), "generic_5000": Peer(84, 30.66, 4.8), "generic_10000": Peer(168, 61.64, 19.5)},
+    "fake400": {
+        "generic_1000": Peer(3, 255.9, 0.58), "generic_5000": Peer(12, 1402, 3.8), "generic_10000": Peer(24, 2952, 8.9),
+        "diverse_1000": Peer(200, 342.1, 6.9), "diverse_5000": Peer(1000, 1741, 41),
+        "zonespread_1000": Peer(3, 215.9, 1.4),
+    },
+    "kwok": {
+        "generic_1000": Peer(3, 19.52, 0.13), "generic_5000": Peer(14, 97.72, 1.5),
+        "generic_10000": Peer(28, 195.2, 4.8),
+        "diverse_1000": Peer(200, 29.15, 1.2), "diverse_5000": Peer(1000, 150.7, 12.4),
+    },
+    "hetzner_cx": {
+        "generic_1000": Peer(50, 2.219, 0.50), "generic_5000": Peer(259, 11.46, 14.4),
+        "generic_10000": Peer(517, 22.95, 53.8),
+        "diverse_1000": Peer(200, 3.865, 0.37), "diverse_5000": Peer(1000, 19.52, 5.7),
+    },
+    "hetzner_like": {
+        "generic_1000": Peer(16, 5.841, 0.20), "generic_5000": Peer(84, 30.66, 4.8),
+        "generic_10000": Peer(168, 61.64, 19.5),
+    },
 }  # fmt: skip
 _SAVED = {"fake400": 27.0, "kwok": 30.0, "hetzner_cx": 44.0}  # percent of the peer's price, for diverse inputs
 _PREFERENCES = {"respect": Peer(1000, 944.2, 10.3), "ignore": Peer(6, 631.4, 0.9)}

@@ -15,7 +15,8 @@ from growth.plan.world import pools
 
 INTRODUCTION = """# Metrics
 
-`growth run` serves them for Prometheus at `/metrics` on its listening port. Series whose labels are known begin at 0. A process that does not lead shows
+`growth run` serves them for Prometheus at `/metrics` on its listening port. Series whose labels are known begin at 0. \
+A process that does not lead shows
 what there is, and decides nothing: read gauges with `max`. Dashboard and alerts of the chart are made from these.
 
 | metric | kind | labels | meaning |

@@ -19,8 +19,10 @@ from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
 
 INTRODUCTION = """# Settings
 
-One file in YAML tells growth everything: `growth run --settings FILE`. Environment variables lie over it, and flags over both (`growth run --help`).
-`growth run --print-settings` prints what is in force, as the file that would give it. A name that is not here, or a value out of its bounds, is refused at
+One file in YAML tells growth everything: `growth run --settings FILE`. Environment variables lie over it, \
+and flags over both (`growth run --help`).
+`growth run --print-settings` prints what is in force, as the file that would give it. \
+A name that is not here, or a value out of its bounds, is refused at
 the start with its name. In the Helm chart the file is the value `settings`.
 
 ```yaml
@@ -52,7 +54,8 @@ Under `hetzner`, in the file only; [Hetzner in ten minutes](../guides/hetzner.md
 OF_JOIN_TOKENS = """
 ## Join tokens
 
-Under `joinTokens`, in the file only; [Hetzner in ten minutes](../guides/hetzner.md#a-join-token-for-each-machine) shows them at work.
+Under `joinTokens`, in the file only; [Hetzner in ten minutes](../guides/hetzner.md#a-join-token-for-each-machine) \
+shows them at work.
 """
 
 

@@ -24,7 +24,7 @@ class HelmError(Exception):
 
 
 class Helm:
-    """helm on our chart, knowing nothing of the person who tests: no plugins, no repositories, no kubeconfig of theirs."""
+    """helm on our chart, without anything of the person who tests: no plugins, no repositories, no kubeconfig."""
 
     def __init__(self, binary: Path, folder: Path) -> None:
         self.binary = binary

@@ -1,4 +1,4 @@
-"""Does the real API server take our CustomResourceDefinitions, and refuse bad objects with words a person understands?"""
+"""Does the real API server take our CustomResourceDefinitions, and refuse bad objects in plain words?"""
 
 from __future__ import annotations
 
@@ -207,7 +207,10 @@ def test_a_status_written_as_a_spec_is_ignored(growing: ControlPlane) -> None:
 
 def test_get_reads_well(growing: ControlPlane) -> None:
     growing.apply(node_pool(), node_request(location="fsn1"), node_removal_request(reason="idle for 60 s"))
-    ready = '{"type": "Ready", "status": "True", "reason": "CanBuy", "message": "", "lastTransitionTime": "2026-03-29T01:30:00Z"}'
+    ready = (
+        '{"type": "Ready", "status": "True", "reason": "CanBuy", "message": "", '
+        '"lastTransitionTime": "2026-03-29T01:30:00Z"}'
+    )
     patched(
         growing,
         "np/default",

@@ -124,7 +124,7 @@ def policy_is_active(cluster: ControlPlane, kubeconfig: Path) -> bool:
 
 
 class Machines:
-    """The machines' side: the token each was ordered with, and who the API server takes its bearer for at that moment."""
+    """The machines' side: the token each was ordered with, and who its bearer then is to the API server."""
 
     def __init__(self, cluster: ControlPlane) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""growth as a scheduler on a real control plane, beside kube-scheduler: as quick, as even, and never against its rules."""
+"""growth as a scheduler on a real control plane, beside kube-scheduler: as quick, as even, never against its rules."""
 
 from __future__ import annotations
 

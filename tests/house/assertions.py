@@ -1,4 +1,4 @@
-"""Can this test fail? Asked of every test function: it must assert something, itself or through a function beside it."""
+"""Can this test fail? Asked of every test function: it must assert something, itself or by a function beside it."""
 
 from __future__ import annotations
 

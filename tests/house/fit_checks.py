@@ -3,9 +3,9 @@ simulation is left out: it plays the other side, and its laws look with their ow
 
 | what | why not |
 | --- | --- |
-| call or define `fits_in`, `how_often_in` | amounts are compared by `solver/rules/fit` or `Neighbours`: they know which resources count |
+| call or define `fits_in`, `how_often_in` | `solver/rules/fit` and `Neighbours` compare: they know what counts |
 | import or define a function that compares one selector, taint or node affinity | the same |
-| compare `requests` or `allocatable` by size | the same; limits of pools compare what is ordered, in the files named here |
+| compare `requests` or `allocatable` by size | the same; limits of pools compare orders, in the files named here |
 
 Code of the solver that compares arrays of class amounts works on bare numbers, which `solver/rules` has made or judged;
 it is free to.

@@ -1,4 +1,4 @@
-"""Do names say what things are? Asked of every module, class, function, argument and variable that the project defines."""
+"""Do names say what things are? Asked of every module, class, function, argument and variable of the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many modules of the core does a walk cross? Asked by the house rules, and by people: `python -m tests.house.walks`.
+"""How many modules of the core does a walk cross? Asked by the house rules and people: `python -m tests.house.walks`.
 
 A static call graph over model, solver and plan: a function reaches what it calls by name, the classes it names with
 all their methods, and the methods it calls on values if exactly one class it can see has a method of that name. It is

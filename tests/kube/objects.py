@@ -1,4 +1,4 @@
-"""Pods and nodes as an API server writes them, with every field that growth reads. Used by the codec's and the caches' tests."""
+"""Pods and nodes as an API server writes them, with every field that growth reads. For tests of codec and caches."""
 
 from __future__ import annotations
 

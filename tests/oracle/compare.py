@@ -4,7 +4,7 @@ that does.
 | the case | demanded |
 | --- | --- |
 | all pods and nodes would pass the API server | no pod or node is called malformed, and all answers are equal |
-| growth calls an object malformed | a malformed pod fits nowhere, a malformed node takes nothing, each with that reason |
+| growth calls an object malformed | a malformed pod fits nowhere, a malformed node takes nothing, with that reason |
 | an object is of another type than it should be, in a part growth never reads | growth answers |
 | otherwise (the API server would not take it, but it can be read) | all answers are equal |
 """

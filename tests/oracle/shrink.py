@@ -1,4 +1,4 @@
-"""The smallest part of a case on which growth and the scheduler still differ: what a person wants to see of a failure."""
+"""The smallest part of a case on which growth and the scheduler still differ: what people want to see of a failure."""
 
 from __future__ import annotations
 

@@ -149,7 +149,8 @@ def test_upstream_sizing_is_a_setting() -> None:
 def test_every_kind_of_reference_and_both_versions_work_and_a_new_template_is_noticed() -> None:
     async def test(cluster: Cluster, process: GrowthProcess) -> None:
         cluster.create(
-            stateful_set("db", 4, cpu="100m", memory="64Mi"), job("batch", 4, cpu="100m", memory="64Mi", run_seconds=9000), pod_template(cpu="1", memory="1Gi"),
+            stateful_set("db", 4, cpu="100m", memory="64Mi"),
+            job("batch", 4, cpu="100m", memory="64Mi", run_seconds=9000), pod_template(cpu="1", memory="1Gi"),
             buffer("of-set", "StatefulSet", "db", percentage=50), buffer("of-job", "Job", "batch", percentage=50),
             buffer("of-template", podTemplateRef={"name": "chunk"}, replicas=2, version="v1alpha1"),
             buffer("of-limits", podTemplateRef={"name": "chunk"}, limits={"cpu": 3}),
@@ -176,17 +177,20 @@ def test_every_kind_of_reference_and_both_versions_work_and_a_new_template_is_no
 def test_what_cannot_be_served_is_told_on_the_buffer_and_others_are_not_affected() -> None:
     async def test(cluster: Cluster, process: GrowthProcess) -> None:
         cluster.create(
-            deployment("web", 0, cpu="1", memory="1Gi"), deployment("giant", 0, cpu="500", memory="1Gi"), buffer(replicas=1),
-            buffer("lost", of="gone", replicas=1), buffer("huge", replicas=10_000_000), buffer("wide", of="giant", replicas=1),
+            deployment("web", 0, cpu="1", memory="1Gi"), deployment("giant", 0, cpu="500", memory="1Gi"),
+            buffer(replicas=1),
+            buffer("lost", of="gone", replicas=1), buffer("huge", replicas=10_000_000),
+            buffer("wide", of="giant", replicas=1),
             buffer("tight", limits={"cpu": "100m"}), buffer("odd", "NodePool", "default", replicas=1),
-            buffer("theirs", provisioningStrategy="example.com/cold", replicas=3), buffer("untold", podTemplateRef={"name": "none"}, replicas=1),
+            buffer("theirs", provisioningStrategy="example.com/cold", replicas=3),
+            buffer("untold", podTemplateRef={"name": "none"}, replicas=1),
         )  # fmt: skip
         await until(cluster, 120, is_provisioned(cluster))
         await cluster.runtime.sleep(20)
         found = {name: reasons(cluster, name) for name in ("lost", "huge", "wide", "tight", "odd", "untold")}
         assert {name: each["ReadyForProvisioning"] for name, each in found.items()} == {
-            "lost": "ScalableRefNotFound", "huge": "ResolutionFailed", "wide": "AttributesSetSuccessfully", "tight": "BufferEmpty",
-            "odd": "ResolutionFailed", "untold": "PodTemplateNotFound",
+            "lost": "ScalableRefNotFound", "huge": "ResolutionFailed", "wide": "AttributesSetSuccessfully",
+            "tight": "BufferEmpty", "odd": "ResolutionFailed", "untold": "PodTemplateNotFound",
         }  # fmt: skip
         assert found["wide"]["Provisioning"] == "LimitedByPool"
         assert status(cluster, "theirs") == {}

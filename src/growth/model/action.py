@@ -191,7 +191,7 @@ class HoldNodePool(Struct, frozen=True, tag=True):
 
 
 class ScaleWarmPool(Struct, frozen=True, tag=True):
-    """Set the replicas of an autoscaler's target, through its scale subresource and only on the version that was seen."""
+    """Set the replicas of an autoscaler's target, by its scale subresource and only on the version that was seen."""
 
     target: Seen
     kind: WarmPoolKind
@@ -211,7 +211,7 @@ class WriteBufferStatus(Struct, frozen=True, tag=True):
 
 
 class WritePodTemplate(Struct, frozen=True, tag=True):
-    """The template of a buffer's chunks as a PodTemplate that the buffer owns; one that another owns is never touched."""
+    """The template of a buffer's chunks as a PodTemplate that the buffer owns; one of another's is never touched."""
 
     buffer: Seen
     name: str

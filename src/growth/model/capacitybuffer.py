@@ -149,7 +149,7 @@ class ResourceQuota(Struct, frozen=True):
 
 
 class BufferWorld(Struct, frozen=True):
-    """All that buffers look at. By key: buffers, templates and quotas by namespace/name, scalables by `reference_key`."""
+    """All that buffers look at: buffers, templates and quotas by namespace/name, scalables by `reference_key`."""
 
     buffers: Mapping[str, CapacityBuffer] = {}
     scalables: Mapping[str, Scalable] = {}

@@ -1,7 +1,8 @@
 """What does a pod ask for, as kube-scheduler counts it? Asked by the codec, once for each distinct template.
 
     containers      summed
-    sidecars        (init containers that restart always) summed with the containers; each also counts for the init containers after it
+    sidecars        (init containers that restart always) summed with the containers; each also counts for the
+                    init containers after it
     init containers the largest moment of the start-up, if that is more than the sum
     pod level       replaces the sum for the names it sets (cpu, memory, huge pages)
     overhead        added at the end
@@ -50,7 +51,7 @@ class PodAsked(Struct, frozen=True):
 
 
 def effective_requests(pod: PodAsked) -> Resources:
-    """The amounts that kube-scheduler reserves for the pod; raises QuantityError naming the container and the resource."""
+    """What kube-scheduler reserves for the pod; raises QuantityError naming the container and the resource."""
     total = _of_containers(pod, with_status=True)
     _replace_by_pod_level(total, pod)
     _add(total, _read("overhead", pod.overhead))
@@ -126,7 +127,7 @@ def _pod_level_requests(pod: PodAsked) -> Amounts:
 
 
 def _pod_level_limits(pod: PodAsked) -> Amounts:
-    """Huge pages of containers become a limit of the pod where it states anything for itself, but no request for them."""
+    """Huge pages of containers become a limit of the pod where it states anything itself, but no request for them."""
     limits = _read("pod", pod.pod_level.limits)
     if limits or pod.pod_level.requests:
         for name, amount in _of_containers(_only_limits(pod), with_status=False).items():

@@ -228,8 +228,10 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     settling_seconds: Annotated[
         Span,
         Meta(
-            description="A node is not emptied before it is this old. After an attempt that was taken back its pool rests for this long, and four times as "
-            "long after each further one in a row."
+            description=(
+                "A node is not emptied before it is this old. After an attempt that was taken back its pool rests for "
+                "this long, and four times as long after each further one in a row."
+            )
         ),
     ] = 600.0
     disruption_window_seconds: Annotated[

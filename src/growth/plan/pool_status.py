@@ -135,7 +135,7 @@ class _View:
     # ----------------------------------------------------------------------------------- conditions
 
     def _conditions(self) -> tuple[Condition, ...]:
-        """Every problem as a text, empty if there is none. The first that keeps the pool from buying is that of Ready."""
+        """Every problem as a text, empty if there is none. The first that keeps the pool from buying is Ready's."""
         pool, offerings = self.pool, self.offerings
         deleting = "" if pool.deleted_at is None else why_not_buying(pool, self.settings.is_paused)
         by_annotation = "the pool's annotation pauses it" if pool.is_paused else ""

@@ -3,14 +3,14 @@ tests.e2e.controlplane.build`.
 
 Each binary is looked for in this order, and the first place that has it wins:
 
-| place                      | holds                                                            | for                                      |
-| -------------------------- | ---------------------------------------------------------------- | ---------------------------------------- |
-| `KUBEBUILDER_ASSETS`       | etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl | people who have them already             |
-| `KWOK_ASSETS`              | kwok and `stage-fast.yaml`, as kwok's releases name them         | the same                                 |
-| `HELM_ASSETS`              | helm, which only the tests of the chart need                     | the same                                 |
-| `PATH`                     | kubectl, if it is within one minor version of the API server     | the same                                 |
-| the cache                  | `~/.cache/growth/controlplane/<binary>-<version>-<digest>/`      | every run after the first                |
-| Go                         | built from the modules beside this file, into the cache          | the first run: many minutes, all of them CPU |
+| place | holds | for |
+| --- | --- | --- |
+| `KUBEBUILDER_ASSETS` | etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl | people who have them |
+| `KWOK_ASSETS` | kwok and `stage-fast.yaml`, as kwok's releases name them | the same |
+| `HELM_ASSETS` | helm, which only the tests of the chart need | the same |
+| `PATH` | kubectl, if it is within one minor version of the API server | the same |
+| the cache | `~/.cache/growth/controlplane/<binary>-<version>-<digest>/` | every run after the first |
+| Go | built from the modules beside this file, into the cache | the first run: many minutes, all of them CPU |
 
 Nothing is downloaded except through Go's own module settings. A folder of the cache appears whole or not at all, and
 only one process builds at a time. It never starts anything: that is `cluster`."""

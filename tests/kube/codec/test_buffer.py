@@ -229,7 +229,8 @@ def test_a_limit_range_and_a_quota_are_read() -> None:
 
 def test_a_pod_template_of_ours_says_from_what_it_was_made_and_who_owns_it() -> None:
     metadata = {
-        "name": "t", "namespace": "team", "uid": "u", "generation": 4, "annotations": {"growth.dev/template-digest": "abc"},
+        "name": "t", "namespace": "team", "uid": "u", "generation": 4,
+        "annotations": {"growth.dev/template-digest": "abc"},
         "ownerReferences": [{"kind": "CapacityBuffer", "name": "b", "uid": "buffer-uid"}],
     }  # fmt: skip
     found = decoded("PodTemplate", metadata=metadata, template={"spec": {"containers": []}})

@@ -49,8 +49,8 @@ def test_growth_crds_prints_what_kubectl_can_apply(capsys: pytest.CaptureFixture
     printed = list(yaml.safe_load_all(capsys.readouterr().out))
     assert printed == crds.installed()
     assert [one["metadata"]["name"] for one in printed] == [
-        "nodepools.growth.dev", "noderequests.growth.dev", "noderemovalrequests.growth.dev", "poolautoscalers.growth.dev",
-        "poolautoscalers-target.growth.dev", "poolautoscalers-target.growth.dev",
+        "nodepools.growth.dev", "noderequests.growth.dev", "noderemovalrequests.growth.dev",
+        "poolautoscalers.growth.dev", "poolautoscalers-target.growth.dev", "poolautoscalers-target.growth.dev",
     ]  # fmt: skip
 
 

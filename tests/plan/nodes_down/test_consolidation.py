@@ -136,7 +136,8 @@ def test_the_note_carries_the_fields_of_the_log_line_and_the_metric() -> None:
     )
     fields = dict(next(note for note in decision.notes if note.about.name == "a").fields)
     assert fields == {
-        "pod": "default/p", "constraintType": "toleration", "constraint": "gpu=true:NoSchedule", "nodesChecked": 1, "availableNodes": 1,
+        "pod": "default/p", "constraintType": "toleration", "constraint": "gpu=true:NoSchedule", "nodesChecked": 1,
+        "availableNodes": 1,
         "checkType": "rescheduling_toleration", "node": "a", "nodepool": "default", "blocked": "scale-down blocked",
     }  # fmt: skip
 

@@ -238,7 +238,8 @@ def test_ruling_5_a_marked_node_is_revived_before_anything_is_bought() -> None:
 
 
 @pytest.mark.parametrize(("reason", "phase", "ends_in", "buys"), [
-    ("Consolidated", "Pending", 30, 0), ("Consolidated", "Pending", 3600, 1), ("Consolidated", "Deprovisioning", 30, 1), ("Expired", "Pending", 30, 1),
+    ("Consolidated", "Pending", 30, 0), ("Consolidated", "Pending", 3600, 1),
+    ("Consolidated", "Deprovisioning", 30, 1), ("Expired", "Pending", 30, 1),
 ])  # fmt: skip
 def test_nothing_is_bought_for_a_pod_that_fits_on_a_node_which_is_emptied_only_to_save_money(
     reason: str, phase: Any, ends_in: int, buys: int

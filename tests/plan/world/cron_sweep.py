@@ -28,8 +28,8 @@ SCHEDULES = (
     "5 0-4 * * 1-6",
 )
 SHORT_ZONES = (
-    "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Antarctica/Troll", "America/Scoresbysund",
-    "Pacific/Chatham", "Asia/Kolkata", "America/Havana", "Asia/Gaza",
+    "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Antarctica/Troll",
+    "America/Scoresbysund", "Pacific/Chatham", "Asia/Kolkata", "America/Havana", "Asia/Gaza",
 )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
-"""The mark on a node is written and read in one way, and as earlier versions did: an upgrade or a downgrade in the middle
-of a removal changes nothing.
+"""The mark on a node is written and read in one way, and as earlier versions did: an upgrade or a downgrade in the
+middle of a removal changes nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""An order is made once: it is waited for until it is seen, repeated when it surely was not made, and a pool that refuses
-orders is left alone for a while. Told by scale-up; replacement and renewal go the same way.
+"""An order is made once: it is waited for until it is seen, repeated when it surely was not made, and a pool that
+refuses orders is left alone for a while. Told by scale-up; replacement and renewal go the same way.
 """
 
 from __future__ import annotations

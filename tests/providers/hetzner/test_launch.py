@@ -73,7 +73,8 @@ def test_the_newest_snapshot_with_the_labels_is_taken_and_a_missing_one_is_told(
     (Launch(networks=("nowhere",)), "there is no network nowhere in this project"),
     (Launch(firewalls=("99",)), "there is no firewall 99 in this project"),
     (Launch(ssh_keys=("nobody",)), "there is no SSH key nobody in this project"),
-    (Launch(public_ipv4=False, public_ipv6=False), "a server needs a public address or a network: set publicIpv4, publicIpv6 or networks"),
+    (Launch(public_ipv4=False, public_ipv6=False),
+     "a server needs a public address or a network: set publicIpv4, publicIpv6 or networks"),
     (Launch(user_data_file="/nowhere/user-data"), "user data file /nowhere/user-data: No such file or directory"),
 ])  # fmt: skip
 def test_settings_that_mean_nothing_refuse_the_order_in_words(launch: Launch, why: str) -> None:

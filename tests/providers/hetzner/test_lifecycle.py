@@ -1,4 +1,4 @@
-"""What becomes of a NodeRequest at Hetzner, for every class of error: its phase, its event and when it is tried again."""
+"""What becomes of a NodeRequest at Hetzner, for every class of error: phase, event and when it is tried again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests stay below the project's limit, what matters goes first, and between a 429 and its reset nothing is asked."""
+"""Requests stay below the project's limit, what matters goes first, and from a 429 to its reset nothing is asked."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ from tests.sim.mutants import MUTANTS, PLACES, _find, hunt
 
 A_FEW_SEEDS = [str(seed) for seed in range(6)]
 ONCE_FAILED = [  # and 196, below
-    "24", "63", "81", "95", "139", "161", "174", "197", "257", "264", "308", "390", "411", "440", "475", "485", "498", "504",
-    "506", "544", "556", "605", "640",
+    "24", "63", "81", "95", "139", "161", "174", "197", "257", "264", "308", "390", "411", "440", "475", "485", "498",
+    "504", "506", "544", "556", "605", "640",
 ]  # fmt: skip
 QUICK_MUTANTS = [
-    "second name", "no limits", "gate ignores pods", "forgets what is on its way", "drops foreign taints", "keeps start-up taint", "ignores pause",
-    "no budget", "moves the protected", "beyond its bounds",
+    "second name", "no limits", "gate ignores pods", "forgets what is on its way", "drops foreign taints",
+    "keeps start-up taint", "ignores pause", "no budget", "moves the protected", "beyond its bounds",
 ]  # fmt: skip
 
 

@@ -57,37 +57,69 @@ def zoned_claim(zone: str) -> VolumeWorld:
 TABLE: dict[str, tuple[list[Pod], list[Node], tuple[Pod, ...], str]] = {
     "tolerated taint only": ([moved(tolerations=(TOLERANT,))], [node("a", taints=(GPU,))], (), "ALLOW"),
     "tolerations never require": ([moved(tolerations=(TOLERANT,))], [node("a")], (), "ALLOW"),
-    "another value": ([moved(tolerations=(TOLERANT,))], [node("a", taints=(Taint("gpu", "false"),))], (), "BLOCK, toleration"),
+    "another value": (
+        [moved(tolerations=(TOLERANT,))], [node("a", taints=(Taint("gpu", "false"),))], (), "BLOCK, toleration",
+    ),
     "no toleration, NoSchedule": ([moved()], [node("a", taints=(GPU,))], (), "BLOCK, toleration"),
-    "no toleration, NoExecute": ([moved()], [node("a", taints=(Taint("gpu", "", "NoExecute"),))], (), "BLOCK, toleration"),
+    "no toleration, NoExecute": (
+        [moved()], [node("a", taints=(Taint("gpu", "", "NoExecute"),))], (), "BLOCK, toleration",
+    ),
     "PreferNoSchedule": ([moved()], [node("a", taints=(Taint("gpu", "", "PreferNoSchedule"),))], (), "ALLOW"),
-    "Exists tolerates any": ([moved(tolerations=(ANY,))], [node("a", taints=(GPU, Taint("x", "y", "NoExecute")))], (), "ALLOW"),
-    "effect before wildcard": ([moved(tolerations=(tolerates(operator="Exists", effect="NoExecute"),))], [node("a", taints=(GPU,))], (), "BLOCK, toleration"),
-    "unknown operator": ([moved(tolerations=(tolerates("gpu", "true", operator="Near"),))], [node("a", taints=(GPU,))], (), "BLOCK, toleration"),
+    "Exists tolerates any": (
+        [moved(tolerations=(ANY,))], [node("a", taints=(GPU, Taint("x", "y", "NoExecute")))], (), "ALLOW",
+    ),
+    "effect before wildcard": (
+        [moved(tolerations=(tolerates(operator="Exists", effect="NoExecute"),))],
+        [node("a", taints=(GPU,))], (), "BLOCK, toleration",
+    ),
+    "unknown operator": (
+        [moved(tolerations=(tolerates("gpu", "true", operator="Near"),))],
+        [node("a", taints=(GPU,))], (), "BLOCK, toleration",
+    ),
     "selector present": ([moved(node_selector=Labels({"disktype": "ssd"}))], [labelled(disktype="ssd")], (), "ALLOW"),
     "selector absent": ([moved(node_selector=Labels({"disktype": "ssd"}))], [node("a")], (), "BLOCK, nodeselector"),
     "anti-affinity, no match there": ([moved(**WEB_APART)], [node("a")], (pod("x", "a", app="db"),), "ALLOW"),
     "anti-affinity, a match there": ([moved(**WEB_APART)], [node("a")], (pod("x", "a"),), "BLOCK, antiaffinity"),
-    "preferred anti-affinity": ([moved(preferred_anti_affinity=(PreferredPods(100, near("web")),))], [node("a")], (pod("x", "a"),), "ALLOW"),
-    "symmetry": ([moved()], [node("a")], (pod("x", "a", app="db", **WEB_APART),), "BLOCK, antiaffinity"),
-    "five apart, four nodes": ([moved(f"p{n}", **WEB_APART) for n in range(5)], [node(f"n{n}") for n in range(4)], (), "BLOCK, antiaffinity"),
-    "five apart, five nodes": ([moved(f"p{n}", **WEB_APART) for n in range(5)], [node(f"n{n}") for n in range(5)], (), "ALLOW"),
-    "anti-affinity by zone": (
-        [moved(anti_affinity=(near("web", key=ZONE),))], [node("a", "z2"), node("b", "z2")], (pod("x", "b"),), "BLOCK, antiaffinity",
+    "preferred anti-affinity": (
+        [moved(preferred_anti_affinity=(PreferredPods(100, near("web")),))], [node("a")], (pod("x", "a"),), "ALLOW",
     ),
-    "NotIn on a missing label": ([moved(node_affinity=(term(Requirement("tier", "NotIn", ("x",))),))], [node("a")], (), "ALLOW"),
+    "symmetry": ([moved()], [node("a")], (pod("x", "a", app="db", **WEB_APART),), "BLOCK, antiaffinity"),
+    "five apart, four nodes": (
+        [moved(f"p{n}", **WEB_APART) for n in range(5)], [node(f"n{n}") for n in range(4)], (), "BLOCK, antiaffinity",
+    ),
+    "five apart, five nodes": (
+        [moved(f"p{n}", **WEB_APART) for n in range(5)], [node(f"n{n}") for n in range(5)], (), "ALLOW",
+    ),
+    "anti-affinity by zone": (
+        [moved(anti_affinity=(near("web", key=ZONE),))],
+        [node("a", "z2"), node("b", "z2")], (pod("x", "b"),), "BLOCK, antiaffinity",
+    ),
+    "NotIn on a missing label": (
+        [moved(node_affinity=(term(Requirement("tier", "NotIn", ("x",))),))], [node("a")], (), "ALLOW",
+    ),
     "an empty term": ([moved(node_affinity=(term(),))], [node("a")], (), "BLOCK, nodeaffinity"),
     "two of 3 cpu, one node": ([moved("p", cpu=3), moved("q", cpu=3)], [node("a")], (), "BLOCK, capacity"),
     "two of 3 cpu, two nodes": ([moved("p", cpu=3), moved("q", cpu=3)], [node("a"), node("b")], (), "ALLOW"),
-    "affinity, a db in the zone": ([moved(affinity=(near("db", key=ZONE),))], [node("a")], (pod("x", "a", app="db"),), "ALLOW"),
+    "affinity, a db in the zone": (
+        [moved(affinity=(near("db", key=ZONE),))], [node("a")], (pod("x", "a", app="db"),), "ALLOW",
+    ),
     "affinity, none": ([moved(affinity=(near("db", key=ZONE),))], [node("a")], (), "BLOCK, affinity"),
     "affinity, only itself": ([moved(app="db", affinity=(near("db", key=ZONE),))], [node("a")], (), "ALLOW"),
     "pod count": ([moved()], [node("a", pods=1)], (pod("x", "a"),), "BLOCK, resources"),
-    "Gt 5, label 10": ([moved(node_affinity=(term(Requirement("size", "Gt", ("5",))),))], [labelled(size="10")], (), "ALLOW"),
-    "Gt 5, label abc": ([moved(node_affinity=(term(Requirement("size", "Gt", ("5",))),))], [labelled(size="abc")], (), "BLOCK, nodeaffinity"),
+    "Gt 5, label 10": (
+        [moved(node_affinity=(term(Requirement("size", "Gt", ("5",))),))], [labelled(size="10")], (), "ALLOW",
+    ),
+    "Gt 5, label abc": (
+        [moved(node_affinity=(term(Requirement("size", "Gt", ("5",))),))],
+        [labelled(size="abc")], (), "BLOCK, nodeaffinity",
+    ),
     "nothing left": ([moved()], [], (), "BLOCK, no_nodes"),
-    "only cordoned and not ready": ([moved()], [node("a", is_unschedulable=True), node("b", is_ready=False)], (), "BLOCK, no_nodes"),
-    "only a marked node, whatever is tolerated": ([moved(tolerations=(ANY,))], [node("a", taints=(SCALE_DOWN_TAINT,))], (), "BLOCK, no_nodes"),
+    "only cordoned and not ready": (
+        [moved()], [node("a", is_unschedulable=True), node("b", is_ready=False)], (), "BLOCK, no_nodes",
+    ),
+    "only a marked node, whatever is tolerated": (
+        [moved(tolerations=(ANY,))], [node("a", taints=(SCALE_DOWN_TAINT,))], (), "BLOCK, no_nodes",
+    ),
     "host port taken everywhere": (
         [moved(host_ports=(HostPort(80),))], [node("a"), node("b")],
         (pod("x", "a", host_ports=(HostPort(80),)), pod("y", "b", host_ports=(HostPort(80),))), "BLOCK, hostport",

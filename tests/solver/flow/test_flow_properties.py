@@ -134,7 +134,7 @@ def counted(answer: Round, number: int) -> int:
 
 
 def entangled(asked: list[PodShape]) -> bool:
-    """Then the order of nodes in the index may decide which of several equal places is taken, and so how many follow."""
+    """Then the order of nodes in the index may decide which of several equal places is taken, so how many follow."""
     return any(one.affinity or one.anti_affinity or one.spread for one in asked)
 
 

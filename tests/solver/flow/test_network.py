@@ -124,8 +124,10 @@ def test_a_placement_costs_what_the_reference_costs_machine_by_machine(
         for number, (_, kind, has_disk) in enumerate(kinds)
     ]
     bound = {f"m{number}": [shape(1, 1)] * used for number, (used, _, _) in enumerate(kinds)}
-    groups = [group(count, node_selector=Labels({"disk": "ssd"} if picks else {}), priority=0, labels={"g": str(number)})
-              for number, (count, picks, _) in enumerate(wishes)]  # fmt: skip
+    groups = [
+        group(count, node_selector=Labels({"disk": "ssd"} if picks else {}), priority=0, labels={"g": str(number)})
+        for number, (count, picks, _) in enumerate(wishes)
+    ]
     answer = placed_by(nodes, *groups, bound=bound)
     graph = Graph()
     for number, (count, picks, _) in enumerate(wishes):

@@ -3,7 +3,7 @@ nothing.
 
 | subject | from | answered by |
 | --- | --- | --- |
-| pod, node, nodepool (pool) | one look at the cluster | here: where a pod would go, why a node stays, what a pool can buy |
+| pod, node, nodepool (pool) | one look at the cluster | here: where a pod goes, why a node stays, what a pool can buy |
 | poolautoscaler, pa | a file and the numbers of a pool, or the cluster | `cli/explain/autoscaler` |
 | buffer | a file | `cli/explain/buffer` |
 """

@@ -51,7 +51,7 @@ NO_PLACEMENT = BufferPlacement()
 
 
 def place_buffers(snapshot: Snapshot, settings: Settings) -> BufferPlacement:
-    """Remembered in the snapshot's memo: asking again costs nothing while all that the answer depends on is the same."""
+    """Kept in the snapshot's memo: asking again costs nothing while all that the answer depends on is the same."""
     if not snapshot.buffers.buffers:
         return NO_PLACEMENT
     volumes, sizing = snapshot.volumes, settings.buffer_sizing

@@ -3,8 +3,10 @@ It buys nothing.
 
 | condition | reasons |
 | --- | --- |
-| ReadyForProvisioning | AttributesSetSuccessfully; ScalableRefNotFound, PodTemplateNotFound, ResolutionFailed, BufferEmpty |
-| Provisioning | CapacityProvisioned: all fits on nodes that exist; RequiresNewCapacity, LimitedByPool, NotReadyForProvisioning |
+| ReadyForProvisioning | true: AttributesSetSuccessfully |
+| | false: ScalableRefNotFound, PodTemplateNotFound, ResolutionFailed, BufferEmpty |
+| Provisioning | true: CapacityProvisioned (all fits on nodes that exist) |
+| | false: RequiresNewCapacity, LimitedByPool, NotReadyForProvisioning |
 | LimitedByQuotas | ResourceQuotasAllocated |
 
 `status.replicas` is the number of virtual pods. For a scalableRef, `status.podTemplateRef` names a PodTemplate that the

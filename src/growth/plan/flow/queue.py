@@ -14,7 +14,7 @@ Pods of a gang start together or not at all:
 | --- | --- | --- |
 | `growth.dev/gang: train` | pods of the namespace with that name | all that there are |
 | `growth.dev/gang: train:3`, `train:75%` | the same | 3; three quarters, rounded up |
-| `firmament-gang-scheduling: "true"`, `"75%"`, `"3"` | pods of the same controller | all; three quarters, rounded up; 3 |
+| `firmament-gang-scheduling: "true"`, `"75%"`, `"3"` | pods of one controller | all; three quarters, rounded up; 3 |
 
 Members that run already count. What cannot be read is no gang, and is told on the pod.
 """
@@ -41,7 +41,7 @@ _AMOUNT = re.compile(r"(?P<number>[1-9][0-9]{0,5})(?P<percent>%?)")
 
 
 class Gang(Struct, frozen=True):
-    """A name that its members share, and how many of them must run: a number, or a share in percent of all there are."""
+    """A name that its members share, and how many of them must run: a number, or a percentage of all there are."""
 
     name: str
     number: int = 0

@@ -7,7 +7,7 @@ nothing unless it is turned on.
 | --- | --- |
 | has a place | BindPods, all of a round in one action beside the loop; the next round begins when it is back |
 | is nominated to a node that takes it | bound there |
-| has none | PodScheduled=False, Unschedulable, and event FailedScheduling: so scale-up sees it; tried again after a change |
+| has none | PodScheduled=False, Unschedulable (so scale-up sees it), event FailedScheduling; again after a change |
 | cannot be placed by growth | the same condition with reason SchedulerError: no machine is bought for it |
 | was sent to a node that is gone, or bound by another | no more than a Conflict: it is placed again |
 

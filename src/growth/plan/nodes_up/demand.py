@@ -7,7 +7,8 @@
 | below the priority cutoff | none: no machines for filler |
 | planned onto a node on its way | none: it has its place |
 | nominated to, or expected by us on, a node with room | none: it waits for the scheduler, and holds that room |
-| names a missing pool, names none where there is no default, is not allowed in its pool, cannot be read | none, and is told so once |
+| names a missing pool, or none where there is no default | none, and is told so once |
+| is not allowed in its pool, or cannot be read | none, and is told so once |
 | virtual pods of a buffer that have no room | one demand with their count, of the lowest rank |
 """
 

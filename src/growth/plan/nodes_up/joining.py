@@ -6,13 +6,15 @@ planned pods there itself.
 
 | the node | then |
 | --- | --- |
-| joined, not registered | RegisterNode: labels and annotations of the pool, its taints, our start-up taint; taints of others stay |
+| joined, not registered | RegisterNode: the pool's labels, annotations and taints, our start-up taint; others' stay |
 | registered, not initialised | wait |
 | initialised, planned pods wait | BindPod for those growth may bind, NominatePod for the others, each once |
 | all of them bound or nominated | after a moment ReadyNode: the start-up taint goes, the others stay |
-| all of them nominated, in a pool that does not let growth bind | the same at once: the scheduler forgets a nomination when it next fails to place the pod |
-| the same, with room for pods that are planned onto other new nodes | the same, but they go first, for a few seconds: else the scheduler puts them here |
-| registered and Ready, but its request was deleted | the same |
+| all of them nominated, in a pool that does not let growth bind | ReadyNode at once (1) |
+| the same, with room for pods that are planned onto other new nodes | after those pods, a few seconds at most (2) |
+| registered and Ready, but its request was deleted | ReadyNode |
+
+(1) The scheduler forgets a nomination when it next fails to place the pod. (2) Else the scheduler puts them here.
 
 Growth may bind a pod of the default scheduler, or of its own if that is on, without gates, resource claims and unbound
 volumes, in a pool that lets it, where every rule of scheduling still allows it. Each bind names the pods that were

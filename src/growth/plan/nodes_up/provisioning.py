@@ -4,19 +4,21 @@
 | --- | --- | --- |
 | Pending | its machine is in the provider's list, and runs | Provisioning (adopted) |
 | Pending | pool paused, gone, or the request over a limit | wait; over a limit and surely without a machine: release |
-| Pending | otherwise | LaunchMachine: Accepted → Provisioning, NoCapacity or Refused → Unmet, no answer → again later, under the same name |
+| Pending | otherwise | LaunchMachine: Accepted → Provisioning; NoCapacity or Refused → Unmet; no answer → again later |
 | Provisioning | the node serves | Ready |
 | Provisioning | not in time, no working pods on it | Deprovisioning; the third in a row of its offering: Unmet |
-| Ready | its record is old | release: the machine stays; not while it tells of a machine bought in vain (`plan/nodes_up/failures`) |
-| Unmet | its time is over | release (first a NodeRemovalRequest, if a machine stands behind it; kept a while where it still counts: `plan/nodes_up/failures`) |
+| Ready | its record is old | release: the machine stays; not while it tells of a machine bought in vain |
+| Unmet | its time is over | release, later if it counts as a failure; if it has a machine, first a NodeRemovalRequest |
 | Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
 | Deprovisioning | there is one | its time is written; when it is over, or the failure no longer counts: release |
 | deleted by hand, or its pool goes | Pending | release, once the provider's list shows no machine |
-| | Provisioning, and its node has working pods | by hand: release, the node speaks for the machine; with its pool: as Deprovisioning |
-| | Provisioning otherwise | as Deprovisioning |
-| | Ready | release |
+| – by hand | Provisioning, and its node has working pods | release: the node speaks for the machine |
+| – with its pool | Provisioning, and its node has working pods | as Deprovisioning |
+| – either | Provisioning otherwise | as Deprovisioning |
+| – either | Ready | release |
 
-A launch may be asked for again: it finds a machine by its name, and finishes it where an earlier one did not.
+A launch may be asked for again, under the same name: it finds a machine by its name, and finishes it where an earlier
+one did not. Which failures still count is said by `plan/nodes_up/failures`.
 """
 
 from __future__ import annotations

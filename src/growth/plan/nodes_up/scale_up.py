@@ -1,7 +1,8 @@
 """What is bought, revived or waited for, so that every pod that needs a place gets one, and after them every buffer its
 room? The first of growth's decisions.
 
-    question  which demands are tried, what room there is and what may be bought: put to the solver, which runs elsewhere
+    question  which demands are tried, what room there is and what may be bought: put to the solver,
+              which runs elsewhere
     plan      the solver's answer as actions; without a question, what can be decided without the solver
 
 | the solver puts a pod | then |

@@ -6,9 +6,9 @@ own scheduler.
 | --- | --- |
 | Ready, schedulable | open |
 | marked for scale-down, Ready | open, kind "marked": revive before buying |
-| being emptied to save money, nothing asked of the provider yet | the same, once its pods have left: a pod that fits there ends that |
+| emptied to save money, the provider not asked yet | the same, once its pods have left: a pod that fits ends it |
 | of a live NodeRequest, or that request alone | open, kind "in-flight", with its planned pods in it |
-| cordoned, NotReady, in removal, going, malformed, starting without a request | closed: its pods still count for rules between pods |
+| cordoned, NotReady, in removal, going, malformed, starting without a request | closed, but its pods count for rules |
 
 A plan keeps its assignments: `plannedPods` of a live NodeRequest are held to as long as the pod waits and fits, so
 planning again with its own output in flight creates nothing. A pod that is gone, bound, nominated elsewhere or no

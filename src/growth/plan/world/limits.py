@@ -257,10 +257,8 @@ def _why_not(allowance: Allowance, member: Member) -> str | None:
     short = [name for name, left in allowance.resources.items() if left < member.allocatable[name]]
     if allowance.nodes is not None and allowance.nodes <= 0:
         return f"{allowance.name} is reached" if allowance.server_type else f"{allowance.name}: no more nodes"
-    return (
-        f"{allowance.name}: "
-        f"{', '.join(f'{name} left {format_amount(name, max(0, allowance.resources[name]))}' for name in short) or 'price per hour'}"
-    )
+    left = (f"{name} left {format_amount(name, max(0, allowance.resources[name]))}" for name in short)
+    return f"{allowance.name}: {', '.join(left) or 'price per hour'}"
 
 
 def why_over_limit(

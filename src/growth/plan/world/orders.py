@@ -1,4 +1,4 @@
-"""How is a machine bought? By scale-up (for pods, for buffers and for `min`), replacement and renewal, all on this path.
+"""How is a machine bought? By scale-up (for pods, buffers and `min`), replacement and renewal, all on this path.
 
 | step | |
 | --- | --- |
@@ -68,7 +68,7 @@ class Purchases:
         return why_not
 
     def _member(self, choice: Choice) -> Member:
-        """The node an order becomes, as limits count it: by the larger of what is promised and what nodes have shown."""
+        """The node an order becomes, as limits count it: by the larger of what is promised and what nodes showed."""
         offering = choice.offering
         whole = self._promised.get((offering.name, offering.location), offering)
         amounts = whole.allocatable.at_least(offering.allocatable)

@@ -93,7 +93,7 @@ def _local(at: float, zone: ZoneInfo) -> datetime:
 
 
 def _repeated(here: datetime) -> timedelta:
-    """By how much the clocks went back, if this local time is the second of two: what they showed up to then has fired."""
+    """By how much the clocks went back, if this local time is the second of two: times shown up to then have fired."""
     if not here.fold:
         return timedelta()
     return (here.replace(fold=0).utcoffset() or timedelta()) - (here.utcoffset() or timedelta())

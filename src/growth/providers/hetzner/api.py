@@ -1,5 +1,5 @@
-"""One request to Hetzner's API, through the official client, and what became of the actions it began. Used by every file
-of this room; knows no servers.
+"""One request to Hetzner's API, through the official client, and what became of the actions it began. Used by every
+file of this room; knows no servers.
 
 The official client is synchronous and has habits that growth must not have: it repeats a POST whose answer was lost,
 and waits for ever. So each call runs in a thread, with timeouts, exactly once. Its models are not used: they read again

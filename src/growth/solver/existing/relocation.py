@@ -2,13 +2,13 @@
 
 | step | how |
 | --- | --- |
-| 1 | first fit, each class first where the last of its kind went. Pods that only need amounts are counted apart and cost nothing to undo |
+| 1 | first fit, each class first where the last of its kind went; pods that only need amounts are counted apart |
 | 2 | a pod that fits on no node even alone, and that no other pod can help: there is no place, whatever the order |
-| 3 | tightest fit, largest first; a pod that finds no place is tried first in the next round (or last, if it was first) |
+| 3 | tightest fit, largest first; a pod that finds no place is first in the next round (or last, if it was first) |
 | 4 | few pods: every order and every target that differ, depth first |
 
-Steps 3 and 4 spend from a budget of steps, so that one hard node cannot delay the rest. When the budget is spent, no
-place was found; that errs on the side of keeping a node."""
+Pods that are counted apart cost nothing to undo. Steps 3 and 4 spend from a budget of steps, so that one hard node
+cannot delay the rest. When the budget is spent, no place was found; that errs on the side of keeping a node."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where do waiting pods go, if all of them are looked at together? Placement by min-cost flow, onto nodes that exist; it
-buys nothing, that is the business of `solver/purchase`. Asked by `plan/flow/scheduling` and `growth explain pod`.
+"""Where do waiting pods go, if all of them are looked at together? Placement by min-cost flow, onto nodes that exist;
+it buys nothing, that is the business of `solver/purchase`. Asked by `plan/flow/scheduling` and `growth explain pod`.
 
     groups of equal pods ──arcs──▶ classes of machines ──steps of rising cost──▶ sink
             └──────────────────▶ unscheduled ─────────────────────────────────▶ sink
@@ -9,7 +9,7 @@ buys nothing, that is the business of `solver/purchase`. Asked by `plan/flow/sch
 | priorities | the highest first; a lower one gets what is left. A gang has the highest priority of its members |
 | pods that look at each other | `flow/entangled`, in steps over classes |
 | the others | `flow/network` |
-| gangs that are too few | what they got is given back, the one farthest from its number first, and offered to the others; at the end each is tried once more |
+| gangs that are too few | the one farthest from its number first gives back what it got; each is tried once more |
 | pods that are left | a reason that adds up over all machines |
 
 The fleet is left as it was: what was placed is in the answer.
@@ -80,8 +80,8 @@ def place(
     is_target: Callable[[Node], bool] | None = None,
     price_of: Callable[[Node], float] | None = None,
 ) -> Round:
-    """`gangs` says how many more of each must start at least. Nodes that are no target take no pods, but what is on them
-    counts.
+    """`gangs` says how many more of each must start at least. Nodes that are no target take no pods, but what is on
+    them counts.
     """
     index = fleet.index
     for group in groups:  # a later one may split the class of an earlier one

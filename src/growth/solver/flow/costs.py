@@ -3,15 +3,15 @@
 
 | part | cost |
 | --- | --- |
-| `spread` | `loadCost` × how many pods of mean size are there with the new one, on a machine of mean size: rising with every pod |
+| `spread` | `loadCost` × how many pods of mean size are there with the new one: rising with every pod |
 | `pack` | `loadCost` × how many more would have fitted into the machine: falling the fuller it is |
-| `cheapest` | nothing on a machine that is kept anyway; on an empty one `priceCost` × its price per hour × the share that a pod takes |
+| `cheapest` | nothing on a machine that is kept; on an empty one `priceCost` × its price per hour × the pod's share |
 | soft taint | `softTaintCost` for each PreferNoSchedule taint that is not tolerated |
 | preference | `preferenceCost` × its weight where it is not met |
-| unscheduled | more than any way to a machine, and `waitingCost` for each minute of waiting; a higher priority is priced beyond all of this: it goes first |
+| unscheduled | more than any way to a machine, and `waitingCost` for each minute of waiting |
 
-In `spread` the first pod on an empty machine of mean size costs one `loadCost`, the second two. Machines of other sizes
-cost by their share."""
+A higher priority is priced beyond all of this: it goes first. In `spread` the first pod on an empty machine of mean
+size costs one `loadCost`, the second two. Machines of other sizes cost by their share."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where do pods go that do not look at each other? Round after round through the network, until no pod that is left has
 room anywhere.
 
-    groups ──▶ classes of machines ──▶ sink       each round: build what changed, solve, turn the flow into pods on machines
+    groups ──▶ classes of machines ──▶ sink    each round: build what changed, solve, turn flow into pods on machines
 
 A class of machines holds those that all groups of the round see alike: the same rules let them in, at the same cost of
 taints and preferences. How full they are is no part of it: a group's arc is as wide as its pods fit, machine by machine
@@ -153,7 +153,7 @@ def _arcs(work: Work, stage: FlowStage, number: int) -> tuple[IntArray, IntArray
 
 
 def _put_flow(work: Work, stage: FlowStage, network: Network, flow: Flow, costs: LoadCosts) -> int:
-    """Flow becomes pods on machines, the longest waiting first, then the largest; returns how many found their place."""
+    """Flow becomes pods on machines, the longest waiting first, then the largest; returns how many found a place."""
     used = np.flatnonzero(flow.sent)
     size = np.array([work.fleet.size(member.needs) for member in stage.members])
     groups = network.arc_group[used]

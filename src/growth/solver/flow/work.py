@@ -56,8 +56,8 @@ class Work:
     def put_cheapest(
         self, member: Member, numbers: IntArray, room: IntArray, count: int, costs: LoadCosts, *more: FloatArray
     ) -> int:
-        """So many pods, or as many as there is room for, onto the cheapest of these machines; `more` is what a pod costs
-        on each beside its load. Returns how many.
+        """So many pods, or as many as there is room for, onto the cheapest of these machines; `more` is what a pod
+        costs on each beside its load. Returns how many.
         """
         load, share = self.fleet.load(numbers), self.fleet.share(member.needs, numbers)
         first = sum(more, costs.first(share, load, numbers))

@@ -150,8 +150,8 @@ def _choice_reason(bins: Bins, index: int, choice: int, openable: int) -> str:
 
 
 def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], left_out: FloatArray) -> ProvenBound:
-    """What no placement of these pods can undercut, with the values of classes that prove it; `left_out` is the price of
-    leaving out a pod of each class.
+    """What no placement of these pods can undercut, with the values of classes that prove it; `left_out` is the price
+    of leaving out a pod of each class.
     """
     layout = bins.layout
     rows = rows_of(layout, everything(layout, placed), layout.limit_bound, with_spreads=False)

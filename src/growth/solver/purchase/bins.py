@@ -2,9 +2,9 @@
 after the other asks this.
 
 Bins are rooms (first, in the layout's order) and planned nodes (in the order they were opened). The answer is exact for
-the rules between pods at that moment, each bin looked at alone; put pods in, ask again. While `is_strict`, a pod is also
-kept from where it would break the spread of pods placed before it, which a scheduler would not mind: so a plan holds in
-whatever order it is carried out."""
+the rules between pods at that moment, each bin looked at alone; put pods in, ask again. While `is_strict`, a pod is
+also kept from where it would break the spread of pods placed before it, which a scheduler would not mind: so a plan
+holds in whatever order it is carried out."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ class Bins:
     # --------------------------------------------------------------------------------------- asking
 
     def space(self, index: int, has_zone: bool = False) -> IntArray:
-        """How many more pods of the class each bin takes, the bin looked at alone; `has_zone` if the domains of the pods
-        are decided already.
+        """How many more pods of the class each bin takes, the bin looked at alone; `has_zone` if the domains of the
+        pods are decided already.
         """
         size = self.size
         need = self.layout.need[index]

@@ -5,10 +5,12 @@ solution was made.
 | --- | --- |
 | every pod is somewhere, once | by counting |
 | pools, limits, closed rooms | by adding up |
-| the rules of the scheduler | by carrying the plan out, pod after pod, on the index of `solver/rules`: rooms first, then
-  with the new nodes; a pod that the rules never let in must at least not break any in the end |
+| the rules of the scheduler | by carrying the plan out, pod after pod, on the index of `solver/rules` |
 | the price | by adding up |
 | the bound | from its proof: no node of any choice may hold more value than it costs |
+
+The plan is carried out in the rooms first, then with the new nodes; a pod that the rules never let in must at least not
+break any in the end.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Where does every pod go, class by class, the largest first? Into rooms, then onto nodes bought where they hold most for
-their price. A correct plan at once, and the place for whatever cleverer stages leave over.
+"""Where does every pod go, class by class, the largest first? Into rooms, then onto nodes bought where they hold most
+for their price. A correct plan at once, and the place for whatever cleverer stages leave over.
 
 It keeps every rule exactly because each step asks `Bins`; it never looks back. But zones are promised before nodes are
 found: where a zone then took fewer pods than promised (a limit, a rule within its nodes), the others hold more than
-their spread allows. Those pods are taken back in the end, whatever order a scheduler would see them in, and get one more
-chance."""
+their spread allows. Those pods are taken back in the end, whatever order a scheduler would see them in, and get one
+more chance."""
 
 from __future__ import annotations
 

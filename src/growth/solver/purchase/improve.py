@@ -1,9 +1,9 @@
-"""Can planned nodes be cheaper, or be where their pods prefer to be? Asked when all pods are placed. No pod moves: a node
-only becomes another choice that holds the same, of equal tier and with equal daemons, and it stays in its zone if any of
-its pods is under a rule about zones.
+"""Can planned nodes be cheaper, or be where their pods prefer to be? Asked when all pods are placed. No pod moves: a
+node only becomes another choice that holds the same, of equal tier and with equal daemons, and it stays in its zone if
+any of its pods is under a rule about zones.
 
-All preferences of all pods of a node together are worth one percent of its price, so a plan gets dearer by that at most.
-Which of the nodes that exist a pod prefers is left to the scheduler, which decides it.
+All preferences of all pods of a node together are worth one percent of its price, so a plan gets dearer by that at
+most. Which of the nodes that exist a pod prefers is left to the scheduler, which decides it.
 
 | preference | how far a node meets it |
 | --- | --- |

@@ -127,8 +127,8 @@ def _fill(layout: Layout, pods: Sequence[_RowPods], choice: int, content: list[t
 
 
 def _swap_into_holes(nodes: Sequence[_Node], pods: Sequence[_RowPods]) -> None:
-    """Place pods that agree with no node which misses one of their row: such a pod, or the one in its way there, changes
-    places with an equal pod on another node.
+    """Place pods that agree with no node which misses one of their row: such a pod, or the one in its way there,
+    changes places with an equal pod on another node.
     """
     holding: dict[int, list[_Node]] = {}
     wanting = [node for node in nodes if any(pods[row].has_left() for row in node.holes)]

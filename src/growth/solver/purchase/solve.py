@@ -186,7 +186,7 @@ class _Packer:
         self.stages.append(Stage(name, price, detail))
 
     def pack(self, parts: list[Part]) -> None:
-        """Tier by tier. Parts that can only use a low tier come first: what their nodes have left is there for others."""
+        """Tier by tier. Parts that can only use a low tier come first: what their nodes have left is for others."""
         tiers = int(self.layout.tier.max(initial=0)) + 1
         best = [self._best_tier(part) for part in parts]
         left: list[Part] = []

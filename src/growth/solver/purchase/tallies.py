@@ -1,5 +1,5 @@
-"""How do the rules between pods bound what one node holds? The one place where the rules of classes become limits on the
-tallies of a node; `bins` applies them to all nodes at once, `rows` turns them into numbers for `solver/patterns`.
+"""How do the rules between pods bound what one node holds? The one place where the rules of classes become limits on
+the tallies of a node; `bins` applies them to all nodes at once, `rows` turns them into numbers for `solver/patterns`.
 
 | rule of a class | limit on a tally of its node |
 | --- | --- |

@@ -1,8 +1,8 @@
 """In which zones do the pods of a class go, before it is known on which nodes? And which pods must share one node?
 
-Rules beyond the single node (zone anti-affinity, affinity, spread, claims for one pod alone) are decided here by counts:
-each class with such a rule, or counted by one, is split over the domains it may go to, in rounds over classes. What is
-left for the packers are rules within a node.
+Rules beyond the single node (zone anti-affinity, affinity, spread, claims for one pod alone) are decided here by
+counts: each class with such a rule, or counted by one, is split over the domains it may go to, in rounds over classes.
+What is left for the packers are rules within a node.
 
 | rule | how a class is split |
 | --- | --- |
@@ -34,7 +34,7 @@ from growth.solver.purchase.tallies import looks_beyond_node
 
 
 def split_by_zones(bins: Bins, remaining: IntArray, unit: FloatArray) -> list[Part]:
-    """Every class with pods remaining, as one part or as one for each domain. Pods that no domain may take are in none."""
+    """Every class with pods remaining, as one part or one for each domain. Pods that no domain may take are in none."""
     layout = bins.layout
     concerned = {int(index) for index in np.flatnonzero(remaining) if looks_beyond_node(layout, int(index))}
     parts = [part for part in everything(layout, remaining) if part.index not in concerned]

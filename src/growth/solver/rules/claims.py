@@ -3,7 +3,7 @@ rules and the classes ask.
 
 | state of a claim | demand |
 | --- | --- |
-| missing, lost, being deleted, or another pod's (ephemeral) | none can meet it: the pod is refused before any node, and nothing is bought for it |
+| missing, lost, being deleted, or another pod's (ephemeral) | none can meet it: the pod is refused, nothing bought |
 | bound | the volume's node affinity and zone labels |
 | unbound, its class waits for a consumer | a free volume that suits, or a class that can make one there |
 | unbound otherwise | the volume controller must bind it first: the pod is refused |
@@ -100,7 +100,7 @@ NO_VOLUMES: Final = VolumeNeeds()
 
 
 def volume_needs(shape: PodShape, world: VolumeWorld, pod_name: str = "", pod_uid: str = "") -> VolumeNeeds:
-    """Read every volume of the shape. Without a pod's name, ephemeral claims are those that their template would make."""
+    """Read every volume of the shape. Without a pod's name, ephemeral claims are those their template would make."""
     reader = _Reader(shape, world, pod_name, pod_uid)
     named = [use for use in reader.uses if not use.is_ephemeral]
     refusals = (reader.why_not_restrictions(named), reader.why_not_binding(), reader.why_not_zones(named))

@@ -3,7 +3,7 @@ of running pods.
 
 | rule | the node passes when |
 | --- | --- |
-| affinity | every term's topology key is on the node, and in each such domain is a pod that matches all terms together |
+| affinity | every term's topology key is on the node, and each such domain has a pod that matches all terms together |
 | – the first of its kind | no pod anywhere matches, and the pod matches its own terms: then the keys alone suffice |
 | anti-affinity | no term's domain holds a pod that matches the term; a node without the key is free |
 | symmetry | no running pod whose anti-affinity matches this pod is in the term's domain |

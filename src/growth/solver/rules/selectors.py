@@ -6,7 +6,7 @@ malformed:
 
 | operator | malformed when |
 | --- | --- |
-| any | the key is no label key, or a value no label value (so Gt -5 is malformed: a label value cannot begin with a minus) |
+| any | the key is no label key, or a value no label value (so Gt -5 is malformed: none begins with a minus) |
 | In, NotIn | there are no values |
 | Exists, DoesNotExist | there are values |
 | Gt, Lt | there is not exactly one value, or it is no 64-bit integer; outside node selectors always |
@@ -15,7 +15,7 @@ malformed:
 | --- | --- |
 | node selector | every pair is a label of the node |
 | terms | any one of them; an empty list, and an empty term, match no node |
-| a term | all its expressions (labels) and fields (metadata.name); a malformed part makes the whole term match nothing |
+| a term | all its expressions (labels) and fields (metadata.name); with a malformed part the term matches nothing |
 | spec.nodeName | that node |
 """
 

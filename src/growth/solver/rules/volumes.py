@@ -4,7 +4,7 @@
 | --- | --- |
 | VolumeRestrictions | a claim for one pod alone is in use anywhere, or a legacy disk is on the node already |
 | NodeVolumeLimits | the driver's attach limit would be exceeded, counting each volume once |
-| VolumeBinding | a bound volume is not reachable from the node, or a waiting claim finds no volume and none can be made there |
+| VolumeBinding | a bound volume cannot be reached from the node, or a waiting claim finds or makes none there |
 | VolumeZone | a bound volume's zone or region label is not the node's |
 
 A waiting claim takes a volume that is reserved for it or nothing; otherwise the smallest free one that suits. Claims
