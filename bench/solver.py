@@ -191,8 +191,10 @@ def _plot(report: Report) -> str:
     rows = [(name, figures) for name, figures in report.cases.items() if "peer_price" in figures]
     height = _TOP + _ROW * len(rows) + 20
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
-        f'font-family="sans-serif" font-size="11" fill="{_INK}">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+            f'font-family="sans-serif" font-size="11" fill="{_INK}">'
+        ),
         f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>',
         '<text x="12" y="20" font-size="14">Price above the proven lower bound, and CPU seconds of the solve</text>',
         f'<rect x="12" y="32" width="10" height="10" fill="{_OURS}"/><text x="27" y="41">growth</text>',

@@ -59,7 +59,8 @@ def test_a_measured_block_counts_its_own_work_and_that_of_children() -> None:
 
 
 def test_the_figures_survive_a_block_that_fails() -> None:
-    with pytest.raises(ValueError, match="broken"), measured() as spent:  # noqa: PT012 - the work before the failure is the point
+    # The work before the failure is the point.
+    with pytest.raises(ValueError, match="broken"), measured() as spent:  # noqa: PT012
         sum(range(1_000_000))
         raise ValueError("broken")
     assert spent.wall_seconds > 0

@@ -4,7 +4,7 @@ pyproject.toml.
 | what | why not |
 | --- | --- |
 | open, print, input, eval, exec | the core takes arguments and gives answers, nothing else |
-| hash() outside `__hash__` and `__init__` | it differs between processes; the kept hash of a frozen value does no harm |
+| hash() outside `__hash__` and `__init__` | it differs between processes; a kept hash of a frozen value does no harm |
 | datetime.now and its kin | `now` comes with the snapshot |
 | numpy.random, except default_rng with a seed | the same question gets the same answer |
 """

@@ -37,7 +37,8 @@ class Resources(Mapping[str, int]):
     def __getitem__(self, name: str) -> int:
         return self._amounts.get(name, 0)
 
-    def get(self, name: str, default: int = 0) -> int:  # type: ignore[override]  # amounts have no other default than zero
+    # Amounts have no other default than zero.
+    def get(self, name: str, default: int = 0) -> int:  # type: ignore[override]
         return self._amounts.get(name, default)
 
     def __contains__(self, name: object) -> bool:

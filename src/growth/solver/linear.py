@@ -93,7 +93,8 @@ class LinearSolver:
 
     def set_row_bounds(self, lower: FloatArray, upper: FloatArray) -> None:
         numbers = np.arange(len(lower), dtype=np.int32)
-        self._highs.changeRowsBounds(len(lower), numbers, lower, upper)  # type: ignore[attr-defined]  # missing in highspy's stubs
+        # missing in highspy's stubs
+        self._highs.changeRowsBounds(len(lower), numbers, lower, upper)  # type: ignore[attr-defined]
 
     def set_cost(self, column: int, cost: float) -> None:
         self._highs.changeColCost(column, cost)

@@ -50,7 +50,7 @@ def taken(row: Row, world: World, *inbox: Settled) -> RowMemory:
     async def play() -> RowMemory:
         runtime, doubles = SimRuntime("loop"), [world, world, Quiet()]
         observer, applier, journal = (thing for thing in doubles)
-        loop = Loop(observer, applier, journal, Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]  # doubles
+        loop = Loop(observer, applier, journal, Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]
         memory = RowMemory(row)
         memory.inbox += inbox
         await loop._look(memory)
@@ -65,7 +65,7 @@ def test_when_the_clock_goes_back_a_ledger_begins_anew_but_for_what_its_row_keep
 
     async def play() -> list[dict[str, float]]:
         runtime = SimRuntime("loop")
-        loop = Loop(World(), World(), Quiet(), Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]  # doubles
+        loop = Loop(World(), World(), Quiet(), Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]
         loop.memories = tuple(
             RowMemory(Row("row", Decision, Decision, dict, without_timers=keep)) for keep in (None, kept)
         )

@@ -177,7 +177,8 @@ class ControlPlane:
 
     # Use
 
-    def kubectl(self, *arguments: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002 - as subprocess names it
+    # `input` as subprocess names it
+    def kubectl(self, *arguments: str, input: str | None = None, kubeconfig: Path | None = None) -> str:  # noqa: A002
         """Run kubectl as administrator, or with another kubeconfig, and return what it printed; KubectlError if it
         failed.
         """

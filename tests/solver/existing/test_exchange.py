@@ -134,4 +134,4 @@ def test_pods_that_refuse_each_other_get_a_node_each() -> None:
 
 def test_question_and_answer_travel() -> None:
     asked = problem([(LARGE, 10)])
-    assert exchange(pickle.loads(pickle.dumps(asked))) == pickle.loads(pickle.dumps(exchange(asked)))  # noqa: S301  (our own)
+    assert exchange(pickle.loads(pickle.dumps(asked))) == pickle.loads(pickle.dumps(exchange(asked)))  # noqa: S301
