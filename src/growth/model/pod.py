@@ -23,7 +23,7 @@ class Toleration(Struct, frozen=True, gc=False):
 
 
 class PodAffinityTerm(Struct, frozen=True, gc=False):
-    """Pods that the selector matches in `namespaces` ∪ those the namespace selector matches (neither: the pod's)."""
+    """Pods the selector matches in `namespaces` ∪ those the namespace selector matches (neither: the pod's own)."""
 
     topology_key: str
     selector: LabelSelector | None = None

@@ -1,8 +1,9 @@
-"""The ways in which actions are performed at the API server and the provider. Called through the table in
-`controllers/act/apply.py`.
+"""How actions on nodes, machines and pools are performed at the API server and the provider. Called through the table
+in `controllers/act/apply.py`.
 
-Each way does one thing, with the preconditions its action carries, and tools what the server answered to the caches, so
-that the next snapshot already contains it. Failures of the API are raised; `apply` turns them into Outcomes."""
+Each function performs one action, with the preconditions that the action carries, and hands what the server answered to
+the caches, so that the next snapshot already contains it. Failures of the API are raised; `apply` turns them into
+Outcomes."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ own scheduler.
 | --- | --- |
 | Ready, schedulable | open |
 | marked for scale-down, Ready | open, kind "marked": revive before buying |
-| emptied to save money, the provider not asked yet | the same, once its pods have left: a pod that fits ends it |
+| being emptied to save money, provider not asked | the same, once its pods have left: a pod that fits ends it |
 | of a live NodeRequest, or that request alone | open, kind "in-flight", with its planned pods in it |
 | cordoned, NotReady, in removal, going, malformed, starting without a request | closed, but its pods count for rules |
 

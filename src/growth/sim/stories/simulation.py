@@ -1,14 +1,14 @@
-"""One seed: users act, faults happen, faults stop, and everything must settle. All of growth runs in it, unchanged.
+"""Does growth keep every law, whatever users do, whatever fails and wherever it dies? Asked by `growth sim` and tests.
+One seed is one run of all of growth, unchanged: users act, faults happen, faults stop, and everything must settle.
 
     set up → faults and users, 5 to 10 virtual minutes → faults stop → settled within 15 minutes → records expire
     → at rest: no writes
 
-Asked by `growth sim` and tests. The report names every law that was broken; the trace's hash is always the same for the
-same seed.
+The report names every law that was broken; the trace's hash is always the same for the same seed.
 
-Does it matter where growth dies? One run records its writes; then growth dies before each, after each, and with each
-answer lost (`growth sim --crash-points`). However it died, the machines bought and given back and the pods bound must
-be the same as in the run without a death; names and times do not count."""
+Crash points (`growth sim --crash-points`): one run records its writes; then growth dies before each, after each, and
+with each answer lost. However it died, the machines bought and given back and the pods bound must be the same as in the
+run without a death; names and times do not count."""
 
 from __future__ import annotations
 

@@ -9,10 +9,11 @@ it buys nothing, that is the business of `solver/purchase`. Asked by `plan/flow/
 | priorities | the highest first; a lower one gets what is left. A gang has the highest priority of its members |
 | pods that look at each other | `flow/entangled`, in steps over classes |
 | the others | `flow/network` |
-| gangs that are too few | the one farthest from its number first gives back what it got; each is tried once more |
+| gangs that are too few | give back what they got, the one farthest from its number first |
 | pods that are left | a reason that adds up over all machines |
 
-The fleet is left as it was: what was placed is in the answer.
+What a gang gives back is offered to the others; at the end each such gang is tried once more. The fleet is left as it
+was: what was placed is in the answer.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ large as the rules allow.
 | --- | --- |
 | anti-affinity, host port, disk, attached volume | one into each domain (or machine) that is free |
 | affinity, the first of its kind | one; then all the others, where the first is |
-| spread over one key | every domain rises to the same level as far as it has room, at most `maxSkew` above a full one |
+| spread over one key | domains rise to one level as far as they have room, at most `maxSkew` above the first full one |
 | spread over more keys | as many as each domain may take while the emptiest stays as it is |
 | preferred pods, ScheduleAnyway | an eighth, for the costs change with every pod |
 

@@ -131,7 +131,7 @@ def _with_rooms(stock: Stock, free: FloatArray) -> Stock:
 
 
 class _Model:
-    """Rows: pods, resources of each choice, limits, caps of each choice. Columns: nodes, missing and placed pods."""
+    """Rows: pods, resources of choices, limits, caps of choices. Columns: nodes, missing pods, pods on choices."""
 
     def __init__(self, stock: Stock, left_out: FloatArray, has_rooms: bool) -> None:
         self.stock, self.left_out, self.has_rooms = stock, left_out, has_rooms

@@ -1,4 +1,5 @@
-"""In which zones do the pods of a class go, before it is known on which nodes? And which pods must share one node?
+"""In which zones do the pods of a class go, before it is known on which nodes, and which pods must share one node?
+Asked by `solve` before it packs, and by the greedy.
 
 Rules beyond the single node (zone anti-affinity, affinity, spread, claims for one pod alone) are decided here by
 counts: each class with such a rule, or counted by one, is split over the domains it may go to, in rounds over classes.

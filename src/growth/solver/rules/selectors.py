@@ -1,5 +1,5 @@
-"""Does this requirement hold, and is it well-formed? The leaf of every rule that selects: nodes, pods, namespaces,
-volumes. And: is the node among those the pod, or a volume, asks for by name, label or field?
+"""Is a selector well-formed, does it hold, and is a node among those that a pod or a volume asks for by name, label or
+field? Asked by every rule that selects nodes, pods, namespaces or volumes.
 
 Kubernetes reads a selector before it uses it. One that cannot be read matches nothing, and the reason says what is
 malformed:
