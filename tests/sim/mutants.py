@@ -272,12 +272,12 @@ class Mutant(Struct, frozen=True):
     """A bug, and where it shows."""
 
     plant: Callable[[], Any]
-    scenarios: tuple[str, ...]
+    behaviours: tuple[str, ...]
     faults: tuple[str, ...] = ()
 
     @property
     def wish(self) -> Wish:
-        return Wish(self.scenarios, self.faults, stops_early=True)
+        return Wish(self.behaviours, self.faults, stops_early=True)
 
 
 MUTANTS: Final[dict[str, Mutant]] = {

@@ -44,8 +44,8 @@ def _workers(jobs: int) -> ProcessPoolExecutor:
 
 def _run_one(seed: str, trace: bool, calm: bool) -> int:
     report = simulate(seed, print if trace else lambda _line: None, wish=CALM if calm else None)
-    scenarios, faults = ", ".join(report.scenarios), ", ".join(report.faults) or "none"
-    print(f"seed {seed}: scenarios {scenarios}; faults {faults}; trace {report.trace_hash}")
+    behaviours, faults = ", ".join(report.behaviours), ", ".join(report.faults) or "none"
+    print(f"seed {seed}: behaviours {behaviours}; faults {faults}; trace {report.trace_hash}")
     _print_ending(report, calm)
     return 0 if report.succeeded else 1
 
@@ -78,7 +78,7 @@ def _print_ending(report: Report, calm: bool) -> None:
     if report.succeeded:
         print(f"  all laws held; settled {report.settled_after_seconds:.0f} s after the last fault")
         return
-    print(f"seed {report.seed} FAILED: {len(report.violations)} violations ({', '.join(report.scenarios)})")
+    print(f"seed {report.seed} FAILED: {len(report.violations)} violations ({', '.join(report.behaviours)})")
     for violation in report.violations[:_LAWS_SHOWN]:
         print(f"  {violation}")
     print(f"  see it again: growth sim --seed {report.seed} --trace{' --calm' if calm else ''}")

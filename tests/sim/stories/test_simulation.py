@@ -11,7 +11,7 @@ import pytest
 
 from growth.sim.faults.faults import FAULTS
 from growth.sim.laws import LAWS
-from growth.sim.stories.scenario import SCENARIOS
+from growth.sim.stories.behaviours import BEHAVIOURS
 from growth.sim.stories.simulation import CALM, Wish, deaths, die_at, differences, reference, simulate
 from tests.sim.mutants import MUTANTS, PLACES, _find, hunt
 
@@ -33,9 +33,9 @@ def test_the_laws_hold_under_faults_and_everything_settles(seed: str) -> None:
     assert report.settled_after_seconds is not None
 
 
-@pytest.mark.parametrize("scenario", [scenario.name for scenario in SCENARIOS])
-def test_every_scenario_settles_in_a_calm_world(scenario: str) -> None:
-    report = simulate(f"calm {scenario}", wish=Wish((scenario,), CALM.faults))
+@pytest.mark.parametrize("behaviour", [behaviour.name for behaviour in BEHAVIOURS])
+def test_every_scenario_settles_in_a_calm_world(behaviour: str) -> None:
+    report = simulate(f"calm {behaviour}", wish=Wish((behaviour,), CALM.faults))
     assert [str(violation) for violation in report.violations] == []
 
 
@@ -76,11 +76,11 @@ def test_there_is_a_planted_bug_for_every_kind_of_law() -> None:
 
 
 def test_names_of_faults_and_scenarios_are_unique_and_mutants_use_existing_ones() -> None:
-    faults, scenarios = [fault.name for fault in FAULTS], [scenario.name for scenario in SCENARIOS]
+    faults, behaviours = [fault.name for fault in FAULTS], [behaviour.name for behaviour in BEHAVIOURS]
     assert len(set(faults)) == len(faults)
-    assert len(set(scenarios)) == len(scenarios)
+    assert len(set(behaviours)) == len(behaviours)
     for mutant in MUTANTS.values():
-        assert set(mutant.scenarios) <= set(scenarios)
+        assert set(mutant.behaviours) <= set(behaviours)
         assert set(mutant.faults) <= set(faults)
 
 

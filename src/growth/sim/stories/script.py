@@ -1,5 +1,5 @@
-"""What can a user do to the embedded cluster in the middle of a scenario? Steps that may come too late, and do nothing
-then. Used by `sim/stories/scenario`."""
+"""What can a user do to the embedded cluster in the middle of a behaviour? Steps that may come too late, and do nothing
+then. Used by `sim/stories/behaviour`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POOL, REQUEST, REMOVAL = (BY_NAME[name] for name in ("NodePool", "NodeRequest", 
 
 
 class Script(Struct):
-    """What a scenario works with. `expected`: how many pods of an app can be hosted, if not all."""
+    """What a behaviour works with. `expected`: how many pods of an app can be hosted, if not all."""
 
     cluster: Cluster
     chance: random.Random

@@ -27,7 +27,6 @@ from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL
 from growth.model.settings import Settings
 from growth.providers.simulated import Server
-from growth.sim.apiserver.store import Write
 from growth.sim.clock import after, run_virtual
 from growth.sim.cluster import Cluster, World
 from growth.sim.faults.faults import Adversity, Crash, turn_off_all, turn_on_some
@@ -36,7 +35,7 @@ from growth.sim.laws import Judge, Violation
 from growth.sim.laws.settled import why_not_settled
 from growth.sim.laws.witness import REQUEST, Witness
 from growth.sim.process import GrowthProcess
-from growth.sim.stories.scenario import begin_some
+from growth.sim.stories.behaviours import begin_some
 from growth.sim.stories.script import Script
 
 SETTLE_SECONDS: Final = 900.0
@@ -48,9 +47,9 @@ RESTS: Final = 3
 
 
 class Wish(Struct, frozen=True):
-    """What is not left to chance: these scenarios, these faults. Nothing: the seed draws both."""
+    """What is not left to chance: these behaviours, these faults. Nothing: the seed draws both."""
 
-    scenarios: tuple[str, ...] = ()
+    behaviours: tuple[str, ...] = ()
     faults: tuple[str, ...] | None = None
     stops_early: bool = False  # at the first broken law
     crash: Crash | None = None  # beside the faults
@@ -63,7 +62,7 @@ class Report(Struct, frozen=True):
     """What came of one seed."""
 
     seed: str
-    scenarios: tuple[str, ...]
+    behaviours: tuple[str, ...]
     faults: tuple[str, ...]
     violations: tuple[Violation, ...]
     trace_hash: str
@@ -108,16 +107,15 @@ class Simulation:
         self._recent: list[str] = []  # what growth asked to write
         self._failures: list[tuple[str, BaseException]] = []  # of lives that are over
         self._digest = hashlib.sha256()
-        self.cluster.store.on_write(self._note_write)
-        self.cluster.cloud.on_change.append(self._note_server)
+        self.cluster.tell(self._say)
 
     async def run(self) -> Report:
-        begun = begin_some(self.script, self.seed, self.wish.scenarios)
+        begun = begin_some(self.script, self.seed, self.wish.behaviours)
         self._settings = next((each.settings for each in begun if each.settings != Settings()), Settings())
-        scenarios = [each.name for each in begun]
+        behaviours = [each.name for each in begun]
         faults = turn_on_some(self.adversity, self.seed, self.wish.faults)
         self.adversity.crashes += [self.wish.crash] if self.wish.crash else []
-        self._say(f"scenarios: {', '.join(scenarios)}; faults: {', '.join(faults)}")
+        self._say(f"behaviours: {', '.join(behaviours)}; faults: {', '.join(faults)}")
         self._start()
         for at, step in self.adversity.clock_steps:
             after(at, partial(self._step_clock, step))
@@ -127,7 +125,7 @@ class Simulation:
         running = [pod for pod in self.witness.pods.values() if pod.node_name and not pod.is_finished]
         return Report(
             self.seed,
-            tuple(scenarios),
+            tuple(behaviours),
             tuple(faults),
             tuple(self.judge.violations),
             self._digest.hexdigest()[:16],
@@ -270,13 +268,6 @@ class Simulation:
 
     # ---------------------------------------------------------------------------------------- trace
 
-    def _note_write(self, write: Write) -> None:
-        key = "/".join(part for part in write.key if part)
-        self._say(f"{write.actor} {write.type.lower()} {write.kind.name} {key} {_gist(write)}")
-
-    def _note_server(self, what: str, server: Server) -> None:
-        self._say(f"cloud {what} {server.server_type} in {server.location} for {server.name}")
-
     def _say(self, line: str) -> None:
         stamped = f"{self.cluster.runtime.monotonic():9.2f}  {line}"
         self._digest.update(stamped.encode())
@@ -286,17 +277,6 @@ class Simulation:
 def _kinds(servers: list[Server]) -> tuple[str, ...]:
     ours = [server for server in servers if POOL_LABEL in server.template.labels]
     return tuple(sorted(f"{server.template.labels[POOL_LABEL]} {server.server_type}" for server in ours))
-
-
-def _gist(write: Write) -> str:
-    """The part of an object that tells most about what happened to it."""
-    status, spec = write.item.get("status") or {}, write.item.get("spec") or {}
-    parts = [str(status.get("phase") or ""), str(spec.get("nodeName") or "")]
-    if write.kind.name == "Event":
-        parts += [str(write.item.get("reason")), str(write.item.get("note"))]
-    if write.kind.name == "Node":
-        parts += [",".join(taint["key"].rpartition("/")[2] for taint in spec.get("taints") or [])]
-    return " ".join(part for part in parts if part)
 
 
 def simulate(seed: str, trace: Callable[[str], None] = lambda _line: None, wish: Wish | None = None) -> Report:

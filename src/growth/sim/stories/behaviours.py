@@ -1,4 +1,4 @@
-"""What do users do while faults happen? Scenarios: each puts objects into the embedded cluster and schedules steps on
+"""What do users do while faults happen? Behaviours: each puts objects into the embedded cluster and schedules steps on
 them.
 
 Drawn by the simulation, several for one seed. All steps happen before the faults stop; what the cluster should look
@@ -32,25 +32,25 @@ CHANCE_OF_EACH: Final = 0.2
 HASTY: Final = Settings(settling_seconds=60.0, consolidation_interval_seconds=10.0, scale_down_delay_seconds=20.0)
 
 
-class Scenario(Struct, frozen=True):
+class Behaviour(Struct, frozen=True):
     name: str
     begin: Callable[[Script], None]
-    settings: Settings = Settings()  # growth's own, where the scenario would take hours with the usual ones
+    settings: Settings = Settings()  # growth's own, where the behaviour would take hours with the usual ones
 
 
-def begin_some(script: Script, seed: str, wanted: tuple[str, ...] = ()) -> list[Scenario]:
-    """The default pool, and the wanted scenarios, or else some drawn by chance.
+def begin_some(script: Script, seed: str, wanted: tuple[str, ...] = ()) -> list[Behaviour]:
+    """The default pool, and the wanted behaviours, or else some drawn by chance.
 
-    Each scenario has its own source of chance, so that a new row of the table changes nothing for the others.
+    Each behaviour has its own source of chance, so that a new row of the table changes nothing for the others.
     """
     sizes = (("CX33", 15), ("CX32", 10), ("CX31", 10))
     script.cluster.create(node_pool("default", *({"name": name, "max": most} for name, most in sizes)))
-    names = [scenario.name for scenario in SCENARIOS]
+    names = [behaviour.name for behaviour in BEHAVIOURS]
     drawn = [name for name in names if random.Random(f"{seed}/draw/{name}").random() < CHANCE_OF_EACH]
-    chosen = [scenario for scenario in SCENARIOS if scenario.name in (wanted or drawn)]
-    for scenario in chosen:
-        script.chance = random.Random(f"{seed}/scenario/{scenario.name}")
-        scenario.begin(msgspec.structs.replace(script))
+    chosen = [behaviour for behaviour in BEHAVIOURS if behaviour.name in (wanted or drawn)]
+    for behaviour in chosen:
+        script.chance = random.Random(f"{seed}/scenario/{behaviour.name}")  # as seeds have always drawn it
+        behaviour.begin(msgspec.structs.replace(script))
     return chosen
 
 
@@ -259,26 +259,26 @@ def haunted_pool(script: Script) -> None:
     script.cluster.store.on_write(haunt)
 
 
-SCENARIOS: Final[tuple[Scenario, ...]] = (
-    Scenario("burst", burst),
-    Scenario("churn", churn),
-    Scenario("scale to zero", scale_to_zero),
-    Scenario("come and go", come_and_go),
-    Scenario("sold out", sold_out),
-    Scenario("pool too small", pool_too_small),
-    Scenario("limited pool", limited_pool),
-    Scenario("minimum", minimum),
-    Scenario("batch", batch),
-    Scenario("strangers", strangers),
-    Scenario("tolerant guests", tolerant_guests),
-    Scenario("meddling", meddling),
-    Scenario("paused pool", paused_pool),
-    Scenario("pool made anew", pool_made_again),
-    Scenario("apart", apart),
-    Scenario("impatient users", impatient_users),
-    Scenario("node deleted", node_deleted),
-    Scenario("haunted pool", haunted_pool),
-    Scenario("thinned out", thinned_out, HASTY),
-    Scenario("spare room", spare_room),
-    Scenario("warm pool", warm_pool),
+BEHAVIOURS: Final[tuple[Behaviour, ...]] = (
+    Behaviour("burst", burst),
+    Behaviour("churn", churn),
+    Behaviour("scale to zero", scale_to_zero),
+    Behaviour("come and go", come_and_go),
+    Behaviour("sold out", sold_out),
+    Behaviour("pool too small", pool_too_small),
+    Behaviour("limited pool", limited_pool),
+    Behaviour("minimum", minimum),
+    Behaviour("batch", batch),
+    Behaviour("strangers", strangers),
+    Behaviour("tolerant guests", tolerant_guests),
+    Behaviour("meddling", meddling),
+    Behaviour("paused pool", paused_pool),
+    Behaviour("pool made anew", pool_made_again),
+    Behaviour("apart", apart),
+    Behaviour("impatient users", impatient_users),
+    Behaviour("node deleted", node_deleted),
+    Behaviour("haunted pool", haunted_pool),
+    Behaviour("thinned out", thinned_out, HASTY),
+    Behaviour("spare room", spare_room),
+    Behaviour("warm pool", warm_pool),
 )
