@@ -37,10 +37,16 @@ from growth.providers.contract import Gone, Order, Provider, ProviderError
 from growth.runtime import Runtime, Spawned
 
 _START_RETRY_SECONDS: Final = 5.0
+_ALONE_SECONDS: Final = 3600.0
 _POLL_SECONDS: Final = 0.1
 _EVENTS_OF_A_SCHEDULER: Final = 20_000  # one for each pod of a burst, written when there is time
 
 log = structlog.get_logger(__name__)
+
+
+def always() -> bool:
+    """Without an election there is nobody else to lead."""
+    return True
 
 
 class Installation(Struct, frozen=True):
@@ -63,7 +69,7 @@ class Growth:
         runtime: Runtime,
         provider_for: Callable[[Client, Runtime], Provider],
         installation: Installation | None = None,
-        leads: Callable[[], bool] = lambda: True,
+        leads: Callable[[], bool] = always,
     ) -> None:
         self.installation = installation or Installation()
         self.runtime = runtime
@@ -124,7 +130,7 @@ class Growth:
         running = self.runtime.spawn("loop", loop.run())
         self._tasks.append(running)
         while self.leads() and not running.done():
-            await self.runtime.sleep(_POLL_SECONDS)
+            await self.runtime.sleep(_POLL_SECONDS if self.leads is not always else _ALONE_SECONDS)
         log.warning("growth no longer leads")
         self._tasks.remove(running)
         running.cancel()

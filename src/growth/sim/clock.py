@@ -17,6 +17,7 @@ from growth.runtime import Spawned
 
 Result = TypeVar("Result")
 
+FOREVER_SECONDS: Final = 1e9
 START_OF_TIME: Final = 1_767_225_600.0  # 2026-01-01 00:00:00 UTC
 
 
@@ -116,6 +117,8 @@ class SimRuntime:
         self.failures: list[tuple[str, BaseException]] = []
         self.skew_seconds = 0.0
         self.solve_seconds = solve_seconds
+        self.paused_until = 0.0  # by the loop's clock: as after SIGSTOP
+        self.solver_hangs: Callable[[], bool] = lambda: False
         self.is_dead = False
         self.on_offload: Callable[[Any], None] = lambda _result: None  # sees what heavy work answered
         self._loop = asyncio.get_running_loop()
@@ -131,6 +134,12 @@ class SimRuntime:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+        await self.wait_while_paused()
+
+    async def wait_while_paused(self) -> None:
+        """Until the process goes on, if it stands still."""
+        if self._loop.time() < self.paused_until:
+            await asyncio.sleep(self.paused_until - self._loop.time())
 
     async def within(self, seconds: float, work: Awaitable[Result]) -> Result:
         async with asyncio.timeout(seconds):
@@ -152,7 +161,8 @@ class SimRuntime:
 
     async def offload(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """As in a worker process: what cannot be pickled cannot travel."""
-        await asyncio.sleep(self.solve_seconds)
+        await asyncio.sleep(self.solve_seconds if not self.solver_hangs() else FOREVER_SECONDS)
+        await self.wait_while_paused()
         result: Result = _travelled(function(*_travelled(arguments)))
         self.on_offload(result)
         return result

@@ -7,6 +7,7 @@ Made by scenarios, tests, `growth demo` and `growth sim`. growth itself is not p
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -64,6 +65,13 @@ class Cluster:
         self.daemons = DaemonSets(self.verbs)
         self.budgets = DisruptionBudgets(self.verbs)
         self.collector = GarbageCollector(self.verbs)
+
+    def tell(self, say: Callable[[str], None]) -> None:
+        """Let `say` hear of every write and every server from now on, a line each."""
+        self.store.on_write(lambda write: say(write.line()))
+        self.cloud.on_change.append(
+            lambda what, server: say(f"cloud {what} {server.server_type} in {server.location} for {server.name}")
+        )
 
     def create(self, *items: Json, actor: str = "user") -> list[Stored]:
         """Create objects as a user would, each saying its apiVersion and kind."""

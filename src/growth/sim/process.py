@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from growth.controllers.growth import Growth, Installation
+from growth.controllers.growth import Growth, Installation, always
 from growth.kube.api.client import Client
 from growth.kube.api.transport import NeverSent, Request, Response, Transport
+from growth.kube.election import Election
 from growth.model.labels import Labels
 from growth.model.offering import Offering
 from growth.providers.contract import Provider
@@ -48,9 +49,13 @@ class ApiDoor:
         self._runtime = runtime
 
     async def send(self, request: Request) -> Response:
+        await self._runtime.wait_while_paused()
         if request.method == "GET":
-            return await self.transport.send(request)
-        return await send_off(self.transport.send(request), self._runtime)
+            response = await self.transport.send(request)
+        else:
+            response = await send_off(self.transport.send(request), self._runtime)
+        await self._runtime.wait_while_paused()
+        return response
 
 
 class CloudDoor:
@@ -90,7 +95,9 @@ class CloudDoor:
 
 
 class GrowthProcess:
-    """One life of growth. `transport` may be a faulty one; the default is the API server itself."""
+    """One life of growth. `transport` may be a faulty one; the default is the API server itself. One that is elected
+    acts only while it holds the Lease.
+    """
 
     def __init__(
         self,
@@ -100,6 +107,8 @@ class GrowthProcess:
         transport: Transport | None = None,
         cloud: CloudApi | None = None,
         provider_for: Callable[[Client, Runtime], Provider] | None = None,
+        *,
+        is_elected: bool = False,
     ) -> None:
         self.cluster = cluster
         self.runtime = SimRuntime(f"{cluster.seed}/growth/{life}", solve_seconds=0.05)
@@ -107,7 +116,9 @@ class GrowthProcess:
         name = cluster.world.catalogue.provider
         opens = provider_for or (lambda _client, runtime: SimulatedProvider(door, runtime, name))
         self.door = ApiDoor(transport or cluster.api, self.runtime)
-        self.growth = Growth(self.door, self.runtime, opens, installation)
+        self.election = Election(self.door, self.runtime, f"growth-{life}") if is_elected else None
+        leads = self.election.fence.holds if self.election else always
+        self.growth = Growth(self.door, self.runtime, opens, installation, leads)
         self._running: Spawned | None = None
 
     @property
@@ -116,6 +127,8 @@ class GrowthProcess:
         return self.runtime.failures
 
     def start(self) -> GrowthProcess:
+        if self.election is not None:
+            self.runtime.spawn("election", self.election.run())
         self._running = self.runtime.spawn("growth", self.growth.run())
         return self
 

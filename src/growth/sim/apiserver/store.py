@@ -78,6 +78,17 @@ class Write(Struct, frozen=True):
         metadata = self.item["metadata"]
         return metadata.get("namespace", ""), metadata["name"]
 
+    def line(self) -> str:
+        """What happened, for a trace: the actor, the object, and the part of it that tells most."""
+        status, spec = self.item.get("status") or {}, self.item.get("spec") or {}
+        parts = [self.actor, self.type.lower(), self.kind.name, "/".join(part for part in self.key if part)]
+        parts += [str(status.get("phase") or ""), str(spec.get("nodeName") or "")]
+        if self.kind.name == "Event":
+            parts += [str(self.item.get("reason")), str(self.item.get("note"))]
+        if self.kind.name == "Node":
+            parts += [",".join(taint["key"].rpartition("/")[2] for taint in spec.get("taints") or [])]
+        return " ".join(part for part in parts if part)
+
 
 class Shelf:
     """All objects of one kind, and its latest changes."""
@@ -148,6 +159,21 @@ class Store:
         stored = self._stored(kind, item, key)
         self._record(shelf, Change("DELETED", stored.version, stored, before), item, actor)
         return item
+
+    def go_back(self, version: int, actor: str) -> None:
+        """Let every object be what it was at this version, as after a restore from a backup; versions go on counting."""
+        wanted: dict[tuple[str, Key], Stored | None] = {}
+        for name, shelf in self._shelves.items():
+            for change in reversed(shelf.history):
+                if change.version <= version:
+                    break
+                wanted[name, change.after.key] = change.before
+        for (name, key), before in wanted.items():
+            shelf = self._shelves[name]
+            if before is not None:
+                self.put(shelf.kind, before.decoded(), actor)
+            elif key in shelf.items:
+                self.remove(shelf.kind, key, actor)
 
     def compact(self, kind: Kind, keep: int = 0) -> None:
         """Forget all but the latest changes: a watcher that resumes from before them gets 410."""

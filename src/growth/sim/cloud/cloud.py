@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -21,6 +21,20 @@ from growth.providers.catalogue import Catalogue
 from growth.providers.simulated import CloudError, NodeTemplate, Server
 from growth.runtime import Runtime
 from growth.sim.clock import after
+from growth.sim.faults.active import ActiveFaults
+from growth.sim.faults.kinds import (
+    LateEffect,
+    LaunchError,
+    ListEmpty,
+    ListError,
+    ListGarbage,
+    ListStale,
+    NeverBoots,
+    NeverReady,
+    SlowProvider,
+    SmallerThanSold,
+    SoldOut,
+)
 
 _HOUR: Final = 3600.0
 
@@ -78,6 +92,7 @@ class Cloud:
     ) -> None:
         self.catalogue = catalogue
         self.trouble = Trouble()
+        self.faults = ActiveFaults(f"{seed}/cloud")
         self.pace = pace or Pace()
         self.quota = quota
         self.sold_out: dict[tuple[str, str], None] = {}  # (offering, location): taken out of stock by a scenario
@@ -106,9 +121,23 @@ class Cloud:
     ) -> Server:
         await self._travel()
         self._maybe_fail()
+        if (late := self.faults.hit(LateEffect)) is not None:
+            after(late.seconds, lambda: self._create_late(name, offering, location, labels, template))
+            raise TimeoutError("no answer")
+        error = self.faults.hit(LaunchError, offering=offering, location=location)
+        if error is not None and not error.effect:
+            raise _answer(error)
         server = self._create(name, offering, location, labels, template)
+        if error is not None:
+            raise _answer(error)
         await self._maybe_lose()
         return server
+
+    def _create_late(self, *order: Any) -> None:
+        try:
+            self._create(*order)
+        except CloudError:
+            return  # sold out, or the name is taken meanwhile
 
     async def get_server(self, server_id: str) -> Server:
         await self._travel()
@@ -126,11 +155,16 @@ class Cloud:
     async def _listed(self) -> tuple[Server, ...]:
         await self._travel()
         self._maybe_fail()
-        if self._happens(self.trouble.failed_lists):
+        if self._happens(self.trouble.failed_lists) or self.faults.hit(ListError):
             raise CloudError("server_error", "the list is not available")
-        if self._happens(self.trouble.empty_lists):
+        if self.faults.hit(ListGarbage):
+            raise ValueError(
+                "Expecting value: line 1 column 1 (char 0)"
+            )  # as a library says of an answer it cannot read
+        if self._happens(self.trouble.empty_lists) or self.faults.hit(ListEmpty):
             return ()
-        servers = self._earlier if self._happens(self.trouble.stale_lists) else tuple(self.servers.values())
+        is_stale = self._happens(self.trouble.stale_lists) or self.faults.hit(ListStale)
+        servers = self._earlier if is_stale else tuple(self.servers.values())
         self._earlier = tuple(self.servers.values())
         return servers
 
@@ -154,7 +188,8 @@ class Cloud:
             raise CloudError("uniqueness_error", f"the name {name} is taken")
         self._check_stock(offering)
         self._ids += 1
-        allocatable = _smaller(offering.allocatable, self.trouble.smaller_share)
+        smaller = self.faults.hit(SmallerThanSold, offering=offering_name, location=location)
+        allocatable = _smaller(offering.allocatable, smaller.by if smaller else self.trouble.smaller_share)
         now = self._runtime.now()
         identity = (str(self._ids), name, offering.server_type, location)
         server = Server(*identity, labels, "initializing", now, allocatable, template)
@@ -170,15 +205,17 @@ class Cloud:
         stock = self.catalogue.stock(offering.server_type, offering.location)
         sort = (offering.server_type, offering.location)
         running = sum((server.server_type, server.location) == sort for server in self.servers.values())
-        if (offering.name, offering.location) in self.sold_out or (stock is not None and running >= stock):
+        is_taken = (offering.name, offering.location) in self.sold_out or (stock is not None and running >= stock)
+        if is_taken or self.faults.hit(SoldOut, offering=offering.name, location=offering.location):
             raise CloudError("resource_unavailable", f"no {offering.server_type} available in {offering.location}")
         if self.quota is not None and len(self.servers) >= self.quota:
             raise CloudError("resource_limit_exceeded", f"the account's limit of {self.quota} servers is reached")
 
     def _schedule_boot(self, server: Server) -> None:
-        if self._happens(self.trouble.never_boots):
+        about = {"offering": f"{self.catalogue.provider}-{server.server_type.lower()}", "location": server.location}
+        if self._happens(self.trouble.never_boots) or self.faults.hit(NeverBoots, **about):
             return
-        ready = not self._happens(self.trouble.boots_not_ready)
+        ready = not (self._happens(self.trouble.boots_not_ready) or self.faults.hit(NeverReady, **about))
         seconds = self._chance.uniform(*self.pace.boot_seconds)
         after(seconds, lambda: self._booted(server.server_id, ready))
         if self._happens(self.trouble.vanishes):
@@ -210,6 +247,13 @@ class Cloud:
             self._stop_billing(server)
             self.on_gone(server)
 
+    def power_off(self, server_id: str) -> None:
+        """A server stops by itself; it is still there, and paid."""
+        server = self.servers.get(server_id)
+        if server is not None and server.status == "running":
+            self.servers[server_id] = msgspec.structs.replace(server, status="off")
+            self.on_gone(server)
+
     # ---------------------------------------------------------------------------------------- steps
 
     def price_per_hour(self) -> float:
@@ -228,7 +272,8 @@ class Cloud:
             listener(what, server)
 
     async def _travel(self) -> None:
-        await self._runtime.sleep(self._chance.uniform(*self.pace.call_seconds))
+        slow = sum(fault.seconds for fault in self.faults.of(SlowProvider))
+        await self._runtime.sleep(self._chance.uniform(*self.pace.call_seconds) + slow)
 
     def _happens(self, share: float) -> bool:
         return share > 0 and self._chance.random() < share
@@ -244,6 +289,17 @@ class Cloud:
     async def _maybe_lose(self) -> None:
         if self._happens(self.trouble.lost_after_effect):
             raise TimeoutError("no answer")
+
+
+def _answer(fault: LaunchError) -> Exception:
+    """What the caller hears, in the cloud's own words."""
+    if fault.status == "timeout":
+        return TimeoutError("no answer")
+    if fault.status == "locked":
+        return CloudError("locked", "the project is locked")
+    codes = {403: "forbidden", 409: "conflict", 422: "invalid_input", 429: "rate_limit_exceeded"}
+    code = "server_error" if fault.status >= 500 else codes.get(fault.status, "invalid_input")
+    return CloudError(code, f"HTTP {fault.status}")
 
 
 def _smaller(allocatable: Resources, share: float) -> Resources:

@@ -47,17 +47,17 @@ class Adversity(Struct):
         return self.chance.uniform(0.0, self.lasts_seconds)
 
 
-class Fault(Struct, frozen=True):
+class DrawnFault(Struct, frozen=True):
     name: str
     turn_on: Callable[[Adversity], None]
 
 
-def _api(name: str, least: float, most: float) -> Fault:
-    return Fault(f"api {name}", lambda each: setattr(each.trouble, name, each.chance.uniform(least, most)))
+def _api(name: str, least: float, most: float) -> DrawnFault:
+    return DrawnFault(f"api {name}", lambda each: setattr(each.trouble, name, each.chance.uniform(least, most)))
 
 
-def _cloud(name: str, least: float, most: float) -> Fault:
-    return Fault(f"cloud {name}", lambda each: setattr(each.cloud.trouble, name, each.chance.uniform(least, most)))
+def _cloud(name: str, least: float, most: float) -> DrawnFault:
+    return DrawnFault(f"cloud {name}", lambda each: setattr(each.cloud.trouble, name, each.chance.uniform(least, most)))
 
 
 def _api_down(adversity: Adversity) -> None:
@@ -124,7 +124,7 @@ def _lagging_scheduler(adversity: Adversity) -> None:
     adversity.cluster.scheduler.lag_seconds = adversity.chance.uniform(0.05, 0.6)
 
 
-FAULTS: Final[tuple[Fault, ...]] = (
+FAULTS: Final[tuple[DrawnFault, ...]] = (
     _api("slow", 0.01, 0.1),
     _api("conflict", 0.02, 0.2),
     _api("throttled", 0.02, 0.2),
@@ -144,8 +144,8 @@ FAULTS: Final[tuple[Fault, ...]] = (
     _api("watch_torn", 0.1, 0.5),
     _api("watch_expired", 0.1, 0.5),
     _api("watch_repeated", 0.2, 0.8),
-    Fault("api down", _api_down),
-    Fault("api compactions", _compactions),
+    DrawnFault("api down", _api_down),
+    DrawnFault("api compactions", _compactions),
     _cloud("lost_before_effect", 0.05, 0.3),
     _cloud("lost_after_effect", 0.05, 0.3),
     _cloud("rate_limited", 0.05, 0.4),
@@ -159,11 +159,11 @@ FAULTS: Final[tuple[Fault, ...]] = (
     _cloud("failed_lists", 0.05, 0.5),
     _cloud("vanishes", 0.05, 0.3),
     _cloud("lingers_seconds", 2.0, 60.0),
-    Fault("cloud stock-outs", _stock_outs),
-    Fault("nodes flap", _flapping_nodes),
-    Fault("scheduler lags", _lagging_scheduler),
-    Fault("growth crashes", _crashes),
-    Fault("growth's clock steps", _clock_steps),
+    DrawnFault("cloud stock-outs", _stock_outs),
+    DrawnFault("nodes flap", _flapping_nodes),
+    DrawnFault("scheduler lags", _lagging_scheduler),
+    DrawnFault("growth crashes", _crashes),
+    DrawnFault("growth's clock steps", _clock_steps),
 )
 
 

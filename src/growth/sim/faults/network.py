@@ -1,9 +1,9 @@
 """The network between growth and the API server on a bad day: slow, lossy, lying and sometimes gone.
 
-Stands in front of the embedded API server as the Transport of one growth process. What goes wrong is decided by the
-shares in `ApiTrouble` and one seeded source of chance; with everything at zero it only takes a little time.
+It is the Transport of one growth process, in front of the embedded API server. `FaultyTransport` serves seeds: shares in
+`ApiTrouble` and one seeded source of chance decide. `FaultyApi` serves scenarios: the faults that are on decide.
 
-| fault of a request | the server acts | growth hears |
+| share of requests | the server acts | growth hears |
 | --- | --- | --- |
 | conflict, throttled, error before | no | 409, 429 with Retry-After, 500/503/504 |
 | error after | yes | 500/503/504 |
@@ -13,13 +13,22 @@ shares in `ApiTrouble` and one seeded source of chance; with everything at zero 
 | expired | no | 410 in a list |
 | torn answer | yes | half a body, then a broken connection |
 
-| fault of a watch | growth hears |
+| share of watches | growth hears |
 | --- | --- |
 | lag | every event late |
 | silence | nothing any more, though the connection is open |
 | closed, cut, torn | an end, a broken connection, half a line and a broken connection |
 | expired | 410 in the stream |
 | repeated | the last events twice |
+
+| fault of a scenario | of | growth hears |
+| --- | --- | --- |
+| api-down | every request | connection refused |
+| api-error | requests like these | the status, and the server does nothing |
+| api-slow | every request | the answer, later |
+| lease-lost | writes of leases | 500, and the server does nothing |
+| lease-slow | every write | the answer, later |
+| watch-silent | watches | nothing any more, though the connection stands |
 """
 
 from __future__ import annotations
@@ -27,15 +36,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final
 
 from msgspec import Struct
 
 from growth.kube.api.transport import NeverSent, Request, Response, Transport, TransportError
 from growth.runtime import Runtime
 from growth.sim.apiserver.refusal import Refusal, changed_meanwhile, expired, internal, too_many, unavailable
-from growth.sim.apiserver.routes import find_route, split
+from growth.sim.apiserver.routes import Route, find_route, split
 from growth.sim.apiserver.store import event_line
-from growth.sim.apiserver.streams import refuse
+from growth.sim.apiserver.streams import Answer, refuse
+from growth.sim.faults.active import ActiveFaults
+from growth.sim.faults.kinds import ApiDown, ApiError, ApiSlow, LeaseLost, LeaseSlow, WatchSilent
 
 FOREVER = 1e9
 
@@ -247,3 +259,75 @@ class FaultyWatch:
 
 async def _first(source: AsyncIterator[bytes]) -> bytes:
     return await anext(source)
+
+
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class FaultyApi:
+    """One process's way to the API server. `on_write` and `on_read` are told of every request that arrives."""
+
+    def __init__(self, transport: Transport, runtime: Runtime, faults: ActiveFaults) -> None:
+        self.on_write: Callable[[Request], None] = lambda _request: None
+        self.on_read: Callable[[Request], None] = lambda _request: None
+        self._transport, self._runtime, self._faults = transport, runtime, faults
+
+    async def send(self, request: Request) -> Response:
+        faults, route = self._faults, _route(request.path)
+        is_write = request.method != "GET"
+        slow = float(sum(each.seconds for each in faults.of(ApiSlow) if faults.happens(each)))
+        slow += sum(each.seconds for each in faults.of(LeaseSlow)) if is_write else 0.0
+        if slow:
+            await self._runtime.sleep(slow)
+        if faults.hit(ApiDown):
+            raise NeverSent("connection refused")
+        refusal = self._refusal(request, route)
+        if refusal is not None:
+            return Answer(refusal.code, refusal.body(), refusal.headers())
+        (self.on_write if is_write else self.on_read)(request)
+        response = await self._transport.send(request)
+        return _Silenced(response, self._runtime, faults) if "watch=true" in request.path else response
+
+    def _refusal(self, request: Request, route: Route | None) -> Refusal | None:
+        resource = route.kind.resource.plural if route else ""
+        if resource == "leases" and request.method != "GET" and self._faults.hit(LeaseLost):
+            return Refusal(500, "InternalError", "etcdserver: request timed out")
+        about = {"verb": _verb(request, route), "resource": resource, "subresource": route.subresource if route else ""}
+        error = self._faults.hit(ApiError, **about)
+        if error is None:
+            return None
+        words = f"the API server says {error.status}"
+        return Refusal(error.status, "Fault", words, retry_after_seconds=error.retry_after_seconds)
+
+
+def _route(path: str) -> Route | None:
+    parts = split(path)[0]
+    try:
+        return find_route(parts) if parts[0] in ("api", "apis") and len(parts) > 2 else None
+    except (Refusal, IndexError):
+        return None
+
+
+def _verb(request: Request, route: Route | None) -> str:
+    if request.method != "GET":
+        return _VERBS[request.method]
+    if "watch=true" in request.path:
+        return "watch"
+    return "get" if route is not None and route.name else "list"
+
+
+class _Silenced:
+    """A watch whose events stop while its fault is on; the connection stands."""
+
+    def __init__(self, response: Response, runtime: Runtime, faults: ActiveFaults) -> None:
+        self._response, self._runtime, self._faults = response, runtime, faults
+        self.status, self.headers = response.status, response.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for chunk in self._response.chunks():
+            if self._faults.hit(WatchSilent):
+                await asyncio.Event().wait()
+            yield chunk
+
+    async def close(self) -> None:
+        await self._response.close()
