@@ -39,6 +39,8 @@ TABLES: Final[Mapping[str, str]] = {
     "growth.plan.nodes_down.drain": "removal would be over 400 lines with it",
     "growth.plan.warm_pools.status": "warm_pools would be over 400 lines with it",
     "growth.providers.registry": "the table of providers",
+    "growth.sim.scenarios.schema": "the reference and the editors' schema; deploy/ reads it too",
+    "growth.sim.scenarios.traces": "a format of its own",
     "growth.solver.existing.place": "the one answer to what fits on nodes that exist",
 }
 

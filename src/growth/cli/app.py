@@ -50,6 +50,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("run", "Run growth against a cluster until it is told to stop."),
     Command("demo", "Watch pending pods become machines, in a cluster that is embedded in this process."),
     Command("sim", "Run growth in the embedded cluster under random faults and check what must never happen."),
+    Command("simulate", "Run scenario files: what would this cost, how long would pods wait, what if."),
     Command(
         "plan", "Plan offline what to buy for pods, with its price, a proven lower bound and the gap between them."
     ),

@@ -1,0 +1,269 @@
+"""What comes of a scenario? Builds its world, lets growth run in it, does what the steps say when their time comes, and
+measures.
+
+Asked by `growth simulate` and the scenario tests. One seed decides everything: the same file and seed give the same
+result, on every machine. The bound is the solver's proven lower bound for all pods that exist, in an empty cluster
+whose pools may buy without limits: no set of machines, however clever, costs less.
+"""
+
+from __future__ import annotations
+
+import copy
+import heapq
+import math
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from growth.controllers.growth import Installation
+from growth.kube.api.request import ClientSettings
+from growth.kube.election import LeaseSettings
+from growth.model.pod import PodShape
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan.world.market import open_market
+from growth.plan.world.problem import PoolReader, placement_problem
+from growth.sim.apiserver.kinds import BY_NAME, POD, Json
+from growth.sim.apiserver.refusal import Refusal
+from growth.sim.clock import after
+from growth.sim.cluster import Cluster, World
+from growth.sim.faults.kinds import SolverHangs
+from growth.sim.faults.network import FaultyApi
+from growth.sim.faults.schedule import FaultSchedule
+from growth.sim.laws import Judge
+from growth.sim.laws.witness import Witness
+from growth.sim.laws.writes import CLAIMED
+from growth.sim.process import GrowthProcess
+from growth.sim.scenarios.file import Members, ObjectChoice, Patch, Scale, Step
+from growth.sim.scenarios.measure import Measure
+from growth.sim.scenarios.reader import ReadScenario, ScenarioError
+from growth.sim.scenarios.result import Result
+from growth.solver.patterns import Budget
+from growth.solver.purchase.problem import DemandClass
+from growth.solver.purchase.solve import solve
+
+Say = Callable[[float, str], None]
+SAMPLES: Final = 400
+SAMPLES_A_BOUND: Final = 8  # a bound takes a solve
+
+
+class ScenarioRun:
+    """One world, and the growth (or growths) in it. Must be made inside a running event loop."""
+
+    def __init__(self, read: ReadScenario, say: Say | None = None, *, draws_bounds: bool = False) -> None:
+        self._draws_bounds = draws_bounds
+        self.read, self.scenario = read, read.scenario
+        self.cluster = Cluster(str(read.scenario.seed), World(catalogue=read.catalogue))
+        self.measure = Measure(self.cluster)
+        self.witness = Witness(self.cluster)
+        self.judge = Judge(self.witness)
+        self.replicas: list[GrowthProcess | None] = [None] * read.scenario.replicas
+        self.faults = FaultSchedule(self.cluster, self.replicas)
+        self._lives = 0
+        if say is not None:
+            self.cluster.tell(lambda line: say(self.cluster.runtime.monotonic(), line))
+
+    async def run(self) -> Result:
+        clock, scenario = self.cluster.runtime, self.scenario
+        for item in self.read.objects:
+            self._apply(item)
+        if scenario.replicas > 1:
+            self._apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LeaseSettings().namespace}})
+        for number in range(scenario.replicas):
+            self._start(number)
+        for step in scenario.steps:
+            after(step.at, partial(self._do, step))
+        for fault in scenario.faults:
+            self.faults.plan(fault)
+        clock.spawn("trace", self._follow_trace())
+        for number in range(SAMPLES):
+            await clock.sleep(scenario.duration / SAMPLES)
+            with_bound = self._draws_bounds and number % SAMPLES_A_BOUND == 0
+            self.measure.sample(self._bound() if with_bound else None)
+        broken = tuple(str(each) for each in self.judge.violations)
+        return self.measure.result(scenario.name, scenario.seed, bound=self._bound(), laws_broken=broken)
+
+    def _bound(self) -> float:
+        """By what a growth that runs sees; 0 while none does."""
+        process = next((each for each in self.replicas if each is not None and each.growth.observer is not None), None)
+        if process is None or process.growth.observer is None:
+            return 0.0
+        return bound_per_hour(process.growth.observer.snapshot(), self.read.configuration.plans)
+
+    async def _follow_trace(self) -> None:
+        """Pods of the trace come and go."""
+        clock, leaving = self.cluster.runtime, list[tuple[float, str]]()
+        arriving = deque(self.read.arrivals)
+        while arriving or leaving:
+            comes_at = arriving[0].at if arriving else math.inf
+            goes_at = leaving[0][0] if leaving else math.inf
+            await clock.sleep(min(comes_at, goes_at) - clock.monotonic())
+            if goes_at < comes_at:
+                self.cluster.delete("Pod", heapq.heappop(leaving)[1], "default")
+                continue
+            arrival = arriving.popleft()
+            self.cluster.create(arrival.pod)
+            if arrival.until is not None:
+                heapq.heappush(leaving, (arrival.until, arrival.pod["metadata"]["name"]))
+
+    # --------------------------------------------------------------------------------------- growth
+
+    def _start(self, number: int) -> None:
+        configuration = self.read.configuration
+        installation = Installation(
+            configuration.installation,
+            configuration.plans,
+            ClientSettings(requests_per_second=configuration.requests_per_second),
+            only_observes=configuration.observe,
+            serves_buffers=configuration.serves_buffers,
+        )
+        self._lives += 1
+        process = GrowthProcess(self.cluster, installation, self._lives, is_elected=self.scenario.replicas > 1)
+        door = FaultyApi(self.cluster.api, process.runtime, self.faults.active)
+        door.on_read = self.witness.hear_read
+        process.door.transport = door
+        process.cloud_door.on_call = self._count_call
+        process.runtime.solver_hangs = lambda: self.faults.active.hit(SolverHangs) is not None
+        self.replicas[number] = process.start()
+
+    def _count_call(self, moment: str, _call: str) -> None:
+        self.measure.provider_calls += moment == "before"
+
+    def _restart(self, step: Step) -> None:
+        for number, process in enumerate(self.replicas):
+            if process is not None and step.replica in (None, number):
+                process.kill()
+                self.replicas[number] = None
+                after(step.after, partial(self._start, number))
+
+    def _pause(self, step: Step) -> None:
+        for number, process in enumerate(self.replicas):
+            if process is not None and step.replica in (None, number):
+                process.runtime.paused_until = self.cluster.runtime.monotonic() + step.lasts
+
+    # ---------------------------------------------------------------------------------------- steps
+
+    def _do(self, step: Step) -> None:
+        """One step now, and again when its time has come."""
+        now = self.cluster.runtime.monotonic()
+        if step.every is not None and now + step.every < (step.until or self.scenario.duration):
+            after(step.every, partial(self._do, step))
+        try:
+            self._do_once(step)
+        except Refusal as refusal:
+            raise ScenarioError(self.read.path, None, f"step {step.verb} at {now:.0f} s: {refusal}") from None
+
+    def _do_once(self, step: Step) -> None:
+        for item in step.apply:
+            self._apply(item)
+        if step.scale is not None:
+            self._scale(step.scale)
+        if step.delete is not None:
+            for kind, name, namespace in self._selected(step.delete):
+                self.cluster.delete(kind, name, namespace)
+        if step.patch is not None:
+            self._patch(step.patch)
+        if step.restart:
+            self._restart(step)
+        if step.pause:
+            self._pause(step)
+        if step.claim is not None:
+            self._claim(step.claim, in_use=True)
+        if step.release is not None:
+            self._claim(step.release, in_use=False)
+
+    def _apply(self, item: Json) -> None:
+        """As `kubectl apply`: made if it is not there, else changed to what is said."""
+        metadata, kind = item["metadata"], BY_NAME[item["kind"]]
+        namespace = metadata.get("namespace") or ("default" if kind.resource.namespaced else "")
+        if not metadata.get("name") or self.cluster.store.get(kind, metadata["name"], namespace) is None:
+            self.cluster.create(item)
+            return
+        change = copy.deepcopy({key: value for key, value in item.items() if key not in ("apiVersion", "kind")})
+        self.cluster.verbs.modify(kind, metadata["name"], namespace, lambda live: merged(live, change), "user")
+
+    def _scale(self, scale: Scale) -> None:
+        self.cluster.scale(scale.kind, scale.name, scale.replicas, scale.namespace or "default")
+
+    def _patch(self, patch: Patch) -> None:
+        for kind, name, namespace in self._selected(patch):
+            self.cluster.verbs.modify(BY_NAME[kind], name, namespace, lambda live: merged(live, patch.merge), "user")
+
+    def _selected(self, chosen: ObjectChoice) -> list[tuple[str, str, str]]:
+        kind = BY_NAME[chosen.kind]
+        if chosen.name:
+            return [(chosen.kind, chosen.name, chosen.namespace or ("default" if kind.resource.namespaced else ""))]
+        found = []
+        for item in self.cluster.objects(chosen.kind, chosen.namespace):
+            labels = item["metadata"].get("labels") or {}
+            if all(labels.get(key) == value for key, value in chosen.selector.items()):
+                found.append((chosen.kind, item["metadata"]["name"], item["metadata"].get("namespace", "")))
+        return found[: chosen.first]
+
+    def _claim(self, members: Members, *, in_use: bool) -> None:
+        """Running pods of the workload get the labels by which its PoolAutoscaler knows those in use, or lose them."""
+        labels = self._labels_in_use(members)
+        chosen = []
+        for pod in self.cluster.objects("Pod", members.namespace or "default"):
+            metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
+            is_used = all((metadata.get("labels") or {}).get(key) == value for key, value in labels.items())
+            if phase == "Running" and is_used != in_use and "deletionTimestamp" not in metadata:
+                chosen += [metadata["name"]] if self._belongs(pod, members) else []
+        change = {"metadata": {"labels": dict(labels) if in_use else dict.fromkeys(labels)}}
+        for name in sorted(chosen)[: members.count]:
+            namespace = members.namespace or "default"
+            self.cluster.verbs.modify(POD, name, namespace, lambda live: merged(live, change), "user")
+
+    def _labels_in_use(self, members: Members) -> dict[str, str]:
+        for autoscaler in self.cluster.objects("PoolAutoscaler", members.namespace or "default"):
+            target = autoscaler["spec"]["scaleTargetRef"]
+            if (target["kind"], target["name"]) == (members.kind, members.name):
+                policy = autoscaler["spec"].get("capacityPolicy") or {}
+                selector = (policy.get("inUse") or {}).get("matchLabels") or {}
+                return dict(selector) or {CLAIMED: "true"}
+        return {CLAIMED: "true"}
+
+    def _belongs(self, pod: Json, members: Members) -> bool:
+        """To this workload, directly or through a ReplicaSet of its name."""
+        owner: Json = next(iter(pod["metadata"].get("ownerReferences") or ()), {})
+        name = str(owner.get("name", ""))
+        return name == members.name or (owner.get("kind") == "ReplicaSet" and name.rpartition("-")[0] == members.name)
+
+
+def merged(live: Json, change: Json) -> Json:
+    """A JSON merge patch: null takes a key away."""
+    found = dict(live)
+    for key, value in change.items():
+        if value is None:
+            found.pop(key, None)
+        elif isinstance(value, dict) and isinstance(found.get(key), dict):
+            found[key] = merged(found[key], value)
+        else:
+            found[key] = copy.deepcopy(value)
+    return found
+
+
+_SECONDS = 1.0
+
+
+def bound_per_hour(snapshot: Snapshot, settings: Settings) -> float:
+    reader = PoolReader(snapshot.pools, snapshot.offerings)
+    counts: dict[tuple[PodShape, tuple[str, ...]], int] = {}
+    pods = [pod for on_node in snapshot.pods_by_node.values() for pod in on_node if pod.counts_as_work]
+    for pod in (*pods, *snapshot.waiting_pods):
+        if not pod.is_finished and pod.deleted_at is None:
+            match, shape = reader.read(pod.shape)
+            if match.names:
+                counts[shape, match.names] = counts.get((shape, match.names), 0) + 1
+    if not counts:
+        return 0.0
+    empty = replace(snapshot, requests={})
+    market = open_market(
+        empty, sorted({name for _, names in counts for name in names}), snapshot.offerings, {}, settings
+    )
+    demands = (DemandClass(shape, count, names) for (shape, names), count in counts.items())
+    problem = replace(placement_problem(empty, demands, (), market), budget=Budget.for_seconds(_SECONDS))
+    return solve(problem).lower_bound or 0.0
