@@ -14,6 +14,7 @@ compares.
 | `docs/reference/settings.md` | the settings and their meanings |
 | `docs/reference/metrics.md` | the registry of metrics |
 | `docs/reference/phases.md` | the phases and transitions of `model/noderequest.py` |
+| `docs/reference/scenarios.md`, `docs/reference/scenario.schema.json` | the classes that read scenario files |
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ import yaml
 from deploy.dashboard import dashboard
 from deploy.metrics_page import metrics_page
 from deploy.phases_page import phases_page
+from deploy.scenarios_page import scenarios_page
 from deploy.settings_page import settings_page
 from deploy.values_schema import values_schema
 from growth.controllers.act.role import lease_rights, rights, rules, token_manifests
 from growth.controllers.configuration import Configuration
 from growth.kube.crds import file_name, file_text, installed
 from growth.kube.crds.buffer import buffer_definition
+from growth.sim.scenarios.schema import scenario_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART = Path("deploy/chart")
@@ -59,6 +62,8 @@ def generated() -> Mapping[Path, str]:
         Path("docs/reference/settings.md"): settings_page(),
         Path("docs/reference/metrics.md"): metrics_page(),
         Path("docs/reference/phases.md"): phases_page(),
+        Path("docs/reference/scenarios.md"): scenarios_page(),
+        Path("docs/reference/scenario.schema.json"): _json(scenario_schema()),
     }
 
 
