@@ -13,15 +13,17 @@ from growth.sim.scenarios.schema import fault_kinds, fields_of, sentence_of, tag
 
 INTRODUCTION = """# Scenario files
 
-A scenario says what there is, what happens and what goes wrong, in virtual time; [What would this cost?](../guides/simulate.md) shows one at work.
-Times are durations such as `30s`, `10m`, `1h30m` or `2d`. A file that says something unknown is refused with its line and the reason.
-`growth simulate --schema` prints a JSON schema for editors. This page is generated from the code: `python -m deploy.generate`.
+A scenario says what there is, what happens and what goes wrong, in virtual time;
+[What would this cost?](../guides/simulate.md) shows one at work. Times are durations such as `30s`, `10m`, `1h30m` or
+`2d`. A file that says something unknown is refused with its line and the reason. `growth simulate --schema` prints a
+JSON schema for editors. This page is generated from the code: `python -m deploy.generate`.
 """
 
 OF_FAULTS = """
 ## Faults
 
-Every fault has `kind`, and `from` and `until` (absent: from the start, to the end). A `share` is the chance of each machine, node or call it can happen to.
+Every fault has `kind`, and `from` and `until` (absent: from the start, to the end). A `share` is the chance of each
+machine, node or call it can happen to.
 
 | fault | what the world does | with |
 | --- | --- | --- |
@@ -30,7 +32,8 @@ Every fault has `kind`, and `from` and `until` (absent: from the start, to the e
 OF_RESULT = """
 ## The result
 
-`growth simulate --output json` prints one object for each run. Keys of `expect` are its keys, joined by dots: `machines.bought`, `events.Unplaced`.
+`growth simulate --output json` prints one object for each run. Keys of `expect` are its keys, joined by dots:
+`machines.bought`, `events.Unplaced`.
 
 | key | |
 | --- | --- |

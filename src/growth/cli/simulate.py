@@ -121,7 +121,8 @@ def _print_json(outcomes: Iterable[Outcome]) -> None:
 
 
 _COLUMNS: Final = (
-    "seed", "cost", "per hour", "bought", "most", "pods", "pending", "p50 s", "p95 s", "p99 s", "evicted", "ms/pod", "× real",
+    "seed", "cost", "per hour", "bought", "most", "pods", "pending", "p50 s", "p95 s", "p99 s",
+    "evicted", "ms/pod", "× real",
 )  # fmt: skip
 _NARROWEST: Final = 110
 

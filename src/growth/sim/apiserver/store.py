@@ -161,7 +161,7 @@ class Store:
         return item
 
     def go_back(self, version: int, actor: str) -> None:
-        """Let every object be what it was at this version, as after a restore from a backup; versions go on counting."""
+        """Let every object be what it was at this version, as after a restore from a backup; versions count on."""
         wanted: dict[tuple[str, Key], Stored | None] = {}
         for name, shelf in self._shelves.items():
             for change in reversed(shelf.history):

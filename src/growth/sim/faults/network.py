@@ -1,7 +1,7 @@
 """The network between growth and the API server on a bad day: slow, lossy, lying and sometimes gone.
 
-It is the Transport of one growth process, in front of the embedded API server. `FaultyTransport` serves seeds: shares in
-`ApiTrouble` and one seeded source of chance decide. `FaultyApi` serves scenarios: the faults that are on decide.
+It is the Transport of one growth process, in front of the embedded API server. `FaultyTransport` serves seeds: shares
+in `ApiTrouble` and one seeded source of chance decide. `FaultyApi` serves scenarios: the faults that are on decide.
 
 | share of requests | the server acts | growth hears |
 | --- | --- | --- |

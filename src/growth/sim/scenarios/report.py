@@ -1,8 +1,7 @@
 """How do the runs compare, to the eye? One page with plots, made from outcomes; it needs nothing from outside.
 
-Asked by `growth simulate --report`. The plots are SVG, drawn by matplotlib (an extra: `growth[report]`) and written into
-the page itself, readable in light and in dark.
-"""
+Asked by `growth simulate --report`. The plots are SVG, drawn by matplotlib (an extra: `growth[report]`) and written
+into the page itself, readable in light and in dark."""
 
 from __future__ import annotations
 

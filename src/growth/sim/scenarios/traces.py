@@ -11,7 +11,7 @@ Asked by `reader`. Columns that are not named here are ignored.
 
 | of nodes | means |
 | --- | --- |
-| cpu_milli, memory_mib, gpu, model | what a machine has; equal ones are a server type, and as many as are listed can be had |
+| cpu_milli, memory_mib, gpu, model | what a machine has; equal ones are a server type, in stock as often as listed |
 """
 
 from __future__ import annotations
