@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from growth.model.labels import ZONE
+from growth.model.labels import HOSTNAME, ZONE
 from growth.model.node import SCALE_DOWN_TAINT, Node
 from growth.model.pod import PreferredPods
+from growth.solver.purchase.check import check
 from growth.solver.purchase.problem import PlacementProblem, PlacementSolution, Room
 from growth.solver.purchase.solve import solve
-from tests.solver.worlds import amounts, at_most, choice, demand, hetzner, room, term
+from tests.solver.worlds import amounts, at_most, choice, demand, hetzner, room, shape, spread, term
 
 
 def placed_anywhere(solution: PlacementSolution) -> int:
@@ -140,3 +141,12 @@ def test_a_marked_node_is_free_capacity_in_spite_of_our_own_taint() -> None:
     solution = solve(PlacementProblem(demands=(demand(2),), rooms=(marked,), choices=(choice(),)))
     assert not solution.nodes
     assert sum(placement.count for placement in solution.placements) == 2
+
+
+def test_a_daemon_that_a_spread_counts_leaves_the_pods_unplaced_and_never_stops_the_solver() -> None:
+    daemon = shape(0.1, 64, labels={"app": "web"})
+    spread_pods = demand(3, 1, 512, labels={"app": "web"}, spread=(spread(HOSTNAME, app="web"),))
+    problem = PlacementProblem(demands=(spread_pods, demand(2)), choices=(choice(daemons=(daemon,)),))
+    solution = solve(problem)
+    assert check(problem, solution) == ()
+    assert {one.demand for one in solution.unplaced} <= {0}

@@ -99,14 +99,15 @@ def _onto_new_node(bins: Bins, index: int, remaining: IntArray, unit: FloatArray
     candidates = np.flatnonzero(usable)
     first = np.minimum(space[candidates], remaining[index])
     value = _worth(bins, index, candidates, first, remaining, unit)
-    best = int(np.argmin(layout.price[candidates] / value))
-    number = bins.open(int(candidates[best]))
-    taken = min(int(bins.space(index)[number]), int(first[best]))
-    if taken <= 0:
-        raise AssertionError("a new node took nothing")
-    bins.put(index, number, taken)
-    remaining[index] -= taken
-    return True
+    for best in np.argsort(layout.price[candidates] / value, kind="stable"):
+        number = bins.open(int(candidates[best]))
+        taken = min(int(bins.space(index)[number]), int(first[best]))
+        if taken > 0:
+            bins.put(index, number, taken)
+            remaining[index] -= taken
+            return True
+        bins.close_last()  # a spread counts the daemons of the node: beside them, no pod of the class is allowed
+    return False
 
 
 def _new_space(bins: Bins, index: int) -> IntArray:
