@@ -10,7 +10,7 @@ BENCHES = $(basename $(notdir $(shell grep -l '^if __name__ ==' bench/*.py)))
 PYTHON ?= $(shell for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
 	command -v $$candidate >/dev/null && $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' && { echo $$candidate; break; }; done)
 
-.PHONY: help demo test lint unit e2e oracle sim bench docs lock format clean
+.PHONY: help demo test lint unit scenarios e2e oracle sim bench docs lock format clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -30,6 +30,9 @@ lint: $(STAMP)  ## style, types, layers, dependencies
 
 unit: $(STAMP)  ## unit tests only
 	$(BIN)/pytest -n $(JOBS)
+
+scenarios: $(STAMP)  ## every world of tests/scenarios, also those that take long
+	$(BIN)/pytest -n $(JOBS) tests/scenarios tests/scenarios/long/test_long_scenarios.py
 
 # what a child process left open when it was killed is told when the collector finds it, in whichever test that is: told, but no failure
 E2E_FLAGS := -W default::pytest.PytestUnraisableExceptionWarning

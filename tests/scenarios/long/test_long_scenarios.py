@@ -1,0 +1,15 @@
+"""Worlds that take more than a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.playing import play, scenario_files
+
+
+@pytest.mark.parametrize("path", scenario_files(Path(__file__).parent))
+def test_the_world_is_as_it_is_expected(path: Path) -> None:
+    play(path)
+    assert path.exists()
