@@ -32,7 +32,7 @@ unit: $(STAMP)  ## unit tests only
 	$(BIN)/pytest -n $(JOBS)
 
 scenarios: $(STAMP)  ## every world of tests/scenarios, also those that take long
-	$(BIN)/pytest -n $(JOBS) tests/scenarios tests/scenarios/long/test_long_scenarios.py
+	$(BIN)/pytest -n $(JOBS) tests/scenarios/test_scenarios.py tests/scenarios/long/long_scenarios.py
 
 # what a child process left open when it was killed is told when the collector finds it, in whichever test that is: told, but no failure
 E2E_FLAGS := -W default::pytest.PytestUnraisableExceptionWarning

@@ -1,4 +1,4 @@
-"""Worlds that take more than a second."""
+"""Worlds that take more than a second. `make scenarios` names this file; `make test` does not find it by its name."""
 
 from __future__ import annotations
 
