@@ -155,7 +155,8 @@ def test_without_autoscalers_only_they_themselves_are_watched_and_a_missing_kind
         await pool.passes(60)
         before = len(pool.process.growth.observer.warm_pools.views())  # type: ignore[union-attr]
         pool.cluster.create(
-            autoscaler("scaler", "set", "SandboxSet", "agents.kruise.io/v1alpha1"), objects.deployment("web", 1)
+            autoscaler("scaler", "set", "SandboxWarmPool", "extensions.agents.x-k8s.io/v1alpha1"),
+            objects.deployment("web", 1),
         )
         pool.cluster.create(autoscaler("other", "web", minReplicas=2))
         await pool.passes(60)
@@ -164,7 +165,7 @@ def test_without_autoscalers_only_they_themselves_are_watched_and_a_missing_kind
     before, replicas, events, status = played(story)
     assert (before, replicas) == (0, 2)
     assert events.count("FailedGetScale") == 1
-    assert "sandboxsets.agents.kruise.io are not served by this cluster" in status["lastDecision"]
+    assert "sandboxwarmpools.extensions.agents.x-k8s.io are not served by this cluster" in status["lastDecision"]
 
 
 def test_a_kind_of_the_users_own_and_one_known_only_by_its_scale() -> None:

@@ -68,6 +68,22 @@ def _job(prefix: str) -> Json:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
 
 
+def test_claimed_members_of_a_sandbox_set_leave_it_and_are_replaced(tmp_path: Path) -> None:
+    sandboxes = {**web(3, cpu="100m", kind="SandboxSet"), "apiVersion": "agents.kruise.io/v1alpha1"}
+    claim = {"at": "5m", "claim": {"kind": "SandboxSet", "name": "web", "count": 2}}
+    result = run(tmp_path, pool(), sandboxes, steps=[claim])
+    assert (result.pods.made, result.pods.running) == (5, 5)
+    assert result.targets == {"SandboxSet/default/web": 3}
+
+
+def test_a_machine_bought_for_a_buffer_is_not_in_vain_and_the_reason_of_a_condition_is_told(tmp_path: Path) -> None:
+    kind = {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": {"name": "spare"}}
+    spec = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"}, "replicas": 2}
+    result = run(tmp_path, pool(), web(0), {**kind, "spec": spec})
+    assert (result.machines.bought, result.machines.in_vain) == (1, 0)
+    assert result.reasons["CapacityBuffer/default/spare"]["Provisioning"] == "CapacityProvisioned"
+
+
 def test_growth_may_die_and_come_back(tmp_path: Path) -> None:
     result = run(tmp_path, *TEN, steps=[{"at": "4s", "restart": "growth", "after": "20s"}])
     assert (result.pods.running, result.machines.bought, result.machines.twice) == (10, 4, 0)
@@ -154,7 +170,8 @@ def test_interrupted_machines_go_after_their_notice(tmp_path: Path) -> None:
 
 def test_the_api_server_may_refuse_one_kind_of_request(tmp_path: Path) -> None:
     refused = fault("api-error", verb="create", resource="noderequests", status=500)
-    assert run(tmp_path, *TEN, faults=refused).machines.bought == 0
+    result = run(tmp_path, *TEN, faults=refused)
+    assert (result.machines.bought, result.requests.refused > 0) == (0, True)
 
 
 @pytest.mark.parametrize(

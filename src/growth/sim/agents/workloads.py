@@ -6,6 +6,7 @@ one table, one step for each kind.
 | Deployment | one ReplicaSet for its template; an older one is scaled to zero |
 | ReplicaSet | as many pods as it says; pods that failed or are going do not count |
 | StatefulSet | pods name-0 … name-n, all at once |
+| SandboxSet | as many pods as it says that nobody has claimed; a claimed one is no concern of it any more |
 | Job | pods until so many have succeeded, so many at a time |
 | PodDisruptionBudget | its status, which evictions look at |
 
@@ -24,15 +25,15 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from growth.sim.apiserver.kinds import BY_NAME, POD, Json, Kind
+from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, POD, Json, Kind
 from growth.sim.apiserver.refusal import attempt
 from growth.sim.apiserver.selectors import matches_selector
 from growth.sim.apiserver.store import Key, ObjectKey, Write
 from growth.sim.apiserver.verbs import Verbs
 from growth.sim.clock import Nudge
 
-DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, BUDGET = (
-    BY_NAME[name] for name in ("Deployment", "ReplicaSet", "StatefulSet", "Job", "PodDisruptionBudget")
+DEPLOYMENT, REPLICA_SET, STATEFUL_SET, SANDBOX_SET, JOB, BUDGET = (
+    BY_NAME[name] for name in ("Deployment", "ReplicaSet", "StatefulSet", "SandboxSet", "Job", "PodDisruptionBudget")
 )
 STEP_SECONDS: Final = 0.05
 BUDGET_SECONDS: Final = 0.1
@@ -50,6 +51,7 @@ class Member(Struct, frozen=True):
     is_ready: bool
     is_bound: bool
     is_leaving: bool
+    is_claimed: bool
 
     @property
     def deletion_rank(self) -> tuple[bool, bool, str]:
@@ -72,6 +74,7 @@ class Workloads:
             "Deployment": self._deployment,
             "ReplicaSet": self._replica_set,
             "StatefulSet": self._stateful_set,
+            "SandboxSet": self._sandbox_set,
             "Job": self._job,
         }
         verbs.store.on_write(self._hear)
@@ -130,13 +133,19 @@ class Workloads:
         return False
 
     def _replica_set(self, replica_set: Json) -> bool:
-        pods = [pod for pod in self._members(replica_set) if pod.is_active]
-        wanted, metadata = replica_set["spec"].get("replicas", 1), replica_set["metadata"]
+        return self._equal_pods(replica_set, REPLICA_SET, [pod for pod in self._members(replica_set) if pod.is_active])
+
+    def _sandbox_set(self, sandbox_set: Json) -> bool:
+        free = [pod for pod in self._members(sandbox_set) if pod.is_active and not pod.is_claimed]
+        return self._equal_pods(sandbox_set, SANDBOX_SET, free)
+
+    def _equal_pods(self, owner: Json, kind: Kind, pods: list[Member]) -> bool:
+        wanted, metadata = owner["spec"].get("replicas", 1), owner["metadata"]
         for _ in range(min(PODS_PER_STEP, wanted - len(pods))):
-            self._create_pod(replica_set, REPLICA_SET, {"generateName": f"{metadata['name']}-"})
+            self._create_pod(owner, kind, {"generateName": f"{metadata['name']}-"})
         for pod in sorted(pods, key=lambda pod: pod.deletion_rank)[: max(0, len(pods) - wanted)]:
             self._delete_pod(pod)
-        self._report(REPLICA_SET, replica_set, _counts(pods))
+        self._report(kind, owner, _counts(pods))
         return bool(wanted - len(pods) > PODS_PER_STEP)
 
     def _stateful_set(self, stateful_set: Json) -> bool:
@@ -248,6 +257,7 @@ def _member(pod: Json, key: Key) -> Member:
         is_ready(pod),
         bool(pod["spec"].get("nodeName")),
         is_leaving,
+        CLAIMED in (metadata.get("labels") or {}),
     )
 
 

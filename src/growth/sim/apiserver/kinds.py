@@ -55,6 +55,9 @@ EVENT_FIELDS: Final = (
     *("reason", "reportingController", "type"),
 )
 
+SANDBOX_SETS: Final = Resource("agents.kruise.io", "v1alpha1", "sandboxsets", "SandboxSet")
+CLAIMED: Final = "claimed"  # the label of a member of a warm pool that is in use
+
 KINDS: Final[tuple[Kind, ...]] = (
     Kind(known.PODS, has_status=True, selectable_fields=POD_FIELDS),
     Kind(known.NODES, has_status=True, keeps_status_at_create=True, selectable_fields=("spec.unschedulable",)),
@@ -71,6 +74,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     _workload(known.REPLICA_SETS, has_scale=True),
     _workload(known.STATEFUL_SETS, has_scale=True),
     _workload(known.DAEMON_SETS),
+    _workload(SANDBOX_SETS, has_scale=True),
     _workload(known.JOBS),
     _workload(known.CRON_JOBS),
     Kind(known.STORAGE_CLASSES),

@@ -265,11 +265,13 @@ _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": 
 
 
 class FaultyApi:
-    """One process's way to the API server. `on_write` and `on_read` are told of every request that arrives."""
+    """One process's way to the API server. `on_write` and `on_read` are told of every request that arrives,
+    `on_refused` of every write that was answered with an error."""
 
     def __init__(self, transport: Transport, runtime: Runtime, faults: ActiveFaults) -> None:
         self.on_write: Callable[[Request], None] = lambda _request: None
         self.on_read: Callable[[Request], None] = lambda _request: None
+        self.on_refused: Callable[[Request], None] = lambda _request: None
         self._transport, self._runtime, self._faults = transport, runtime, faults
 
     async def send(self, request: Request) -> Response:
@@ -283,9 +285,13 @@ class FaultyApi:
             raise NeverSent("connection refused")
         refusal = self._refusal(request, route)
         if refusal is not None:
+            if is_write:
+                self.on_refused(request)
             return Answer(refusal.code, refusal.body(), refusal.headers())
         (self.on_write if is_write else self.on_read)(request)
         response = await self._transport.send(request)
+        if is_write and response.status >= 400:
+            self.on_refused(request)
         return _Silenced(response, self._runtime, faults) if "watch=true" in request.path else response
 
     def _refusal(self, request: Request, route: Route | None) -> Refusal | None:

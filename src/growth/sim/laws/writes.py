@@ -15,13 +15,14 @@ from growth.model.resources import PODS, Resources, sum_resources
 from growth.model.settings import Settings
 from growth.plan.nodes_down.removal import IRREVOCABLE
 from growth.plan.world.machines import DELETED, DRAINING, NOT_READY
-from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
+from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, NODE, POD, Json
 from growth.sim.apiserver.store import Write
 from growth.sim.laws.witness import GROWTH, REMOVAL, Complaint, Witness
 
 MEDDLING_SECONDS: Final = 30.0
 OWN: Final = ("NodeRequest", "NodeRemovalRequest", "Event", "Lease")
 BUDGETED: Final = tuple(reason for reason in DRAINING if reason not in (NOT_READY, DELETED))  # those never served
+WARM_POOLS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "SandboxSet")
 # A node that is being emptied was chosen so long ago at most, by the nodes that were there then.
 CHOSEN_SECONDS: Final = Settings().drain_seconds + 60.0
 
@@ -80,11 +81,11 @@ def _why_not_pool(_witness: Witness, before: Json, write: Write) -> Complaint:
 
 
 def _why_not_status(_witness: Witness, before: Json, write: Write) -> Complaint:
-    """Of these only the status may change."""
+    """Of these only the status may change, and the replicas of what has a scale."""
     if write.type != "MODIFIED":
         return f"growth deleted {write.kind.name} {write.key}"
     changed = _changed(before["metadata"], write.item["metadata"]) - {"resourceVersion"}
-    changed |= {"spec"} if before["spec"] != write.item["spec"] else set()
+    changed |= _changed(before["spec"], write.item["spec"]) - ({"replicas"} if write.kind.has_scale else set())
     return f"growth changed {sorted(changed)} of {write.kind.name} {write.key}" if changed else None
 
 
@@ -98,7 +99,7 @@ _WHY_NOT_ALLOWED: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] 
     "NodePool": _why_not_pool,
     "CapacityBuffer": _why_not_status,
     "PoolAutoscaler": _why_not_status,
-    "Deployment": lambda *_: None,  # a warm pool: `sim/laws/writes` looks at it
+    **{name: lambda *_: None for name in WARM_POOLS},  # `only_replicas_within_bounds` looks at these
 }
 
 
@@ -196,21 +197,24 @@ def _ended_by_growth(write: Write) -> Json | None:
 
 AUTOSCALER: Final = BY_NAME["PoolAutoscaler"]
 DEPLOYMENT: Final = BY_NAME["Deployment"]
-CLAIMED: Final = "claimed"
 
 
 def only_replicas_within_bounds(witness: Witness, write: Write) -> Complaint:
-    """S12: of a warm pool only the replicas are written, between the bounds of an autoscaler in its own namespace."""
-    if write.kind is not DEPLOYMENT or write.actor != GROWTH:
+    """S12: of a warm pool only the replicas are written, between the bounds of an autoscaler in its own namespace; a
+    StatefulSet may stay above its bound while its last members are in use.
+    """
+    if write.kind.name not in WARM_POOLS or write.actor != GROWTH:
         return None
-    namespace, name = write.key
+    (namespace, name), kind = write.key, write.kind.name
     before = {} if write.before is None else write.before.decoded()["spec"]
     if write.type != "MODIFIED" or {**write.item["spec"], "replicas": 0} != {**before, "replicas": 0}:
-        return f"growth changed more than the replicas of Deployment {name}"
+        return f"growth changed more than the replicas of {kind} {name}"
     scalers = witness.cluster.store.read_all(AUTOSCALER, namespace)
-    bounds = [_bounds(one) for one in scalers if one["spec"]["scaleTargetRef"]["name"] == name]
-    if not any(least <= write.item["spec"]["replicas"] <= most for least, most in bounds):
-        return f"growth set Deployment {name} to {write.item['spec']['replicas']} replicas; bounds: {bounds}"
+    targets = [(one["spec"]["scaleTargetRef"], _bounds(one)) for one in scalers]
+    bounds = [each for target, each in targets if (target["kind"], target["name"]) == (kind, name)]
+    replicas = write.item["spec"]["replicas"]
+    if not any(least <= replicas and (replicas <= most or kind == "StatefulSet") for least, most in bounds):
+        return f"growth set {kind} {name} to {replicas} replicas; bounds: {bounds}"
     return None
 
 

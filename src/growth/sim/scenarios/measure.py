@@ -20,9 +20,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from growth.kube.api.transport import Request
 from growth.model.node import OFFERING_LABEL
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL
 from growth.model.resources import CPU, MEMORY, Resources, sum_resources
+from growth.plan.buffers.virtual_pods import planned_entries
 from growth.providers.simulated import Server
 from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
 from growth.sim.apiserver.store import Key, Write
@@ -32,7 +34,7 @@ from growth.sim.scenarios.result import Cost, Machines, Nodes, Pods, Requests, R
 GROWTH: Final = "growth"
 QUIET_SECONDS: Final = 300.0
 REQUEST, REMOVAL = BY_NAME["NodeRequest"], BY_NAME["NodeRemovalRequest"]
-_SCALED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "CapacityBuffer")
+_SCALED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "SandboxSet", "CapacityBuffer")
 _TOLD: Final = ("NodePool", "CapacityBuffer", "PoolAutoscaler", "NodeRequest", "NodeRemovalRequest")
 
 
@@ -69,7 +71,7 @@ class Measure:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.writes = 0  # of growth, without events and leases
+        self.writes = self.refused = 0  # of growth, without events and leases
         self.provider_calls = 0
         self.last_write_at = 0.0
         self.pods: dict[Key, PodLife] = {}
@@ -107,6 +109,9 @@ class Measure:
         if write.actor == GROWTH and write.kind.name not in ("Event", "Lease"):
             self.writes += 1
             self.last_write_at = self.now
+
+    def see_refused(self, request: Request) -> None:
+        self.refused += not any(f"/{plural}" in request.path for plural in ("events", "leases"))
 
     def _see_node(self, write: Write) -> None:
         conditions = (write.item.get("status") or {}).get("conditions") or ()
@@ -225,10 +230,11 @@ class Measure:
                 killed=self.killed,
             ),
             waiting_seconds=_percentiles([*self.waits, *(self.now - life.made_at for life in waiting)]),
-            requests=Requests(writes=self.writes, provider=self.provider_calls),
+            requests=Requests(writes=self.writes, refused=self.refused, provider=self.provider_calls),
             targets=self._targets(),
             events=_sums(self._events.values()),
-            conditions=self._conditions(),
+            conditions=self._conditions("status"),
+            reasons=self._conditions("reason"),
             laws_broken=tuple(laws_broken),
         )
 
@@ -257,7 +263,8 @@ class Measure:
         )
 
     def _is_in_vain(self, name: str) -> bool:
-        planned = [entry for entry in self._planned.get(name, ()) if not entry.startswith("buffer:")]
+        entries = self._planned.get(name, ())
+        planned = [entry for entry in entries if not planned_entries((entry,))]  # those of buffers are no pods
         if not planned:
             return name not in self._was_ready
         return not any(entry in self._ran_on.get(name, ()) for entry in planned)
@@ -282,14 +289,14 @@ class Measure:
             if "replicas" in item["spec"] and not _owner_kind(item["metadata"])
         }
 
-    def _conditions(self) -> dict[str, dict[str, str]]:
+    def _conditions(self, part: str) -> dict[str, dict[str, str]]:
         found = {}
         for kind in _TOLD:
             for item in self.cluster.objects(kind):
                 metadata = item["metadata"]
                 name = "/".join(part for part in (kind, metadata.get("namespace", ""), metadata["name"]) if part)
                 found[name] = {
-                    each["type"]: each["status"] for each in (item.get("status") or {}).get("conditions", ())
+                    each["type"]: each.get(part, "") for each in (item.get("status") or {}).get("conditions", ())
                 }
         return found
 

@@ -76,6 +76,7 @@ class Requests(Figures, frozen=True, kw_only=True):
     """What growth asked of others."""
 
     writes: Annotated[int, Meta(description="Of growth at the API server, without events and leases.")] = 0
+    refused: Annotated[int, Meta(description="Writes that were answered with an error, counted likewise.")] = 0
     provider: Annotated[int, Meta(description="Orders and deletions that the provider was asked for.")] = 0
 
 
@@ -94,7 +95,8 @@ class Result(Figures, frozen=True, kw_only=True):
     requests: Requests = Requests()
     targets: Annotated[Mapping[str, int], Meta(description="Replicas of each workload at the end.")] = {}
     events: Annotated[Mapping[str, int], Meta(description="How often each reason was told.")] = {}
-    conditions: Mapping[str, Mapping[str, str]] = {}
+    conditions: Annotated[Mapping[str, Mapping[str, str]], Meta(description="Their status, by object and type.")] = {}
+    reasons: Annotated[Mapping[str, Mapping[str, str]], Meta(description="Of conditions, by object and type.")] = {}
     laws_broken: Annotated[tuple[str, ...], Meta(description="What must never happen, and did.")] = ()
 
 
@@ -135,7 +137,7 @@ def value_of(result: Result, key: str) -> Any:
             (".".join(parts[:size]) for size in range(len(parts), 0, -1) if ".".join(parts[:size]) in found), ""
         )
         if not longest:
-            return "" if key.startswith("conditions.") else 0
+            return "" if key.startswith(("conditions.", "reasons.")) else 0
         found = found[longest]
         parts = parts[len(longest.split(".")) :]
     return len(found) if isinstance(found, list) else found

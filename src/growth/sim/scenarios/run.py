@@ -26,7 +26,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.market import open_market
 from growth.plan.world.problem import PoolReader, placement_problem
-from growth.sim.apiserver.kinds import BY_NAME, POD, Json
+from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, POD, Json
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.clock import after
 from growth.sim.cluster import Cluster, World
@@ -35,7 +35,6 @@ from growth.sim.faults.network import FaultyApi
 from growth.sim.faults.schedule import FaultSchedule
 from growth.sim.laws import Judge
 from growth.sim.laws.witness import Witness
-from growth.sim.laws.writes import CLAIMED
 from growth.sim.process import GrowthProcess
 from growth.sim.scenarios.file import Members, ObjectChoice, Patch, Scale, Step
 from growth.sim.scenarios.measure import Measure
@@ -124,6 +123,7 @@ class ScenarioRun:
         process = GrowthProcess(self.cluster, installation, self._lives, is_elected=self.scenario.replicas > 1)
         door = FaultyApi(self.cluster.api, process.runtime, self.faults.active)
         door.on_read = self.witness.hear_read
+        door.on_refused = self.measure.see_refused
         process.door.transport = door
         process.cloud_door.on_call = self._count_call
         process.runtime.solver_hangs = lambda: self.faults.active.hit(SolverHangs) is not None

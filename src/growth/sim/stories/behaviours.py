@@ -21,11 +21,10 @@ from growth.model.offering import CLUSTER_LABEL
 from growth.model.settings import Settings
 from growth.providers.simulated import NodeTemplate
 from growth.sim.apiserver import objects
-from growth.sim.apiserver.kinds import NODE, Json
+from growth.sim.apiserver.kinds import CLAIMED, NODE, Json
 from growth.sim.apiserver.objects import deployment, disruption_budget, job, node_pool
 from growth.sim.apiserver.store import Write
 from growth.sim.clock import after
-from growth.sim.laws.writes import CLAIMED
 from growth.sim.stories.script import Script
 
 CHANCE_OF_EACH: Final = 0.2

@@ -10,12 +10,11 @@ from functools import partial
 from msgspec import Struct
 
 from growth.model.node import SCALE_DOWN_TAINT
-from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
+from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, NODE, POD, Json
 from growth.sim.apiserver.objects import node_pool
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.clock import after
 from growth.sim.cluster import Cluster
-from growth.sim.laws.writes import CLAIMED
 
 POOL, REQUEST, REMOVAL = (BY_NAME[name] for name in ("NodePool", "NodeRequest", "NodeRemovalRequest"))
 
