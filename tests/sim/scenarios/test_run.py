@@ -146,6 +146,14 @@ def test_an_order_that_had_an_effect_though_the_answer_was_an_error_is_not_made_
     assert (result.machines.bought, result.machines.twice, result.machines.leaked) == (4, 0, 0)
 
 
+def test_a_machine_whose_deletion_is_refused_stays_until_the_fault_is_over(tmp_path: Path) -> None:
+    steps = [{"at": "3m", "scale": {"kind": "Deployment", "name": "web", "replicas": 0}}]
+    kept = run(tmp_path, *TEN, duration="10m", steps=steps, faults=fault("delete-refused"))
+    assert (kept.machines.given_back, kept.machines.at_end) == (0, 4)
+    gone = run(tmp_path, *TEN, duration="15m", steps=steps, faults=fault("delete-refused", until="6m"))
+    assert (gone.machines.given_back, gone.machines.at_end) == (4, 0)
+
+
 @pytest.mark.parametrize("kind", ["list-error", "list-empty", "list-stale"])
 def test_a_bad_list_of_machines_makes_nothing_twice(tmp_path: Path, kind: str) -> None:
     result = run(tmp_path, *TEN, faults=fault(kind, until="10m"))

@@ -23,6 +23,7 @@ from growth.runtime import Runtime
 from growth.sim.clock import after
 from growth.sim.faults.active import ActiveFaults
 from growth.sim.faults.kinds import (
+    DeleteRefused,
     LateEffect,
     LaunchError,
     ListEmpty,
@@ -173,7 +174,7 @@ class Cloud:
         self._maybe_fail()
         if server_id not in self.servers:
             raise CloudError("not_found", f"server {server_id} not found")
-        if self._happens(self.trouble.refuses_delete):
+        if self._happens(self.trouble.refuses_delete) or self.faults.hit(DeleteRefused):
             raise CloudError("protected", f"server {server_id} is protected")
         self._delete(self.servers[server_id])
         await self._maybe_lose()

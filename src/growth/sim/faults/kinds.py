@@ -65,6 +65,12 @@ class LaunchError(Fault, frozen=True, tag="launch-error", kw_only=True):
     location: Glob = "*"
 
 
+class DeleteRefused(Fault, frozen=True, tag="delete-refused", kw_only=True):
+    """A deletion is refused: the machine is protected, and stays."""
+
+    share: Share = 1.0
+
+
 class ListError(Fault, frozen=True, tag="list-error", kw_only=True):
     """The list of machines is answered with an error."""
 
@@ -205,6 +211,7 @@ AnyFault = (
     | SmallerThanSold
     | SoldOut
     | LaunchError
+    | DeleteRefused
     | ListError
     | ListEmpty
     | ListStale
