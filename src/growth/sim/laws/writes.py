@@ -84,8 +84,8 @@ def _why_not_status(_witness: Witness, before: Json, write: Write) -> Complaint:
     """Of these only the status may change, and the replicas of what has a scale."""
     if write.type != "MODIFIED":
         return f"growth deleted {write.kind.name} {write.key}"
-    changed = _changed(before["metadata"], write.item["metadata"]) - {"resourceVersion"}
-    changed |= _changed(before["spec"], write.item["spec"]) - ({"replicas"} if write.kind.has_scale else set())
+    changed = _changed(before["metadata"], write.item["metadata"]) | _changed(before["spec"], write.item["spec"])
+    changed -= {"resourceVersion", *(("generation", "replicas") if write.kind.has_scale else ())}
     return f"growth changed {sorted(changed)} of {write.kind.name} {write.key}" if changed else None
 
 
