@@ -58,6 +58,21 @@ def test_a_waiting_pod_is_scheduled_soon_after_a_node_comes() -> None:
     in_cluster(test)
 
 
+def test_a_pod_that_was_tried_thousands_of_times_is_still_tried() -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.create(pod("big", cpu="2"), node("small", cpu="1"))
+        await cluster.runtime.sleep(60)
+        [waiting] = cluster.scheduler.waiting.values()
+        waiting.failures = 5000
+        cluster.create(node("small-too", cpu="1"))
+        await cluster.runtime.sleep(30)
+        cluster.create(node("large", cpu="4"))
+        await cluster.runtime.sleep(15)
+        assert pods_by_node(cluster) == {"large": 1}
+
+    in_cluster(test)
+
+
 def test_nothing_is_written_while_nothing_changes() -> None:
     async def test(cluster: Cluster) -> None:
         cluster.create(node("n1"), deployment("web", 20))

@@ -164,7 +164,7 @@ class Scheduler:
     def _fail(self, key: Key, waiting: Waiting, message: str) -> None:
         now = self._verbs.now()
         waiting.failures += 1
-        waiting.not_before = now + min(10.0, 2.0 ** (waiting.failures - 1))
+        waiting.not_before = now + min(10.0, 2.0 ** min(waiting.failures - 1, 4))
         waiting.parked_at_version = self.cache.version
 
         def say(pod: Json) -> None:
