@@ -59,6 +59,7 @@ class Cluster:
         self.cloud = Cloud(world.catalogue, self.runtime, seed, world.pace, world.quota)
         self.kubelets = Kubelets(self.verbs, seed, world.habits, world.catalogue.provider)
         self.cloud.on_boot, self.cloud.on_gone = self.kubelets.booted, self.kubelets.gone
+        self.cloud.on_stop = self.kubelets.stopped
         self.lifecycle = NodeLifecycle(self.verbs, self.kubelets, world.has_cloud_controller)
         self.scheduler = Scheduler(self.verbs, seed, world.scheduler_lag_seconds)
         self.workloads = Workloads(self.verbs)

@@ -214,6 +214,41 @@ def test_a_solver_that_hangs_leaves_pods_waiting(tmp_path: Path) -> None:
     assert run(tmp_path, *TEN, faults=fault("solver-hangs")).pods.pending == 10
 
 
+def test_an_account_has_a_quota_until_it_is_raised(tmp_path: Path) -> None:
+    assert run(tmp_path, *TEN, faults=fault("quota", machines=3)).machines.most == 3
+    assert run(tmp_path, *TEN, duration="40m", faults=fault("quota", machines=3, until="5m")).machines.at_end == 4
+
+
+def test_machines_that_may_not_be_deleted_stay(tmp_path: Path) -> None:
+    steps = [{"at": "5m", "scale": {"kind": "Deployment", "name": "web", "replicas": 0}}]
+    result = run(tmp_path, *TEN, steps=steps, faults=fault("delete-refused"))
+    assert (result.machines.given_back, result.machines.at_end) == (0, 4)
+
+
+def test_a_machine_without_its_labels_runs_on_and_is_paid(tmp_path: Path) -> None:
+    lost = fault("labels-lost", **{"from": "5m", "until": "6m"})
+    result = run(tmp_path, *TEN, duration="8m", faults=lost)
+    assert (result.machines.at_end, result.nodes.ready, result.cost.per_hour_at_end) == (0, 4, 0.032)
+
+
+def test_the_node_of_a_machine_that_is_switched_off_stays(tmp_path: Path) -> None:
+    result = run(tmp_path, *TEN, duration="6m", faults=fault("powered-off", **{"from": "5m"}))
+    assert (result.nodes.at_end, result.nodes.ready, result.machines.at_end) == (4, 0, 4)
+
+
+def test_only_the_leader_loses_its_lease(tmp_path: Path) -> None:
+    steps, lost = [{"at": "3m", "apply": [web(10)]}], fault("lease-lost", **{"from": "2m"})
+    result = run(tmp_path, pool(), replicas=2, duration="10m", steps=steps, faults=lost)
+    assert (result.pods.running, result.machines.bought) == (10, 4)
+
+
+def test_the_api_server_may_be_slow_for_one_kind_of_request(tmp_path: Path) -> None:
+    slow = {"seconds": "20s", "verb": "create", "until": "5m"}
+    usual = run(tmp_path, *TEN).waiting_seconds.p50
+    assert run(tmp_path, *TEN, faults=fault("api-slow", resource="jobs", **slow)).waiting_seconds.p50 == usual
+    assert run(tmp_path, *TEN, faults=fault("api-slow", resource="noderequests", **slow)).waiting_seconds.p50 > usual
+
+
 # --------------------------------------------------------------------------------------- many runs
 
 

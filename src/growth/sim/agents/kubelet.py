@@ -56,6 +56,7 @@ class Kubelets:
         self.scheme = scheme  # of the nodes' providerID
         self.alive: dict[str, Server | None] = {}  # nodes with a kubelet; None: played as kwok does
         self.died_at: dict[str, float] = {}
+        self.switched_off: dict[str, None] = {}  # nodes whose machine is still there
         self._never_ready: dict[str, None] = {}
         self._verbs = verbs
         self._codec = Codec()
@@ -77,10 +78,16 @@ class Kubelets:
         self.alive[server.name] = server
 
     def gone(self, server: Server) -> None:
-        """The cloud calls this when a server has gone or is stopped: its kubelet is silent from now on."""
+        """The cloud calls this when a server has gone: its kubelet is silent from now on."""
+        self.switched_off.pop(server.name, None)
         if self.alive.get(server.name) is server or server.name in self.alive:
             del self.alive[server.name]
             self.died_at[server.name] = self._verbs.now()
+
+    def stopped(self, server: Server) -> None:
+        """The cloud calls this when a server stands still, and is still there."""
+        self.gone(server)
+        self.switched_off[server.name] = None
 
     def _register(self, server: Server) -> None:
         if server.name in self.alive and self._verbs.store.get(NODE, server.name) is None:

@@ -70,10 +70,14 @@ class NodeLifecycle:
         for name, died_at in list(self._kubelets.died_at.items()):
             if self._verbs.store.get(NODE, name) is None:
                 del self._kubelets.died_at[name]
-            elif self.has_cloud_controller and now - died_at > LOOK_SECONDS:
+            elif self._is_gone(name) and now - died_at > LOOK_SECONDS:
                 attempt(self._verbs.delete, NODE, name, "", "cloud-controller")
             elif now - died_at > SILENT_SECONDS:
                 attempt(self._verbs.modify, NODE, name, "", self._set_unknown, "node-lifecycle", "status")
+
+    def _is_gone(self, name: str) -> bool:
+        """Does a cloud controller say so? A machine that is switched off is there."""
+        return self.has_cloud_controller and name not in self._kubelets.switched_off
 
     def _set_unknown(self, node: Json) -> None:
         message = "Kubelet stopped posting node status."

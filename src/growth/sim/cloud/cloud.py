@@ -32,6 +32,7 @@ from growth.sim.faults.kinds import (
     ListStale,
     NeverBoots,
     NeverReady,
+    Quota,
     SlowProvider,
     SmallerThanSold,
     SoldOut,
@@ -81,7 +82,7 @@ class Bill(Struct, frozen=True):
 
 
 class Cloud:
-    """Servers by id. `on_boot` and `on_gone` tell the kubelets."""
+    """Servers by id. `on_boot`, `on_stop` and `on_gone` tell the kubelets."""
 
     def __init__(
         self,
@@ -102,6 +103,7 @@ class Cloud:
         self.creates: list[Server] = []
         self.deletes: list[Server] = []  # servers whose deletion was asked for, as they were
         self.on_boot: Callable[[Server, bool], None] = lambda _server, _ready: None
+        self.on_stop: Callable[[Server], None] = lambda _server: None
         self.on_gone: Callable[[Server], None] = lambda _server: None
         self.on_change: list[Callable[[str, Server], None]] = []  # laws look on: "create" or "delete"
         self._offerings = {(offering.name, offering.location): offering for offering in catalogue.offerings()}
@@ -209,8 +211,9 @@ class Cloud:
         is_taken = (offering.name, offering.location) in self.sold_out or (stock is not None and running >= stock)
         if is_taken or self.faults.hit(SoldOut, offering=offering.name, location=offering.location):
             raise CloudError("resource_unavailable", f"no {offering.server_type} available in {offering.location}")
-        if self.quota is not None and len(self.servers) >= self.quota:
-            raise CloudError("resource_limit_exceeded", f"the account's limit of {self.quota} servers is reached")
+        quotas = [fault.machines for fault in self.faults.of(Quota)] + ([] if self.quota is None else [self.quota])
+        if quotas and len(self.servers) >= min(quotas):
+            raise CloudError("resource_limit_exceeded", f"the account's limit of {min(quotas)} servers is reached")
 
     def _schedule_boot(self, server: Server) -> None:
         about = {"offering": f"{self.catalogue.provider}-{server.server_type.lower()}", "location": server.location}
@@ -253,7 +256,13 @@ class Cloud:
         server = self.servers.get(server_id)
         if server is not None and server.status == "running":
             self.servers[server_id] = msgspec.structs.replace(server, status="off")
-            self.on_gone(server)
+            self.on_stop(server)
+
+    def lose_labels(self, server_id: str) -> None:
+        """Somebody took a server's labels off; it runs on, and is paid."""
+        server = self.servers.get(server_id)
+        if server is not None:
+            self.servers[server_id] = msgspec.structs.replace(server, labels=Labels())
 
     # ---------------------------------------------------------------------------------------- steps
 

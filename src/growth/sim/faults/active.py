@@ -21,13 +21,23 @@ class ActiveFaults:
 
     def __init__(self, seed: str) -> None:
         self._on: list[Fault] = []
+        self._aims: list[tuple[Fault, int]] = []  # a fault that is meant for one growth, and its number
         self._chance = random.Random(f"{seed}/faults")
 
     def turn_on(self, fault: Fault) -> None:
         self._on.append(fault)
 
+    def aim(self, fault: Fault, replica: int) -> None:
+        """Only this growth shall have the fault."""
+        self._aims.append((fault, replica))
+
+    def is_for(self, fault: Fault, replica: int) -> bool:
+        """Has the growth of this number the fault? One that is aimed at nobody is for all."""
+        return all(number == replica for each, number in self._aims if each is fault)
+
     def turn_off(self, fault: Fault) -> None:
         self._on = [each for each in self._on if each is not fault]
+        self._aims = [(each, number) for each, number in self._aims if each is not fault]
 
     def of(self, kind: type[Kind]) -> Iterator[Kind]:
         return (each for each in self._on if isinstance(each, kind))

@@ -14,6 +14,7 @@ from growth.sim.faults.duration import NOTHING, Duration
 
 Share = Annotated[float, Meta(ge=0.0, le=1.0, description="The chance of each one it can happen to.")]
 Glob = Annotated[str, Meta(description="A name; `*` stands for any letters.")]
+Verb = Literal["*", "get", "list", "watch", "create", "update", "patch", "delete"]
 
 
 class Fault(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, tag_field="kind", kw_only=True):
@@ -71,6 +72,18 @@ class DeleteRefused(Fault, frozen=True, tag="delete-refused", kw_only=True):
     share: Share = 1.0
 
 
+class Quota(Fault, frozen=True, tag="quota", kw_only=True):
+    """The account may have no more machines than this; an order beyond is refused."""
+
+    machines: Annotated[int, Meta(ge=0)]
+
+
+class LabelsLost(Fault, frozen=True, tag="labels-lost", kw_only=True):
+    """Machines lose the labels by which growth finds its own at the provider; a person or a tool took them off."""
+
+    share: Share = 1.0
+
+
 class ListError(Fault, frozen=True, tag="list-error", kw_only=True):
     """The list of machines is answered with an error."""
 
@@ -124,7 +137,7 @@ class ApiError(Fault, frozen=True, tag="api-error", kw_only=True):
     """The API server answers requests of growth with this status, and does nothing."""
 
     status: Annotated[int, Meta(ge=400, le=599)]
-    verb: Literal["*", "get", "list", "watch", "create", "update", "patch", "delete"] = "*"
+    verb: Verb = "*"
     resource: Annotated[str, Meta(description="The plural, such as pods; `*` for all.")] = "*"
     subresource: Annotated[str, Meta(description="Such as scale, eviction, binding; `*` for all and none.")] = "*"
     retry_after_seconds: Annotated[int, Meta(ge=0)] | None = None
@@ -141,6 +154,9 @@ class ApiSlow(Fault, frozen=True, tag="api-slow", kw_only=True):
     """Answers of the API server come late."""
 
     seconds: Duration
+    verb: Verb = "*"
+    resource: Annotated[str, Meta(description="The plural, such as pods; `*` for all.")] = "*"
+    subresource: Annotated[str, Meta(description="Such as scale, eviction, binding; `*` for all and none.")] = "*"
     share: Share = 1.0
 
 
@@ -190,13 +206,13 @@ class ClockStep(Fault, frozen=True, tag="clock-step", kw_only=True):
 
 
 class LeaseLost(Fault, frozen=True, tag="lease-lost", kw_only=True):
-    """Renewals of the leader's lease fail."""
+    """Renewals of the lease fail for the growth that leads when the fault begins."""
 
     seconds: Duration | None = None
 
 
 class LeaseSlow(Fault, frozen=True, tag="lease-slow", kw_only=True):
-    """Writes of the leader take this long, its lease included."""
+    """Writes of the growth that leads when the fault begins take this long, its lease included."""
 
     seconds: Duration
 
@@ -212,6 +228,8 @@ AnyFault = (
     | SoldOut
     | LaunchError
     | DeleteRefused
+    | Quota
+    | LabelsLost
     | ListError
     | ListEmpty
     | ListStale

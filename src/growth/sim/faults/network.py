@@ -25,9 +25,9 @@ in `ApiTrouble` and one seeded source of chance decide. `FaultyApi` serves scena
 | --- | --- | --- |
 | api-down | every request | connection refused |
 | api-error | requests like these | the status, and the server does nothing |
-| api-slow | every request | the answer, later |
-| lease-lost | writes of leases | 500, and the server does nothing |
-| lease-slow | every write | the answer, later |
+| api-slow | requests like these | the answer, later |
+| lease-lost | the leader's writes of leases | 500, and the server does nothing |
+| lease-slow | every write of the leader | the answer, later |
 | watch-silent | watches | nothing any more, though the connection stands |
 """
 
@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -46,7 +46,7 @@ from growth.sim.apiserver.refusal import Refusal, changed_meanwhile, expired, in
 from growth.sim.apiserver.routes import Route, find_route, split
 from growth.sim.apiserver.store import event_line
 from growth.sim.apiserver.streams import Answer, refuse
-from growth.sim.faults.active import ActiveFaults
+from growth.sim.faults.active import ActiveFaults, Kind
 from growth.sim.faults.kinds import ApiDown, ApiError, ApiSlow, LeaseLost, LeaseSlow, WatchSilent
 
 FOREVER = 1e9
@@ -268,17 +268,18 @@ class FaultyApi:
     """One process's way to the API server. `on_write` and `on_read` are told of every request that arrives,
     `on_refused` of every write that was answered with an error."""
 
-    def __init__(self, transport: Transport, runtime: Runtime, faults: ActiveFaults) -> None:
+    def __init__(self, transport: Transport, runtime: Runtime, faults: ActiveFaults, replica: int = 0) -> None:
         self.on_write: Callable[[Request], None] = lambda _request: None
         self.on_read: Callable[[Request], None] = lambda _request: None
         self.on_refused: Callable[[Request], None] = lambda _request: None
-        self._transport, self._runtime, self._faults = transport, runtime, faults
+        self._transport, self._runtime, self._faults, self._replica = transport, runtime, faults, replica
 
     async def send(self, request: Request) -> Response:
         faults, route = self._faults, _route(request.path)
         is_write = request.method != "GET"
-        slow = float(sum(each.seconds for each in faults.of(ApiSlow) if faults.happens(each)))
-        slow += sum(each.seconds for each in faults.of(LeaseSlow)) if is_write else 0.0
+        late = faults.hit(ApiSlow, **_about(request, route))
+        slow = late.seconds if late is not None else 0.0
+        slow += sum(each.seconds for each in self._aimed(LeaseSlow)) if is_write else 0.0
         if slow:
             await self._runtime.sleep(slow)
         if faults.hit(ApiDown):
@@ -294,11 +295,13 @@ class FaultyApi:
             self.on_refused(request)
         return _Silenced(response, self._runtime, faults) if "watch=true" in request.path else response
 
+    def _aimed(self, kind: type[Kind]) -> Iterator[Kind]:
+        return (each for each in self._faults.of(kind) if self._faults.is_for(each, self._replica))
+
     def _refusal(self, request: Request, route: Route | None) -> Refusal | None:
-        resource = route.kind.resource.plural if route else ""
-        if resource == "leases" and request.method != "GET" and self._faults.hit(LeaseLost):
+        about = _about(request, route)
+        if about["resource"] == "leases" and request.method != "GET" and any(self._aimed(LeaseLost)):
             return Refusal(500, "InternalError", "etcdserver: request timed out")
-        about = {"verb": _verb(request, route), "resource": resource, "subresource": route.subresource if route else ""}
         error = self._faults.hit(ApiError, **about)
         if error is None:
             return None
@@ -312,6 +315,12 @@ def _route(path: str) -> Route | None:
         return find_route(parts) if parts[0] in ("api", "apis") and len(parts) > 2 else None
     except (Refusal, IndexError):
         return None
+
+
+def _about(request: Request, route: Route | None) -> dict[str, str]:
+    """What a fault of the API server can be meant for."""
+    resource, subresource = (route.kind.resource.plural, route.subresource) if route else ("", "")
+    return {"verb": _verb(request, route), "resource": resource, "subresource": subresource}
 
 
 def _verb(request: Request, route: Route | None) -> str:

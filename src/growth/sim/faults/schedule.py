@@ -5,12 +5,13 @@ act by themselves:
 
 | fault | at its beginning | at its end |
 | --- | --- | --- |
-| vanish, powered-off | machines go, or stop | |
+| vanish, powered-off, labels-lost | machines go, stop, or lose their labels | |
 | interruption | nodes are tainted, and their machines go when the notice is over | |
 | not-ready | nodes stop reporting | they report again |
 | watch-cut, history-gone | watches break off, history is forgotten; again and again where `seconds` says so | |
 | history-restored | objects are what they were | |
 | clock-step | growth's clock is off | it is right again |
+| lease-lost, lease-slow | the growth that leads now is the one it happens to | |
 """
 
 from __future__ import annotations
@@ -86,6 +87,10 @@ class FaultSchedule:
         for server in self._chosen(fault.share):
             self._cluster.cloud.power_off(server.server_id)
 
+    def lose_labels(self, fault: kinds.LabelsLost) -> None:
+        for server in self._chosen(fault.share):
+            self._cluster.cloud.lose_labels(server.server_id)
+
     def interrupt(self, fault: kinds.Interruption) -> None:
         for server in self._chosen(fault.share):
             self._change_node(server.name, _with_interruption)
@@ -129,6 +134,12 @@ class FaultSchedule:
 
     # ----------------------------------------------------------------------------------------- growth
 
+    def aim_at_leader(self, fault: kinds.Fault) -> None:
+        """One growth alone has no election: it is the one."""
+        for number, process in enumerate(self._replicas):
+            if process is not None and process.election is not None and process.election.fence.holds():
+                self.active.aim(fault, number)
+
     def step_clock(self, fault: kinds.ClockStep, *, is_over: bool = False) -> None:
         for number, process in enumerate(self._replicas):
             if process is not None and fault.replica in (None, number):
@@ -152,6 +163,9 @@ _BEGINNINGS: Final[dict[type[kinds.Fault], Act]] = {
     kinds.HistoryGone: FaultSchedule.forget_history,
     kinds.HistoryRestored: FaultSchedule.restore_history,
     kinds.ClockStep: FaultSchedule.step_clock,
+    kinds.LabelsLost: FaultSchedule.lose_labels,
+    kinds.LeaseLost: FaultSchedule.aim_at_leader,
+    kinds.LeaseSlow: FaultSchedule.aim_at_leader,
 }
 _ENDS: Final[dict[type[kinds.Fault], Act]] = {
     kinds.ClockStep: partial(FaultSchedule.step_clock, is_over=True),

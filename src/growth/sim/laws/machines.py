@@ -18,6 +18,7 @@ from growth.sim.clock import START_OF_TIME
 from growth.sim.laws.witness import REMOVAL, REQUEST, Complaint, Witness
 
 STALENESS_SECONDS: Final = 60.0
+RESTORED: Final = "etcd"  # writes again what a backup holds
 LIVE_SECONDS: Final = 150.0  # a live read, with everything that may hang between it and the call
 CALL_SECONDS: Final = 60.0  # a call at the provider, with the requests before it, takes no longer
 TRIAL_SECONDS: Final = 60.0  # so long the scheduler has for putting a pod onto a node that is Ready
@@ -189,6 +190,8 @@ def real_demand(witness: Witness, write: Write) -> Complaint:
     others were bought for.
     """
     if write.kind is not REQUEST or write.type != "ADDED" or write.item["spec"].get("reason", "Demand") != "Demand":
+        return None
+    if write.actor == RESTORED:
         return None
     name, planned = write.key[1], _planned_pods(write.item)
     if not any(witness.waited_within(key, STALENESS_SECONDS) for key in planned):

@@ -121,7 +121,7 @@ class ScenarioRun:
         )
         self._lives += 1
         process = GrowthProcess(self.cluster, installation, self._lives, is_elected=self.scenario.replicas > 1)
-        door = FaultyApi(self.cluster.api, process.runtime, self.faults.active)
+        door = FaultyApi(self.cluster.api, process.runtime, self.faults.active, number)
         door.on_read = self.witness.hear_read
         door.on_refused = self.measure.see_refused
         process.door.transport = door
