@@ -39,6 +39,14 @@ def test_what_cannot_be_run_ends_with_2(arguments: list[str]) -> None:
     assert main(["simulate", *arguments]) == 2
 
 
+def test_a_wrong_value_of_a_grid_is_said_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = ["--grid", "settings.scaleDownDelaySeconds=30,soon"]
+    assert main(["simulate", str(write(tmp_path, SMALL)), *grid]) == 2
+    assert "Expected `float`" in capsys.readouterr().err
+
+
 def test_a_trace_is_everything_that_happened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", str(write(tmp_path, SMALL)), "--trace"]) == 0
     printed = capsys.readouterr().out

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.playing import play, scenario_files
+from tests.scenarios.playing import broken_in, scenario_files
 
 HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize("path", scenario_files(HERE))
 def test_the_world_is_as_it_is_expected(path: Path) -> None:
-    play(path)
-    assert path.exists()
+    assert broken_in(path) == ()
 
 
 def test_every_scenario_is_named_after_its_file() -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from growth.cli.session import be_quiet
+from growth.controllers.loop.journal import be_quiet
 from growth.sim.clock import run_virtual
 from growth.sim.stories.story import HetznerStory, Story, Summary
 from growth.sim.stories.timeline import Say

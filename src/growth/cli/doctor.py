@@ -17,11 +17,11 @@ from growth.cli.session import (
     FindingsOutput,
     ProviderName,
     SettingsFile,
-    be_quiet,
     provider_of,
 )
 from growth.controllers.ask.doctor import Doctor, Finding, Installed
 from growth.controllers.configuration import Configuration, load_configuration
+from growth.controllers.loop.journal import be_quiet
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.credentials import ConfigError

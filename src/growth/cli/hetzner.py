@@ -14,10 +14,11 @@ import yaml
 from cyclopts import Parameter
 
 from growth.cli.doctor import show
-from growth.cli.session import THE_CLUSTER, ClusterAccess, FindingsOutput, SettingsFile, be_quiet
+from growth.cli.session import THE_CLUSTER, ClusterAccess, FindingsOutput, SettingsFile
 from growth.controllers.ask.doctor import Finding
 from growth.controllers.ask.hetzner_check import HetznerCheck, examine_join_tokens
 from growth.controllers.configuration import Configuration, load_configuration
+from growth.controllers.loop.journal import be_quiet
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.errors import KubeError
 from growth.kube.api.resources import NODE_POOLS

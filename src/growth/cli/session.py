@@ -69,11 +69,6 @@ def read_text(file: Path) -> str:
     return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
 
 
-def be_quiet() -> None:
-    """Log nothing: what the command prints says it all."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-
-
 def set_up_logs(level: str) -> None:
     """Log one JSON object a line on standard error, or coloured text where a person watches."""
     is_watched = sys.stderr.isatty()

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from growth.cli.session import be_quiet
+from growth.controllers.loop.journal import be_quiet
 from growth.sim.stories.simulation import CALM, Report, deaths, die_at, differences, reference, simulate
 
 _LAWS_SHOWN = 5

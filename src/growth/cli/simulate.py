@@ -22,12 +22,13 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from growth.controllers.loop.journal import be_quiet
 from growth.sim.clock import run_virtual
 from growth.sim.scenarios.reader import ScenarioError, read_scenario
 from growth.sim.scenarios.report import write_report
 from growth.sim.scenarios.run import ScenarioRun
 from growth.sim.scenarios.schema import scenario_schema
-from growth.sim.scenarios.sweep import Engine, Job, Outcome, be_quiet, jobs_of, run_jobs
+from growth.sim.scenarios.sweep import Engine, Job, Outcome, jobs_of, run_jobs
 
 Output = Annotated[Literal["table", "json"], Parameter(help="A table for people, or a JSON object for each run.")]
 Seeds = Annotated[int | None, Parameter(help="Run so many seeds of each file, from its own on.")]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,17 @@ def test_a_list_of_nodes_is_a_catalogue_once_it_has_prices(tmp_path: Path) -> No
     assert catalogue.stock("c8-m16", "here") == 2
     with pytest.raises(ScenarioError, match="a list of nodes has no prices"):
         read_scenario(write(tmp_path, {**content, "prices": {}}))
+
+
+@pytest.mark.parametrize("changes", [{}, {"pools.default.max": "3"}])
+def test_a_field_that_no_pool_has_is_a_mistake_in_the_file_and_in_a_change(
+    tmp_path: Path, changes: dict[str, str]
+) -> None:
+    content = scenario(pool("default", "CX33", **({} if changes else {"max": 3})))
+    with pytest.raises(ScenarioError, match=r"no NodePool has spec\.max"):
+        read_scenario(write(tmp_path, content), changes)
+
+
+def test_a_mistake_can_travel_to_another_process(tmp_path: Path) -> None:
+    told = ScenarioError(tmp_path, 3, "no such thing")
+    assert str(pickle.loads(pickle.dumps(told))) == str(told) == f"{tmp_path}:3: no such thing"  # noqa: S301

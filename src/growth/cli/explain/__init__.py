@@ -22,9 +22,10 @@ from msgspec.structs import replace
 
 from growth.cli.explain.autoscaler import NOTHING_GIVEN, GivenCounts, explain_file, explain_live
 from growth.cli.explain.buffer import explain_buffers
-from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, be_quiet, provider_of
+from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, provider_of
 from growth.controllers.ask.explain import NodeAnswer, PodAnswer, find_pod, why_node, why_pod
 from growth.controllers.configuration import Configuration, load_configuration
+from growth.controllers.loop.journal import be_quiet
 from growth.controllers.observe.observer import look_once
 from growth.model.action import WriteNodePoolStatus
 from growth.model.nodepool import NodePoolStatus

@@ -5,6 +5,7 @@ within bounds."""
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
@@ -82,3 +83,8 @@ class Journal:
         if version is not None:
             regarding = Regarding(version, about.kind, about.name, about.namespace, about.uid or about.name)
             self._events.record(regarding, note.severity, note.reason, note.message)
+
+
+def be_quiet() -> None:
+    """Log nothing: for commands whose output says it all, and for worlds with a log line every virtual second."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -25,12 +25,3 @@ class Duration(float):
 
 
 NOTHING: Final = cast("Duration", 0.0)  # a plain number: a default that a schema can show
-
-
-def write_duration(seconds: float) -> str:
-    """The shortest exact form: 90 → 1m30s."""
-    sign, left, parts = "-" if seconds < 0 else "", abs(seconds), []
-    for letter in ("d", "h", "m"):
-        whole, left = divmod(left, _SECONDS[letter])
-        parts += [f"{whole:.0f}{letter}"] if whole else []
-    return sign + "".join(parts + ([f"{left:g}s"] if left or not parts else []))

@@ -26,12 +26,13 @@ from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL
 from growth.model.resources import CPU, MEMORY, Resources, sum_resources
 from growth.plan.buffers.virtual_pods import planned_entries
 from growth.providers.simulated import Server
+from growth.sim.agents.kubelet import ready_status
 from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.cluster import Cluster
+from growth.sim.laws.witness import GROWTH
 from growth.sim.scenarios.result import Cost, Machines, Nodes, Pods, Requests, Result, WaitingSeconds
 
-GROWTH: Final = "growth"
 QUIET_SECONDS: Final = 300.0
 REQUEST, REMOVAL = BY_NAME["NodeRequest"], BY_NAME["NodeRemovalRequest"]
 _SCALED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "SandboxSet", "CapacityBuffer")
@@ -114,8 +115,7 @@ class Measure:
         self.refused += not any(f"/{plural}" in request.path for plural in ("events", "leases"))
 
     def _see_node(self, write: Write) -> None:
-        conditions = (write.item.get("status") or {}).get("conditions") or ()
-        if any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
+        if ready_status(write.item) == "True":
             self._was_ready.add(write.key[1])
 
     def _see_pod(self, write: Write) -> None:
@@ -127,7 +127,7 @@ class Measure:
         if life is None:
             if write.type == "DELETED" or _is_daemon(metadata):
                 return
-            requests = Resources.parse(_requests(write.item["spec"]))
+            requests = _requests(write.item["spec"])
             life = self.pods[key] = PodLife(metadata["uid"], _owner(metadata), self.now, requests)
             self.made += 1
         self._follow(write, life)
@@ -183,7 +183,7 @@ class Measure:
     def sample(self, bound_per_hour: float | None = None) -> None:
         """Take down how the cluster looks now."""
         nodes = self.cluster.objects("Node")
-        ready = [node for node in nodes if _is_ready(node)]
+        ready = [node for node in nodes if ready_status(node) == "True"]
         bound = [life for life in self.pods.values() if life.node]
         offered = sum_resources(Resources.parse(node["status"].get("allocatable") or {}) for node in ready)
         asked = sum_resources(life.requests for life in bound)
@@ -277,7 +277,7 @@ class Measure:
         offerings = Counter((node["metadata"].get("labels") or {}).get(OFFERING_LABEL, "") for node in nodes)
         return Nodes(
             at_end=len(nodes),
-            ready=sum(map(_is_ready, nodes)),
+            ready=sum(ready_status(node) == "True" for node in nodes),
             by_offering={name: offerings[name] for name in sorted(offerings) if name},
         )
 
@@ -301,9 +301,9 @@ class Measure:
         return found
 
 
-def _requests(spec: Json) -> dict[str, str]:
-    """Of a pod's first container: worlds are written with one."""
-    return dict((spec["containers"][0].get("resources") or {}).get("requests") or {})
+def _requests(spec: Json) -> Resources:
+    asked = ((each.get("resources") or {}).get("requests") or {} for each in spec["containers"])
+    return sum_resources(Resources.parse(requests) for requests in asked)
 
 
 def _owner(metadata: Json) -> str:
@@ -319,11 +319,6 @@ def _owner_kind(metadata: Json) -> str:
 
 def _is_daemon(metadata: Json) -> bool:
     return _owner_kind(metadata) in ("DaemonSet", "Node")
-
-
-def _is_ready(node: Json) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _percentiles(waits: list[float]) -> WaitingSeconds:

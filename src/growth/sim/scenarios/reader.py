@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.controllers.configuration import Configuration
+from growth.model.nodepool import NodePoolSpec
 from growth.providers.catalogue import Catalogue, CatalogueError, built_in_catalogue
 from growth.sim.apiserver.kinds import BY_NAME, Json
 from growth.sim.faults.duration import Duration
@@ -34,8 +35,11 @@ class ScenarioError(Exception):
     """The file is wrong; says where and why."""
 
     def __init__(self, path: Path, line: int | None, reason: str) -> None:
-        super().__init__(f"{path}:{line}: {reason}" if line else f"{path}: {reason}")
-        self.line, self.reason = line, reason
+        super().__init__(path, line, reason)
+        self.path, self.line, self.reason = path, line, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.reason}" if self.line else f"{self.path}: {self.reason}"
 
 
 class ReadScenario(Struct, frozen=True):
@@ -133,6 +137,7 @@ class _Reading:
             if key.split(".")[1] not in pools:
                 raise self.error(f"{key}: there is no NodePool {key.split('.')[1]}")
         changed = with_pools(objects, {key: value for key, value in changes.items() if _is_pool(key)})
+        self.check_pools(changed)
         return ReadScenario(
             self.path, scenario, configuration, self.catalogue(scenario), changed, self.arrivals(scenario)
         )
@@ -199,6 +204,18 @@ class _Reading:
             for number, item in enumerate(step.apply):
                 if why := why_not_object(item):
                     raise self.error(why, f"$.steps[{index}].apply[{number}]")
+
+    def check_pools(self, objects: Iterable[Json]) -> None:
+        """The API server drops a field that no NodePool has: two policies would be the same without a word."""
+        known = {field.encode_name for field in msgspec.structs.fields(NodePoolSpec)}
+        for item in objects:
+            unknown = sorted(item.get("spec", {}).keys() - known) if item["kind"] == "NodePool" else ()
+            if unknown:
+                index = next((i for i, each in enumerate(self.content.get("objects") or ()) if each is item), None)
+                place = "$" if index is None else f"$.objects[{index}].spec"
+                raise self.error(
+                    f"no NodePool has spec.{unknown[0]}; it may have {', '.join(sorted(known))}", place, unknown[0]
+                )
 
     def check_steps(self, scenario: Scenario, objects: Iterable[Json]) -> None:
         made = [*objects, *(item for step in scenario.steps for item in step.apply)]

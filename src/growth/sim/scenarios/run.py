@@ -28,6 +28,7 @@ from growth.plan.world.market import open_market
 from growth.plan.world.problem import PoolReader, placement_problem
 from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, POD, Json
 from growth.sim.apiserver.refusal import Refusal
+from growth.sim.apiserver.server import merge_patch
 from growth.sim.clock import after
 from growth.sim.cluster import Cluster, World
 from growth.sim.faults.kinds import SolverHangs
@@ -183,14 +184,16 @@ class ScenarioRun:
             self.cluster.create(item)
             return
         change = copy.deepcopy({key: value for key, value in item.items() if key not in ("apiVersion", "kind")})
-        self.cluster.verbs.modify(kind, metadata["name"], namespace, lambda live: merged(live, change), "user")
+        self.cluster.verbs.modify(kind, metadata["name"], namespace, lambda live: merge_patch(live, change), "user")
 
     def _scale(self, scale: Scale) -> None:
         self.cluster.scale(scale.kind, scale.name, scale.replicas, scale.namespace or "default")
 
     def _patch(self, patch: Patch) -> None:
         for kind, name, namespace in self._selected(patch):
-            self.cluster.verbs.modify(BY_NAME[kind], name, namespace, lambda live: merged(live, patch.merge), "user")
+            self.cluster.verbs.modify(
+                BY_NAME[kind], name, namespace, lambda live: merge_patch(live, patch.merge), "user"
+            )
 
     def _selected(self, chosen: ObjectChoice) -> list[tuple[str, str, str]]:
         kind = BY_NAME[chosen.kind]
@@ -215,7 +218,7 @@ class ScenarioRun:
         change = {"metadata": {"labels": dict(labels) if in_use else dict.fromkeys(labels)}}
         for name in sorted(chosen)[: members.count]:
             namespace = members.namespace or "default"
-            self.cluster.verbs.modify(POD, name, namespace, lambda live: merged(live, change), "user")
+            self.cluster.verbs.modify(POD, name, namespace, lambda live: merge_patch(live, change), "user")
 
     def _labels_in_use(self, members: Members) -> dict[str, str]:
         for autoscaler in self.cluster.objects("PoolAutoscaler", members.namespace or "default"):
@@ -231,19 +234,6 @@ class ScenarioRun:
         owner: Json = next(iter(pod["metadata"].get("ownerReferences") or ()), {})
         name = str(owner.get("name", ""))
         return name == members.name or (owner.get("kind") == "ReplicaSet" and name.rpartition("-")[0] == members.name)
-
-
-def merged(live: Json, change: Json) -> Json:
-    """A JSON merge patch: null takes a key away."""
-    found = dict(live)
-    for key, value in change.items():
-        if value is None:
-            found.pop(key, None)
-        elif isinstance(value, dict) and isinstance(found.get(key), dict):
-            found[key] = merged(found[key], value)
-        else:
-            found[key] = copy.deepcopy(value)
-    return found
 
 
 _SECONDS = 1.0

@@ -13,7 +13,7 @@ import msgspec
 
 from growth.sim.faults.duration import PATTERN, Duration
 from growth.sim.faults.kinds import AnyFault
-from growth.sim.scenarios.file import Scenario, Step, Trace
+from growth.sim.scenarios.file import Scenario
 
 _ID = "https://growth.dev/schemas/scenario.json"
 
@@ -56,6 +56,3 @@ def tag_of(fault: Any) -> str:
 
 def sentence_of(kind: Any) -> str:
     return str(kind.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
-
-
-PARTS = (Scenario, Step, Trace)

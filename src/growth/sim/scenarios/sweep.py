@@ -21,9 +21,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
-import structlog
 from msgspec import Struct
 
+from growth.controllers.loop.journal import be_quiet
 from growth.sim.clock import run_virtual
 from growth.sim.scenarios.measure import Sample
 from growth.sim.scenarios.reader import read_scenario, with_seed
@@ -76,6 +76,7 @@ def jobs_of(
     for path in paths:
         first = read_scenario(Path(path), changes).scenario.seed
         for combination in combinations:
+            read_scenario(Path(path), {**changes, **combination})  # what is wrong is said before anything runs
             wanted = [None] if seeds is None else range(first, first + seeds)
             found += [Job(path, {**changes, **combination}, seed, draws_bounds) for seed in wanted]
     return found
@@ -127,8 +128,3 @@ def _by_ray(jobs: Sequence[Job]) -> Iterator[Outcome]:
 def _run_quietly(job: Job) -> Outcome:
     be_quiet()
     return run_job(job)
-
-
-def be_quiet() -> None:
-    """growth's own log lines are not shown: there would be one for each virtual second."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
