@@ -7,7 +7,17 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from growth.sim.scenarios.file import Bound, Members, ObjectChoice, Patch, Scale, Scenario, Step, Trace
+from growth.sim.scenarios.file import (
+    Bound,
+    Members,
+    ObjectChoice,
+    Patch,
+    Scale,
+    Scenario,
+    Step,
+    StrangersMachine,
+    Trace,
+)
 from growth.sim.scenarios.result import Result
 from growth.sim.scenarios.schema import fault_kinds, fields_of, sentence_of, tag_of
 
@@ -39,7 +49,7 @@ OF_RESULT = """
 | --- | --- |
 """
 
-PARTS = (Scenario, Step, Scale, ObjectChoice, Patch, Members, Trace, Bound)
+PARTS = (Scenario, Step, Scale, ObjectChoice, Patch, Members, StrangersMachine, Trace, Bound)
 
 
 def scenarios_page() -> str:

@@ -21,7 +21,8 @@ from growth.kube.crds import definitions
 from growth.model.resources import CPU, format_amount
 from growth.sim.cloud.hetzner.api import FakeApi
 from growth.sim.cloud.hetzner.embedded import TEMPLATE, TOKEN, as_seen_by_kubelet
-from growth.sim.cloud.hetzner.project import FakePace, FakeServer, Project
+from growth.sim.cloud.hetzner.inventory import FakeServer
+from growth.sim.cloud.hetzner.project import FakePace, Project
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.running import NAMESPACE, GrowthProcess
 from tests.fakes.hetzner.server import FakeServing, serving

@@ -24,6 +24,7 @@ from growth.sim.apiserver.server import ApiServer, kind_of
 from growth.sim.apiserver.store import Stored
 from growth.sim.clock import SimRuntime
 from growth.sim.cloud.cloud import Cloud, Pace
+from growth.sim.cloud.shop import Shop
 
 PROVIDER: str = "sim"
 
@@ -57,6 +58,7 @@ class Cluster:
         self.verbs = self.api.verbs
         self.store = self.api.store
         self.cloud = Cloud(world.catalogue, self.runtime, seed, world.pace, world.quota)
+        self.shop: Shop = self.cloud  # another cloud may take its place
         self.kubelets = Kubelets(self.verbs, seed, world.habits, world.catalogue.provider)
         self.cloud.on_boot, self.cloud.on_gone = self.kubelets.booted, self.kubelets.gone
         self.cloud.on_stop = self.kubelets.stopped
@@ -70,7 +72,7 @@ class Cluster:
     def tell(self, say: Callable[[str], None]) -> None:
         """Let `say` hear of every write and every server from now on, a line each."""
         self.store.on_write(lambda write: say(write.line()))
-        self.cloud.on_change.append(
+        self.shop.on_change.append(
             lambda what, server: say(f"cloud {what} {server.server_type} in {server.location} for {server.name}")
         )
 

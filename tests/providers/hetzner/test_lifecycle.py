@@ -14,7 +14,7 @@ from growth.sim.apiserver.objects import deployment, node_pool
 from growth.sim.cloud.hetzner import embedded
 from growth.sim.cloud.hetzner.api import FakeAnswer, FakeRequest, Lost
 from growth.sim.cloud.hetzner.embedded import as_seen_by_kubelet
-from growth.sim.cloud.hetzner.project import FakeServer
+from growth.sim.cloud.hetzner.inventory import FakeServer
 from tests.providers.hetzner.embedded import Town, in_town
 from tests.providers.hetzner.test_errors import refuse
 

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from growth.model.outcome import Accepted, Refused, TryLater, Unknown
 from growth.providers.contract import Gone, ProviderError
 from growth.sim.cloud.hetzner.api import FakeRequest
-from growth.sim.cloud.hetzner.project import FakeRefusal, FakeServer, FakeTrouble
+from growth.sim.cloud.hetzner.inventory import FakeServer
+from growth.sim.cloud.hetzner.project import FakeRefusal, FakeTrouble
 from tests.providers.hetzner.worlds import CLUSTER, Bench, at_hetzner, order
 
 

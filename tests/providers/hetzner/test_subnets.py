@@ -10,7 +10,8 @@ import pytest
 from growth.model.outcome import Accepted, Refused, Unknown
 from growth.providers.hetzner.settings import Launch
 from growth.sim.apiserver.objects import deployment, node_pool
-from growth.sim.cloud.hetzner.project import FakeNetwork, FakeRefusal, FakeSubnet, FakeTrouble
+from growth.sim.cloud.hetzner.inventory import FakeNetwork, FakeSubnet
+from growth.sim.cloud.hetzner.project import FakeRefusal, FakeTrouble
 from tests.providers.hetzner.embedded import Town, in_town
 from tests.providers.hetzner.worlds import Bench, at_hetzner, order
 

@@ -18,7 +18,8 @@ from growth.providers.hetzner.settings import HetznerSettings, Launch
 from growth.sim.clock import SimRuntime, after, run_virtual
 from growth.sim.cloud.hetzner.api import FakeAnswer, FakeApi, FakeRequest
 from growth.sim.cloud.hetzner.embedded import provider_on
-from growth.sim.cloud.hetzner.project import FakePace, FakeServer, Project
+from growth.sim.cloud.hetzner.inventory import FakeServer
+from growth.sim.cloud.hetzner.project import FakePace, Project
 from tests.fakes.hetzner.openapi import described
 
 TOKEN = "Zq8vT3nLx0Rk5WyBc7Hd2JmPa9Se4GfUo6Ei1NtCvXbMzKqYwLrDhOjTgFsAuP0i"

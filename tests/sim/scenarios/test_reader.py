@@ -50,6 +50,10 @@ def test_a_file_is_read_with_all_its_parts(tmp_path: Path) -> None:
         ("{at: 5m}", "{at: 10m, restart: growth, after: 20s}", 8, "a step does exactly one of apply, scale"),
         ("apiVersion: ''", "apiVersion: growth.dev/v1alpha1", 6, "an object needs apiVersion and kind"),
         ("name: [", "name: broken-image", 3, "not YAML"),
+        ("provider: hetzner", "seed: 7", 2, "Invalid enum value 'hetzner'"),
+        ("provider: hetzner-fake\nprices: {cpu: 1}", "seed: 7", 3, "the fake Hetzner sells what it sells"),
+        ("machines: [{name: a, serverType: CX99, location: fsn1}]", "seed: 7", 2, "there is no server type CX99"),
+        ("machines: [{name: a, serverType: CX33, location: moon}]", "seed: 7", 2, "there is no location moon"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line_and_reason(

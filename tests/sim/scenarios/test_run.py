@@ -12,6 +12,8 @@ from growth.sim.scenarios.sweep import Job, Outcome, jobs_of, run_job, run_jobs
 from tests.sim.scenarios.worlds import Json, pool, scenario, web, write
 
 TEN = (pool(), web(10))  # three machines of four cores
+TWO = (pool(), web(2, cpu="3"))  # a machine for each
+PAUSED: Json = {"metadata": {"annotations": {"growth.dev/paused": "true"}}}
 
 
 def run(folder: Path, *objects: Json, **parts: Any) -> Result:
@@ -277,3 +279,69 @@ def test_an_expectation_that_is_not_kept_is_told(tmp_path: Path) -> None:
     found = outcome(tmp_path, *TEN, expect={"machines.bought": {"max": 3}, "pods.running": 10, "nodes.ready": 5})
     assert found.broken == ("machines.bought is 4, expected at most 3", "nodes.ready is 4, expected 5")
     assert not found.succeeded
+
+
+PROVIDERS = ("sim", "hetzner-fake")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_same_file_gives_the_same_result_at_every_provider(tmp_path: Path, provider: str) -> None:
+    faults = [*fault("launch-error", share=0.3), *fault("list-incomplete"), *fault("slow-provider", seconds="2s")]
+    first, again = (run(tmp_path, *TWO, provider=provider, faults=faults, duration="4m") for _ in range(2))
+    assert first == again
+    assert first.machines.bought > 0
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_strangers_machine_is_neither_counted_as_ours_nor_paid(tmp_path: Path, provider: str) -> None:
+    labels = {"growth.dev/cluster": "another"}
+    machine = {"name": "theirs", "serverType": "CX33", "location": "fsn1", "labels": labels}
+    result = run(tmp_path, pool(), provider=provider, machines=[machine])
+    assert (result.machines.foreign, result.machines.at_end, result.machines.leaked) == (1, 0, 0)
+    assert (result.cost.total, result.cost.per_hour_at_end) == (0, 0)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("kind", "parts", "key", "wanted"),
+    [
+        ("sold-out", {}, "bought", 0),
+        ("sold-out", {"offering": "CX33"}, "bought", 0),
+        ("launch-error", {"status": 403}, "bought", 0),
+        ("quota", {"machines": 1}, "bought", 1),
+        ("never-boots", {}, "never_ready", 2),
+        ("never-ready", {}, "never_ready", 2),
+        ("list-empty", {}, "given_back", 0),
+        ("list-garbage", {}, "given_back", 0),
+        ("list-incomplete", {"share": 1.0}, "given_back", 0),
+        ("labels-lost", {"from": "2m"}, "at_end", 0),
+        ("powered-off", {"from": "2m"}, "at_end", 2),
+        ("slow-provider", {"seconds": "5s"}, "bought", 2),
+    ],
+)
+def test_a_fault_is_the_same_at_every_provider(
+    tmp_path: Path, provider: str, kind: str, parts: Json, key: str, wanted: int
+) -> None:
+    result = run(tmp_path, *TWO, provider=provider, duration="4m", faults=fault(kind, **parts))
+    assert getattr(result.machines, key) == wanted
+    assert result.laws_broken == ()
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_machine_that_is_smaller_than_sold_is_seen_at_every_provider(tmp_path: Path, provider: str) -> None:
+    result = run(tmp_path, *TWO, provider=provider, duration="8m", faults=fault("smaller-than-sold", by=0.3))
+    assert result.machines.bought > 2
+    assert result.laws_broken == ()
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_what_the_provider_makes_late_is_not_held_against_growth(tmp_path: Path, provider: str) -> None:
+    steps = [
+        {"at": "2m", "patch": {"kind": "NodePool", "name": "default", "merge": PAUSED}},
+        {"at": "2m", "delete": {"kind": "Deployment", "name": "web"}},
+    ]
+    late = fault("late-effect", seconds="6m", until="1m")
+    result = run(tmp_path, *TWO, provider=provider, faults=late, steps=steps, duration="9m")
+    assert result.machines.bought == 2
+    assert result.machines.twice == 0
+    assert result.laws_broken == ()

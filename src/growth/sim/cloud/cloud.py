@@ -16,20 +16,18 @@ from msgspec import Struct
 
 from growth.model.labels import Labels
 from growth.model.offering import Offering
-from growth.model.resources import Resources
 from growth.providers.catalogue import Catalogue
 from growth.providers.simulated import CloudError, NodeTemplate, Server
 from growth.runtime import Runtime
 from growth.sim.clock import after
+from growth.sim.cloud.shop import as_listed, code_of, smaller
 from growth.sim.faults.active import ActiveFaults
 from growth.sim.faults.kinds import (
     DeleteRefused,
     LateEffect,
     LaunchError,
-    ListEmpty,
     ListError,
     ListGarbage,
-    ListStale,
     NeverBoots,
     NeverReady,
     Quota,
@@ -105,7 +103,9 @@ class Cloud:
         self.on_boot: Callable[[Server, bool], None] = lambda _server, _ready: None
         self.on_stop: Callable[[Server], None] = lambda _server: None
         self.on_gone: Callable[[Server], None] = lambda _server: None
-        self.on_change: list[Callable[[str, Server], None]] = []  # laws look on: "create" or "delete"
+        self.on_change: list[Callable[[str, Server], None]] = []  # laws look on: "order", "create" or "delete"
+        self.late: set[str] = set()
+        self.foreign: set[str] = set()
         self._offerings = {(offering.name, offering.location): offering for offering in catalogue.offerings()}
         self._runtime = runtime
         self._chance = random.Random(f"{seed}/cloud")
@@ -125,7 +125,7 @@ class Cloud:
         await self._travel()
         self._maybe_fail()
         if (late := self.faults.hit(LateEffect)) is not None:
-            after(late.seconds, lambda: self._create_late(name, offering, location, labels, template))
+            self._order_late(late.seconds, name, offering, location, labels, template)
             raise TimeoutError("no answer")
         error = self.faults.hit(LaunchError, offering=offering, location=location)
         if error is not None and not error.effect:
@@ -136,9 +136,15 @@ class Cloud:
         await self._maybe_lose()
         return server
 
+    def _order_late(self, seconds: float, *order: Any) -> None:
+        name, offering, location, labels, template = order
+        ordered = Server("", name, offering, location, labels, "ordered", self._runtime.now(), template=template)
+        self._call_listeners("order", ordered)
+        after(seconds, lambda: self._create_late(*order))
+
     def _create_late(self, *order: Any) -> None:
         try:
-            self._create(*order)
+            self._create(*order, is_late=True)
         except CloudError:
             return  # sold out, or the name is taken meanwhile
 
@@ -164,12 +170,11 @@ class Cloud:
             raise ValueError(
                 "Expecting value: line 1 column 1 (char 0)"
             )  # as a library says of an answer it cannot read
-        if self._happens(self.trouble.empty_lists) or self.faults.hit(ListEmpty):
+        if self._happens(self.trouble.empty_lists):
             return ()
-        is_stale = self._happens(self.trouble.stale_lists) or self.faults.hit(ListStale)
-        servers = self._earlier if is_stale else tuple(self.servers.values())
-        self._earlier = tuple(self.servers.values())
-        return servers
+        servers, earlier = tuple(self.servers.values()), self._earlier
+        self._earlier = servers
+        return tuple(as_listed(self.faults, earlier if self._happens(self.trouble.stale_lists) else servers, earlier))
 
     async def delete_server(self, server_id: str) -> None:
         await self._travel()
@@ -183,7 +188,16 @@ class Cloud:
 
     # -------------------------------------------------------------------------------------- effects
 
-    def _create(self, name: str, offering_name: str, location: str, labels: Labels, template: NodeTemplate) -> Server:
+    def _create(
+        self,
+        name: str,
+        offering_name: str,
+        location: str,
+        labels: Labels,
+        template: NodeTemplate,
+        *,
+        is_late: bool = False,
+    ) -> Server:
         offering = self._offerings.get((offering_name, location))
         if offering is None:
             raise CloudError("invalid_input", f"there is no {offering_name} in {location}")
@@ -191,8 +205,8 @@ class Cloud:
             raise CloudError("uniqueness_error", f"the name {name} is taken")
         self._check_stock(offering)
         self._ids += 1
-        smaller = self.faults.hit(SmallerThanSold, offering=offering_name, location=location)
-        allocatable = _smaller(offering.allocatable, smaller.by if smaller else self.trouble.smaller_share)
+        less = self.faults.hit(SmallerThanSold, offering=offering_name, location=location)
+        allocatable = smaller(offering.allocatable, less.by if less else self.trouble.smaller_share)
         now = self._runtime.now()
         identity = (str(self._ids), name, offering.server_type, location)
         server = Server(*identity, labels, "initializing", now, allocatable, template)
@@ -200,6 +214,7 @@ class Cloud:
         bill = Bill(server.server_id, name, offering.price_per_hour, now, offering.bills_started_hours)
         self.bills[server.server_id] = bill
         self.creates.append(server)
+        self.late |= {server.server_id} if is_late else set()
         self._call_listeners("create", server)
         self._schedule_boot(server)
         return server
@@ -245,26 +260,42 @@ class Cloud:
             self.servers.pop(server.server_id)
 
     def vanish(self, server_id: str) -> None:
-        """A server goes without being asked: the hardware broke."""
         server = self.servers.pop(server_id, None)
         if server is not None:
             self._stop_billing(server)
             self.on_gone(server)
 
     def power_off(self, server_id: str) -> None:
-        """A server stops by itself; it is still there, and paid."""
         server = self.servers.get(server_id)
         if server is not None and server.status == "running":
             self.servers[server_id] = msgspec.structs.replace(server, status="off")
             self.on_stop(server)
 
     def lose_labels(self, server_id: str) -> None:
-        """Somebody took a server's labels off; it runs on, and is paid."""
         server = self.servers.get(server_id)
         if server is not None:
             self.servers[server_id] = msgspec.structs.replace(server, labels=Labels())
 
-    # ---------------------------------------------------------------------------------------- steps
+    def add_foreign(self, name: str, server_type: str, location: str, labels: Labels) -> None:
+        self._ids += 1
+        server_id, now = str(self._ids), self._runtime.now()
+        self.servers[server_id] = Server(server_id, name, server_type, location, labels, "running", now)
+        self.bills[server_id] = Bill(server_id, name, 0.0, now, False)
+        self.foreign.add(server_id)
+
+    # ---------------------------------------------------------------------------------------- money
+
+    @property
+    def billing(self) -> str:
+        return "started hours" if any(bill.bills_started_hours for bill in self.bills.values()) else "seconds"
+
+    def is_as_sold(self, server: Server) -> bool:
+        name = f"{self.catalogue.provider}-{server.server_type.lower()}"
+        offering = self._offerings.get((name, server.location))
+        return offering is None or offering.allocatable == server.allocatable
+
+    def price_of(self, server_id: str) -> float:
+        return self.bills[server_id].price_per_hour
 
     def price_per_hour(self) -> float:
         staying = [server for server in self.servers.values() if server.status != "deleting"]
@@ -303,18 +334,7 @@ class Cloud:
 
 def _answer(fault: LaunchError) -> Exception:
     """What the caller hears, in the cloud's own words."""
-    if fault.status == "timeout":
+    code = code_of(fault)
+    if not code:
         return TimeoutError("no answer")
-    if fault.status == "locked":
-        return CloudError("locked", "the project is locked")
-    codes = {403: "forbidden", 409: "conflict", 422: "invalid_input", 429: "rate_limit_exceeded"}
-    code = "server_error" if fault.status >= 500 else codes.get(fault.status, "invalid_input")
-    return CloudError(code, f"HTTP {fault.status}")
-
-
-def _smaller(allocatable: Resources, share: float) -> Resources:
-    if not share:
-        return allocatable
-    smaller = ("cpu", "memory", "ephemeral-storage")
-    amounts = allocatable.items()
-    return Resources({name: int(amount * (1 - share)) if name in smaller else amount for name, amount in amounts})
+    return CloudError(code, "the project is locked" if code == "locked" else f"HTTP {fault.status}")

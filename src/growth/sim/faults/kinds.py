@@ -108,6 +108,12 @@ class ListGarbage(Fault, frozen=True, tag="list-garbage", kw_only=True):
     share: Share = 1.0
 
 
+class ListIncomplete(Fault, frozen=True, tag="list-incomplete", kw_only=True):
+    """The list of machines lacks some of them."""
+
+    share: Annotated[float, Meta(ge=0.0, le=1.0, description="The chance of each machine to be missing.")] = 0.5
+
+
 class SlowProvider(Fault, frozen=True, tag="slow-provider", kw_only=True):
     """Answers of the provider come late."""
 
@@ -234,6 +240,7 @@ AnyFault = (
     | ListEmpty
     | ListStale
     | ListGarbage
+    | ListIncomplete
     | SlowProvider
     | LateEffect
     | Vanish

@@ -38,7 +38,7 @@ class FaultSchedule:
     """The faults of one world. `replicas` are the growths in it, None while one is away."""
 
     def __init__(self, cluster: Cluster, replicas: list[GrowthProcess | None]) -> None:
-        self.active: ActiveFaults = cluster.cloud.faults
+        self.active: ActiveFaults = cluster.shop.faults
         self._cluster, self._replicas = cluster, replicas
         self._chance = random.Random(f"{cluster.seed}/fault schedule")
         self._versions: list[tuple[float, int]] = []  # of the store, and since when
@@ -74,27 +74,27 @@ class FaultSchedule:
 
     def _chosen(self, share: float | None, count: int | None = None) -> list[Server]:
         """Running machines: so many, or each with this chance."""
-        servers = [each for each in self._cluster.cloud.servers.values() if each.status == "running"]
+        servers = [each for each in self._cluster.shop.servers.values() if each.status == "running"]
         if count is not None:
             return self._chance.sample(servers, min(count, len(servers)))
         return [each for each in servers if share is None or self._chance.random() < share]
 
     def vanish(self, fault: kinds.Vanish) -> None:
         for server in self._chosen(fault.share):
-            self._cluster.cloud.vanish(server.server_id)
+            self._cluster.shop.vanish(server.server_id)
 
     def power_off(self, fault: kinds.PoweredOff) -> None:
         for server in self._chosen(fault.share):
-            self._cluster.cloud.power_off(server.server_id)
+            self._cluster.shop.power_off(server.server_id)
 
     def lose_labels(self, fault: kinds.LabelsLost) -> None:
         for server in self._chosen(fault.share):
-            self._cluster.cloud.lose_labels(server.server_id)
+            self._cluster.shop.lose_labels(server.server_id)
 
     def interrupt(self, fault: kinds.Interruption) -> None:
         for server in self._chosen(fault.share):
             self._change_node(server.name, _with_interruption)
-            after(fault.notice_seconds, partial(self._cluster.cloud.vanish, server.server_id))
+            after(fault.notice_seconds, partial(self._cluster.shop.vanish, server.server_id))
 
     def silence_nodes(self, fault: kinds.NotReady) -> None:
         until = fault.until if fault.until is not None else float("inf")

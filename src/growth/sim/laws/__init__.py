@@ -5,6 +5,7 @@ row of LAWS. The laws of the end, when everything has settled, are in `sim/laws/
 
 | moment | the function gets the witness and |
 | --- | --- |
+| ordered | the server that growth ordered; where the cloud makes it much later, that is not growth's doing |
 | created, deleting | the server that was created, or is about to be deleted |
 | written | the write, by growth or anybody else |
 """
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from growth.providers.simulated import Server
 from growth.sim.laws import machines, writes
 from growth.sim.laws.witness import Complaint, Witness
 
@@ -23,7 +25,7 @@ from growth.sim.laws.witness import Complaint, Witness
 class Law(Struct, frozen=True):
     """A row: when it is looked at, and the function that is the law."""
 
-    moment: str  # created | deleting | written
+    moment: str  # ordered | created | deleting | written
     check: Callable[[Witness, Any], Complaint]
 
     @property
@@ -39,8 +41,8 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("created", machines.within_limits),
     Law("created", machines.one_machine_for_each_request),
     Law("created", machines.no_runaway),
-    Law("created", machines.live_before_launch),
-    Law("created", machines.not_while_paused),
+    Law("ordered", machines.live_before_launch),
+    Law("ordered", machines.not_while_paused),
     Law("deleting", machines.nobody_is_killed),
     Law("deleting", machines.live_before_delete),
     Law("deleting", machines.only_ours),
@@ -57,6 +59,9 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("written", writes.within_disruption_budgets),
     Law("written", writes.only_replicas_within_bounds),
 )
+
+
+ORDER_AND_EFFECT: Final = ("ordered", "created")  # where the cloud does at once what it is asked for
 
 
 class Violation(Struct, frozen=True):
@@ -77,13 +82,17 @@ class Judge:
         self.violations: list[Violation] = []
         self._witness = witness
         witness.cluster.store.on_write(lambda write: self._look("written", write))
-        witness.cluster.cloud.on_change.append(
-            lambda what, server: self._look("created" if what == "create" else "deleting", server)
-        )
+        witness.cluster.shop.on_change.append(self._look_at_server)
+
+    def _look_at_server(self, what: str, server: Server) -> None:
+        if what == "delete":
+            self._look("deleting", server)
+        elif not self._witness.is_foreign(server):
+            was_ordered_before = server.server_id in self._witness.cluster.shop.late
+            for moment in ("ordered",) if what == "order" else ("created",) if was_ordered_before else ORDER_AND_EFFECT:
+                self._look(moment, server)
 
     def _look(self, moment: str, subject: Any) -> None:
-        if moment == "created" and self._witness.is_foreign(subject):
-            return  # bought by others
         for law in LAWS:
             if law.moment == moment and (complaint := law.check(self._witness, subject)):
                 self.accuse(law.name, complaint)

@@ -44,7 +44,7 @@ def within_limits(witness: Witness, server: Server) -> Complaint:
         if choice.get("max") is not None and count > choice["max"] + surge:
             return f"pool {name} has {count} machines of {choice['name']}, max is {choice['max']}"
     amounts = sum_resources([one.allocatable for one in servers])
-    price = sum(witness.cluster.cloud.bills[one.server_id].price_per_hour for one in servers)
+    price = sum(witness.cluster.shop.price_of(one.server_id) for one in servers)
     found = {"nodes": len(servers), "cpu": amounts[CPU], "memory": amounts[MEMORY], "pricePerHour": price}
     for key, text in (spec.get("limits") or {}).items():
         limit = float(parse_amount(key, text)) if key in ("cpu", "memory") else float(parse_quantity(str(text)))

@@ -61,11 +61,10 @@ class Witness:
         self.is_catalogue_wrong = False  # machines are smaller than it says: what was planned onto one may not fit
         self.is_clock_off = False  # growth's own clock has been stepped
         self.live_reads: dict[str, float] = {}  # what growth read live, and when
-        self.known_offerings = {(one.name, one.location): one for one in cluster.world.catalogue.offerings()}
         self._codec = Codec()
         cluster.store.on_write(self._see)
         cluster.api.on_request(self._hear)
-        cluster.cloud.on_change.append(self._see_server)
+        cluster.shop.on_change.append(self._see_server)
 
     @property
     def now(self) -> float:
@@ -86,10 +85,8 @@ class Witness:
         elif write.kind is NODE:
             self._see_node(write)
 
-    def _see_server(self, _what: str, server: Server) -> None:
-        name = f"{self.cluster.world.catalogue.provider}-{server.server_type.lower()}"
-        offering = self.known_offerings.get((name, server.location))
-        self.is_catalogue_wrong |= offering is not None and offering.allocatable != server.allocatable
+    def _see_server(self, what: str, server: Server) -> None:
+        self.is_catalogue_wrong |= what == "create" and not self.cluster.shop.is_as_sold(server)
 
     def _see_node(self, write: Write) -> None:
         if write.type == "DELETED" and write.actor == "user":
@@ -154,7 +151,7 @@ class Witness:
 
     def our_servers(self) -> list[Server]:
         """Servers that carry our cluster id and are not going."""
-        servers = self.cluster.cloud.servers.values()
+        servers = self.cluster.shop.servers.values()
         ours = [server for server in servers if server.labels.get(CLUSTER_LABEL) == self.cluster_id]
         return [server for server in ours if server.status != "deleting"]
 

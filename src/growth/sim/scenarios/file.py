@@ -103,6 +103,15 @@ class Trace(Part, frozen=True, kw_only=True):
     priority_class: str = ""
 
 
+class StrangersMachine(Part, frozen=True, kw_only=True):
+    """A machine in the same account at the provider that is not growth's, and is no node."""
+
+    name: Name
+    server_type: Name
+    location: Name
+    labels: Annotated[dict[str, str], Meta(description="Those it has at the provider.")] = {}
+
+
 class Bound(Part, frozen=True, kw_only=True):
     """A value lies within these."""
 
@@ -122,9 +131,18 @@ class Scenario(Part, frozen=True, kw_only=True):
     seed: Annotated[int, Meta(description="Decides everything that is left to chance.")] = 0
     replicas: Annotated[int, Meta(ge=1, le=5, description="How many growths run; they elect a leader.")] = 1
     settings: Annotated[Json, Meta(description="As in a settings file of `growth run`.")] = {}
-    provider: Annotated[Literal["sim"], Meta(description="Where machines come from.")] = "sim"
+    provider: Annotated[
+        Literal["sim", "hetzner-fake"],
+        Meta(
+            description="Where machines come from: a simple cloud, or growth's Hetzner provider on a fake of Hetzner's "
+            "API, with its own catalogue."
+        ),
+    ] = "sim"
     catalogue: Annotated[str | Json | None, Meta(description="A file, or inline; absent: the built-in one.")] = None
     prices: Annotated[dict[str, float], Meta(description="Prices per hour for a catalogue without them.")] = {}
+    machines: Annotated[
+        tuple[StrangersMachine, ...], Meta(description="Machines of others, at the provider from the start.")
+    ] = ()
     manifests: Annotated[tuple[str, ...], Meta(description="Files with objects, relative to this one.")] = ()
     objects: Annotated[tuple[Json, ...], Meta(description="Objects that are there at the start.")] = ()
     steps: tuple[Step, ...] = ()

@@ -88,7 +88,7 @@ class Measure:
         self._planned: dict[str, tuple[str, ...]] = {}  # by NodeRequest
         self._events: dict[Key, tuple[str, int]] = {}
         cluster.store.on_write(self._see)
-        cluster.cloud.on_change.append(self._see_server)
+        cluster.shop.on_change.append(self._see_server)
 
     @property
     def now(self) -> float:
@@ -175,8 +175,9 @@ class Measure:
             self._evicted_from.pop(server.name, None)
 
     def _ours(self) -> list[Server]:
-        servers = self.cluster.cloud.servers.values()
-        return [server for server in servers if CLUSTER_LABEL in server.labels and server.status != "deleting"]
+        servers = self.cluster.shop.servers.values()
+        ours = [each for each in servers if CLUSTER_LABEL in each.labels and each.status != "deleting"]
+        return [each for each in ours if each.server_id not in self.cluster.shop.foreign]
 
     # ------------------------------------------------------------------------------------- the report
 
@@ -190,7 +191,7 @@ class Measure:
         self.samples.append(
             Sample(
                 at=self.now,
-                price_per_hour=self.cluster.cloud.price_per_hour(),
+                price_per_hour=self.cluster.shop.price_per_hour(),
                 bound_per_hour=bound_per_hour,
                 nodes=len(nodes),
                 ready=len(ready),
@@ -204,19 +205,17 @@ class Measure:
     # -------------------------------------------------------------------------------------- the end
 
     def result(self, name: str, seed: int, *, bound: float = 0.0, laws_broken: Iterable[str] = ()) -> Result:
-        cloud, waiting = self.cluster.cloud, [life for life in self.pods.values() if not life.node]
+        shop, waiting = self.cluster.shop, [life for life in self.pods.values() if not life.node]
         return Result(
             scenario=name,
             seed=seed,
             virtual_seconds=round(self.now, 3),
             settled=self.is_settled(),
             cost=Cost(
-                total=round(cloud.amount_due(), 6),
-                per_hour_at_end=round(cloud.price_per_hour(), 6),
+                total=round(shop.amount_due(), 6),
+                per_hour_at_end=round(shop.price_per_hour(), 6),
                 bound_at_end=round(bound, 6),
-                billing="started hours"
-                if any(bill.bills_started_hours for bill in cloud.bills.values())
-                else "seconds",
+                billing=shop.billing,
             ),
             machines=self._machines(),
             nodes=self._nodes(),
@@ -248,17 +247,20 @@ class Measure:
         return is_quiet and not in_flight and not self.cluster.store.all(REMOVAL)
 
     def _machines(self) -> Machines:
-        cloud = self.cluster.cloud
-        bought = [server for server in cloud.creates if CLUSTER_LABEL in server.labels]
-        of_request = Counter(server.labels.get(REQUEST_UID_LABEL, "") for server in bought)
+        shop = self.cluster.shop
+        bought = [server for server in shop.creates if CLUSTER_LABEL in server.labels]
+        of_request = Counter(
+            server.labels.get(REQUEST_UID_LABEL, "") for server in bought if server.server_id not in shop.late
+        )
         return Machines(
             bought=len(bought),
-            given_back=sum(CLUSTER_LABEL in server.labels for server in cloud.deletes),
+            given_back=sum(CLUSTER_LABEL in server.labels for server in shop.deletes),
             at_end=len(self._ours()),
             never_ready=sum(server.name not in self._was_ready for server in bought),
             in_vain=sum(self._is_in_vain(server.name) for server in bought),
             most=self.most_machines,
             leaked=sum(not self._is_known(server.name) for server in self._ours()),
+            foreign=sum(server_id in shop.servers for server_id in shop.foreign),
             twice=sum(count > 1 for uid, count in of_request.items() if uid),
         )
 

@@ -21,6 +21,7 @@ from growth.controllers.configuration import Configuration
 from growth.model.nodepool import NodePoolSpec
 from growth.providers.catalogue import Catalogue, CatalogueError, built_in_catalogue
 from growth.sim.apiserver.kinds import BY_NAME, Json
+from growth.sim.cloud.hetzner.assortment import LOCATIONS, SERVER_TYPES
 from growth.sim.faults.duration import Duration
 from growth.sim.scenarios.file import Scenario, Step
 from growth.sim.scenarios.result import why_not_key
@@ -129,6 +130,8 @@ class _Reading:
         objects = (*self.manifests(scenario), *scenario.objects)
         self.check_objects(objects, scenario)
         self.check_steps(scenario, objects)
+        catalogue = self.catalogue(scenario)
+        self.check_machines(scenario, catalogue)
         for key in scenario.expect:
             if why := why_not_key(key):
                 raise self.error(why, "$.expect", key)
@@ -138,9 +141,7 @@ class _Reading:
                 raise self.error(f"{key}: there is no NodePool {key.split('.')[1]}")
         changed = with_pools(objects, {key: value for key, value in changes.items() if _is_pool(key)})
         self.check_pools(changed)
-        return ReadScenario(
-            self.path, scenario, configuration, self.catalogue(scenario), changed, self.arrivals(scenario)
-        )
+        return ReadScenario(self.path, scenario, configuration, catalogue, changed, self.arrivals(scenario))
 
     def converted(self, value: Any, kind: Any, base: str = "$") -> Any:
         try:
@@ -169,6 +170,11 @@ class _Reading:
 
     def catalogue(self, scenario: Scenario) -> Catalogue:
         given = scenario.catalogue
+        if scenario.provider == "hetzner-fake":
+            for key in ("catalogue", "prices"):
+                if getattr(scenario, key):
+                    raise self.error(f"{key}: the fake Hetzner sells what it sells; leave this out", "$", key)
+            return Catalogue("hetzner", (), ())
         try:
             if given is None:
                 return built_in_catalogue(scenario.provider)
@@ -180,6 +186,20 @@ class _Reading:
         except (OSError, yaml.YAMLError, CatalogueError, TraceError, msgspec.ValidationError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise self.error(f"the catalogue cannot be used: {reason}", "$.catalogue") from None
+
+    def check_machines(self, scenario: Scenario, catalogue: Catalogue) -> None:
+        if scenario.provider == "hetzner-fake":
+            types, places = [each.name.upper() for each in SERVER_TYPES], [each.name for each in LOCATIONS]
+        else:
+            types = [each.name for each in catalogue.server_types]
+            places = [each.name for each in catalogue.locations]
+        for index, machine in enumerate(scenario.machines):
+            if machine.server_type not in types:
+                why = f"there is no server type {machine.server_type}; the provider has {', '.join(types)}"
+                raise self.error(why, f"$.machines[{index}]", "serverType")
+            if machine.location not in places:
+                why = f"there is no location {machine.location}; the provider has {', '.join(places)}"
+                raise self.error(why, f"$.machines[{index}]", "location")
 
     def arrivals(self, scenario: Scenario) -> tuple[Arrival, ...]:
         trace = scenario.trace

@@ -40,7 +40,10 @@ class Machines(Figures, frozen=True, kw_only=True):
     in_vain: Annotated[int, Meta(description="None of the pods it was bought for ever ran there.")] = 0
     most: Annotated[int, Meta(description="At one time.")] = 0
     leaked: Annotated[int, Meta(description="Nothing in the cluster speaks of it any more.")] = 0
-    twice: Annotated[int, Meta(description="More than one machine for a NodeRequest.")] = 0
+    twice: Annotated[
+        int, Meta(description="NodeRequests with more than one machine; what the provider made late is not counted.")
+    ] = 0
+    foreign: Annotated[int, Meta(description="Those of others, at the end.")] = 0
 
 
 class Nodes(Figures, frozen=True, kw_only=True):

@@ -11,9 +11,11 @@ from __future__ import annotations
 import copy
 import heapq
 import math
+import tempfile
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
@@ -21,6 +23,7 @@ from msgspec.structs import replace
 from growth.controllers.growth import Installation
 from growth.kube.api.request import ClientSettings
 from growth.kube.election import LeaseSettings
+from growth.model.labels import Labels
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -30,6 +33,8 @@ from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, POD, Json
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.apiserver.server import merge_patch
 from growth.sim.clock import after
+from growth.sim.cloud.hetzner.api import FakeRequest
+from growth.sim.cloud.hetzner.embedded import HetznerCloud
 from growth.sim.cluster import Cluster, World
 from growth.sim.faults.kinds import SolverHangs
 from growth.sim.faults.network import FaultyApi
@@ -57,6 +62,10 @@ class ScenarioRun:
         self._draws_bounds = draws_bounds
         self.read, self.scenario = read, read.scenario
         self.cluster = Cluster(str(read.scenario.seed), World(catalogue=read.catalogue))
+        self._files = tempfile.TemporaryDirectory(prefix="growth-simulate-")  # what a pod would have mounted
+        self._hetzner = self._open_hetzner() if read.scenario.provider == "hetzner-fake" else None
+        for machine in read.scenario.machines:
+            self.cluster.shop.add_foreign(machine.name, machine.server_type, machine.location, Labels(machine.labels))
         self.measure = Measure(self.cluster)
         self.witness = Witness(self.cluster)
         self.judge = Judge(self.witness)
@@ -66,7 +75,16 @@ class ScenarioRun:
         if say is not None:
             self.cluster.tell(lambda line: say(self.cluster.runtime.monotonic(), line))
 
+    def _open_hetzner(self) -> HetznerCloud:
+        cloud = HetznerCloud(self.cluster, Path(self._files.name), settings=self.read.configuration.hetzner)
+        cloud.api.hear = self._count_request
+        return cloud
+
     async def run(self) -> Result:
+        with self._files:
+            return await self._run()
+
+    async def _run(self) -> Result:
         clock, scenario = self.cluster.runtime, self.scenario
         for item in self.read.objects:
             self._apply(item)
@@ -121,7 +139,13 @@ class ScenarioRun:
             serves_buffers=configuration.serves_buffers,
         )
         self._lives += 1
-        process = GrowthProcess(self.cluster, installation, self._lives, is_elected=self.scenario.replicas > 1)
+        process = GrowthProcess(
+            self.cluster,
+            installation,
+            self._lives,
+            provider_for=self._hetzner.provider_for() if self._hetzner else None,
+            is_elected=self.scenario.replicas > 1,
+        )
         door = FaultyApi(self.cluster.api, process.runtime, self.faults.active, number)
         door.on_read = self.witness.hear_read
         door.on_refused = self.measure.see_refused
@@ -132,6 +156,10 @@ class ScenarioRun:
 
     def _count_call(self, moment: str, _call: str) -> None:
         self.measure.provider_calls += moment == "before"
+
+    def _count_request(self, request: FakeRequest) -> None:
+        is_order = (request.method, request.path) == ("POST", "/servers")
+        self.measure.provider_calls += is_order or request.method == "DELETE"
 
     def _restart(self, step: Step) -> None:
         for number, process in enumerate(self.replicas):

@@ -8,7 +8,7 @@ no place."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -20,17 +20,16 @@ from growth.runtime import Runtime
 from growth.sim.apiserver.kinds import Json
 from growth.sim.apiserver.objects import daemon_set, deployment, node_pool
 from growth.sim.cloud.hetzner.embedded import HetznerCloud
-from growth.sim.cloud.hetzner.project import FakeServer, Project
 from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess
-from growth.sim.stories.timeline import Say, Shop, Timeline
+from growth.sim.stories.timeline import Say, Timeline
 
 _PLACED_WITHIN_SECONDS: Final = 300.0
 _QUIET_SECONDS: Final = 60
 _GONE_WITHIN_SECONDS: Final = 900.0
 
-# Another cloud than the embedded one: what it sells, and how growth's provider for it is made.
-OtherCloud = Callable[[Cluster], tuple[Shop, Callable[[Client, Runtime], Provider]]]
+# Another cloud than the embedded one takes its place; answers how growth's provider for it is made.
+OtherCloud = Callable[[Cluster], Callable[[Client, Runtime], Provider]]
 
 
 class Setting(Struct, frozen=True):
@@ -102,9 +101,9 @@ class Story:
     ) -> None:
         self.setting = setting
         self.cluster = Cluster(seed)
-        shop, provider_for = other_cloud(self.cluster) if other_cloud else (self.cluster.cloud, None)
+        provider_for = other_cloud(self.cluster) if other_cloud else None
         self.process = GrowthProcess(self.cluster, provider_for=provider_for)
-        self.timeline = Timeline(self.cluster, say, shop)
+        self.timeline = Timeline(self.cluster, say)
         self.process.runtime.on_offload = self.timeline.look_at_answer
         self._say = say
 
@@ -118,7 +117,7 @@ class Story:
         self._tell("you", self.setting.load)
         began = clock.monotonic()
         placed_at = await self._until_placed(began + _PLACED_WITHIN_SECONDS)
-        price, nodes, view = self.timeline.shop.price_per_hour(), len(cluster.objects("Node")), self.timeline.look()
+        price, nodes, view = self.cluster.shop.price_per_hour(), len(cluster.objects("Node")), self.timeline.look()
         for _ in range(_QUIET_SECONDS):
             await clock.sleep(1)
             self.timeline.look()
@@ -135,7 +134,7 @@ class Story:
             lower_bound=max(filter(None, bounds), default=None),  # not the sum: pods may be asked about twice
             placed_after_seconds=None if placed_at is None else placed_at - began,
             nodes_left=len(cluster.objects("Node")),
-            spent=self.timeline.shop.amount_due(),
+            spent=self.cluster.shop.amount_due(),
             virtual_seconds=clock.monotonic(),
             failures=tuple(f"{name}: {error!r}" for name, error in self.process.failures),
         )
@@ -159,42 +158,6 @@ class Story:
         self._say(self.cluster.runtime.monotonic(), who, what)
 
 
-class Ordered(Struct, frozen=True):
-    """A server, as the story tells of it."""
-
-    server_type: str
-    location: str
-    status: str
-
-
-class HetznerShop:
-    """What the timeline needs to see of a project."""
-
-    def __init__(self, project: Project) -> None:
-        self._project = project
-        self._ordered: dict[int, Ordered] = {}
-
-    @property
-    def servers(self) -> Mapping[str, Ordered]:
-        return {str(each.id): _ordered(each) for each in self._project.servers.values()}
-
-    @property
-    def creates(self) -> Sequence[Ordered]:
-        for each in self._project.servers.values():
-            self._ordered.setdefault(each.id, _ordered(each))
-        return list(self._ordered.values())
-
-    def price_per_hour(self) -> float:
-        return self._project.meter.price_per_hour()
-
-    def amount_due(self) -> float:
-        return self._project.meter.amount_due(self._project.now())
-
-
-def _ordered(server: FakeServer) -> Ordered:
-    return Ordered(server.kind.name.upper(), server.location, server.status)
-
-
 class HetznerStory(Story):
     """One telling. The files that a pod would have mounted are in a folder of their own, and go with it."""
 
@@ -206,7 +169,7 @@ class HetznerStory(Story):
         with self._files:
             return await super().run()
 
-    def _open_cloud(self, cluster: Cluster) -> tuple[HetznerShop, Callable[[Client, Runtime], Provider]]:
+    def _open_cloud(self, cluster: Cluster) -> Callable[[Client, Runtime], Provider]:
         cloud = HetznerCloud(cluster, Path(self._files.name))
         cloud.project.stock = {("cx43", place): 2 for place in ("fsn1", "nbg1", "hel1")}
-        return HetznerShop(cloud.project), cloud.provider_for()
+        return cloud.provider_for()

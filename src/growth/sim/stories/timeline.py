@@ -6,8 +6,8 @@ takes part."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,33 +20,6 @@ from growth.solver.purchase.problem import PlacementSolution
 Say = Callable[[float, str, str], None]  # virtual seconds, who, what
 
 _PAUSE_SECONDS: Final = 5.0
-
-
-class SoldServer(Protocol):
-    """A server as far as it is told of."""
-
-    @property
-    def server_type(self) -> str: ...
-
-    @property
-    def location(self) -> str: ...
-
-    @property
-    def status(self) -> str: ...
-
-
-class Shop(Protocol):
-    """Where machines come from in this story: what was bought, what is there and what it costs."""
-
-    @property
-    def servers(self) -> Mapping[str, SoldServer]: ...
-
-    @property
-    def creates(self) -> Sequence[SoldServer]: ...
-
-    def price_per_hour(self) -> float: ...
-
-    def amount_due(self) -> float: ...
 
 
 class View(Struct, frozen=True):
@@ -67,8 +40,7 @@ class View(Struct, frozen=True):
 class Timeline:
     """Says each change once; `solutions` keeps the solver's answers that planned machines."""
 
-    def __init__(self, cluster: Cluster, say: Say, shop: Shop | None = None) -> None:
-        self.shop: Shop = shop or cluster.cloud
+    def __init__(self, cluster: Cluster, say: Say) -> None:
         self.solutions: list[PlacementSolution] = []
         self._cluster = cluster
         self._say = say
@@ -107,7 +79,7 @@ class Timeline:
     def view(self) -> View:
         cluster = self._cluster
         pods = [pod for pod in cluster.objects("Pod") if not _is_daemons(pod)]
-        nodes, servers = cluster.objects("Node"), list(self.shop.servers.values())
+        nodes, servers = cluster.objects("Node"), list(cluster.shop.servers.values())
         return View(
             pods=len(pods),
             bound=sum(bool(pod["spec"].get("nodeName")) for pod in pods),
@@ -122,7 +94,7 @@ class Timeline:
         )
 
     def _tell_machines(self, before: View, now: View) -> None:
-        ordered = Counter(f"{server.server_type} in {server.location}" for server in self.shop.creates)
+        ordered = Counter(f"{server.server_type} in {server.location}" for server in self._cluster.shop.creates)
         fresh = ordered - self._ordered
         self._ordered = ordered
         if fresh:

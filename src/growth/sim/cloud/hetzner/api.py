@@ -15,7 +15,10 @@ from msgspec import Struct
 from growth.sim.apiserver.selectors import SelectorError, label_test
 from growth.sim.cloud.hetzner import assortment, bodies
 from growth.sim.cloud.hetzner.assortment import Json
-from growth.sim.cloud.hetzner.project import FakeRefusal, FakeServer, Project
+from growth.sim.cloud.hetzner.inventory import FakeServer
+from growth.sim.cloud.hetzner.project import FakeRefusal, Project, offering_name
+from growth.sim.cloud.shop import as_listed, code_of
+from growth.sim.faults.kinds import LateEffect, LaunchError, ListError, ListGarbage
 
 LIMIT: Final = 3600
 LARGEST_PAGE: Final = 50
@@ -59,6 +62,8 @@ class FakeApi:
         self.limit = LIMIT
         self.log: list[LoggedCall] = []
         self.look_on: Callable[[FakeRequest, FakeAnswer], None] = lambda _request, _answer: None
+        self.hear: Callable[[FakeRequest], None] = lambda _request: None  # also of those that are lost
+        self._earlier: tuple[FakeServer, ...] = ()
         self._left = float(LIMIT)
         self._filled_at = project.now()
 
@@ -66,6 +71,7 @@ class FakeApi:
         """Raises Lost where the answer does not arrive, before or after it had its effect."""
         project = self.project
         project.advance()
+        self.hear(request)
         try:
             body, status = self._answered(request)
         except FakeRefusal as refusal:
@@ -118,23 +124,35 @@ class FakeApi:
 
     def _servers(self, request: FakeRequest) -> tuple[Json, int]:
         project = self.project
-        servers = list(project.servers.values())
+        if project.faults.hit(ListError):
+            raise FakeRefusal(503, "unavailable", "the list is not available")
+        if project.faults.hit(ListGarbage):
+            return {"servers": "<html>"}, 200
+        servers, earlier = list(project.servers.values()), self._earlier
+        self._earlier = tuple(servers)
         if "name" not in request.query:
             if project.happens(project.trouble.empty_lists):
                 servers = []
             elif project.happens(project.trouble.stale_lists):
                 servers = [server for server in servers if project.now() - server.created_at > 20]
+        shown = {each.id: each for each in as_listed(project.faults, servers, earlier)}
         brief = [
             {"id": each.id, "name": each.name, "labels": each.labels, "status": each.status, "created": each.created_at}
-            for each in servers
+            for each in shown.values()
         ]
-        return _page(
-            "servers", brief, request.query, lambda item: bodies.server_json(project.servers[item["id"]], project)
-        )
+        return _page("servers", brief, request.query, lambda item: bodies.server_json(shown[item["id"]], project))
 
     def _create_server(self, request: FakeRequest) -> tuple[Json, int]:
-        server = bodies.ordered_server(_decoded(request.body), self.project)
+        server, faults = bodies.ordered_server(_decoded(request.body), self.project), self.project.faults
+        if (late := faults.hit(LateEffect)) is not None:
+            self.project.create_later(server, late.seconds)
+            raise Lost
+        error = faults.hit(LaunchError, offering=offering_name(server.kind.name), location=server.location)
+        if error is not None and not error.effect:
+            raise _answer(error)
         making, *starting = self.project.create(server)
+        if error is not None:
+            raise _answer(error)
         return {
             "server": bodies.server_json(server, self.project),
             "action": bodies.action_json(making),
@@ -197,6 +215,13 @@ class FakeApi:
             "Date": format_date_time(now),
             "X-Correlation-Id": f"{len(self.log):016x}",
         }
+
+
+def _answer(fault: LaunchError) -> Exception:
+    """What the caller hears, if anything."""
+    code = code_of(fault)
+    status = fault.status if isinstance(fault.status, int) else 423
+    return FakeRefusal(status, code, "the project is locked" if code == "locked" else "as told") if code else Lost()
 
 
 def _networks(project: Project) -> Iterable[Json]:

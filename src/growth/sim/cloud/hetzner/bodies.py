@@ -18,16 +18,8 @@ from growth.sim.cloud.hetzner.assortment import (
     location_json,
     server_type_json,
 )
-from growth.sim.cloud.hetzner.project import (
-    FakeAction,
-    FakeGroup,
-    FakeNetwork,
-    FakeRefusal,
-    FakeServer,
-    FakeSubnet,
-    Project,
-    invalid_input,
-)
+from growth.sim.cloud.hetzner.inventory import FakeAction, FakeGroup, FakeNetwork, FakeServer, FakeSubnet
+from growth.sim.cloud.hetzner.project import FakeRefusal, Project, invalid_input
 
 LARGEST_USER_DATA: Final = 32 * 1024
 

@@ -22,9 +22,8 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Callable, Iterable
-from ipaddress import IPv4Network
-from itertools import count, islice, pairwise
+from collections.abc import Callable
+from itertools import count, pairwise
 from typing import Final
 
 from msgspec import Struct
@@ -40,10 +39,18 @@ from growth.sim.cloud.hetzner.assortment import (
     FakeServerType,
     Json,
 )
+from growth.sim.cloud.hetzner.inventory import FakeAction, FakeGroup, FakeNetwork, FakeServer, FakeSubnet
+from growth.sim.faults.active import ActiveFaults
+from growth.sim.faults.kinds import DeleteRefused, NeverBoots, NeverReady, Quota, SoldOut
 
 GROUP_PLACES: Final = 10
 _HOUR: Final = 3600.0
 _MONTH: Final = 730 * _HOUR
+
+
+def offering_name(server_type: str) -> str:
+    """As faults of scenarios name it."""
+    return f"hetzner-{server_type}"
 
 
 class FakeTrouble(Struct):
@@ -80,45 +87,6 @@ class FakeRefusal(Exception):  # noqa: N818  (says what it is)
 
 def invalid_input(message: str, field: str, *why: str) -> FakeRefusal:
     return FakeRefusal(422, "invalid_input", message, {"fields": [{"name": field, "messages": list(why)}]})
-
-
-class FakeServer(Struct):
-    id: int
-    name: str
-    kind: FakeServerType
-    location: str
-    labels: dict[str, str]
-    created_at: float
-    image: FakeImage
-    status: str = "initializing"
-    user_data: str = ""
-    addresses: dict[int, str] = {}  # by network
-    firewalls: tuple[int, ...] = ()
-    group: int | None = None
-    ipv4: bool = True
-    ipv6: bool = True
-    is_protected: bool = False
-    starts_by_itself: bool = True
-
-    @property
-    def networks(self) -> tuple[int, ...]:
-        return tuple(self.addresses)
-
-
-class FakeAction(Struct):
-    id: int
-    command: str
-    server: int
-    started_at: float
-    finished_at: float | None = None
-    error: tuple[str, str] | None = None
-
-
-class FakeGroup(Struct):
-    id: int
-    name: str
-    labels: dict[str, str]
-    created_at: float
 
 
 class FakeBill(Struct):
@@ -174,30 +142,6 @@ def _overlap(bills: list[FakeBill]) -> bool:
     return any(first.ended_at is None or first.ended_at > second.began_at for first, second in pairwise(ordered))
 
 
-class FakeSubnet(Struct, frozen=True):
-    ip_range: str
-    network_zone: str = "eu-central"
-
-    def free_address(self, taken: Iterable[str]) -> str | None:
-        """The first that is free; neither the network's own nor the gateway's, which is the first."""
-        used, addresses = set(taken), map(str, islice(IPv4Network(self.ip_range).hosts(), 1, None))
-        return next((address for address in addresses if address not in used), None)
-
-
-class FakeNetwork(Struct):
-    id: int
-    name: str
-    subnets: tuple[FakeSubnet, ...]
-
-    def free_address(self, network_zone: str, ip_range: str, taken: Iterable[str]) -> str | None:
-        """In the subnet of that range, or in the first of the zone."""
-        used = list(taken)
-        chosen = (
-            each for each in self.subnets if each.network_zone == network_zone and ip_range in ("", each.ip_range)
-        )
-        return next(filter(None, (each.free_address(used) for each in chosen)), None)
-
-
 class Project:
     """Everything in one project, and what it costs."""
 
@@ -205,6 +149,7 @@ class Project:
         self.now = now
         self.pace = pace or FakePace()
         self.trouble = FakeTrouble()
+        self.faults = ActiveFaults(f"{seed}/hetzner")
         self.meter = Meter()
         self.stock: dict[tuple[str, str], int] = {}  # (type, location) → how many can be had; absent: any number
         self.server_limit: int | None = None
@@ -216,7 +161,11 @@ class Project:
         self.networks = {7001: FakeNetwork(7001, "kube", subnets)}
         self.firewalls: dict[int, str] = {38: "workers"}
         self.ssh_keys: dict[int, str] = {2323: "ops"}
+        self.on_order: Callable[[FakeServer], None] = lambda _server: None  # taken, and its effect comes late
+        self.on_create: Callable[[FakeServer], None] = lambda _server: None
+        self.on_delete: Callable[[FakeServer], None] = lambda _server: None  # it is about to be
         self.on_boot: Callable[[FakeServer], None] = lambda _server: None
+        self.on_stop: Callable[[FakeServer], None] = lambda _server: None
         self.on_gone: Callable[[FakeServer], None] = lambda _server: None
         self.wake_at: Callable[[float], None] = lambda _at: None
         self.chance = random.Random(f"{seed}/hetzner")
@@ -249,22 +198,44 @@ class Project:
         self.servers[server.id] = server
         price = server.kind.price_in(server.location) + (IPV4_PER_HOUR if server.ipv4 else 0.0)
         self.meter.begin(FakeBill(server.id, server.name, server.labels.get(REQUEST_UID_LABEL, ""), price, self.now()))
+        self.on_create(server)
         commands = ("create_server", "start_server") if server.starts_by_itself else ("create_server",)
         actions = [self._action(command, server) for command in commands]
         self._after(self.pace.create_seconds, lambda: self._made(server, *actions))
         return actions
 
+    def create_later(self, server: FakeServer, seconds: float) -> None:
+        """The order gets no answer, and its effect comes after a while."""
+        self.on_order(server)
+        self._after((seconds, seconds), lambda: self._create_late(server))
+
+    def _create_late(self, server: FakeServer) -> None:
+        server.is_late, server.created_at = True, self.now()
+        try:
+            self.create(server)
+        except FakeRefusal:
+            return  # sold out, or the name is taken meanwhile
+
+    def add(self, server: FakeServer) -> None:
+        """A server that is there, runs, and is not paid by us."""
+        server.id, server.status = next(self._ids), "running"
+        self.servers[server.id] = server
+        self.meter.begin(FakeBill(server.id, server.name, f"of others: {server.id}", 0.0, self.now()))
+
     def _check_room(self, server: FakeServer) -> None:
         if any(other.name == server.name for other in self.servers.values()):
             raise FakeRefusal(409, "uniqueness_error", "server name is already used", {"fields": [{"name": "name"}]})
-        if self.server_limit is not None and len(self.servers) >= self.server_limit:
+        limits = [fault.machines for fault in self.faults.of(Quota)]
+        limits += [] if self.server_limit is None else [self.server_limit]
+        if limits and len(self.servers) >= min(limits):
             details = {"limits": [{"name": "server_limit"}]}
             raise FakeRefusal(403, "resource_limit_exceeded", "server limit exceeded", details)
         if server.kind.unavailable_after and server.kind.unavailable_after < "2026-01-02":
             raise invalid_input(f"unsupported server type {server.kind.name}", "server_type", "ended")
         name, location = server.kind.name, server.location
         same = sum((other.kind.name, other.location) == (name, location) for other in self.servers.values())
-        if same >= self.stock.get((name, location), same + 1):
+        is_taken = same >= self.stock.get((name, location), same + 1)
+        if is_taken or self.faults.hit(SoldOut, offering=offering_name(name), location=location):
             wrong = f"requested server type {name} is not available in {location}"
             raise FakeRefusal(412, "resource_unavailable", wrong)
         if server.group is not None and len(self.members(server.group)) >= GROUP_PLACES:
@@ -328,19 +299,23 @@ class Project:
         starting.finished_at = self.now()
         if server.id in self.servers and server.status == "starting":
             server.status = "running"
-            if not self.happens(self.trouble.never_boots):
-                self.on_boot(server)
+            about = {"offering": offering_name(server.kind.name), "location": server.location}
+            if self.happens(self.trouble.never_boots) or self.faults.hit(NeverBoots, **about):
+                return
+            server.becomes_ready = not self.faults.hit(NeverReady, **about)
+            self.on_boot(server)
 
     def power_off(self, server_id: int) -> None:
         """A person did it; the server stays, and costs."""
         self.servers[server_id].status = "off"
-        self.on_gone(self.servers[server_id])
+        self.on_stop(self.servers[server_id])
 
     def delete(self, server: FakeServer) -> FakeAction:
-        if server.is_protected:
+        if server.is_protected or self.faults.hit(DeleteRefused):
             raise FakeRefusal(403, "protected", "server deletion is protected")
         action = self._action("delete_server", server)
         if server.status != "deleting":
+            self.on_delete(server)
             server.status = "deleting"
             self.meter.end(server.id, self.now())
             self.on_gone(server)
