@@ -67,8 +67,23 @@ def test_a_pool_that_can_buy_is_ready() -> None:
         "UnknownServerType": ("False", "AllKnown"),
         "LimitReached": ("False", "WithinLimits"),
         "AllUnmet": ("False", "ForSale"),
+        "Braked": ("False", "Working"),
         "Paused": ("False", "Active"),
     }
+
+
+def test_a_pool_whose_nodes_fail_says_that_it_is_braked_and_when_that_is_over() -> None:
+    nodes = [node(f"n{number}", of=SMALL, is_ready=number > 1) for number in range(4)]
+    sick = world(pools=[pool()], offerings=[SMALL], nodes=nodes)
+    said = told(status_of(sick), "Braked")
+    assert (said.status, said.reason) == ("True", "ManyNotReady")
+    assert said.message.startswith("2 of 4 nodes of NodePool default are NotReady")
+    assert [(note.reason, note.severity) for note in plan(sick).notes] == [("Braked", "Warning")]
+    braked = pool(status=status_of(sick))
+    assert plan(world(pools=[braked], offerings=[SMALL], nodes=nodes)).notes == ()
+    well = [replace(each, is_ready=True) for each in nodes]
+    after = plan(world(pools=[braked], offerings=[SMALL], nodes=well))
+    assert [note.reason for note in after.notes] == ["BrakeReleased"]
 
 
 def test_ruling_14_an_unknown_server_type_is_named_and_the_rest_works() -> None:

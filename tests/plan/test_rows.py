@@ -101,9 +101,9 @@ def test_nothing_is_bought_or_given_back_while_growth_is_paused(seed: int) -> No
 def test_machines_are_named_by_records_and_lists_never_by_nodes(seed: int) -> None:
     """Law S7: whatever is deleted was recorded, or is in the provider's list under that name."""
     snapshot = random_world(seed)
-    for action in removal.plan(
-        snapshot, removal.Ledger(unasked=dict.fromkeys(snapshot.removals, 0.0)), SETTINGS
-    ).actions:
+    written = removal.plan(snapshot, removal.Ledger(), SETTINGS).actions
+    settled = [removal.settle(Settled(each, Accepted()), snapshot, removal.Ledger(), SETTINGS) for each in written]
+    for action in (action for decision in settled for action in decision.actions):
         if isinstance(action, DeleteMachine):
             recorded = snapshot.removals[action.removal.name].spec.machine_id
             listed = snapshot.machines.get(action.removal.name)

@@ -15,6 +15,7 @@ from growth.model.api import Condition, LabelKey, LabelValue, Name, QuantityText
 DEFAULT_POOL: Final = "default"
 ORPHAN_NODES: Final = "growth.dev/orphan-nodes"
 PAUSED: Final = "growth.dev/paused"
+RELEASE_BRAKE: Final = "growth.dev/release-brake"  # until when nodes are given up although many fail
 
 Count = Annotated[int, Meta(ge=0, le=100_000)]
 Priority = Annotated[int, Meta(ge=-1000, le=1000)]

@@ -8,6 +8,7 @@ something new.
 | Deprecated (only then) | a type it lists is not sold for long, or any more: from when on |
 | LimitReached | a limit lets not even the smallest of its offerings be bought |
 | AllUnmet | everything it lists is Unmet or out of stock |
+| Braked | so many nodes are NotReady that neither they nor nodes with pods are given up (`plan/world/brake`) |
 | Paused | its annotation, or the global switch, stops buying and deleting |
 
 The finalizer goes on before anything is bought, and comes off once no request, removal, machine or node of the pool is
@@ -17,25 +18,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Struct
 
 from growth.model.action import Action, HoldNodePool, WriteNodePoolStatus
 from growth.model.api import FINALIZER, Condition
-from growth.model.decision import Decision
+from growth.model.decision import Decision, Note
 from growth.model.instant import format_instant
 from growth.model.node import OFFERING_LABEL, Node
-from growth.model.nodepool import ORPHAN_NODES, NodePool, NodePoolStatus, OfferingStatus
+from growth.model.nodepool import ORPHAN_NODES, RELEASE_BRAKE, NodePool, NodePoolStatus, OfferingStatus
 from growth.model.offering import Offering
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.world.brake import Brake
 from growth.plan.world.limits import Allowance, Member, allowances, headroom, members, pool_of_machine
 from growth.plan.world.market import struck_out
 from growth.plan.world.pools import offerings_of, why_not_buying
-from growth.plan.world.turn import Conditions, Turn, retry_after, seen, without_times
+from growth.plan.world.turn import Conditions, Turn, about, retry_after, seen, without_times
 
 _MOST_OFFERINGS = 1000
 _RETRY_SECONDS = 5.0
+BRAKED: Final = "Braked"
 
 
 class Ledger(Struct, frozen=True):
@@ -46,15 +50,28 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     present = members(snapshot)
     left = allowances(snapshot.pools, settings.limits, present)
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
-    turn = Turn()
-    turn.wake(*struck.values())
+    turn, brake = Turn(), Brake(snapshot)
+    turn.wake(*struck.values(), brake.changes_at())
     for name in sorted(snapshot.pools):
         pool = snapshot.pools[name]
         turn.do(*_finalizer(pool, snapshot))
-        status = _View(pool, snapshot, settings, present, left, frozenset(struck)).status()
+        why_braked = brake.why(name)
+        status = _View(pool, snapshot, settings, present, left, frozenset(struck), why_braked).status()
         if without_times(status) != without_times(pool.status):
             turn.do(WriteNodePoolStatus(seen(pool), status))
+            turn.tell(*_told_of_brake(pool, why_braked))
     return turn.decision(ledger)
+
+
+def _told_of_brake(pool: NodePool, why_braked: str) -> tuple[Note, ...]:
+    """When it begins and when it ends."""
+    was_braked = any(each.type == BRAKED and each.status == "True" for each in pool.status.conditions)
+    if bool(why_braked) == was_braked:
+        return ()
+    if why_braked:
+        text = f"{why_braked}; the annotation {RELEASE_BRAKE}, a time at most 24 h ahead, lifts this"
+        return (Note(about(pool), BRAKED, text, "Warning"),)
+    return (Note(about(pool), "BrakeReleased", "nodes are given up as ever again"),)
 
 
 def _finalizer(pool: NodePool, snapshot: Snapshot) -> list[Action]:
@@ -88,11 +105,12 @@ class _View:
         present: tuple[Member, ...],
         left: tuple[Allowance, ...],
         struck: frozenset[tuple[str, str]],
+        why_braked: str,
     ) -> None:
         self.pool, self.snapshot, self.settings = pool, snapshot, settings
         self.members = [member for member in present if member.pool == pool.name]
         self.left = [allowance for allowance in left if allowance.pool in ("", pool.name)]
-        self.struck = struck
+        self.struck, self.why_braked = struck, why_braked
         self.offerings = offerings_of(pool, snapshot.offerings)
         self.write = Conditions(pool.status.conditions, pool.generation, snapshot.now).write
 
@@ -154,6 +172,7 @@ class _View:
             self._problem("UnknownServerType", self._unknown_types(), "NotSold", "AllKnown"),
             self._problem("LimitReached", limited, "LimitReached", "WithinLimits"),
             self._problem("AllUnmet", unmet, "AllUnmet", "ForSale"),
+            self._problem(BRAKED, self.why_braked, "ManyNotReady", "Working"),
             self._problem("Paused", paused, "Paused", "Active"),
             *self._deprecated(),
         )

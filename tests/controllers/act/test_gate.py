@@ -265,13 +265,49 @@ def test_a_machine_that_is_positively_gone_needs_no_delete() -> None:
     assert asked(story) == Accepted()
 
 
-def test_s8_the_brake_holds_while_many_nodes_are_not_ready() -> None:
+SICK = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-02-01T00:00:00Z"}
+WELL = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-02-01T00:00:00Z"}
+
+
+async def removing_while_others_are_sick(house: Gatehouse, condition: dict[str, str]) -> DeleteMachine:
+    for number in range(4):
+        await house.put(NODES, f"broken-{number}", status={"conditions": [SICK]})
+    house.shelf.put("default-pool-1")
+    await house.put(NODES, "default-pool-1", status={"conditions": [condition]})
+    spec, status = {"nodeName": "default-pool-1", "pool": "default"}, {"phase": "Deprovisioning"}
+    seen = await house.put(NODE_REMOVAL_REQUESTS, "default-pool-1", spec=spec, status=status)
+    return DeleteMachine(seen, "default-pool-1", "id-default-pool-1")
+
+
+def test_s8_the_brake_keeps_a_node_that_is_not_ready_while_many_are_not() -> None:
     async def story(house: Gatehouse) -> Outcome | None:
-        for number in range(4):
-            broken = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-02-01T00:00:00Z"}
-            await house.put(NODES, f"broken-{number}", status={"conditions": [broken]})
-        return await house.gate.why_not_delete(await removing(house))
+        return await house.gate.why_not_delete(await removing_while_others_are_sick(house, SICK))
 
     said = asked(story)
     assert isinstance(said, TryLater)
-    assert "NotReady" in said.reason
+    assert "5 of 5 nodes are NotReady" in said.reason
+
+
+def test_the_brake_lets_a_ready_empty_node_go_and_one_whose_machine_is_off() -> None:
+    async def ready(house: Gatehouse) -> Outcome | None:
+        return await house.gate.why_not_delete(await removing_while_others_are_sick(house, WELL))
+
+    async def switched_off(house: Gatehouse) -> Outcome | None:
+        action = await removing_while_others_are_sick(house, SICK)
+        off = replace(house.shelf.machines[action.machine_id], state="stopped")
+        house.shelf.machines[action.machine_id] = off
+        return await house.gate.why_not_delete(action)
+
+    assert asked(ready) is None
+    assert asked(switched_off) is None
+
+
+def test_whether_a_node_is_ready_is_looked_at_live_while_the_brake_holds() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        action = await removing_while_others_are_sick(house, SICK)
+        await house.client.merge_patch(
+            NODES, action.node_name, {"status": {"conditions": [WELL]}}, subresource="status"
+        )
+        return await house.gate.why_not_delete(action)
+
+    assert asked(story) is None

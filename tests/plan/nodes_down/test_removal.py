@@ -254,33 +254,9 @@ def test_ruling_22_a_positively_refused_delete_may_be_cancelled() -> None:
     assert isinstance(plan(there(refused, pods=[bound(pod("a"), NAME)])).actions[0], CancelRemoval)
 
 
-@pytest.mark.parametrize(
-    ("outcome", "seconds"),
-    [(TryLater("many nodes are NotReady", 10.0), 10.0), (Conflict("pod default/a is on the node"), 5.0)],
-)
-def test_a_delete_that_was_positively_not_asked_costs_no_attempt_and_no_write(outcome: Outcome, seconds: float) -> None:
-    one = going("Deprovisioning", 1, NOW - 1)
-    snapshot = there(one)
-    decision = settle(asked(snapshot), outcome, snapshot)
-    assert (decision.actions, decision.again_at) == ((), NOW + seconds)
-    waiting = plan(snapshot, decision.ledger)
-    assert (waiting.actions, waiting.again_at) == ((), NOW + seconds)
-    assert plan(replace(snapshot, now=NOW + seconds), decision.ledger).actions == (asked(snapshot),)
-    long_closed = replace(snapshot, now=NOW + 4000)
-    assert plan(long_closed, decision.ledger).actions == (asked(snapshot),)
-
-
-def test_ruling_22_pods_that_came_while_the_gate_was_closed_lead_back_to_could_not_remove_and_then_cancel() -> None:
-    one = going("Deprovisioning", 1, NOW - 1)
-    ledger = removal.Ledger(unasked={NAME: NOW + 5})
-    decision = plan(there(one, pods=[bound(pod("a"), NAME)]), ledger)
-    assert status_of(decision).phase == "CouldNotRemove"
-    assert status_of(decision).events[-1] == life_event(NOW, "deletionFailed", "pod default/a came")
-
-
 def test_an_accepted_delete_is_waited_for() -> None:
     one = going("Deprovisioning", 1, NOW - 5)
-    decision = settle(asked(there(one)), Accepted(), there(one), removal.Ledger(unasked={NAME: NOW}))
+    decision = settle(asked(there(one)), Accepted(), there(one), removal.Ledger(unasked={NAME: "paused"}))
     assert (decision.actions, decision.ledger.unasked, decision.again_at) == ((), {}, NOW + 60)
     assert plan(there(one)).again_at == NOW + 55
 

@@ -12,7 +12,7 @@ Answers None (open) or the Outcome that says why not.
 | the machine, read live: ours by cluster id, and the recorded one | | ✓ |
 | no working pod on the node, read live | | ✓ |
 | limits, counted on the provider's machines and our own orders | ✓ | |
-| brake: not while many nodes are NotReady | | ✓ |
+| brake: while many nodes are NotReady, none of them, unless its machine is off | | ✓ |
 | leadership, last of all | ✓ | ✓ |
 
 | read live before a bind | if not |
@@ -49,9 +49,9 @@ from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings
-from growth.plan.nodes_down.budgets import why_braked
+from growth.plan.world.brake import is_switched_off, why_braked
 from growth.plan.world.limits import counts, why_over_limit
-from growth.plan.world.nodes import is_lost
+from growth.plan.world.nodes import is_lost, was_ever_ready
 from growth.providers.contract import Gone, Provider, ProviderError
 
 OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute
@@ -127,11 +127,12 @@ class Gate:
             return Conflict(f"NodeRemovalRequest {action.removal.name} is gone")
         if live.get("status", {}).get("phase") != DEPROVISIONING:
             return Conflict(f"NodeRemovalRequest {action.removal.name} is not Deprovisioning")
-        closed = self._why_closed(live["spec"]["pool"]) or why_braked(self._observer.nodes.view().values())
+        closed = self._why_closed(live["spec"]["pool"])
         if closed:
             return TryLater(closed, _CLOSED_SECONDS)
         return (
             await self._why_paused(live["spec"]["pool"])
+            or await self._why_braked(action, live["spec"]["pool"])
             or await self._why_occupied(action.node_name)
             or await self._why_not_ours(action)
             or self._why_not_leader()
@@ -150,6 +151,18 @@ class Gate:
         live = await read_live(self._client, NODE_POOLS, pool)
         is_paused = live is not None and (live["metadata"].get("annotations") or {}).get(PAUSED) == "true"
         return TryLater(f"growth is paused for pool {pool}", _CLOSED_SECONDS) if is_paused else None
+
+    async def _why_braked(self, action: DeleteMachine, pool: str) -> Outcome | None:
+        """A node that is Ready now may go if it is empty, which is looked at as well; one whose machine is off, too."""
+        known = self._observer.snapshot()
+        why, node = why_braked(pool, known), known.nodes.get(action.node_name)
+        if not why or node is None or not was_ever_ready(node, known):
+            return None
+        if await self._is_gone_or_ready(action.node_name):
+            return None
+        machine = await self._describe(action.machine_id)
+        is_over = isinstance(machine, Gone) or (isinstance(machine, Machine) and is_switched_off(machine.state))
+        return None if is_over else TryLater(why, _CLOSED_SECONDS)
 
     def _why_over_limit(self, action: LaunchMachine) -> Outcome | None:
         """Count every machine the provider shows and every order it may not show yet; the place is taken at once."""
@@ -180,10 +193,9 @@ class Gate:
         return None
 
     async def _why_not_ours(self, action: DeleteMachine) -> Outcome | None:
-        try:
-            machine = await self._provider.describe(action.machine_id)
-        except ProviderError as error:
-            return TryLater(str(error), _CLOSED_SECONDS)
+        machine = await self._describe(action.machine_id)
+        if isinstance(machine, TryLater):
+            return machine
         if isinstance(machine, Gone):
             return Accepted()
         is_of_request = action.request_uid and machine.request_uid == action.request_uid
@@ -191,6 +203,18 @@ class Gate:
         if machine.cluster != self._cluster or not is_recorded:
             return Refused(f"machine {action.machine_id} is not the one recorded for node {action.node_name}")
         return None
+
+    async def _is_gone_or_ready(self, node: str) -> bool:
+        try:
+            return self._observer.codec.decode_node(await self._client.get(NODES, node)).is_ready
+        except NotFound:
+            return True
+
+    async def _describe(self, machine_id: str) -> Machine | Gone | TryLater:
+        try:
+            return await self._provider.describe(machine_id)
+        except ProviderError as error:
+            return TryLater(str(error), _CLOSED_SECONDS)
 
     def _why_not_leader(self) -> Outcome | None:
         return None if self._leads() else TryLater("leadership is not certain", 1.0)

@@ -1,5 +1,5 @@
-"""How many more nodes of a pool may be disrupted now, and is the cluster so ill that none may? Asked by scale-down,
-consolidation, replacement and renewal before a node with pods goes; the brake also by the gate before every delete.
+"""How many more nodes of a pool may be disrupted now? Asked by scale-down, consolidation, replacement and renewal
+before a node with pods goes.
 
 A budget is a count or a share of the pool's nodes (a share lets at least one go, unless it is 0 %). Of several budgets
 that hold now the smallest counts.
@@ -14,13 +14,12 @@ A budget with a schedule holds from each time it names, in its time zone, for it
 holds always. What went before growth started is not known, so the first window after a restart counts as used up: a
 lost memory errs on the safe side.
 
-The brake: if many nodes are not Ready, the fault may be growth's own or the network's, and no node is given up.
+While many nodes fail the brake holds (`plan/world/brake`), whatever the budgets say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -30,9 +29,6 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.nodes import NodeState, state_of, working_pods
 from growth.plan.world.schedule import ScheduleError, UnknownTimeZoneError, read_schedule
-
-BRAKE_SHARE: Final = 0.2
-BRAKE_NODES: Final = 3
 
 
 class Recent(Struct, frozen=True):
@@ -148,12 +144,3 @@ def _allowed(text: str, count: int) -> int:
         return int(digits)
     share = count * int(digits) // 100
     return max(1, share) if int(digits) > 0 else 0
-
-
-def why_braked(nodes: Iterable[Node]) -> str:
-    """Empty: the brake is off. Only nodes count that have ever been Ready."""
-    known = [node for node in nodes if node.is_ready or node.ready_changed_at > node.created_at]
-    not_ready = sum(not node.is_ready for node in known)
-    if not_ready >= BRAKE_NODES and not_ready > BRAKE_SHARE * len(known):
-        return f"{not_ready} of {len(known)} nodes are NotReady: nothing is deleted until that is understood"
-    return ""

@@ -23,6 +23,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.nodes_down.budgets import Recent, budgets_change_at, disruptions_left
+from growth.plan.world.brake import Brake
 from growth.plan.world.nodes import Prices, is_ours, kind_of, minimum, state_of, staying_by_kind, working_pods
 from growth.plan.world.swaps import swaps
 from growth.plan.world.turn import Turn
@@ -45,10 +46,15 @@ class Candidates:
         self._turn = turn or Turn()
         self.pools = full_pools(snapshot)
         self._turn.wake(*(budgets_change_at(pool, snapshot.now) for pool in self.pools.values()))
-        self.left = {name: disruptions_left(pool, snapshot, settings, recent) for name, pool in self.pools.items()}
+        self._brake = Brake(snapshot)
+        self.left = {name: self._left(pool) for name, pool in self.pools.items()}
         self._staying = staying_by_kind(snapshot)
         self._in_swaps = {name for swap in swaps(snapshot, settings) for name in (*swap.old, *swap.new)}
         self._prices = Prices(snapshot)
+
+    def _left(self, pool: NodePool) -> int:
+        is_braked = bool(self._brake.why(pool.name))
+        return 0 if is_braked else disruptions_left(pool, self._snapshot, self._settings, self._recent)
 
     def is_candidate(self, node: Node) -> bool:
         """A new node is left alone for a while, so that nothing is undone at once; no note is written about that."""
@@ -69,6 +75,8 @@ class Candidates:
 
     def why_wait(self, node: Node, pool: NodePool) -> str:
         """It could go, but not now."""
+        if why_braked := self._brake.why(pool.name):
+            return why_braked
         if self.above_minimum(node, pool) < 1:
             return f"NodePool {pool.name} keeps at least {minimum(node, pool)} of {kind_of(node)[1]}"
         known_at = self._recent.known_at(pool, self._settings)

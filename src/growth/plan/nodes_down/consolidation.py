@@ -5,7 +5,7 @@ Full`; others say that they keep theirs.
 | --- | --- |
 | its pods all fit on nodes that stay, with headroom; budgets, `min`, settling time allow it | MarkScaleDown |
 | anything is in the way | nothing; a note on the node says what, when that changes |
-| marked by this row, and the pods no longer fit, or the pool no longer wants it | UnmarkScaleDown: it stays |
+| marked by this row, and the pods no longer fit, the pool no longer wants it, or many nodes fail | UnmarkScaleDown |
 | marked by this row, its time has come, and the pods still fit | CreateNodeRemovalRequest: removal moves the pods |
 | in a pool where removals were taken back | none is chosen while the pool rests (`plan/nodes_down/candidates`) |
 
@@ -35,6 +35,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.budgets import Recent, with_disrupted, with_moment
 from growth.plan.nodes_down.candidates import Candidates, Setback, with_attempts
 from growth.plan.nodes_down.what_if import Emptying
+from growth.plan.world.brake import Brake
 from growth.plan.world.machines import CONSOLIDATED, removal_of_node
 from growth.plan.world.marks import CONSOLIDATION, Mark, mark_node, mark_of, unmark_node
 from growth.plan.world.nodes import delay_seconds, is_paused, state_of, working_pods
@@ -99,6 +100,7 @@ class _Look:
         self._candidates = Candidates(snapshot, settings, ledger.recent, self._turn)
         self._told: dict[str, tuple[str, Note]] = {}
         self._recent = ledger.recent
+        self._brake = Brake(snapshot)
 
     def decision(self) -> Decision[Ledger]:
         now = self._snapshot.now
@@ -122,6 +124,8 @@ class _Look:
             self._unmark(node, f"NodePool {node.pool} gives back empty nodes only")
         elif (block := self._on_the_move.why_stuck(node.name)) is not None:
             self._unmark(node, block.message)
+        elif why_held := self._brake.why_held(node):
+            self._unmark(node, why_held)
         elif is_paused(pool, self._settings):
             return
         elif mark.due_at is None or mark.is_damaged(now, delay_seconds(pool, self._settings)):

@@ -7,10 +7,11 @@
 | Pending | pods on the node, and the reason does not drain | cancel: the mark comes off |
 | Pending | pods on the node, and the reason drains | evict them, or take it back (`plan/nodes_down/drain`) |
 | Pending | it goes because it was not Ready, and is Ready again | cancel |
+| Pending, CouldNotRemove | the brake keeps the node (`plan/world/brake`) | wait, and write down why |
 | Pending | no pods | write Deprovisioning, attempt 1; then DeleteMachine |
 | Deprovisioning | the provider answered no | CouldNotRemove; after the last attempt RemovalFailed |
-| Deprovisioning | surely not asked (the gate was closed) | ask again in time; if pods came, CouldNotRemove |
-| Deprovisioning | still there after the retry time | next attempt; irrevocable from now on: an answer is unknown |
+| Deprovisioning | surely not asked (the gate was closed) | the attempt is taken back: Pending, or CouldNotRemove |
+| Deprovisioning | a later list still shows it after the retry time | next attempt; irrevocable: an answer is unknown |
 | CouldNotRemove | pods came, and it is not irrevocable | cancel |
 | CouldNotRemove | the retry time is over | write Deprovisioning, next attempt; then DeleteMachine |
 | RemovalFailed | | nothing: a person must look. If the request is deleted, the removal can begin again |
@@ -40,11 +41,12 @@ from growth.model.noderequest import (
     NodeRemovalRequestStatus,
     RemovalPhase,
 )
-from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, Unknown
+from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.drain import Drains, evicted
+from growth.plan.world.brake import Brake
 from growth.plan.world.machines import (
     CONSOLIDATED,
     DRAINING,
@@ -59,7 +61,9 @@ from growth.plan.world.turn import Turn, about, cut, life_event, retry_at, seen,
 
 IRREVOCABLE: Final = "Irrevocable"
 
+_ASKED: Final = "deletionRequested"
 _RETRY_SECONDS: Final = 5.0
+_CLOSED_SECONDS: Final = 30.0  # each attempt is written twice if the gate is closed
 _STAMP_SECONDS: Final = 1.0  # stamps in a status are cut to the second
 _NAMELESS_LAG_SECONDS: Final = 60.0  # without an id only the list can tell
 
@@ -67,7 +71,7 @@ _NAMELESS_LAG_SECONDS: Final = 60.0  # without an id only the list can tell
 class Ledger(Struct, frozen=True):
     """Lost at a restart: then an attempt that was never asked counts as one whose answer is unknown."""
 
-    unasked: Mapping[str, float] = {}  # removals whose delete was surely not asked, and when to ask
+    unasked: Mapping[str, str] = {}  # Deprovisioning ones whose attempt was surely not asked, and why
     not_before: Mapping[str, float] = {}  # by removal or pod: when to try the last step again
 
 
@@ -77,7 +81,8 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     for _, removal in sorted(snapshot.removals.items()):
         with turn.told_on(about(removal)):
             look.look_at(removal)
-    unasked = {name: at for name, at in ledger.unasked.items() if name in snapshot.removals}
+    begun = {name for name, removal in snapshot.removals.items() if removal.phase == DEPROVISIONING}
+    unasked = {name: why for name, why in ledger.unasked.items() if name in begun}
     not_before = ledger.not_before.items()
     current = {name: at for name, at in not_before if name in snapshot.removals or at > snapshot.now}
     return turn.decision(Ledger(unasked, current))
@@ -89,6 +94,7 @@ class _Look:
     def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings, turn: Turn) -> None:
         self._snapshot, self._ledger, self._settings, self._turn = snapshot, ledger, settings, turn
         self._drains = Drains(snapshot, settings, ledger.not_before, turn)
+        self._brake = Brake(snapshot)
 
     def look_at(self, removal: NodeRemovalRequest) -> None:
         if removal.name not in self._snapshot.machines:
@@ -122,9 +128,12 @@ class _Look:
         may_cancel = _may_be_taken_back(removal)
         if may_cancel and (why := self._why_cancel(removal, pods)):
             self._cancel(removal, why)
+        elif why_held := self._why_held(removal):
+            self._turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS, self._brake.changes_at())
+            self._write_waiting(removal, why_held)
         elif pods:
             self._drain(removal, pods)
-        elif removal.phase == COULD_NOT_REMOVE and self._retry_at(removal) > self._snapshot.now:
+        elif self._retry_at(removal) > self._snapshot.now:
             self._turn.wake(self._retry_at(removal))
         elif not (may_cancel and self._drains.is_unclear(removal)):
             self._attempt(removal)
@@ -138,6 +147,10 @@ class _Look:
         if removal.spec.reason == UNHEALTHY and node is not None and node.is_ready:
             return "it is Ready again"
         return self._drains.why_take_back(removal, pods)
+
+    def _why_held(self, removal: NodeRemovalRequest) -> str:
+        node = self._snapshot.nodes.get(removal.spec.node_name)
+        return "" if node is None else cut(self._brake.why_held(node))
 
     def _cancel(self, removal: NodeRemovalRequest, why: str) -> None:
         node = self._snapshot.nodes.get(removal.spec.node_name)
@@ -158,8 +171,10 @@ class _Look:
             self._turn.do(WriteNodeRemovalStatus(seen(removal), replace(removal.status, waiting_for=text)))
 
     def _retry_at(self, removal: NodeRemovalRequest) -> float:
-        tried_at = since(self._snapshot.now, removal.attempted_at or removal.created_at)
-        return tried_at + self._settings.removal_retry_seconds
+        """When the last attempt is old enough, or the gate, which was closed, is asked again."""
+        tried_at = since(self._snapshot.now, removal.attempted_at) if removal.attempted_at else 0.0
+        retry_at = tried_at + self._settings.removal_retry_seconds if removal.phase != PENDING else 0.0
+        return max(retry_at, self._ledger.not_before.get(removal.name, 0.0))
 
     def _attempt(self, removal: NodeRemovalRequest) -> None:
         """Written before the provider is asked: after a crash it is known that it may have been."""
@@ -178,19 +193,23 @@ class _Look:
 
     def _deprovisioning(self, removal: NodeRemovalRequest) -> None:
         pods, now = blocking_pods(removal.spec.node_name, self._snapshot), self._snapshot.now
-        ask_at = self._ledger.unasked.get(removal.name)
-        if ask_at is None and now < self._retry_at(removal):
+        if removal.name in self._ledger.unasked:
+            self._turn.do(_take_attempt_back(removal, self._ledger.unasked[removal.name]))
+        elif now < self._retry_at(removal):
             self._turn.wake(self._retry_at(removal))
-        elif ask_at is not None and pods and _may_be_taken_back(removal):  # nothing was asked: it goes back
-            self._turn.do(_write_phase(removal, COULD_NOT_REMOVE, now, "deletionFailed", f"pod {pods[0].key} came"))
         elif pods:  # what may have been asked cannot be taken back: the pods must leave
             self._drain(removal, pods)
-        elif ask_at is None:
+        elif self._is_still_there(removal):
             self._attempt(removal)
-        elif now < ask_at:
-            self._turn.wake(ask_at)
-        else:  # nothing was asked in this attempt, so it goes on without a new one
-            self._turn.do(*_delete(removal, self._snapshot))
+        else:
+            self._turn.wake(now + LOOK_AGAIN_SECONDS)
+
+    def _is_still_there(self, removal: NodeRemovalRequest) -> bool:
+        """By a list younger than the last attempt. Without one it is not known what came of that, and asking again
+        would use up attempts in vain.
+        """
+        asked_at = since(self._snapshot.now, removal.attempted_at or removal.created_at)
+        return removal.name in self._snapshot.machines and (self._snapshot.machines_at or 0.0) > asked_at
 
 
 def _may_be_taken_back(removal: NodeRemovalRequest) -> bool:
@@ -209,7 +228,7 @@ def _next_attempt(removal: NodeRemovalRequest, now: float) -> NodeRemovalRequest
     more.
     """
     attempt, at = removal.status.removal_attempt + 1, format_instant(now)
-    event = life_event(now, "deletionRequested", f"attempt {attempt}")
+    event = life_event(now, _ASKED, f"attempt {attempt}")
     status = with_removal_phase(removal.status, DEPROVISIONING, event)
     status = replace(status, removal_attempt=attempt, remove_attempted_at=at, waiting_for="")
     if removal.phase != DEPROVISIONING or is_irrevocable(removal):
@@ -217,6 +236,16 @@ def _next_attempt(removal: NodeRemovalRequest, now: float) -> NodeRemovalRequest
     text = "an earlier delete may have been accepted: nothing is cancelled any more"
     unknown = Condition(IRREVOCABLE, "True", "AnswerUnknown", text, at)
     return replace(status, conditions=(*removal.status.conditions, unknown))
+
+
+def _take_attempt_back(removal: NodeRemovalRequest, why: str) -> WriteNodeRemovalStatus:
+    """The provider was surely not asked: the attempt does not count, and its event goes."""
+    status, attempt = removal.status, removal.status.removal_attempt - 1
+    phase: RemovalPhase = COULD_NOT_REMOVE if attempt else PENDING
+    asked_at = status.remove_attempted_at if attempt else None
+    events = status.events[:-1] if status.events and status.events[-1].name == _ASKED else status.events
+    status = replace(status, removal_attempt=attempt, remove_attempted_at=asked_at, events=events)
+    return WriteNodeRemovalStatus(seen(removal), replace(with_removal_phase(status, phase), waiting_for=cut(why)))
 
 
 def _give_up(
@@ -306,7 +335,7 @@ def _settle_delete(
     action: DeleteMachine, outcome: Outcome, snapshot: Snapshot, ledger: Ledger, settings: Settings
 ) -> Decision[Ledger]:
     now, removal = snapshot.now, snapshot.removals.get(action.removal.name)
-    unasked = {name: at for name, at in ledger.unasked.items() if name != action.removal.name}
+    unasked = {name: why for name, why in ledger.unasked.items() if name != action.removal.name}
     after = replace(ledger, unasked=unasked)
     if removal is None or removal.uid != action.removal.uid or removal.phase != DEPROVISIONING:
         return Decision(after)
@@ -314,8 +343,10 @@ def _settle_delete(
         return _settle_refusal(removal, outcome.reason, snapshot, after, settings)
     if isinstance(outcome, Accepted | Unknown):
         return Decision(after, again_at=now + settings.removal_retry_seconds)
-    ask_at = retry_at(outcome, now, _RETRY_SECONDS)
-    return Decision(replace(ledger, unasked={**unasked, removal.name: ask_at}), again_at=ask_at)
+    is_closed, ask_at = isinstance(outcome, TryLater), retry_at(outcome, now, _RETRY_SECONDS)
+    ask_at = max(ask_at, now + _CLOSED_SECONDS) if is_closed else ask_at
+    after = Ledger({**unasked, removal.name: outcome.reason}, {**ledger.not_before, removal.name: ask_at})
+    return Decision(after, (_take_attempt_back(removal, outcome.reason),), again_at=ask_at)
 
 
 def _settle_refusal(

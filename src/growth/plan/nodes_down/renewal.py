@@ -31,6 +31,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.budgets import Recent, disruptions_left, with_moment
 from growth.plan.nodes_down.exchange import RENEWAL, ExchangeQuestion, ask, orders
+from growth.plan.world.brake import Brake, why_braked
 from growth.plan.world.machines import DRIFTED, EXPIRED
 from growth.plan.world.marks import SCALE_DOWN, mark_node
 from growth.plan.world.nodes import is_ours, is_paused, state_of, working_pods
@@ -92,7 +93,7 @@ def _left(name: str, snapshot: Snapshot, settings: Settings, recent: Recent, und
     as well.
     """
     pool = snapshot.pools[name]
-    if snapshot.now < recent.known_at(pool, settings):
+    if snapshot.now < recent.known_at(pool, settings) or why_braked(name, snapshot):
         return 0
     old = (snapshot.nodes[each] for each in under_way if each in snapshot.nodes)
     unmarked = sum(node.pool == name and not node.is_marked for node in old)
@@ -134,8 +135,9 @@ def plan(
 
 
 def _let_go(names: Sequence[str], snapshot: Snapshot, settings: Settings, turn: Turn) -> None:
+    brake = Brake(snapshot)
     for node in (snapshot.nodes[name] for name in names):
-        if _must_go(node, snapshot, settings):
+        if _must_go(node, snapshot, settings) and not brake.why_held(node):
             turn.do(mark_node(node, SCALE_DOWN, snapshot.now))
             text = f"{_why(node, snapshot, settings)}; its pods move now"
             turn.tell(Note(about(node), "ScaleDown", text))

@@ -11,7 +11,8 @@ deletes anything.
 | its pool goes, or it is dead | marked to go at once; with pods on it within the budgets | `_begin_going` |
 | too old, or its pool's template has changed | the same if empty; with pods on it renewal marks it | `_begin_going` |
 
-A node that must go (the last two rows) goes with its pods, and removal evicts them; dead ones not while many are dead.
+A node that must go (the last two rows) goes with its pods, and removal evicts them. While the brake holds (`plan/world/
+brake`) neither nodes with pods nor dead ones begin to go.
 Paused: nothing is marked and nothing goes. Nodes of another manager, malformed ones, those in removal and those that
 consolidation has marked are not looked at. A pool may keep an empty machine whose hour is paid until that hour is
 nearly over."""
@@ -30,8 +31,9 @@ from growth.model.nodepool import ORPHAN_NODES, NodePool
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, place_buffers
-from growth.plan.nodes_down.budgets import Recent, disruptions_left, why_braked, with_moment
+from growth.plan.nodes_down.budgets import Recent, disruptions_left, with_moment
 from growth.plan.world import nodes
+from growth.plan.world.brake import Brake
 from growth.plan.world.machines import DRIFTED, EXPIRED, LOOK_AGAIN_SECONDS, POOL_DELETED, UNHEALTHY, removal_of_node
 from growth.plan.world.marks import CONSOLIDATION, SCALE_DOWN, is_marked_by, mark_node, mark_of, unmark_node
 from growth.plan.world.nodes import Prices, delay_seconds, is_paused, kind_of, minimum, state_of
@@ -93,7 +95,8 @@ class _Look:
         self._left: dict[tuple[str, str], int] = {}  # disruptions, by pool and reason
         self._wanted_since: dict[str, float] = {}
         self._shapes = nodes.waiting_shapes(snapshot)
-        self._is_braked = bool(why_braked(snapshot.nodes.values()))
+        self._brake = Brake(snapshot)
+        self._turn.wake(self._brake.changes_at())
 
     def decision(self) -> Decision[Ledger]:
         needs = self._buffers
@@ -115,6 +118,8 @@ class _Look:
             self._mark(node, delay)
         elif now < mark.due_at:
             self._turn.wake(mark.due_at)
+        elif self._brake.why_held(node):
+            self._turn.wake(now + LOOK_AGAIN_SECONDS)
         else:
             self._hand_over(node, must_go or mark.reason)
 
@@ -150,7 +155,10 @@ class _Look:
         pool = self._snapshot.pools[node.pool]
         if is_paused(pool, self._settings):
             return
-        if must_go := self._why_going(node, pool):
+        must_go = self._why_going(node, pool)
+        if self._brake.why_held(node):  # told on the pool
+            self._turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS)
+        elif must_go:
             self._begin_going(node, pool, must_go)
         elif pool.spec.consolidation != "Off" and (buffers := self._buffers.holders_of(node)):
             self._buffers.keep_for_buffer(node, buffers)
@@ -222,7 +230,7 @@ class _Look:
             return POOL_DELETED
         self._turn.wake(changes_at(node, pool, self._snapshot, self._settings))
         reason = why_replaced(node, pool, self._snapshot, self._settings)
-        return "" if reason == UNHEALTHY and self._is_braked else reason
+        return "" if reason == UNHEALTHY and self._brake.why_held(node) else reason
 
     def _mark(self, node: Node, delay: float) -> None:
         text = f"not needed; goes in {delay:.0f} s unless pods come"

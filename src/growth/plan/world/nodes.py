@@ -29,13 +29,14 @@ from growth.model.pod import Pod, PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import ordered_amounts
-from growth.plan.world.machines import CONSOLIDATED, DRAINING, is_surely_absent
+from growth.plan.world.machines import CONSOLIDATED, DRAINING, NOT_READY, is_surely_absent
 from growth.plan.world.pools import choice_of_type, is_transient
 from growth.solver.rules.fit import fits_alone, free_amounts
 
 Kind = tuple[str, str]  # pool, offering
 
 UNREACHABLE_SECONDS: Final = 300.0
+_SKEW_SECONDS: Final = 10.0  # between the clocks of a kubelet and the API server
 
 _PROTECTED_NODE: Final = (
     DO_NOT_DISRUPT,
@@ -201,6 +202,17 @@ def is_initialised(node: Node, request: NodeRequest, pool: NodePool | None) -> b
 
 def is_serving(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
     return is_initialised(node, request, pool) and not node.is_starting
+
+
+def was_ever_ready(node: Node, snapshot: Snapshot) -> bool:
+    """Has it been Ready, as far as its Ready condition and our own records tell? The condition of a node that never
+    was also changes, when its kubelet falls silent.
+    """
+    request, removal = snapshot.requests.get(node.name), snapshot.removals.get(node.name)
+    if node.is_ready or (request is not None and request.phase == READY):
+        return True
+    is_late = request is not None or (removal is not None and removal.spec.reason == NOT_READY)
+    return not is_late and not node.is_starting and node.ready_changed_at > node.created_at + _SKEW_SECONDS
 
 
 def phase_since(request: NodeRequest, snapshot: Snapshot) -> float:

@@ -1,0 +1,89 @@
+"""What counts as an attempt of a removal, and what the brake keeps from being removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from growth.model.action import CancelRemoval, WriteNodeRemovalStatus
+from growth.model.node import Node
+from growth.model.outcome import Conflict, TryLater
+from tests.plan.builders import NOW, bound, node, pod
+from tests.plan.nodes_down.test_removal import (
+    IRREVOCABLE,
+    NAME,
+    SMALL,
+    asked,
+    going,
+    marked,
+    plan,
+    settle,
+    status_of,
+    there,
+)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seconds"),
+    [(TryLater("growth is paused", 10.0), 30.0), (Conflict("pod default/a is on the node"), 5.0)],
+)
+def test_a_delete_that_was_positively_not_asked_costs_no_attempt(outcome: Any, seconds: float) -> None:
+    one = going("Deprovisioning", 1, NOW - 1)
+    snapshot = there(one)
+    decision = settle(asked(snapshot), outcome, snapshot)
+    status = status_of(decision)
+    assert (status.phase, status.removal_attempt, status.remove_attempted_at) == ("Pending", 0, None)
+    assert (status.waiting_for, status.events, decision.again_at) == (outcome.reason, (), NOW + seconds)
+    assert plan(there(going()), decision.ledger).again_at == NOW + seconds
+    assert status_of(plan(there(going(), now=NOW + seconds), decision.ledger)).removal_attempt == 1
+
+
+def test_an_attempt_that_could_not_be_taken_back_is_taken_back_at_the_next_look_and_only_once() -> None:
+    snapshot = there(going("Deprovisioning", 2, NOW - 1, conditions=(IRREVOCABLE,)))
+    decision = settle(asked(snapshot), TryLater("growth is paused", 10.0), snapshot)
+    again = plan(snapshot, decision.ledger)
+    assert (status_of(again).phase, status_of(again).removal_attempt) == ("CouldNotRemove", 1)
+    assert status_of(again).conditions == (IRREVOCABLE,)
+    after = plan(there(going("CouldNotRemove", 1, NOW - 1, conditions=(IRREVOCABLE,))), again.ledger)
+    assert (after.actions, after.ledger.unasked) == ((), {})
+
+
+def test_ruling_22_pods_that_came_while_the_gate_was_closed_end_a_removal_that_was_never_asked() -> None:
+    one = going("Deprovisioning", 1, NOW - 1)
+    snapshot = there(one, pods=[bound(pod("a"), NAME)])
+    status = status_of(settle(asked(snapshot), Conflict("pod default/a is on the node"), snapshot))
+    back = replace(one, status=status, attempted_at=None)
+    assert isinstance(plan(there(back, pods=[bound(pod("a"), NAME)])).actions[0], CancelRemoval)
+
+
+def test_no_attempt_is_spent_while_no_list_tells_what_came_of_the_last_one() -> None:
+    one = going("Deprovisioning", 1, NOW - 600)
+    assert plan(there(one, machines_at=NOW - 601)).actions == ()
+    assert status_of(plan(there(one, machines_at=NOW - 1))).removal_attempt == 2
+
+
+# ----------------------------------------------------------------------------------------- the brake
+
+
+def sick(name: str) -> Node:
+    return node(name, of=SMALL, is_ready=False, ready_changed_at=NOW - 400)
+
+
+@pytest.mark.parametrize("reason", ["Unhealthy", "PoolDeleted", "Expired"])
+def test_a_removal_that_the_brake_holds_waits_and_says_so(reason: str) -> None:
+    others = [sick("default-pool-2"), sick("default-pool-3")]
+    fields = {"nodes": [marked(), *others], "pods": [bound(pod("a"), NAME)]}
+    if reason == "Unhealthy":
+        fields = {"nodes": [replace(marked(), is_ready=False, ready_changed_at=NOW - 400), *others]}
+    decision = plan(there(replace(going(reason=reason), created_at=NOW - 60), **fields))
+    (action,) = decision.actions
+    assert isinstance(action, WriteNodeRemovalStatus)
+    assert "of 3 nodes of NodePool default are NotReady" in action.status.waiting_for
+    assert (action.status.phase, action.status.removal_attempt) == ("Pending", 0)
+
+
+def test_the_brake_lets_a_ready_empty_node_go() -> None:
+    others = [sick("default-pool-2"), sick("default-pool-3")]
+    assert status_of(plan(there(going(), nodes=[marked(), *others]))).phase == "Deprovisioning"
