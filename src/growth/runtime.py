@@ -39,8 +39,10 @@ class Runtime(Protocol):
     def spawn(self, name: str, work: Coroutine[Any, Any, Result]) -> Spawned:
         """Start work beside the caller; `name` appears in logs when it fails."""
 
-    async def offload(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Run pure, picklable work away from the event loop (in production: the worker process)."""
+    async def offload(self, longest_seconds: float, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Run pure, picklable work away from the event loop (in production: the worker process). Work that takes longer
+        is ended, its process with it, and TimeoutError raised.
+        """
 
     async def in_thread(self, function: Callable[[], Result]) -> Result:
         """Run a call that waits for others (a synchronous client) without holding up the event loop; in the embedded

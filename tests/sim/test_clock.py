@@ -121,6 +121,6 @@ def test_a_killed_process_does_nothing_more() -> None:
 def test_offloaded_work_takes_virtual_time() -> None:
     async def work() -> tuple[int, float]:
         runtime = SimRuntime("clock", solve_seconds=0.5)
-        return await runtime.offload(max, 1, 2), runtime.monotonic()
+        return await runtime.offload(60.0, max, 1, 2), runtime.monotonic()
 
     assert run_virtual(work()) == (2, 0.5)

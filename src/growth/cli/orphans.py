@@ -25,6 +25,7 @@ from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.orphans import is_alone
+from growth.providers.careful import CarefulProvider
 from growth.providers.contract import Gone, Provider
 
 
@@ -43,7 +44,7 @@ def orphans(
 
 async def _orphans(configuration: Configuration, access: ClusterAccess, names: list[str]) -> int:
     async with access.connect() as (client, runtime):
-        provider = provider_of(configuration)(client, runtime)
+        provider = CarefulProvider(provider_of(configuration)(client, runtime), runtime)
         cluster = await cluster_id(client, configuration.installation)
         found = {machine.name: machine for machine in await find_orphans(client, provider, cluster)}
         if not names:

@@ -6,8 +6,8 @@ fence."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Callable
+from typing import Final
 
 import structlog
 from msgspec import Struct
@@ -20,25 +20,25 @@ from growth.controllers.configuration import cluster_id
 from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.loop import Loop
 from growth.controllers.loop.metrics import Metrics
+from growth.controllers.loop.supervisor import Supervisor
 from growth.controllers.loop.table import ROWS
 from growth.controllers.observe.observer import Observer
 from growth.controllers.observe.supply import Supply
 from growth.kube.api.client import Client
-from growth.kube.api.errors import KubeError
 from growth.kube.api.events import EventSettings, Recorder
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.transport import Transport
-from growth.model.offering import Machine, Offering
-from growth.model.outcome import Accepted, Outcome
 from growth.model.settings import Settings
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.nodes_up.demand import is_demand
-from growth.providers.contract import Gone, Order, Provider, ProviderError
-from growth.runtime import Runtime, Spawned
+from growth.providers.careful import CarefulProvider
+from growth.providers.contract import Provider
+from growth.runtime import Runtime
 
 _START_RETRY_SECONDS: Final = 5.0
-_ALONE_SECONDS: Final = 3600.0
 _POLL_SECONDS: Final = 0.1
+_ALONE_SECONDS: Final = 3600.0
+_LOOP: Final = "loop"
 _EVENTS_OF_A_SCHEDULER: Final = 20_000  # one for each pod of a burst, written when there is time
 
 log = structlog.get_logger(__name__)
@@ -77,14 +77,14 @@ class Growth:
         self.metrics = Metrics(runtime)
         self.metrics.expect((row.name for row in ROWS), (action.__name__ for action in EFFECTS))
         self.client = Client(transport, runtime, self.installation.client, may_write=leads)
-        self.provider = CountedProvider(provider_for(self.client, runtime), self.metrics)
+        self.supervisor = Supervisor(runtime, self.metrics)
+        self.provider = CarefulProvider(provider_for(self.client, runtime), runtime, self.metrics.provider_call)
         schedules = self.installation.settings.scheduler.enabled
         paced = EventSettings(waiting=_EVENTS_OF_A_SCHEDULER) if schedules else None
         self.events = Recorder(self.client, runtime, self.installation.name, paced)
         self.journal = Journal(self.events, self.metrics)
         self.observer: Observer | None = None
         self.loop: Loop | None = None
-        self._tasks: list[Spawned] = []
 
     @property
     def is_ready(self) -> bool:
@@ -105,8 +105,7 @@ class Growth:
         try:
             await self._run()
         finally:
-            for task in self._tasks:
-                task.cancel()
+            self.supervisor.end_all()
 
     async def _run(self) -> None:
         cluster, chosen = await self._cluster_id(), self.installation
@@ -115,8 +114,9 @@ class Growth:
         self.observer = Observer(
             self.client, self.runtime, supply, self.metrics, chosen.settings, serves_buffers=chosen.serves_buffers
         )
-        self._tasks.append(self.runtime.spawn("supply", supply.run()))
-        self._tasks.extend(self.observer.start(self.journal))
+        self.supervisor.keep("supply", supply.run)
+        for name, work in self.observer.watches(self.journal):
+            self.supervisor.keep(name, work)
         while True:
             while not (self.observer.is_synced and self.leads()):
                 await self.runtime.sleep(_POLL_SECONDS)
@@ -127,13 +127,11 @@ class Growth:
         objects.
         """
         self.loop = loop
-        running = self.runtime.spawn("loop", loop.run())
-        self._tasks.append(running)
-        while self.leads() and not running.done():
+        self.supervisor.keep(_LOOP, loop.run)
+        while self.leads():
             await self.runtime.sleep(_POLL_SECONDS if self.leads is not always else _ALONE_SECONDS)
         log.warning("growth no longer leads")
-        self._tasks.remove(running)
-        running.cancel()
+        self.supervisor.end(_LOOP)
 
     def _assemble(self, observer: Observer, supply: Supply, cluster: str) -> Loop:
         settings, tokens, runtime = self.installation.settings, self.installation.join_tokens, self.runtime
@@ -147,46 +145,6 @@ class Growth:
         while True:
             try:
                 return await cluster_id(self.client, self.installation.name)
-            except KubeError as error:
-                log.warning("the API server does not answer yet", error=str(error))
+            except Exception as error:  # an answer without the field that names the cluster is none either
+                log.warning("growth waits: it cannot read which cluster this is", error=str(error))
                 await self.runtime.sleep(_START_RETRY_SECONDS)
-
-
-Answer = TypeVar("Answer")
-
-
-class CountedProvider:
-    """The provider, with every call counted by how it ended; it changes nothing."""
-
-    def __init__(self, provider: Provider, metrics: Metrics) -> None:
-        self.name = provider.name
-        self._provider = provider
-        self._metrics = metrics
-
-    async def offerings(self) -> tuple[Offering, ...]:
-        return await self._asked("offerings", self._provider.offerings())
-
-    async def list(self, cluster: str) -> tuple[Machine, ...]:
-        return await self._asked("list", self._provider.list(cluster))
-
-    async def describe(self, machine_id: str) -> Machine | Gone:
-        return await self._asked("describe", self._provider.describe(machine_id))
-
-    async def launch(self, order: Order) -> Outcome:
-        return self._ended("launch", await self._provider.launch(order))
-
-    async def delete(self, machine_id: str) -> Outcome:
-        return self._ended("delete", await self._provider.delete(machine_id))
-
-    async def _asked(self, call: str, question: Awaitable[Answer]) -> Answer:
-        try:
-            answer = await question
-        except ProviderError as error:
-            self._metrics.provider_call(call, error)
-            raise
-        self._metrics.provider_call(call, Accepted())
-        return answer
-
-    def _ended(self, call: str, outcome: Outcome) -> Outcome:
-        self._metrics.provider_call(call, outcome)
-        return outcome

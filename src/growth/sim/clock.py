@@ -159,9 +159,12 @@ class SimRuntime:
         if error is not None and not self.is_dead:
             self.failures.append((task.get_name(), error))
 
-    async def offload(self, function: Callable[..., Result], *arguments: Any) -> Result:
+    async def offload(self, longest_seconds: float, function: Callable[..., Result], *arguments: Any) -> Result:
         """As in a worker process: what cannot be pickled cannot travel."""
-        await asyncio.sleep(self.solve_seconds if not self.solver_hangs() else FOREVER_SECONDS)
+        takes = self.solve_seconds if not self.solver_hangs() else FOREVER_SECONDS
+        await asyncio.sleep(min(takes, longest_seconds))
+        if takes > longest_seconds:
+            raise TimeoutError
         await self.wait_while_paused()
         result: Result = _travelled(function(*_travelled(arguments)))
         self.on_offload(result)

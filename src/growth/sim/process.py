@@ -124,7 +124,7 @@ class GrowthProcess:
     @property
     def failures(self) -> list[tuple[str, BaseException]]:
         """Tasks of growth that ended with an exception: none ever should."""
-        return self.runtime.failures
+        return [*self.runtime.failures, *self.growth.supervisor.failures]
 
     def start(self) -> GrowthProcess:
         if self.election is not None:

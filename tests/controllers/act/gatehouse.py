@@ -84,7 +84,8 @@ class Gatehouse:
     async def open(self) -> None:
         """Follow the API server and ask the provider once."""
         await self.supply.refresh()
-        self.observer.start(self._journal)
+        for name, work in self.observer.watches(self._journal):
+            self.runtime.spawn(name, work())
         while not self.observer.is_synced:
             await self.runtime.sleep(0.1)
 

@@ -176,6 +176,23 @@ def test_s9_without_certain_leadership_nothing_is_bought_or_deleted() -> None:
     assert isinstance(asked(story), TryLater)
 
 
+def test_nothing_is_bought_or_deleted_on_a_list_of_machines_that_is_too_old() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        launch, delete = await ordered(house, "default-pool-2"), await removing(house)
+        await house.runtime.sleep(145)
+        assert await house.gate.why_not_launch(launch) is None
+        await house.runtime.sleep(10)
+        assert isinstance(await house.gate.why_not_launch(launch), TryLater)
+        said = await house.gate.why_not_delete(delete)
+        await house.supply.refresh()
+        assert await house.gate.why_not_delete(delete) is None
+        return said
+
+    said = asked(story)
+    assert isinstance(said, TryLater)
+    assert "list of machines is too old" in said.reason
+
+
 class Forbidding:
     """An API server that allows nothing."""
 

@@ -35,6 +35,8 @@ class World(Struct):
     def snapshot(self) -> Snapshot:
         return Snapshot(START_OF_TIME, machines_at=self.version)
 
+    def on_change(self, _callback: object) -> None: ...
+
     async def perform(self, action: Action) -> Outcome:
         await asyncio.sleep(self.seconds)
         self.performed.append(action)
@@ -118,3 +120,34 @@ def test_an_outcome_is_settled_at_the_time_it_came_with_what_the_decision_saw() 
 
     taken(Row("row", plan, settle, dict), World(performed=[], seconds=60.0))
     assert settled_at == [(60.0, 0)]
+
+
+class Asked(Struct):
+    problem: int = 7
+
+
+def test_where_the_solver_does_not_answer_in_time_a_simpler_way_answers_and_it_is_counted() -> None:
+    seen: list[object] = []
+
+    def plan(_snapshot: Snapshot, ledger: object, _settings: Settings, _asked: Asked, answer: object) -> Decision[Any]:
+        seen.append(answer)
+        return Decision(ledger)
+
+    async def play() -> None:
+        runtime = SimRuntime("loop")
+        metrics, world = Metrics(runtime), World()
+        loop = Loop(world, world, Quiet(), metrics, runtime, Settings())  # type: ignore[arg-type]
+        row = Row("buy", plan, plan, int, lambda *_given: Asked(), str, float)
+        hangs = [True, False, False]
+        runtime.solver_hangs = lambda: hangs.pop(0)
+        await loop._look(RowMemory(row))
+        assert (seen, loop.solver_silences) == ([7.0], 1)
+        await loop._look(RowMemory(row))
+        assert (seen, loop.solver_silences) == ([7.0, "7"], 0)
+        assert metrics.registry.get_sample_value("growth_solver_timeouts_total", {"row": "buy"}) == 1
+        broken = Row("buy", plan, plan, int, lambda *_given: Asked(), str.upper, float)
+        hangs += [False, False]
+        await loop._look(RowMemory(broken))
+        assert seen[-1] == 7.0
+
+    run_virtual(play())

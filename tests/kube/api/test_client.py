@@ -22,6 +22,7 @@ from growth.kube.api.errors import (
     TooManyRequests,
     Unreachable,
     UnreadableAnswer,
+    error_from_answer,
 )
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.resources import CONFIG_MAPS, DEPLOYMENTS, NODES, PODS
@@ -316,3 +317,11 @@ def test_discovery_lists_what_a_group_serves() -> None:
     }
     served, _ = talk(lambda client: client.served("autoscaling.x-k8s.io", "v1beta1"), json_answer(document))
     assert [(each.name, each.namespaced) for each in served] == [("capacitybuffers", True)]
+
+
+def test_a_server_that_says_wait_a_day_is_asked_again_after_a_minute() -> None:
+    told = error_from_answer(429, {"retry-after": "86400"}, b"")
+    assert told.retry_after_seconds == 60
+    assert error_from_answer(429, {}, b'{"details": {"retryAfterSeconds": 1e300}}').retry_after_seconds == 60
+    assert error_from_answer(429, {"retry-after": "9" * 5000}, b"").retry_after_seconds == 60
+    assert error_from_answer(429, {"retry-after": "30"}, b"").retry_after_seconds == 30

@@ -83,8 +83,8 @@ def test_waits_double_to_a_limit_and_begin_anew() -> None:
     assert [limit / 2 <= wait <= limit for wait, limit in zip(waits, (1, 2, 4, 4, 4, 1), strict=True)] == [True] * 6
 
 
-@pytest.mark.parametrize(("asked", "waited"), [(30.0, 30.0), (86_400.0, 60.0)])
-def test_a_wait_is_no_shorter_than_the_server_asked_for_within_reason(asked: float, waited: float) -> None:
+@pytest.mark.parametrize(("asked", "waited"), [(30.0, 30.0), (60.0, 60.0)])
+def test_a_wait_is_no_shorter_than_the_server_asked_for(asked: float, waited: float) -> None:
     async def scene() -> float:
         await Backoff(SimRuntime("pace"), 1.0, 4.0).wait(at_least_seconds=asked)
         return asyncio.get_running_loop().time()

@@ -49,13 +49,17 @@ def test_what_others_use_of_the_project_counts_too() -> None:
 
 
 @pytest.mark.parametrize(("headers", "seconds"), [
-    ({"ratelimit-reset": "1767225690", "date": "Thu, 01 Jan 2026 00:00:00 GMT"}, 90.0),
-    ({"ratelimit-reset": "1767225690"}, 90.0),
-    ({"ratelimit-reset": "never"}, 60.0),
-    ({}, 60.0),
-    ({"ratelimit-reset": "99999999999"}, 3700.0),
+    ({"ratelimit-reset": "1767225630", "date": "Thu, 01 Jan 2026 00:00:00 GMT"}, 30.0),
+    ({"ratelimit-reset": "1767225630"}, 30.0),
+    ({"ratelimit-reset": "1767225630", "date": "Fri, 31 Dec 0001 00:00:00 +2359"}, 45.0),
+    ({"ratelimit-reset": "never"}, 45.0),
+    ({}, 45.0),
+    ({"ratelimit-reset": "99999999999"}, 45.0),
+    ({"ratelimit-reset": "inf", "ratelimit-limit": "nan", "ratelimit-remaining": "-inf"}, 45.0),
 ])  # fmt: skip
-def test_a_429_closes_the_line_until_its_reset_by_hetzners_clock(headers: dict[str, str], seconds: float) -> None:
+def test_a_429_closes_the_line_until_its_reset_by_hetzners_clock_and_for_45_seconds_at_most(
+    headers: dict[str, str], seconds: float
+) -> None:
     async def test() -> None:
         runtime = SimRuntime("quota")
         quota = Quota(runtime, 3000)
@@ -87,7 +91,7 @@ def test_after_the_reset_that_hetzner_named_everything_may_go_out_again_and_its_
     run_virtual(test())
 
 
-def test_in_a_storm_of_429_no_call_is_made_before_the_reset_and_orders_say_when_to_come_back() -> None:
+def test_in_a_storm_of_429_a_call_is_made_every_45_seconds_at_most_and_orders_come_back_later() -> None:
     async def test(bench: Bench) -> None:
         server = bench.server(await bench.provider.launch(order()))
         storm_ends = bench.runtime.now() + 500
@@ -98,14 +102,13 @@ def test_in_a_storm_of_429_no_call_is_made_before_the_reset_and_orders_say_when_
         while bench.runtime.now() < storm_ends:
             outcome = await bench.provider.launch(order("default-pool-2", "uid-2"))
             assert isinstance(outcome, TryLater)
-            assert bench.runtime.now() + outcome.retry_after_seconds == pytest.approx(storm_ends, abs=2.5)
             assert isinstance(await bench.provider.delete(str(server.id)), TryLater)
             for question in (bench.provider.list(CLUSTER), bench.provider.describe(str(server.id))):
                 with pytest.raises(ProviderError):
                     await question
             await bench.runtime.sleep(20)
-        assert len(bench.api.log) == calls
-        await bench.runtime.sleep(3)
+        assert len(bench.api.log) - calls <= 500 / 45 + 1
+        await bench.runtime.sleep(60)
         assert isinstance(await bench.provider.launch(order("default-pool-2", "uid-2")), Accepted)
 
     at_hetzner(test)

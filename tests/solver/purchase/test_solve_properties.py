@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from growth.solver.purchase.check import check
 from growth.solver.purchase.layout import lay_out
 from growth.solver.purchase.problem import PlacementProblem, PlacementSolution
-from growth.solver.purchase.solve import Attempt, _by_greedy, solve
+from growth.solver.purchase.solve import Attempt, _by_greedy, solve, solve_greedily
 from tests.solver.brute import cheapest_of_all
 from tests.solver.problems import problems
 
@@ -125,3 +125,11 @@ def test_hard_limits_never_make_it_give_up_while_a_placement_exists(problem: Pla
     if best is not None:
         assert solution.price_per_hour == pytest.approx(best)
         assert solution.lower_bound <= best + TINY
+
+
+@given(problems())
+def test_the_simpler_answer_places_what_the_checker_accepts_and_proves_nothing(problem: PlacementProblem) -> None:
+    solution = solve_greedily(problem)
+    assert check(problem, solution) == ()
+    assert solution.lower_bound == 0
+    assert placed(solution) + sum(one.count for one in solution.unplaced) == sum(one.count for one in problem.demands)

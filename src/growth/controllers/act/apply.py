@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+import structlog
 from msgspec import Struct
 
 from growth.controllers.act import nodes, pods
@@ -27,6 +28,8 @@ from growth.kube.api.resources import (
 from growth.model import action as act
 from growth.model.action import Action
 from growth.model.outcome import Conflict, Outcome, Refused, TryLater, Unknown
+
+log = structlog.get_logger(__name__)
 
 
 class Effect(Struct, frozen=True):
@@ -130,3 +133,6 @@ async def _outcome_of(performed: Awaitable[Outcome]) -> Outcome:
         return Unknown(str(error))
     except errors.Refused as error:
         return Refused(str(error))
+    except Exception as error:  # our own mistake: the other actions go on, and this one may have had its effect
+        log.exception("an action failed in a way that nobody foresaw")
+        return Unknown(f"{type(error).__name__}: {error}")

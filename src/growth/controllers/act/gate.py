@@ -7,7 +7,7 @@ Answers None (open) or the Outcome that says why not.
 | checked | before a launch | before a delete |
 | --- | --- | --- |
 | pause switch, of all and of the pool | ✓ | ✓ |
-| every cache proved fresh | ✓ | ✓ |
+| every cache and the list of machines proved fresh, within 150 s | ✓ | ✓ |
 | the record, read live: same UID, right phase, not deleted | NodeRequest Pending | NodeRemovalRequest Deprovisioning |
 | the machine, read live: ours by cluster id, and the recorded one | | ✓ |
 | no working pod on the node, read live | | ✓ |

@@ -38,6 +38,7 @@ from growth.model.api import API_GROUP, API_VERSION
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.plan.world.pools import offerings_of
+from growth.providers.careful import CarefulProvider
 from growth.providers.contract import Provider, ProviderError
 from growth.runtime import Runtime
 
@@ -168,7 +169,7 @@ class Doctor:
 
     async def _provider(self) -> AsyncIterator[Finding]:
         try:
-            provider = self._open_provider(self._client, self._runtime)
+            provider = CarefulProvider(self._open_provider(self._client, self._runtime), self._runtime)
             self._offerings = await provider.offerings()
             machines = await provider.list(await cluster_id(self._client, self._installed.name))
         except (ProviderError, ValueError) as error:

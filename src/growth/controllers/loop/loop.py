@@ -34,6 +34,7 @@ _FOLLOW_UPS: Final = 4  # a decision, its outcome, the next step …: no walk in
 _COALESCE_SECONDS: Final = 0.05  # events come in bursts
 _LONGEST_SLEEP_SECONDS: Final = 30.0
 _CLOCK_STEP_SECONDS: Final = 5.0  # less is a correction, more is a step
+SOLVE_SECONDS: Final = 45.0  # its own budgets end it long before
 _FAILED_SECONDS: Final = 10.0  # before a decision that failed by our own mistake is tried again
 
 log = structlog.get_logger(__name__)
@@ -78,11 +79,12 @@ class Loop:
         self.wake = Signal(runtime)
         self.memories = tuple(RowMemory(row) for row in ROWS)
         self._under_way: set[tuple[str, str]] = set()
+        self.solver_silences = 0  # questions in a row that the solver did not answer in time
         self._latest = 0.0
+        observer.on_change(self.wake.set)
 
     async def run(self) -> None:
         """For ever: the caller cancels it."""
-        self.observer.on_change(self.wake.set)
         while True:
             await self.tick()
             await self.wake.wait(self._sleep_seconds())
@@ -143,10 +145,25 @@ class Loop:
         if row.question is not None:
             question = row.question(*given)
             with self.metrics.time(self.metrics.solves):
-                solution = None if question is None else await self.runtime.offload(row.answer, question.problem)
+                solution = None if question is None else await self._solve(row, question.problem)
             solved = (question, solution)
         decision: Decision[Any] = row.plan(*given, *solved)
         return decision
+
+    async def _solve(self, row: Row, problem: Any) -> Any:
+        """The solver's answer; where none comes in time, the answer of a simpler way."""
+        try:
+            answer = await self.runtime.offload(SOLVE_SECONDS, row.answer, problem)
+            self.solver_silences = 0
+            return answer
+        except TimeoutError:
+            self.solver_silences += 1
+            self.metrics.solver_timeouts.labels(row.name).inc()
+            log.error("the solver did not answer and was ended", row=row.name, seconds=SOLVE_SECONDS)
+        except Exception:
+            self.metrics.failures.labels(row.name).inc()
+            log.exception("the solver failed", row=row.name)
+        return await self.runtime.offload(SOLVE_SECONDS, row.simpler_answer, problem)
 
     async def _settle(self, memory: RowMemory, snapshot: Snapshot, settled: list[Settled]) -> None:
         """Turn outcomes into the next steps, and theirs into the next. They are seen as the decision saw, at the time

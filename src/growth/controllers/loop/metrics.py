@@ -113,6 +113,12 @@ class Metrics:
     ]
     observations: Annotated[Counter, "growth_poolautoscaler_observations_total", "Samples taken for capacity policies."]
     leads: Annotated[Gauge, "growth_leader", "1 while this process leads."]
+    solver_timeouts: Annotated[
+        Counter, "growth_solver_timeouts_total", "Questions that the solver did not answer in time.", ("row",)
+    ]
+    task_restarts: Annotated[
+        Counter, "growth_task_restarts_total", "Tasks of growth that ended by a mistake and were begun anew.", ("task",)
+    ]
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -141,6 +147,7 @@ class Metrics:
         for row in rows:
             self.failures.labels(row)
             self.rows.labels(row)
+            self.solver_timeouts.labels(row)
         for action in actions:
             self.action_seconds.labels(action)
             for outcome in get_args(Outcome):

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextvars import copy_context
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -61,13 +63,28 @@ class SystemRuntime:
         if error is not None:
             log.error("a task failed", task=task.get_name(), exc_info=error)
 
-    async def offload(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        loop = asyncio.get_running_loop()
+    async def offload(self, longest_seconds: float, function: Callable[..., Result], *arguments: Any) -> Result:
         try:
-            return await loop.run_in_executor(self._ensure_worker(), function, *arguments)
-        except BrokenProcessPool:  # the worker died (out of memory, say): once more with a new one
-            self._worker = None
-            return await loop.run_in_executor(self._ensure_worker(), function, *arguments)
+            async with asyncio.timeout(longest_seconds):
+                try:
+                    return await self._in_worker(function, *arguments)
+                except BrokenProcessPool:  # the worker died (out of memory, say): once more with a new one
+                    self._worker = None
+                    return await self._in_worker(function, *arguments)
+        except TimeoutError:
+            self._end_worker()
+            raise
+
+    async def _in_worker(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._ensure_worker(), function, *arguments)
+
+    def _end_worker(self) -> None:
+        """Work in a process cannot be told to stop, but its process can be ended; the next work begins a new one."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            for process in list(worker._processes.values()):  # there is no public way to them
+                process.kill()
+            worker.shutdown(wait=False, cancel_futures=True)
 
     def _ensure_worker(self) -> ProcessPoolExecutor:
         if self._worker is None:
@@ -77,7 +94,8 @@ class SystemRuntime:
     async def in_thread(self, function: Callable[[], Result]) -> Result:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, "growth-call")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+        work = partial(copy_context().run, function)  # a thread belongs to the same term as the one that asks
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def jitter(self) -> float:
         return random.random()  # noqa: S311  (spreads retries, guards nothing)

@@ -19,8 +19,8 @@ from growth.plan.flow import scheduling
 from growth.plan.nodes_down import consolidation, orphans, removal, renewal, replacement, scale_down
 from growth.plan.nodes_up import joining, provisioning, scale_up
 from growth.plan.warm_pools import warm_pools
-from growth.solver.existing.exchange import exchange
-from growth.solver.purchase.solve import solve
+from growth.solver.existing.exchange import exchange, no_exchange
+from growth.solver.purchase.solve import solve, solve_greedily
 
 Plan = Callable[..., Any]
 
@@ -45,6 +45,7 @@ class Row(Struct, frozen=True):
     first_ledger: Callable[[], Any]
     question: Plan | None = None
     answer: Callable[[Any], Any] = solve  # answers the question's problem, in the worker process
+    simpler_answer: Callable[[Any], Any] = solve_greedily  # where the answer does not come in time
     measure: Callable[[Metrics, Any, float], None] | None = None  # what is in the ledger after a look, and its seconds
     without_timers: Callable[[Any], Any] | None = (
         None  # what of a ledger outlives a clock that went back; unset: nothing
@@ -70,8 +71,16 @@ ROWS: Final = (
     ),
     Row("scale-down", scale_down.plan, scale_down.settle, scale_down.Ledger),
     Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),
-    Row("replacement", replacement.plan, replacement.settle, replacement.Ledger, replacement.question, exchange),
-    Row("renewal", renewal.plan, renewal.settle, renewal.Ledger, renewal.question, exchange),
+    Row(
+        "replacement",
+        replacement.plan,
+        replacement.settle,
+        replacement.Ledger,
+        replacement.question,
+        exchange,
+        no_exchange,
+    ),
+    Row("renewal", renewal.plan, renewal.settle, renewal.Ledger, renewal.question, exchange, no_exchange),
     Row("removal", removal.plan, removal.settle, removal.Ledger),
     Row("orphans", orphans.plan, orphans.settle, orphans.Ledger),
     Row("pool status", pool_status.plan, pool_status.settle, pool_status.Ledger),

@@ -11,6 +11,7 @@ from typing import Any, Final
 from growth.controllers.configuration import cluster_id
 from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.metrics import Metrics
+from growth.controllers.loop.supervisor import Work
 from growth.controllers.observe.buffers import BufferWatch
 from growth.controllers.observe.supply import Supply
 from growth.controllers.observe.warm_pools import WarmPoolWatch
@@ -47,7 +48,7 @@ from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPoolKind
 from growth.plan.nodes_down.orphans import is_alone
 from growth.providers.contract import Provider
-from growth.runtime import Runtime, Spawned
+from growth.runtime import Runtime
 
 WATCHED: Final[tuple[Resource, ...]] = (
     PODS,
@@ -110,14 +111,13 @@ class Observer:
 
     # -------------------------------------------------------------------------------------- running
 
-    def start(self, journal: Journal | None = None) -> list[Spawned]:
-        """Begin to follow every kind; trouble with one is written to the journal, if there is one."""
+    def watches(self, journal: Journal | None = None) -> list[tuple[str, Work]]:
+        """What follows every kind, each for ever; trouble with one is written to the journal, if there is one."""
         self._journal = journal
-        followed = [("watch warm pools", self.warm_pools.run())]
+        followed: list[tuple[str, Work]] = [("watch warm pools", self.warm_pools.run)]
         if self._serves_buffers:
-            followed.append(("watch buffers", self.buffers.run()))
-        watches = [(f"watch {reflector.resource}", reflector.run()) for reflector in self._reflectors]
-        return [self._runtime.spawn(name, work) for name, work in (*watches, *followed)]
+            followed.append(("watch buffers", self.buffers.run))
+        return [*((f"watch {reflector.resource}", reflector.run) for reflector in self._reflectors), *followed]
 
     def on_change(self, callback: Callable[[], None]) -> None:
         for cache in self._caches.values():
@@ -192,7 +192,9 @@ class Observer:
         return self.pools.get(name)
 
     def why_stale(self, oldest_seconds: float) -> str:
-        """Which cache has not been proved up to date lately? Empty: none."""
+        """What has not been proved up to date lately: a cache, or the list of machines? Empty: nothing."""
+        if self.supply.age_seconds > oldest_seconds:
+            return f"the provider's list of machines is too old ({self.supply.age_seconds:.0f} s)"
         for reflector in self._reflectors:
             if reflector.age_seconds > oldest_seconds:
                 return f"what growth knows of {reflector.resource} is too old ({reflector.age_seconds:.0f} s)"
@@ -243,7 +245,8 @@ async def look_once(
     """
     supply = Supply(provider, await cluster_id(client, installation), runtime)
     observer = Observer(client, runtime, supply, Metrics(runtime), settings)
-    tasks = [*observer.start(), runtime.spawn("supply", supply.run())]
+    works = [*observer.watches(), ("supply", supply.run)]
+    tasks = [runtime.spawn(name, work()) for name, work in works]
     try:
         return await _first_snapshot(observer, runtime, seconds)
     finally:

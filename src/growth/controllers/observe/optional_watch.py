@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+import structlog
 from msgspec import Struct
 
 from growth.controllers.loop.runtime import Signal
@@ -21,6 +22,8 @@ from growth.kube.watch.reflector import Reflector, Selection, Trouble
 from growth.runtime import Runtime, Spawned
 
 _LOOK_SECONDS: Final = 30.0
+
+log = structlog.get_logger(__name__)
 
 
 class Watched(Struct):
@@ -53,10 +56,17 @@ class OptionalWatch(ABC):
             while True:
                 await self._wake.wait(_LOOK_SECONDS)
                 self._wake.clear()
-                self._follow()
+                self._follow_safely()
         finally:
             for task in self._tasks:
                 task.cancel()
+
+    def _follow_safely(self) -> None:
+        """What is watched already stays so, whatever one object names."""
+        try:
+            self._follow()
+        except Exception:
+            log.exception("what objects name could not be followed; it is tried again", watch=type(self).__name__)
 
     @abstractmethod
     async def _begin(self) -> None:

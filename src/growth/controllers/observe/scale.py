@@ -15,12 +15,11 @@ import msgspec
 from msgspec import Raw
 
 from growth.kube.api.client import Client
-from growth.kube.api.errors import Forbidden, KubeError, NotFound
+from growth.kube.api.errors import Forbidden, NotFound
 from growth.kube.api.resources import PODS, Resource
 from growth.kube.codec.buffer import ScaledObject
 from growth.kube.codec.own import read_scale
 from growth.kube.codec.template import clean_template
-from growth.kube.codec.text import UnreadableError
 from growth.model.capacitybuffer import ScalableReference
 from growth.model.snapshot import EMPTY
 from growth.runtime import Runtime
@@ -73,8 +72,8 @@ class ScalePoller(Generic[Found]):
             self._found[key], self.problem = await self._read(key), ""
         except NotFound:
             self._found[key] = None
-        except (KubeError, UnreadableError, msgspec.DecodeError) as error:
-            self.problem = str(error)
+        except Exception as error:  # whatever it was: the others are looked at all the same
+            self.problem = str(error) or type(error).__name__
 
 
 class ScaledReference:

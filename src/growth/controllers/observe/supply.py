@@ -6,6 +6,7 @@ and this one lacks a few are asked for by their ids; if one of them is there aft
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -37,10 +38,16 @@ class Supply:
         self._runtime = runtime
         self._asked = Signal(runtime)
         self._catalogue_at: float | None = None
+        self._proved_at = -math.inf  # when the list that stands was asked for, by the clock that never steps
         self._changed: Callable[[], None] = lambda: None
 
     def on_change(self, callback: Callable[[], None]) -> None:
         self._changed = callback
+
+    @property
+    def age_seconds(self) -> float:
+        """How old the list of machines is; infinite before the first."""
+        return self._runtime.monotonic() - self._proved_at
 
     def ask_soon(self) -> None:
         """Something changed at the provider: look again."""
@@ -61,6 +68,9 @@ class Supply:
         except ProviderError as error:
             log.warning("the provider did not answer", error=str(error))
             return False
+        except Exception:  # our own mistake: the list is asked for again all the same
+            log.exception("what the provider answered could not be used")
+            return False
         return True
 
     async def _refresh_catalogue(self) -> None:
@@ -74,11 +84,11 @@ class Supply:
             self._tell()
 
     async def _refresh_machines(self) -> None:
-        asked_at = self._runtime.now()
+        asked_at, proved_at = self._runtime.now(), self._runtime.monotonic()
         listed = {machine.name: machine for machine in await self._provider.list(self._cluster)}
         await self._doubt([machine for name, machine in self.machines.items() if name not in listed])
         is_first = self.machines_at is None
-        self.machines_at = asked_at
+        self.machines_at, self._proved_at = asked_at, proved_at
         if listed != self.machines or is_first:
             self.machines = listed
             self._tell()

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+LONGEST_RETRY_SECONDS = 60.0  # whoever asks for more is asked again after this: an answer may be a mistake
+
 
 class KubeError(Exception):
     """Anything a request to the API server can end with, other than an answer."""
@@ -67,7 +69,8 @@ class ApiError(KubeError):
         self.reason = status.reason
         self.message = status.message
         self.causes = tuple((status.details and status.details.causes) or ())
-        self.retry_after_seconds = retry_after_seconds or (status.details and status.details.retryAfterSeconds) or None
+        asked = retry_after_seconds or (status.details and status.details.retryAfterSeconds) or None
+        self.retry_after_seconds = None if asked is None else min(asked, LONGEST_RETRY_SECONDS)
 
 
 class Refused(ApiError):

@@ -12,7 +12,6 @@ from itertools import count
 
 from growth.runtime import Runtime, Spawned
 
-_LONGEST_ASKED_SECONDS = 60.0
 _NEARLY_NOTHING = 1e-6  # of a token: so short a sleep might not move a clock at all
 
 
@@ -82,8 +81,8 @@ class Backoff:
         self.failures = 0
 
     async def wait(self, at_least_seconds: float | None = None) -> None:
-        """Sleep after one more failure, and no less than the server asked for, within reason."""
+        """Sleep after one more failure, and no less than the server asked for."""
         step = min(self._limit, self._first * 2 ** min(self.failures, 30))
         self.failures += 1
         seconds = step * (1 + self._runtime.jitter()) / 2
-        await self._runtime.sleep(max(seconds, min(at_least_seconds or 0.0, _LONGEST_ASKED_SECONDS)))
+        await self._runtime.sleep(max(seconds, at_least_seconds or 0.0))

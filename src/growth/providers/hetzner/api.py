@@ -1,9 +1,9 @@
 """One request to Hetzner's API, through the official client, and what became of the actions it began. Used by every
 file of this room; knows no servers.
 
-The official client is synchronous and has habits that growth must not have: it repeats a POST whose answer was lost,
-and waits for ever. So each call runs in a thread, with timeouts, exactly once. Its models are not used: they read again
-behind our back when a field is missing, past the quota. The token comes from a file and is read again when that
+Each call runs in a thread (`line.py`), within `callSeconds` from its beginning to its last byte, the wait for a free
+thread included; what takes longer is given up. The models of the official client are not used: they read again behind
+our back when a field is missing, past the quota. The token comes from a file and is read again when that
 changes; it is believed once it sees a server that the old one saw.
 
 All actions under way are asked about in one request, as often as the quota allows. Launch waits for one beside the
@@ -14,17 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-import hcloud
 import msgspec
-import requests
-from msgspec import Struct
 
 from growth.providers.hetzner.errors import LIMITED, Answered, CallError, NeverSent, NoAnswer
+from growth.providers.hetzner.line import Connect, Line, OneCall, connect
 from growth.providers.hetzner.quota import Quota, Rank
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.hetzner.wire import Action, Actions, Meta
@@ -35,8 +32,6 @@ Result = TypeVar("Result")
 Query = dict[str, str | int | list[int] | list[str]]
 
 PAGE: Final = 50
-CONNECT_SECONDS: Final = 5.0
-_CODES: Final = {401: "unauthorized", 403: "forbidden", 404: "not_found", 409: "conflict", 423: "locked", 429: LIMITED}
 
 
 class Paged(Protocol):
@@ -55,24 +50,6 @@ class Calling(Protocol):
     def __call__(self, work: Callable[[], Result], /) -> Awaitable[Result]: ...
 
 
-Connect = Callable[[str, str, float], hcloud.Client]
-
-
-def connect(token: str, endpoint: str, read_seconds: float) -> hcloud.Client:
-    """The official client without its own retries: a POST that is repeated by itself buys twice."""
-    timeout = (CONNECT_SECONDS, read_seconds)
-    client = hcloud.Client(token, api_endpoint=endpoint, application_name="growth", timeout=timeout)
-    client._client._retry_max_retries = 0  # there is no public switch; a test counts the requests
-    return client
-
-
-class Heard(Struct):
-    """Status and headers of an answer."""
-
-    status: int = 0
-    headers: Mapping[str, str] = {}
-
-
 class HetznerApi:
     """Requests to Hetzner's API, for one project."""
 
@@ -82,13 +59,14 @@ class HetznerApi:
         runtime: Runtime,
         calling: Calling | None = None,
         open_client: Connect = connect,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self.quota = Quota(runtime, settings.requests_per_hour)
         self.witness: Callable[[], int | None] = lambda: None  # a server that surely exists, by id
         self._settings = settings
         self._calling: Calling = calling or runtime.in_thread
-        self._connect = open_client
-        self._of_thread = threading.local()
+        self._runtime = runtime
+        self._line = Line(settings.endpoint, settings.call_seconds, open_client, may_write)
         self._token = ""
         self._read_at: tuple[int, int, int] | None = None  # which version of the file the token is from
 
@@ -123,52 +101,23 @@ class HetznerApi:
             raise NoAnswer(f"{method} {path}: the answer cannot be read: {error}") from None
 
     async def _exchange(self, token: str, method: str, path: str, content: Mapping[str, Any]) -> Any:
-        heard = Heard()
+        call, seconds = OneCall(token, method, path, content), self._settings.call_seconds
         failure: CallError | None = None
         payload: Any = None
         try:
-            payload = await self._calling(lambda: self._call(token, method, path, content, heard))
+            payload = await self._runtime.within(seconds, self._calling(lambda: self._line.perform(call)))
         except CallError as error:
             failure = error
+        except TimeoutError:
+            lost = f"{call.what}: no answer within {seconds:.0f} s"
+            failure = NoAnswer(lost) if call.give_up() else NeverSent(f"{lost}: all threads were busy")
         is_limited = isinstance(failure, Answered) and failure.code == LIMITED
-        self.quota.heard(heard.headers, is_limited)
+        self.quota.heard(call.headers, is_limited)
         if is_limited:
             self.quota.check_open()
         if failure is not None:
             raise failure
         return payload
-
-    def _call(self, token: str, method: str, path: str, content: Mapping[str, Any], heard: Heard) -> Any:
-        """Runs in a thread. An error is passed on without the request: its headers hold the token."""
-
-        def listen(response: requests.Response, *_: Any, **__: Any) -> None:
-            heard.status = response.status_code
-            heard.headers = {name.lower(): value for name, value in response.headers.items()}
-
-        what = f"{method} {path}"
-        try:
-            client, hooks = self._client(token), {"response": listen}
-            return client.request(method, path, hooks=hooks, allow_redirects=False, **content)
-        except hcloud.APIException as error:
-            raise _answered(what, error, heard.status) from None
-        except requests.exceptions.ConnectTimeout:
-            raise NeverSent(f"{what}: no connection within {CONNECT_SECONDS:.0f} s") from None
-        except requests.exceptions.Timeout:
-            raise NoAnswer(f"{what}: no answer within {self._settings.call_seconds:.0f} s") from None
-        except requests.exceptions.ConnectionError as error:
-            if _was_never_sent(error):
-                raise NeverSent(f"{what}: no connection") from None
-            raise NoAnswer(f"{what}: the connection broke") from None
-        except requests.exceptions.RequestException as error:
-            raise NoAnswer(f"{what}: {type(error).__name__}") from None
-
-    def _client(self, token: str) -> hcloud.Client:
-        """One client for each thread: sessions are not made to be shared."""
-        found: tuple[str, hcloud.Client] | None = getattr(self._of_thread, "client", None)
-        if found is None or found[0] != token:
-            found = (token, self._connect(token, self._settings.endpoint, self._settings.call_seconds))
-            self._of_thread.client = found
-        return found[1]
 
     # ---------------------------------------------------------------------------------------- token
 
@@ -217,29 +166,6 @@ class HetznerApi:
                 return False if error.status == 404 else None
             raise
         return True
-
-
-def _answered(what: str, error: hcloud.APIException, status: int) -> CallError:
-    if not isinstance(error.code, str):  # no error of the API's own form: a proxy, or something half sent
-        status = status or int(error.code)
-        if status in _CODES:
-            return Answered(_CODES[status], f"{what}: {error.message}", status)
-        return NoAnswer(f"{what}: HTTP {status} without an answer")
-    return Answered(error.code, f"{what}: {error.message}{_fields(error.details)}", status)
-
-
-def _fields(details: Any) -> str:
-    """The fields that were refused; their messages may quote what was sent, and are redacted like the rest."""
-    fields = details.get("fields") if isinstance(details, dict) else None
-    found = [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
-    return "".join(f"; {one.get('name')}: {', '.join(map(str, one.get('messages') or ()))}" for one in found)
-
-
-def _was_never_sent(error: requests.exceptions.ConnectionError) -> bool:
-    """An unknown name, a closed port or a bad certificate fails before the first byte of the request."""
-    reason = getattr(error.args[0] if error.args else None, "reason", None)
-    kinds = (kind.__name__ for kind in type(reason).__mro__)
-    return isinstance(error, requests.exceptions.SSLError) or "NewConnectionError" in kinds
 
 
 _AT_ONCE: Final = 25  # ids in one question

@@ -28,6 +28,10 @@ PROVIDER: Final = "hetzner"
 _PRICES_SECONDS: Final = 3600.0
 _LATEST_SECONDS: Final = 3600.0  # how long the last catalogue serves while no new one can be had
 
+_MOST_CORES: Final = 10_000
+_MOST_GIGABYTES: Final = 1_000_000
+_DEAREST: Final = 10_000.0  # per hour
+
 _FAR_AWAY: Final = 4102444800.0  # 2100: a date that cannot be read ends nothing
 
 _ARCHITECTURES: Final = {"x86": "amd64", "arm": "arm64"}
@@ -81,9 +85,11 @@ class HetznerCatalogue:
         types = await self._server_types()
         pricing = await self._prices()
         charged = [each for each in pricing.primary_ips if each.type == "ipv4" and self._settings.launch.public_ipv4]
-        addresses = {here.location: float(here.price_hourly.net) for each in charged for here in each.prices}
+        addresses = {here.location: _price(here.price_hourly.net) for each in charged for here in each.prices}
         now = self._runtime.now()
         offerings = tuple(offering for each in types for offering in self._offerings_of(each, addresses, now))
+        if not offerings:
+            raise NoAnswer("GET /server_types: nothing in the catalogue has a price and a size that can be read")
         ends = {each.name.upper(): words for each in types if (words := _end_in_words(each, now))}
         if self.sold is None or ends != self.sold.ends:
             log.info("server types that are no longer sold, or not for long", types=ends)
@@ -103,19 +109,27 @@ class HetznerCatalogue:
             self._pricing = (now, (await self._api.get("/pricing", Prices, Rank.CATALOGUE)).pricing)
         return self._pricing[1]
 
-    def _offerings_of(self, each: HetznerServerType, addresses: Mapping[str, float], now: float) -> Iterator[Offering]:
+    def _offerings_of(
+        self, each: HetznerServerType, addresses: Mapping[str, float | None], now: float
+    ) -> Iterator[Offering]:
+        """What cannot be read is not bought; the rest of the catalogue is."""
         places = {place.name: place for place in each.locations}
+        allocatable = estimate_allocatable(each, self._settings.reserved) if _is_sound(each) else None
         wanted = {name.lower() for name in self._settings.locations}
         for price in each.prices:
             is_sold = (not places or price.location in places) and each.architecture in _ARCHITECTURES
             if not is_sold or (wanted and price.location not in wanted):
                 continue
+            per_hour, address = _price(price.price_hourly.net), addresses.get(price.location, 0.0)
+            if allocatable is None or per_hour is None or address is None:
+                log.warning("a size or a price cannot be read", server_type=each.name, location=price.location)
+                continue
             yield Offering(
                 name=f"{PROVIDER}-{each.name.lower()}",
                 server_type=each.name.upper(),
                 location=price.location,
-                price_per_hour=round(float(price.price_hourly.net) + addresses.get(price.location, 0.0), 6),
-                allocatable=estimate_allocatable(each, self._settings.reserved),
+                price_per_hour=round(per_hour + address, 6),
+                allocatable=allocatable,
                 labels=self._labels(each, price.location),
                 is_available=_is_available(each, places.get(price.location), now),
                 bills_started_hours=True,
@@ -126,6 +140,20 @@ class HetznerCatalogue:
         zone = _ZONES.get(location, location) if self._settings.zone_label == "datacenter" else location
         labels = {INSTANCE_TYPE: each.name.lower(), ARCHITECTURE: _ARCHITECTURES[each.architecture]}
         return Labels({**labels, OPERATING_SYSTEM: "linux", ZONE: zone, REGION: location})
+
+
+def _is_sound(each: HetznerServerType) -> bool:
+    """Sizes that a machine can have."""
+    return 0 < each.cores <= _MOST_CORES and 0 < each.memory <= _MOST_GIGABYTES and 0 <= each.disk <= _MOST_GIGABYTES
+
+
+def _price(text: str) -> float | None:
+    """None: that is no price."""
+    try:
+        price = float(text)
+    except ValueError:
+        return None
+    return price if 0 <= price <= _DEAREST else None
 
 
 def estimate_allocatable(each: HetznerServerType, reserved: Reserved) -> Resources:

@@ -7,8 +7,8 @@
 | invalid_input, protected, any other 4xx | Refused | Refused | ProviderError |
 | uniqueness_error | adopted if it is ours, else Refused | | |
 | conflict, locked, maintenance | TryLater | TryLater | ProviderError |
-| rate_limit_exceeded | TryLater, at its reset; no call before | the same | ProviderError |
-| not_found | Refused: something the order names is gone | Accepted: gone already | Gone, after a control read |
+| rate_limit_exceeded | TryLater, in 45 s at most; no call before | the same | ProviderError |
+| not_found, in its own words | Refused: what the order names is gone | Accepted: gone already | Gone (control read) |
 | 5xx, timeout, an answer that cannot be read | Unknown | Unknown | ProviderError |
 | the connection could not be made | TryLater | TryLater | ProviderError |
 

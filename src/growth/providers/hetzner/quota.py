@@ -1,4 +1,4 @@
-"""May this request go out now? A token bucket below the project's limit, and silence between a 429 and its reset.
+"""May this request go out now? A token bucket below the project's limit, and silence after a 429, for 45 s at most.
 
 Asked before every call. Hetzner gives a project 3,600 requests an hour, one back each second, for all its clients
 together; our share is smaller, and what Hetzner says is left (RateLimit-Remaining) makes it smaller still. When tokens
@@ -14,6 +14,7 @@ are short, what matters goes first:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from enum import IntEnum
@@ -23,8 +24,10 @@ from growth.providers.hetzner.errors import Limited
 from growth.runtime import Runtime
 
 PROJECT_PER_HOUR: Final = 3600
-_NO_RESET_SECONDS: Final = 60.0  # a 429 that does not say until when
+_NO_RESET_SECONDS: Final = 45.0  # a 429 that does not say until when
+_LONGEST_SILENCE_SECONDS: Final = 45.0  # the reset is when the bucket is full again; some of it comes back each second
 _LONGEST_RESET_SECONDS: Final = 3700.0  # a whole bucket; more is a clock gone wrong
+_MOST_PER_HOUR: Final = 1_000_000.0
 _NAP_SECONDS: Final = 1.0
 
 
@@ -76,7 +79,7 @@ class Quota:
         self.taken += 1
 
     def check_open(self) -> None:
-        """Raises Limited between a 429 and its reset."""
+        """Raises Limited for a while after a 429."""
         left = self._closed_until - self._runtime.monotonic()
         if left > 0:
             raise Limited(left, "Hetzner's limit of requests is used up")
@@ -84,6 +87,8 @@ class Quota:
     def heard(self, headers: Mapping[str, str], is_refused: bool) -> None:
         """Learn from an answer's headers what is left of the limit."""
         remaining, limit = _number(headers.get("ratelimit-remaining")), _number(headers.get("ratelimit-limit"))
+        if not _is_plausible(limit, remaining):
+            remaining = limit = None
         if limit is not None and remaining is not None:
             self.told = (int(limit), int(remaining))
         if limit is not None:
@@ -92,9 +97,9 @@ class Quota:
             self._refill()
             self._tokens = min(self._tokens, remaining - self._for_others)
         if is_refused:
-            seconds = self._seconds_to_reset(headers)
-            self._closed_until = max(self._closed_until, self._runtime.monotonic() + seconds)
-            self._full_at = self._closed_until if "ratelimit-reset" in headers else None
+            now, seconds = self._runtime.monotonic(), self._seconds_to_reset(headers)
+            self._closed_until = max(self._closed_until, now + min(seconds, _LONGEST_SILENCE_SECONDS))
+            self._full_at = now + seconds if "ratelimit-reset" in headers else None
 
     def _seconds_to_reset(self, headers: Mapping[str, str]) -> float:
         """By Hetzner's own clock where it tells the time: ours may be wrong."""
@@ -126,15 +131,22 @@ class Quota:
         self._filled_at = now
 
 
+def _is_plausible(limit: float | None, remaining: float | None) -> bool:
+    """A number that no account has would close the line for ever."""
+    most = _MOST_PER_HOUR if limit is None else limit
+    return 0 < most <= _MOST_PER_HOUR and (remaining is None or 0 <= remaining <= most)
+
+
 def _number(text: str | None) -> float | None:
     try:
-        return float(text) if text is not None else None
+        number = float(text) if text is not None else None
     except ValueError:
         return None
+    return number if number is not None and math.isfinite(number) else None
 
 
 def _instant(date: str) -> float | None:
     try:
         return parsedate_to_datetime(date).timestamp()
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         return None

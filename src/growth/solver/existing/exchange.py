@@ -85,6 +85,11 @@ def exchange(problem: ExchangeProblem) -> tuple[Exchange, ...]:
     return tuple(sorted(found, key=lambda each: (-round(each.saved_per_hour, 9), each.disruption))[:_FEW])
 
 
+def no_exchange(_problem: ExchangeProblem) -> tuple[Exchange, ...]:
+    """The answer where none was found in time: everything stays as it is."""
+    return ()
+
+
 def _narrowed(problem: ExchangeProblem) -> tuple[Room, ...]:
     """Where no rule looks at other pods, rooms that could not even take the smallest pod are left empty: they cost time
     and change nothing.

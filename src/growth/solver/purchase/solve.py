@@ -87,6 +87,17 @@ def solve(problem: PlacementProblem) -> PlacementSolution:
     return solution
 
 
+def solve_greedily(problem: PlacementProblem) -> PlacementSolution:
+    """A placement by the greedy alone, without a proof: where the better answer did not come in time."""
+    if not any(demand.count for demand in problem.demands):
+        return PlacementSolution("NoDemands")
+    layout = lay_out(problem)
+    plain, nothing = _by_greedy(layout), np.zeros(len(layout.count))
+    solution = write_answer(plain.bins, plain.left_over, ProvenBound(0.0, nothing, nothing), plain.stages, ())
+    complaints = check(problem, solution) if problem.is_checked else ()
+    return _nothing(problem, complaints) if complaints else solution
+
+
 def _nothing(problem: PlacementProblem, complaints: tuple[str, ...]) -> PlacementSolution:
     reasons = (f"the plan that was found is wrong: {complaints[0]}",)
     unplaced = tuple(

@@ -26,9 +26,10 @@ from growth.kube.api.client import Client
 from growth.model.labels import Labels
 from growth.model.node import Taint
 from growth.providers.contract import Provider
-from growth.providers.hetzner.api import HetznerApi, connect
+from growth.providers.hetzner.api import HetznerApi
 from growth.providers.hetzner.catalogue import estimate_allocatable
 from growth.providers.hetzner.errors import NoAnswer
+from growth.providers.hetzner.line import connect
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
 from growth.providers.hetzner.wire import HetznerServerType

@@ -1,0 +1,25 @@
+"""Work in the worker process ends in time, with its process where it must, and the next work is done all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from growth.controllers.loop.runtime import SystemRuntime
+
+
+def test_work_that_does_not_come_back_is_ended_with_its_process_and_the_next_is_done() -> None:
+    async def run() -> None:
+        runtime = SystemRuntime()
+        assert await runtime.offload(60.0, max, 1, 2) == 2
+        [process] = runtime._ensure_worker()._processes.values()
+        with pytest.raises(TimeoutError):
+            await runtime.offload(0.3, time.sleep, 3600)
+        process.join(20)
+        assert not process.is_alive()
+        assert await runtime.offload(60.0, max, 3, 4) == 4
+        runtime.close()
+
+    asyncio.run(run())
