@@ -22,7 +22,7 @@ from growth.providers.careful import CarefulProvider
 from growth.providers.hetzner.api import HetznerApi
 from growth.providers.hetzner.line import connect
 from growth.providers.hetzner.provider import HetznerProvider
-from growth.sim.cloud.hetzner.embedded import InProcess, Travelling
+from growth.sim.cloud.hetzner.embedded import InProcess, Travelling, _stay
 from tests.providers.hetzner.worlds import CLUSTER, Bench, at_hetzner, order
 
 ANSWERS: Final = int(os.environ.get("ODD_ANSWERS", "2400"))
@@ -137,7 +137,7 @@ def test_no_task_is_lost_by_odd_answers_and_the_list_is_fresh_within_two_periods
             client._client._session.mount(endpoint, odd)
             return client
 
-        travelling = Travelling(runtime, "odd", bench.settings.call_seconds)
+        travelling = Travelling(runtime, "odd", bench.settings.call_seconds, _stay, bench.project.faults)
         hetzner = HetznerProvider(bench.settings, runtime, HetznerApi(bench.settings, runtime, travelling, open_odd))
         metrics = Metrics(runtime)
         provider, supervisor = CarefulProvider(hetzner, runtime, metrics.provider_call), Supervisor(runtime, metrics)
