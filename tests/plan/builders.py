@@ -137,6 +137,9 @@ def node(name: str, of_pool: str = "default", of: Offering | None = None, **fiel
     fields.setdefault("created_at", NOW - 3600)
     fields.setdefault("ready_changed_at", NOW - 3500)
     fields["annotations"] = Labels(fields.get("annotations", {}))
+    of_label = labels.get(OFFERING_LABEL, "")
+    fields.setdefault("pool", labels.get(POOL_LABEL, ""))
+    fields.setdefault("offering", of_label)
     return Node(name, Labels(labels), uid=f"uid-{name}", resource_version="7", **fields)
 
 

@@ -48,11 +48,8 @@ class Node(Struct, frozen=True, gc=False):
     provider_id: str = ""
     resource_version: str = ""
     malformed: str = ""  # what could not be read; such a node takes no pods and is never removed
-
-    @property
-    def pool(self) -> str:
-        """The NodePool it belongs to, or empty: a node of another manager is never touched."""
-        return self.labels.get(POOL_LABEL, "")
+    pool: str = ""  # the NodePool it belongs to, by its machine or our record; empty: not growth's, and never touched
+    offering: str = ""  # what it was bought as, by the same
 
     @property
     def is_marked(self) -> bool:

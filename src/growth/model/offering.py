@@ -49,6 +49,7 @@ class Machine(Struct, frozen=True, gc=False):
     state: str = "running"  # creating | running | stopped | deleting
     created_at: float = 0.0
     provider_id: str = ""  # what the node's spec.providerID will say
+    is_found_by_provider_id: bool = False  # its node chooses its own name; otherwise the node has the machine's name
 
     @property
     def cluster(self) -> str:

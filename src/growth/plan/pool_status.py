@@ -26,13 +26,14 @@ from growth.model.action import Action, HoldNodePool, WriteNodePoolStatus
 from growth.model.api import FINALIZER, Condition
 from growth.model.decision import Decision, Note
 from growth.model.instant import format_instant
-from growth.model.node import OFFERING_LABEL, Node
+from growth.model.node import Node
 from growth.model.nodepool import ORPHAN_NODES, RELEASE_BRAKE, NodePool, NodePoolStatus, OfferingStatus
 from growth.model.offering import Offering
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.brake import Brake
-from growth.plan.world.limits import Allowance, Member, allowances, headroom, members, pool_of_machine
+from growth.plan.world.limits import Allowance, Member, allowances, headroom, members
+from growth.plan.world.machines import claimed_pool, pool_of_machine
 from growth.plan.world.market import struck_out
 from growth.plan.world.pools import offerings_of, why_not_buying
 from growth.plan.world.turn import Conditions, Turn, about, retry_after, seen, without_times
@@ -89,7 +90,9 @@ def _is_needed(pool: NodePool, snapshot: Snapshot) -> bool:
         return True
     if pool.annotations.get(ORPHAN_NODES) == "true":
         return False
-    if any(node.pool == pool.name for node in snapshot.nodes.values()) or snapshot.machines_at is None:
+    if any(pool.name in (node.pool, claimed_pool(node)) for node in snapshot.nodes.values()):
+        return True
+    if snapshot.machines_at is None:
         return True
     return any(pool_of_machine(machine) == pool.name for machine in snapshot.machines.values())
 
@@ -128,7 +131,7 @@ class _View:
         )
 
     def _offerings(self, nodes: Iterable[Node]) -> tuple[OfferingStatus, ...]:
-        counts = Counter((node.labels.get(OFFERING_LABEL, ""), self._location(node.name)) for node in nodes)
+        counts = Counter((node.offering, self._location(node.name)) for node in nodes)
         found = []
         for each in sorted(self.offerings, key=lambda each: (each.name, each.location)):
             count, price = counts[each.name, each.location], price_text(each.price_per_hour)

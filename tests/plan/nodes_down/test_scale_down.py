@@ -209,7 +209,7 @@ def test_of_several_idle_nodes_the_dearest_goes_first() -> None:
     assert names(decision, MarkScaleDown) == ["default-pool-2"]
 
 
-@pytest.mark.parametrize("fields", [{"of_pool": ""}, {"of_pool": "unknown"}, {"labels": {REQUEST_LABEL: ""}}])
+@pytest.mark.parametrize("fields", [{"of_pool": ""}, {"of_pool": "unknown"}, {"pool": ""}])
 def test_a_node_of_another_manager_is_never_touched(fields: dict[str, Any]) -> None:
     fields.setdefault("of_pool", "default")
     of_node = node("static", fields.pop("of_pool"), SMALL, **fields)

@@ -81,6 +81,7 @@ def test_a_node_that_has_joined_is_registered() -> None:
         uid="u",
         resource_version="9",
         is_ready=False,
+        pool="default",
     )
     (action,) = plan(
         joined([], fresh, pools=[replace(of_pool, spec=replace(of_pool.spec, annotations={"note": "x"}))])
@@ -99,7 +100,7 @@ def test_a_node_that_has_joined_is_registered() -> None:
 
 def test_a_start_up_taint_that_was_taken_off_already_is_not_put_back() -> None:
     of_pool = pool("default", startup_taints=(PoolTaint("net/down", "NoExecute"),))
-    booted = Node(NAME, Labels({POOL_LABEL: "default"}), (STARTUP_TAINT,), uid="u")
+    booted = Node(NAME, Labels({POOL_LABEL: "default"}), (STARTUP_TAINT,), uid="u", pool="default")
     (action,) = plan(joined([], booted, pools=[of_pool])).actions
     assert isinstance(action, RegisterNode)
     assert action.taints == (STARTUP_TAINT,)

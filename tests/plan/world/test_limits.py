@@ -12,10 +12,10 @@ from growth.plan.world.limits import (
     allowances,
     headroom,
     members,
-    pool_of_machine,
     why_not_one_more,
     why_over_limit,
 )
+from growth.plan.world.machines import pool_of_machine
 from tests.plan.builders import NOW, amounts, limited, machine, node, offering, pool, request, world
 
 SMALL = offering("small", 2, 4096, 0.01)

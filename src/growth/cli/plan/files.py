@@ -32,6 +32,7 @@ from growth.model.offering import Offering
 from growth.model.pod import Pod
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources
 from growth.model.snapshot import Snapshot, VolumeWorld
+from growth.plan.world.machines import by_labels
 from growth.providers.catalogue import CatalogueError, parse_catalogue
 
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
@@ -108,7 +109,7 @@ def _snapshot(manifests: list[Manifest], pools: Mapping[str, NodePool], offering
     volumes = [manifest.volumes for manifest in manifests]
     return Snapshot(
         now=max((pod.created_at for pod in pods.values()), default=0.0),
-        nodes=_merged(manifest.nodes for manifest in manifests),
+        nodes={name: by_labels(node) for name, node in _merged(manifest.nodes for manifest in manifests).items()},
         pods_by_node={name: tuple(standing) for name, standing in there.items()},
         waiting_pods=tuple(
             replace(pod, nominated_node="") for pod in pods.values() if not pod.node_name and not pod.is_finished

@@ -36,6 +36,7 @@ from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, Taint
 from growth.model.noderequest import PENDING, PROVISIONING, READY
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater
 from growth.model.warmpool import WarmPoolKind
+from growth.plan.world.machines import POOL_NAME_LENGTH
 from growth.providers.contract import Gone, Order, Provider, ProviderError
 from growth.runtime import Runtime
 
@@ -44,7 +45,6 @@ Json = dict[str, Any]
 _CREATE_ATTEMPTS = 5
 _ID_DIGITS = 12
 _LIVE_LOOKS = 5  # of the pods of one order
-_POOL_NAME_LENGTH = 40
 
 
 class Caches(Protocol):
@@ -89,7 +89,7 @@ async def create_node_request(tools: Tools, action: act.CreateNodeRequest) -> Ou
     pool = action.pool
     owner = {"apiVersion": NODE_POOLS.api_version, "kind": NODE_POOLS.kind, "name": pool.name, "uid": pool.uid}
     metadata = {
-        "name": f"{pool.name[:_POOL_NAME_LENGTH]}-pool-{tools.runtime.new_id()[:_ID_DIGITS]}",
+        "name": f"{pool.name[:POOL_NAME_LENGTH]}-pool-{tools.runtime.new_id()[:_ID_DIGITS]}",
         "finalizers": [FINALIZER],
         "labels": {POOL_LABEL: pool.name},
         "ownerReferences": [owner],

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from growth.model.action import BindPods
 from growth.model.instant import format_instant
-from growth.model.node import OFFERING_LABEL, Node
+from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.resources import CPU, MEMORY, sum_resources
 from growth.model.settings import Settings
@@ -163,7 +163,7 @@ class NodeAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 def why_node(node: Node, snapshot: Snapshot, settings: Settings) -> NodeAnswer:
     stays, block = _why_stays(node, snapshot, settings)
-    offering, pods = node.labels.get(OFFERING_LABEL, ""), len(working_pods(snapshot, node.name))
+    offering, pods = node.offering, len(working_pods(snapshot, node.name))
     price, used = Prices(snapshot).price(node), _used(node, snapshot)
     return NodeAnswer(node.name, stays, node.pool, offering, price, pods, used, *block)
 

@@ -11,7 +11,6 @@ from typing import Annotated, get_args, get_type_hints
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from growth.model.node import OFFERING_LABEL
 from growth.model.noderequest import RemovalPhase, RequestPhase
 from growth.model.outcome import Outcome
 from growth.model.resources import CPU, MEMORY
@@ -177,9 +176,8 @@ class Metrics:
         prices = Prices(snapshot)
         for node in snapshot.nodes.values():
             if node.pool:
-                offering = node.labels.get(OFFERING_LABEL, "")
-                self.nodes.labels(node.pool, offering).inc()
-                self.price.labels(node.pool, offering).inc(prices.price(node))
+                self.nodes.labels(node.pool, node.offering).inc()
+                self.price.labels(node.pool, node.offering).inc(prices.price(node))
         for phase in get_args(RequestPhase):
             self.requests.labels(phase)
         for request in snapshot.requests.values():

@@ -5,8 +5,10 @@ Asked by the loop (for decisions), the gate (how fresh, which pool, how many nod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from growth.controllers.configuration import cluster_id
 from growth.controllers.loop.journal import Journal
@@ -42,11 +44,13 @@ from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
+from growth.model.offering import Machine
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Memo, Snapshot, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPoolKind
 from growth.plan.nodes_down.orphans import is_alone
+from growth.plan.world.machines import named_after_nodes, owner_of
 from growth.providers.contract import Provider
 from growth.runtime import Runtime
 
@@ -81,6 +85,7 @@ class Observer:
     ) -> None:
         self.supply = supply
         self._memo = Memo()
+        self._owned = _OwnedNodes()
         self._serves_buffers = serves_buffers
         settings = settings or Settings()
         self.codec = Codec(compares_tolerations=settings.compares_tolerations)
@@ -154,10 +159,11 @@ class Observer:
 
     def snapshot(self) -> Snapshot:
         """This moment. Parts that did not change are the very same objects as in the last snapshot."""
+        nodes, machines = self._owned.of(self.nodes.view(), self.supply.machines, self.requests.view())
         classes, volume_nodes = self.storage_classes.view(), self.volume_nodes.view()
         return Snapshot(
             now=self._runtime.now(),
-            nodes=self.nodes.view(),
+            nodes=nodes,
             pods_by_node=self.pods.by_node(),
             waiting_pods=self.pods.waiting(),
             namespaces=self.namespaces.view(),
@@ -169,7 +175,7 @@ class Observer:
             removals=self.removals.view(),
             disruption_budgets=self.disruption_budgets.view(),
             offerings=self.supply.offerings,
-            machines=self.supply.machines,
+            machines=machines,
             machines_at=self.supply.machines_at,
             buffers=self.buffers.world(),
             autoscalers=self.warm_pools.autoscalers.view(),
@@ -231,6 +237,40 @@ class Observer:
 
     def bound(self, pod: str, uid: str, node: str) -> None:
         self.pods.bound(pod, uid, node)
+
+
+class _OwnedNodes:
+    """The nodes with their owners (`plan.world.machines`). What did not change stays the very same object."""
+
+    def __init__(self) -> None:
+        self._parts: tuple[Any, ...] = ()
+        self._before: Mapping[str, tuple[Node, Node]] = {}
+        self._answer: tuple[Mapping[str, Node], Mapping[str, Machine]] = ({}, {})
+
+    def of(
+        self, nodes: Mapping[str, Node], machines: Mapping[str, Machine], requests: Mapping[str, NodeRequest]
+    ) -> tuple[Mapping[str, Node], Mapping[str, Machine]]:
+        """The nodes, and the machines as their nodes are named."""
+        parts = (nodes, machines, requests)
+        if not self._parts or any(one is not other for one, other in zip(self._parts, parts, strict=True)):
+            named = named_after_nodes(machines, nodes)
+            pairs = {name: (node, self._owned(node, named, requests)) for name, node in nodes.items()}
+            self._parts, self._before = parts, pairs
+            self._answer = (self._same_or({name: owned for name, (_, owned) in pairs.items()}), named)
+        return self._answer
+
+    def _same_or(self, found: Mapping[str, Node]) -> Mapping[str, Node]:
+        known = self._answer[0]
+        is_same = len(known) == len(found) and all(known.get(name) is node for name, node in found.items())
+        return known if is_same else found
+
+    def _owned(self, node: Node, machines: Mapping[str, Machine], requests: Mapping[str, NodeRequest]) -> Node:
+        owner = owner_of(node, machines, requests)
+        before, owned = self._before.get(node.name, (None, None))
+        pool, offering = ("", "") if owner is None else (owner.pool, owner.offering)
+        if before is node and owned is not None and (owned.pool, owned.offering) == (pool, offering):
+            return owned
+        return replace(node, pool=pool, offering=offering) if pool else node
 
 
 _POLL_SECONDS: Final = 0.05

@@ -33,7 +33,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRequest
-from growth.model.node import OFFERING_LABEL, Node
+from growth.model.node import Node
 from growth.model.noderequest import NodeRequest
 from growth.model.pod import Owner, Pod
 from growth.model.resources import PODS
@@ -129,7 +129,7 @@ class _Asking:
             held = self._kept.by_node.get(node.name, {}).get(spare.key, 0)
             if held:
                 counts[self._number(DemandClass(spare.shape, 1, spare.pools, is_virtual=True))] = held
-        pool, offering = self._snapshot.pools[node.pool], node.labels.get(OFFERING_LABEL, "")
+        pool, offering = self._snapshot.pools[node.pool], node.offering
         listed = choice_of_type(pool, offering)
         priority = (pool.spec.priority, 0 if listed is None else listed.priority)
         contents = tuple(sorted(counts.items()))

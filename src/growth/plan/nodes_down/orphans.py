@@ -24,8 +24,7 @@ from growth.model.noderequest import PENDING, READY
 from growth.model.offering import Machine
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.limits import pool_of_machine
-from growth.plan.world.machines import removal_of_machine
+from growth.plan.world.machines import pool_of_machine, removal_of_machine
 from growth.plan.world.nodes import is_paused
 from growth.plan.world.turn import Turn, retry_after
 

@@ -26,7 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.decision import Decision, Note
-from growth.model.node import OFFERING_LABEL, Node
+from growth.model.node import Node
 from growth.model.nodepool import ORPHAN_NODES, NodePool
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -240,7 +240,7 @@ class _Look:
 
 def _paid_until_nearly(node: Node, pool: NodePool, snapshot: Snapshot, settings: Settings) -> float:
     """When an empty machine whose started hour is paid should be marked, so that it is gone as that hour ends."""
-    sold = next((each for each in snapshot.offerings if each.name == node.labels.get(OFFERING_LABEL)), None)
+    sold = next((each for each in snapshot.offerings if each.name == node.offering), None)
     if not pool.spec.keep_until_hour_end or sold is None or not sold.bills_started_hours:
         return 0.0
     machine = snapshot.machines.get(node.name)

@@ -46,7 +46,8 @@ from growth.model.settings import SchedulerSettings, Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.world.capacity import Expected, assignments, why_not_bindable
-from growth.plan.world.nodes import is_initialised, is_registered, working_pods
+from growth.plan.world.machines import is_registered, pool_in_name
+from growth.plan.world.nodes import is_initialised, working_pods
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
 from growth.plan.world.swaps import template_digest
 from growth.plan.world.turn import Turn, about, retry_at, seen
@@ -56,7 +57,6 @@ from growth.solver.rules.fit import fits_alone, free_amounts
 _RETRY_SECONDS: Final = 2.0
 _OTHERS_FIRST_SECONDS: Final = 10.0  # growth itself still puts pods into the room that is left; the scheduler waits
 _OUR_LABELS: Final = (POOL_LABEL, OFFERING_LABEL, REQUEST_LABEL)
-_POOL_MARK: Final = "-pool-"
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _NO_SCHEDULER: Final = SchedulerSettings()
 
@@ -162,7 +162,7 @@ class _Look:
         snapshot = self._snapshot
         for pod in snapshot.waiting_pods:
             name = pod.nominated_node
-            is_ours = name in snapshot.requests or name in snapshot.removals or _POOL_MARK in name
+            is_ours = name in snapshot.requests or name in snapshot.removals or bool(pool_in_name(name))
             is_gone = name not in snapshot.nodes or name in snapshot.removals
             if name and is_ours and is_gone and pod.deleted_at is None and (pod.uid, "") not in self._ledger.done:
                 self.turn.do(NominatePod(seen(pod), ""))

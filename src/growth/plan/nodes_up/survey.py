@@ -23,7 +23,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.instant import is_due
-from growth.model.node import OFFERING_LABEL
 from growth.model.nodepool import NodePool, ServerTypeChoice
 from growth.model.pod import Pod
 from growth.model.settings import Settings
@@ -262,7 +261,7 @@ def lacks_minimum(snapshot: Snapshot) -> bool:
     if not least:
         return False
     for node in snapshot.nodes.values():
-        kind = (node.pool, server_type_of(node.labels.get(OFFERING_LABEL, "")))
+        kind = (node.pool, server_type_of(node.offering))
         if kind in least and fills_minimum(node.name, snapshot):
             least[kind] -= 1
     for request in snapshot.requests.values():

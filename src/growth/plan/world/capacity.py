@@ -186,7 +186,7 @@ def _expected(request: NodeRequest, snapshot: Snapshot, sold: Mapping[OfferingKe
     if not (request.is_in_flight or is_behind_taint):
         return None
     promised = promised_node(request, pool, sold)
-    if node is None:
+    if node is None or not node.pool:  # a stranger that has the name of our request is not what was ordered
         daemons = daemon_shapes(snapshot.daemon_sets, promised.labels, promised.taints)
         return Expected(request, promised, is_joined=False, residents=daemons)
     if node.malformed or node.deleted_at is not None:
@@ -203,7 +203,14 @@ def promised_node(request: NodeRequest, pool: NodePool, sold: Mapping[OfferingKe
     offered = offering.allocatable
     amounts = Resources({name: min(amount, offered[name]) for name, amount in ordered.items()}) if ordered else offered
     labels = node_labels(pool, offering, request.name)
-    return Node(request.name, labels=labels, taints=serving_taints(pool), allocatable=amounts)
+    return Node(
+        request.name,
+        labels=labels,
+        taints=serving_taints(pool),
+        allocatable=amounts,
+        pool=spec.pool,
+        offering=spec.target_offering,
+    )
 
 
 def _joined(request: NodeRequest, pool: NodePool, node: Node, promised: Node, snapshot: Snapshot) -> Expected:
@@ -217,6 +224,8 @@ def _joined(request: NodeRequest, pool: NodePool, node: Node, promised: Node, sn
         taints=lasting + missing,
         allocatable=Resources(amounts),
         is_ready=True,
+        pool=promised.pool,
+        offering=promised.offering,
     )
     bound = [pod for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished]
     here = {f"{pod.namespace}/{pod.owner.name}" for pod in bound if pod.owner is not None and pod.is_daemon}

@@ -22,17 +22,17 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.node import OFFERING_LABEL, POOL_LABEL, Node
+from growth.model.node import Node
 from growth.model.nodepool import NodePool, PoolLimits
 from growth.model.noderequest import READY, UNMET, NodeRequest, NodeRequestSpec
 from growth.model.offering import Machine, Offering
 from growth.model.quantity import QuantityError
 from growth.model.resources import CPU, MEMORY, NOTHING, Resources, format_amount, parse_amount
 from growth.model.snapshot import Snapshot
+from growth.plan.world.machines import pool_of_machine
 from growth.plan.world.pools import OfferingKey, by_key, server_type_of
 
 _SMALLEST_PRICE: Final = 1e-9  # below this two prices are the same
-_POOL_MARK: Final = "-pool-"
 
 RENEWAL: Final = "Renewal"  # the reason of orders that replace nodes which are too old, or changed
 
@@ -71,11 +71,13 @@ def members(snapshot: Snapshot) -> tuple[Member, ...]:
     price_list = _PriceList(snapshot.offerings)
     found: dict[str, Member] = {}
     for machine in snapshot.machines.values():
-        if machine.name not in snapshot.nodes:
-            found[machine.name] = price_list.member(
-                machine.name, pool_of_machine(machine), machine.offering, machine.location
-            )
+        found[machine.name] = price_list.member(
+            machine.name, pool_of_machine(machine), machine.offering, machine.location
+        )
     for removal in snapshot.removals.values():
+        node = snapshot.nodes.get(removal.name)
+        if node is not None and not node.pool:
+            continue  # of a stranger's node: it will be refused
         found.setdefault(removal.name, price_list.member(removal.name, removal.spec.pool, removal.spec.offering, ""))
     for request in snapshot.requests.values():
         if counts(request, snapshot):
@@ -83,19 +85,13 @@ def members(snapshot: Snapshot) -> tuple[Member, ...]:
     for node in snapshot.nodes.values():
         if node.pool:
             found[node.name] = _of_node(node, snapshot, price_list)
-        elif node.name in snapshot.machines and node.name not in found:
-            machine = snapshot.machines[node.name]
-            found[node.name] = price_list.member(
-                node.name, pool_of_machine(machine), machine.offering, machine.location
-            )
     return tuple(found[name] for name in sorted(found))
 
 
 def _of_node(node: Node, snapshot: Snapshot, price_list: _PriceList) -> Member:
     machine, request = snapshot.machines.get(node.name), snapshot.requests.get(node.name)
-    known = machine.offering if machine is not None else request.spec.target_offering if request is not None else ""
     location = machine.location if machine is not None else request.spec.location if request is not None else ""
-    return price_list.member(node.name, node.pool, node.labels.get(OFFERING_LABEL, known), location, node.allocatable)
+    return price_list.member(node.name, node.pool, node.offering, location, node.allocatable)
 
 
 def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
@@ -105,11 +101,6 @@ def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
     if request.phase == UNMET or request.is_handed_over:
         return False
     return request.phase != READY or snapshot.machines_at is None or request.name in snapshot.machines
-
-
-def pool_of_machine(machine: Machine) -> str:
-    """By its label, or else by its name: <pool>-pool-<id>."""
-    return machine.labels.get(POOL_LABEL, "") or machine.name.rpartition(_POOL_MARK)[0]
 
 
 def ordered_amounts(spec: NodeRequestSpec) -> Resources:

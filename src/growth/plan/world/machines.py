@@ -1,8 +1,29 @@
-"""Does a machine surely not exist, and how does a node or a machine get its NodeRemovalRequest? Asked by provisioning,
-scale-down, consolidation, removal and orphans; only removal deletes machines.
+"""Whose is this node, does a machine surely not exist, and how does a node or a machine get its NodeRemovalRequest?
+Asked by every row; only removal deletes machines.
 
-Unknown is not absent. Only a list that is younger than everything that was asked, and that is credible as a whole, says
-that a machine is not there. The rows look again after a while: a newer list that says the same wakes no row.
+**Whose is a node?** The one answer that everybody asks: `Node.pool` and `Node.offering` are filled from `owner_of` when
+a snapshot is made, and the gate puts the same question once more, live, before a machine or a Node is deleted.
+
+Machines are trusted, not labels: a kubelet may write any label of growth on its own Node. A Node is growth's by one of
+
+| evidence | when |
+| --- | --- |
+| its machine | the provider's list, which has only machines with our cluster id, shows one of its name |
+| its machine, of a provider where nodes choose their names (Cluster API) | ... shows one with its providerID |
+| our record | a NodeRequest of its name says that a machine was accepted |
+| what is left of it | it is not Ready, was named and labelled by us, and no machine of its name is left |
+
+A providerID that is set must not name another machine: then the Node is a stranger under a name of ours. An empty one,
+or one that only repeats the node's name, takes nothing away. By the last row a Node can only be given back, and only
+when the provider says that there is no machine of its name, nor of the id it names.
+
+Every other Node is a stranger's, whatever it says: it is not marked, drained or deleted, teaches nothing, and counts
+against no limit. Which pool and offering a node has is also said by its machine or record: a label that somebody took
+off or changed changes nothing, and growth does not write it again: whoever took it off would take it off once more.
+
+**Is it gone?** Unknown is not absent. Only a list that is younger than everything that was asked, and that is credible
+as a whole, says that a machine is not there. The rows look again after a while: a newer list that says the same wakes
+no row.
 
 | reason of a removal | when | pods found on the node |
 | --- | --- | --- |
@@ -19,15 +40,18 @@ that a machine is not there. The rows look again after a while: a newer list tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRemovalRequest, Seen
 from growth.model.instant import since
-from growth.model.node import OFFERING_LABEL, REQUEST_LABEL, Node
-from growth.model.noderequest import NodeRemovalRequestSpec, NodeRequest
+from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, Node
+from growth.model.noderequest import PROVISIONING, READY, NodeRemovalRequestSpec, NodeRequest
 from growth.model.offering import Machine
 from growth.model.snapshot import Snapshot
-from growth.plan.world.limits import pool_of_machine
 from growth.plan.world.turn import seen
 
 EMPTY: Final = "Empty"
@@ -45,6 +69,126 @@ DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED, DRIFTED, UNHEALTHY
 LOOK_AGAIN_SECONDS: Final = 15.0
 LIST_LAG_SECONDS: Final = 10.0  # a list this much younger than an event shows what the event did
 
+POOL_NAME_LENGTH: Final = 40  # of a pool's name that goes into the names of its machines
+_POOL_MARK: Final = "-pool-"
+
+
+# ------------------------------------------------------------------------------------------- whose
+
+
+class Owner(Struct, frozen=True):
+    """What growth knows of one of its nodes without asking the node."""
+
+    pool: str
+    offering: str
+
+
+def pool_of_machine(machine: Machine) -> str:
+    """By its label, or else by its name: <pool>-pool-<id>."""
+    return machine.labels.get(POOL_LABEL, "") or pool_in_name(machine.name)
+
+
+def pool_in_name(name: str) -> str:
+    """The pool that a machine of this name was bought for; empty: growth gives no such names."""
+    return name.rpartition(_POOL_MARK)[0]
+
+
+def is_registered(node: Node) -> bool:
+    """It carries what growth writes on its nodes. Anybody could have written that."""
+    return node.labels.get(REQUEST_LABEL) == node.name and bool(node.labels.get(POOL_LABEL))
+
+
+def claimed_pool(node: Node) -> str:
+    """The pool that a node says it was bought for, if its name and labels look like those that growth gives."""
+    labelled = _labelled_pool(node)
+    return labelled if is_registered(node) and pool_in_name(node.name) == labelled[:POOL_NAME_LENGTH] else ""
+
+
+# ---------------------------------------------------------------------------------- of one node
+
+
+def is_node_of(node: Node, machine: Machine) -> bool:
+    """Is this the Node that the machine became?"""
+    if machine.is_found_by_provider_id:
+        return bool(node.provider_id) and node.provider_id == machine.provider_id
+    return node.name == machine.name and not _names_another(node, machine.machine_id, machine.provider_id)
+
+
+def _names_another(node: Node, machine_id: str, provider_id: str = "") -> bool:
+    """Does its providerID name a machine that is not this one?"""
+    if not node.provider_id or node.provider_id == provider_id:
+        return False
+    return last_part(node.provider_id) not in (machine_id, node.name)
+
+
+def last_part(provider_id: str) -> str:
+    """The id in a providerID: hcloud://42, aws:///eu-central-1a/i-0f00."""
+    return provider_id.rpartition("/")[2]
+
+
+def machine_of(node: Node, machines: Mapping[str, Machine]) -> Machine | None:
+    """The machine behind a node, by the provider's list."""
+    machine = machines.get(node.name)
+    return machine if machine is not None and is_node_of(node, machine) else None
+
+
+def named_after_nodes(machines: Mapping[str, Machine], nodes: Mapping[str, Node]) -> Mapping[str, Machine]:
+    """The list, in which a machine that is found by its providerID has the name of its node. Where several nodes say
+    that they are one machine, the oldest is believed: a copy comes later.
+    """
+    sought = {each.provider_id for each in machines.values() if each.is_found_by_provider_id and each.provider_id}
+    if not sought:
+        return machines
+    found: dict[str, str] = {}
+    for node in sorted(nodes.values(), key=lambda each: (each.created_at, each.name)):
+        if node.provider_id in sought:
+            found.setdefault(node.provider_id, node.name)
+    named = (
+        replace(each, name=found.get(each.provider_id, each.name)) if each.is_found_by_provider_id else each
+        for each in machines.values()
+    )
+    return {each.name: each for each in named}
+
+
+def owner_of(node: Node, machines: Mapping[str, Machine], requests: Mapping[str, NodeRequest]) -> Owner | None:
+    """None: a stranger."""
+    request, machine = requests.get(node.name), machine_of(node, machines)
+    recorded = request if request is not None and _has_machine(request, node) else None
+    if machine is not None:
+        return Owner(recorded.spec.pool if recorded is not None else _pool_of(node, machine), machine.offering)
+    if node.name in machines:
+        return None  # its providerID names another machine than the one of its name
+    if recorded is not None:
+        return Owner(recorded.spec.pool, recorded.spec.target_offering)
+    claimed = claimed_pool(node)
+    return Owner(claimed, node.labels.get(OFFERING_LABEL, "")) if claimed and not node.is_ready else None
+
+
+def _pool_of(node: Node, machine: Machine) -> str:
+    """The machine's word; the node's label where the machine says nothing, or only the beginning of a long name."""
+    said, labelled = pool_of_machine(machine), _labelled_pool(node)
+    return labelled if not said or said == labelled[:POOL_NAME_LENGTH] else said
+
+
+def _labelled_pool(node: Node) -> str:
+    return node.labels.get(POOL_LABEL, "")
+
+
+def _has_machine(request: NodeRequest, node: Node) -> bool:
+    """One that is Pending or Unmet without a machine says nothing: a node of its name is somebody else's."""
+    machine_id = request.status.machine_id
+    if not machine_id and request.phase not in (PROVISIONING, READY):
+        return False
+    return not (machine_id and _names_another(node, machine_id))
+
+
+def by_labels(node: Node) -> Node:
+    """As the node itself says: only where no provider can be asked, such as for files."""
+    return replace(node, pool=_labelled_pool(node), offering=node.labels.get(OFFERING_LABEL, ""))
+
+
+# ----------------------------------------------------------------------------------- gone, and going
+
 
 def is_surely_absent(name: str, asked_at: float, snapshot: Snapshot, lag_seconds: float = LIST_LAG_SECONDS) -> bool:
     """By a credible list that is younger than what was asked of the machine last."""
@@ -55,8 +199,8 @@ def is_surely_absent(name: str, asked_at: float, snapshot: Snapshot, lag_seconds
 
 
 def is_credible(snapshot: Snapshot) -> bool:
-    """An empty list while nodes of ours are Ready is no list."""
-    ours = (node for node in snapshot.nodes.values() if REQUEST_LABEL in node.labels)
+    """An empty list while nodes are Ready that are ours, or say so under a name that growth gave, is no list."""
+    ours = (node for node in snapshot.nodes.values() if node.pool or claimed_pool(node))
     return bool(snapshot.machines) or not any(node.is_ready and node.name not in snapshot.removals for node in ours)
 
 

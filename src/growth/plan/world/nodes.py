@@ -4,7 +4,7 @@
 | --- | --- |
 | joined | the Node object exists, under the request's name |
 | registered | growth has written the pool's labels, annotations and taints on it (label growth.dev/node-request) |
-| initialised | Ready, its start-up taints gone, the devices it was bought for reported |
+| initialised | ours, Ready, its start-up taints gone, the devices it was bought for reported |
 | serving | initialised, and growth's own start-up taint taken off |
 | marked | it will go (`plan/world/marks`) |
 | in removal | a NodeRemovalRequest has its name |
@@ -22,14 +22,14 @@ from msgspec import Struct
 
 from growth.model.instant import is_from_future
 from growth.model.labels import ZONE
-from growth.model.node import DO_NOT_DISRUPT, OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node
+from growth.model.node import DO_NOT_DISRUPT, STARTUP_TAINT, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import PENDING, READY, NodeRemovalRequest, NodeRequest
 from growth.model.pod import Pod, PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import ordered_amounts
-from growth.plan.world.machines import CONSOLIDATED, DRAINING, NOT_READY, is_surely_absent
+from growth.plan.world.machines import CONSOLIDATED, DRAINING, NOT_READY, is_registered, is_surely_absent
 from growth.plan.world.pools import choice_of_type, is_transient
 from growth.solver.rules.fit import fits_alone, free_amounts
 
@@ -137,12 +137,12 @@ def staying_by_kind(snapshot: Snapshot) -> dict[Kind, int]:
 
 
 def kind_of(node: Node) -> Kind:
-    return (node.pool, node.labels.get(OFFERING_LABEL, ""))
+    return (node.pool, node.offering)
 
 
 def minimum(node: Node, pool: NodePool) -> int:
     """How many nodes of this node's type its pool keeps at least."""
-    choice = choice_of_type(pool, node.labels.get(OFFERING_LABEL, ""))
+    choice = choice_of_type(pool, node.offering)
     return 0 if choice is None else choice.min
 
 
@@ -170,7 +170,7 @@ class Prices:
             self._dearest[each.name] = max(each.price_per_hour, self._dearest.get(each.name, 0.0))
 
     def price(self, node: Node) -> float:
-        machine, offering = self._machines.get(node.name), node.labels.get(OFFERING_LABEL, "")
+        machine, offering = self._machines.get(node.name), node.offering
         known = None if machine is None else self._by_location.get((offering, machine.location))
         if known is None:
             known = self._by_zone.get((offering, node.labels.get(ZONE, "")))
@@ -181,18 +181,12 @@ class Prices:
 
 
 def is_ours(node: Node, snapshot: Snapshot) -> bool:
-    """A node of a pool, made by growth. A label alone is not enough: anybody can write one."""
-    if node.pool not in snapshot.pools:
-        return False
-    return is_registered(node) or node.name in snapshot.machines or node.name in snapshot.requests
-
-
-def is_registered(node: Node) -> bool:
-    return node.labels.get(REQUEST_LABEL) == node.name and bool(node.labels.get(POOL_LABEL))
+    """A node of a pool that there is, bought by growth (`plan.world.machines`)."""
+    return node.pool in snapshot.pools
 
 
 def is_initialised(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
-    if not node.is_ready or not is_registered(node) or node.malformed:
+    if not node.pool or not node.is_ready or not is_registered(node) or node.malformed:
         return False
     if any(is_transient(taint, pool) and taint.key != STARTUP_TAINT.key for taint in node.taints):
         return False

@@ -30,7 +30,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from growth.model.node import OFFERING_LABEL, TEMPLATE, Node
+from growth.model.node import TEMPLATE, Node
 from growth.model.nodepool import NodePool, NodePoolSpec
 from growth.model.noderequest import READY, NodeRequest
 from growth.model.settings import Settings
@@ -74,7 +74,7 @@ def changes_at(node: Node, pool: NodePool, snapshot: Snapshot, settings: Setting
 
 
 def has_drifted(node: Node, pool: NodePool, snapshot: Snapshot) -> bool:
-    offering, machine = node.labels.get(OFFERING_LABEL, ""), snapshot.machines.get(node.name)
+    offering, machine = node.offering, snapshot.machines.get(node.name)
     if offering and choice_of_type(pool, offering) is None:
         return True
     locations = {location.lower() for location in pool.spec.locations}
