@@ -44,6 +44,13 @@ The label `reason` of `growth_unplaced`. The pod's events say it in full.
 """
 
 CLOSING = """
+## The process itself
+
+On Linux also what Prometheus clients tell of any process: `process_cpu_seconds_total`, \
+`process_resident_memory_bytes`, \
+`process_virtual_memory_bytes`,
+`process_start_time_seconds`, `process_open_fds` and `process_max_fds`.
+
 This page is generated from the code: `python -m deploy.generate`.
 """
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from growth.controllers.act.role import rights, rules
-from growth.controllers.configuration import ConfigurationError, load_configuration
+from growth.controllers.configuration import ConfigurationError, load_configuration, own_zone
 from growth.model.warmpool import WarmPoolKind
 
 DESK = {
@@ -45,7 +45,31 @@ def test_what_is_out_of_range_is_refused_at_the_start(tmp_path: Path, setting: d
         load_configuration(written(tmp_path, **setting), {}, {})
 
 
-def test_schedules_without_a_zone_follow_the_process_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variable", "link", "zone"),
+    [
+        ("", "/usr/share/zoneinfo/Europe/Berlin", "Europe/Berlin"),
+        ("Asia/Tokyo", "/usr/share/zoneinfo/Europe/Berlin", "Asia/Tokyo"),
+        (":/usr/share/zoneinfo/Asia/Tokyo", "", "Asia/Tokyo"),
+        ("CET-1CEST", "/usr/share/zoneinfo/Europe/Berlin", "Europe/Berlin"),
+        ("", "/usr/share/zoneinfo/Etc/UTC", "UTC"),
+        ("", "/srv/no-zone", ""),
+        ("", "", ""),
+    ],
+)
+def test_the_zone_of_the_process_is_that_of_tz_then_of_the_system(
+    tmp_path: Path, variable: str, link: str, zone: str
+) -> None:
+    localtime = tmp_path / "localtime"
+    if link:
+        localtime.symlink_to(link)
+    assert own_zone({"TZ": variable} if variable else {}, localtime) == zone
+
+
+def test_schedules_without_a_zone_follow_the_process_unless_the_file_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("growth.controllers.configuration._LOCALTIME", tmp_path / "none")
     zones = [
         load_configuration(None, environment, {}).plans.warm_pools.time_zone
         for environment in (

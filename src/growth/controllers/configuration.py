@@ -24,6 +24,8 @@ from growth.providers.hetzner.settings import HetznerSettings
 
 InstallationName = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 
+_LOCALTIME = Path("/etc/localtime")
+_ALSO_UTC = ("Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu", "UCT", "Universal", "Zulu")
 SECTIONS = ("hetzner", "join_tokens", "plans")  # these belong into the file, not into the environment
 
 
@@ -103,15 +105,31 @@ def _with_zone(
     configuration: Configuration, content: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Configuration:
     """Schedules that name no zone follow the process's own, unless the file says otherwise."""
-    given, zone = content.get("plans") or {}, environment.get("TZ", "").removeprefix(":")
-    if not zone or "timeZone" in (given.get("warmPools") or {}):
-        return configuration
-    try:
-        read_zone(zone)
-    except UnknownTimeZoneError:
-        return configuration  # a file, or a rule in the form of POSIX: no IANA name
+    given = content.get("plans") or {}
+    zone = "" if "timeZone" in (given.get("warmPools") or {}) else own_zone(environment, _LOCALTIME)
     plans = configuration.plans
-    return replace(configuration, plans=replace(plans, warm_pools=replace(plans.warm_pools, time_zone=zone)))
+    settings = replace(plans.warm_pools, time_zone=zone) if zone else plans.warm_pools
+    return replace(configuration, plans=replace(plans, warm_pools=settings))
+
+
+def own_zone(environment: Mapping[str, str], localtime: Path) -> str:
+    """The process's own: the variable TZ, then the system's, as IANA names. Empty if neither names one: a rule in the
+    form of POSIX does not.
+    """
+    linked = str(localtime.resolve()) if localtime.is_symlink() else ""
+    for text in (environment.get("TZ", "").removeprefix(":"), linked):
+        named = text.partition("/zoneinfo/")[2] or text
+        if named and _is_zone(named):
+            return "UTC" if named in _ALSO_UTC else named
+    return ""
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        read_zone(name)
+    except UnknownTimeZoneError:
+        return False
+    return True
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -126,6 +126,7 @@ class Pod(Struct, frozen=True, gc=False):
     has_local_data: bool = False  # emptyDir or hostPath
     resource_version: str = ""
     is_ready: bool = False  # by its Ready condition
+    ready_at: float | None = None  # since when, where that is said
 
     @property
     def namespace(self) -> str:

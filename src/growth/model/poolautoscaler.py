@@ -72,11 +72,15 @@ class CronPolicy(Struct, frozen=True, rename="camel"):
 
 
 class ScalingRules(Struct, frozen=True, rename="camel"):
-    """How steady a recommendation must have been before it is followed."""
+    """How far from the target, and how steadily, before a recommendation is followed."""
 
     stabilization_window_seconds: Annotated[
         WindowSeconds | None,
         Meta(description="Look back this long: up takes the smallest recommendation, down the largest."),
+    ] = None
+    tolerance: Annotated[
+        CountOrShare | None,
+        Meta(description="A tolerance for this direction alone: a count or a share; absent: that of the policy."),
     ] = None
 
 
@@ -119,7 +123,10 @@ class CapacityPolicy(Struct, frozen=True, rename="camel"):
     in_use: Annotated[
         PodSelector | None,
         Meta(
-            description="Pods of a Deployment, ReplicaSet or StatefulSet with these labels are in use; absent: none is."
+            description=(
+                "Pods of a Deployment, ReplicaSet or StatefulSet with these labels are in use. Needed for those kinds, "
+                "here or in the spec."
+            )
         ),
     ] = None
 
@@ -138,6 +145,20 @@ class PoolAutoscalerSpec(Struct, frozen=True, rename="camel"):
         CapacityPolicy | None, Meta(description="Replicas by what is available. Not together with cronPolicies.")
     ] = None
     suspend: Annotated[bool, Meta(description="While true nothing is scaled, not even to the bounds.")] = False
+    in_use: Annotated[
+        PodSelector | None,
+        Meta(
+            description=(
+                "Pods of a Deployment, ReplicaSet or StatefulSet with these labels are in use, and never removed, "
+                "whatever the policy. Not together with capacityPolicy.inUse."
+            )
+        ),
+    ] = None
+
+    @property
+    def pods_in_use(self) -> PodSelector | None:
+        """The labels of pods in use, wherever they are said."""
+        return self.in_use or (None if self.capacity_policy is None else self.capacity_policy.in_use)
 
 
 class AppliedCronPolicy(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -154,6 +175,10 @@ class AppliedCronPolicy(Struct, frozen=True, rename="camel", omit_defaults=True)
         ),
     ] = None
     schedule: Annotated[str, Meta(max_length=170, description="The schedule and zone that this is about.")] = ""
+    target_replicas: Annotated[
+        Replicas | None, Meta(description="What its last time asked for, while nobody else has scaled since.")
+    ] = None
+    set_replicas: Annotated[Replicas | None, Meta(description="What was set for it, within the bounds.")] = None
 
 
 class CapacityStatus(Struct, frozen=True, rename="camel"):

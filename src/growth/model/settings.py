@@ -45,7 +45,8 @@ class WarmPoolSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
         ZoneName,
         Meta(
             description=(
-                "The time zone of schedules that name none. Not in the file: the variable `TZ`, if it names a zone."
+                "The time zone of schedules that name none. Not in the file: that of the process, by the variable "
+                "`TZ` or `/etc/localtime`."
             )
         ),
     ] = "UTC"

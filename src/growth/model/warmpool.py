@@ -5,7 +5,8 @@ its caches.
 | --- | --- | --- | --- |
 | Pods | it stays; a label of its pod says so | pods that match the declared selector | ready pods that do not |
 | Stay | it stays | those that have started and are not available | what the object's status says |
-| Leave | it leaves, and is replaced | none | what the object's status says |
+| Leave | it leaves, and is replaced | those missing that no raise asked for | what the object's status says |
+| Spare | nobody claims one | none | what the object's status says |
 
 Replicas that are neither used nor available are starting.
 """
@@ -19,7 +20,7 @@ from msgspec import Meta, Struct
 
 from growth.model.api import Word
 
-Members = Literal["Pods", "Stay", "Leave"]
+Members = Literal["Pods", "Stay", "Leave", "Spare"]
 FieldPath = Annotated[str, Meta(max_length=200, pattern=r"^([A-Za-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)*)?$")]
 GroupText = Annotated[str, Meta(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$")]
 
@@ -31,9 +32,9 @@ class WarmPoolKind(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     version: Annotated[Word, Meta(description="The version that is watched, whichever the autoscaler names.")]
     plural: Annotated[Word, Meta(description="The resource, as in a URL.")]
     kind: Annotated[Word, Meta(description="The kind, as in a manifest.")]
-    members: Annotated[Members, Meta(description="What becomes of a member that is claimed: Pods, Stay or Leave.")] = (
-        "Leave"
-    )
+    members: Annotated[
+        Members, Meta(description="What becomes of a member that is claimed: Pods, Stay, Leave or Spare.")
+    ] = "Leave"
     available_path: Annotated[
         FieldPath, Meta(description="Where the object says how many members are available (Pods: ready).")
     ] = "status.readyReplicas"
@@ -70,7 +71,7 @@ SANDBOX_WARM_POOL: Final = WarmPoolKind(
     "extensions.agents.x-k8s.io", "v1alpha1", "sandboxwarmpools", "SandboxWarmPool", "Leave"
 )
 CAPACITY_BUFFER: Final = WarmPoolKind(
-    "autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", "Leave", "status.replicas"
+    "autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", "Spare", "status.replicas"
 )
 
 KNOWN_KINDS: Final = (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, SANDBOX_SET, SANDBOX_WARM_POOL, CAPACITY_BUFFER)
@@ -87,6 +88,8 @@ class WarmPool(Struct, frozen=True, gc=False):
     uid: str = ""
     owner_uid: str = ""  # a ReplicaSet's Deployment
     resource_version: str = ""
+    generation: int = 0  # of its spec: it moves with the template too
+    first_ordinal: int = 0  # of a StatefulSet's members
 
     @property
     def key(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 
 from growth.controllers.growth import Growth
 
@@ -18,6 +18,10 @@ _SAFE_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
+
+
+_PROCESS: Final = CollectorRegistry()
+ProcessCollector(registry=_PROCESS)  # what the process itself uses: CPU, memory, files; read when it is asked for
 
 
 class Server:
@@ -52,9 +56,8 @@ class Server:
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         self._growth.refresh_metrics()
-        return web.Response(
-            body=generate_latest(self._growth.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+        body = generate_latest(self._growth.metrics.registry) + generate_latest(_PROCESS)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 async def _harden(_request: web.Request, response: web.StreamResponse) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ def manifest(kind: str = "Deployment", group: str = "apps", **spec: Any) -> Json
 
 
 def capacity(target: int | str, tolerance: int | str | None = None) -> Json:
-    return {"targetAvailable": target} | ({} if tolerance is None else {"tolerance": tolerance})
+    policy = {"targetAvailable": target, "inUse": CLAIMED}
+    return policy | ({} if tolerance is None else {"tolerance": tolerance})
 
 
 def explained(tmp_path: Path, capsys: pytest.CaptureFixture[str], item: Json, *arguments: str) -> Json:
@@ -82,12 +84,35 @@ def test_watermarks_the_reason_and_what_would_happen_at_other_numbers(
     ]
 
 
-def test_members_that_leave_are_starting_when_they_are_not_available(
+def test_members_that_leave_are_used_unless_they_are_said_to_be_starting(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    item = manifest("SandboxSet", "agents.kruise.io", capacityPolicy=capacity(10, 2))
-    answer = explained(tmp_path, capsys, item, "--replicas", "10", "--available", "3")
-    assert (answer["desiredReplicas"], answer["used"], answer["starting"]) == (10, 0, 7)
+    item, numbers = manifest("SandboxSet", "agents.kruise.io", capacityPolicy=capacity(10, 2)), ("--replicas", "10")
+    claimed = explained(tmp_path, capsys, item, *numbers, "--available", "3")
+    assert (claimed["desiredReplicas"], claimed["used"], claimed["starting"]) == (17, 7, 0)
+    starting = explained(tmp_path, capsys, item, *numbers, "--available", "3", "--starting", "7")
+    assert (starting["desiredReplicas"], starting["used"], starting["starting"]) == (10, 0, 7)
+
+
+def test_standard_input_is_read_and_the_calculation_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(yaml.safe_dump(manifest(capacityPolicy=capacity("70%", "10%")))))
+    assert main(["explain", "pa", "-f", "-", "--replicas", "20", "--available", "3"]) == 0
+    told = capsys.readouterr().out
+    assert "calculated T = 70% of 20 replicas, rounded up = 14" in told
+    assert "calculated A = 3 < L = 12: 17 used + T = 31" in told
+
+
+def test_a_pool_that_cannot_tell_what_is_in_use_has_only_its_bounds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "unknown.yaml"
+    file.write_text(yaml.safe_dump(manifest(minReplicas=4, capacityPolicy={"targetAvailable": "70%"})))
+    assert main(["explain", "pa", "-f", str(file), "--replicas", "2", "--output", "json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["desiredReplicas"] == 4
+    assert "nothing tells which pods of a Deployment are in use" in answer["problem"]
 
 
 def test_starting_replicas_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,6 +204,6 @@ def test_in_a_cluster_the_target_and_its_pods_are_looked_at() -> None:
         return looks[0], looks[1], looks[2]
 
     found, rival, gone = run_virtual(story())
-    assert msgspec.structs.astuple(found.counts) == (3, 0, 0, 3)
+    assert msgspec.structs.astuple(found.counts)[:4] == (3, 0, 0, 3)
     assert {found.problem, rival.problem} == {"", "Deployment web is scaled by the older PoolAutoscaler rival"}
     assert gone.problem == "there is no Deployment gone in namespace default"

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.model.instant import parse_instant
+from growth.model.instant import format_instant, parse_instant
 from growth.model.outcome import Accepted, Refused
+from growth.model.poolautoscaler import AppliedCronPolicy, PoolAutoscalerStatus
 from tests.plan.warm_pools.worlds import NOW, Warm, autoscaler, cron
 
+DAY = 86_400.0
 MORNING, EVENING = cron("morning", "0 8 * * *", 100), cron("evening", "0 20 * * *", 20)
 
 
@@ -159,3 +161,37 @@ def test_nothing_is_written_between_firings() -> None:
         writes += len(warm.actions)
     assert writes == 0
     assert warm.now > NOW
+
+
+def test_ruling_18_a_record_of_a_clock_that_was_ahead_silences_nothing() -> None:
+    ahead = PoolAutoscalerStatus(
+        applied_cron_policies=(
+            AppliedCronPolicy("day", format_instant(NOW + 30 * DAY), format_instant(NOW + 30 * DAY), "0 8 * * * UTC"),
+        ),
+        observed_generation=1,
+    )
+    scaler = autoscaler(cron_policies=(cron("day", "0 8 * * *", 100),), status=ahead)
+    warm = Warm(scaler, replicas=5)
+    sizes = {warm.sync(3600) for _ in range(30)}
+    assert sizes == {5, 100}
+    assert warm.status().applied_cron_policies[0].since < format_instant(warm.now)
+
+
+def test_a_bound_that_limits_a_firing_is_said_while_it_does_and_followed_when_it_moves() -> None:
+    warm = Warm(autoscaler(cron_policies=(cron("day", "0 8 * * *", 100),), max_replicas=50), replicas=5)
+    for _ in range(30):
+        warm.sync(3600)
+    assert warm.replicas == 50
+    assert warm.condition("ScalingLimited") == ("True", "TooManyReplicas")
+    warm.edit(max_replicas=80)
+    assert warm.sync(20) == 80
+    warm.edit(max_replicas=200)
+    assert warm.sync(20) == 100
+    warm.sync(20)
+    assert warm.condition("ScalingLimited") == ("False", "DesiredWithinRange")
+    warm.edit(max_replicas=60)
+    assert warm.sync(20) == 60
+    warm.replicas = 40  # somebody scales it by hand: the count holds from then on
+    warm.sync(20)
+    warm.edit(max_replicas=200)
+    assert warm.sync(20) == 40

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from growth.model.snapshot import Snapshot
 from growth.model.warmpool import DEPLOYMENT, REPLICA_SET, STATEFUL_SET, WarmPool, WarmPoolView
 from growth.plan.warm_pools import warm_pools
 from growth.plan.warm_pools.counts import Owned, PoolCounts, counts_of
+from growth.plan.warm_pools.in_use import NOTHING_KEPT
 from growth.plan.warm_pools.size import why_not_tolerance
 from tests.plan.warm_pools.worlds import NO_WINDOW, NOW, Warm, autoscaler, capacity, cron
 
@@ -176,13 +177,15 @@ def test_ruling_2_pods_with_the_declared_label_are_used_and_ready_ones_without_i
     }
     snapshot = Snapshot(NOW, warm_pools={REPLICA_SET.name: replica_sets}, pods_by_owner=pods)
     scaler, pool = autoscaler(kind="Deployment", capacity_policy=policy), WarmPool("pool", "team", 8, uid="d")
-    assert counts_of(scaler, pool, DEPLOYMENT, snapshot, Owned(snapshot.warm_pools)) == PoolCounts(
-        8, available=3, used=3, starting=2
-    )
+    counts = counts_of(scaler, pool, DEPLOYMENT, snapshot, Owned(snapshot.warm_pools))
+    assert counts is not None
+    assert replace(counts, kept=NOTHING_KEPT) == PoolCounts(8, available=3, used=3, starting=2)
+    assert counts.kept.replicas == 7  # a rollout is under way: none of the seven live ones surely goes first
     unknown = replace(snapshot, warm_pools={})
     assert counts_of(scaler, pool, DEPLOYMENT, unknown, Owned(unknown.warm_pools)) is None
     direct = counts_of(scaler, WarmPool("s", "team", 8, uid="new"), STATEFUL_SET, snapshot, Owned(snapshot.warm_pools))
-    assert direct == PoolCounts(8, available=3, used=2, starting=3)
+    assert direct is not None
+    assert replace(direct, kept=NOTHING_KEPT) == PoolCounts(8, available=3, used=2, starting=3)
 
 
 def test_a_deployment_without_a_declared_label_has_no_pods_in_use() -> None:
@@ -204,7 +207,7 @@ policies = st.builds(
     st.one_of(st.none(), amounts),
     st.none() | st.just(NO_WINDOW),
     st.none() | st.just(NO_WINDOW),
-).filter(lambda each: not why_not_tolerance(each))
+).filter(lambda each: not why_not_tolerance(each, 1000))
 steps = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 10), st.integers(1, 400)), min_size=1, max_size=12)
 
 
@@ -213,6 +216,7 @@ steps = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 10), st.integers(1
 def test_whatever_happens_the_count_stays_within_its_bounds(
     policy: CapacityPolicy, story: list[Any], least: int, span: int, is_slow: bool
 ) -> None:
+    assume(not why_not_tolerance(policy, least + span))
     chosen = WarmPoolSettings() if is_slow else Warm(autoscaler()).settings
     warm = Warm(
         autoscaler(capacity_policy=policy, min_replicas=least, max_replicas=least + span), replicas=3, settings=chosen
@@ -232,7 +236,7 @@ def test_at_rest_it_stays_at_rest(policy: CapacityPolicy, used: int) -> None:
         replicas=used,
     )
     sizes = []
-    for _ in range(100):
+    for _ in range(130):
         warm.used = used
         sizes.append(warm.sync())
     assert len(set(sizes[-10:])) == 1

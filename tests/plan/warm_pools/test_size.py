@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from growth.model.poolautoscaler import CapacityPolicy, CountOrShare
+from growth.model.poolautoscaler import CapacityPolicy, CountOrShare, ScalingRules
 from growth.plan.warm_pools.size import Watermarks, recommend, share_of, watermarks, why_not_tolerance
 
 shares = st.integers(0, 100).map(lambda each: f"{each}%")
 counts = st.integers(0, 60)
 policies = st.builds(CapacityPolicy, st.one_of(shares, counts), st.one_of(st.none(), shares, counts)).filter(
-    lambda each: not why_not_tolerance(each)
+    lambda each: not why_not_tolerance(each, 1000)
 )
 sizes = st.integers(0, 60)
 
@@ -135,4 +135,46 @@ def test_constant_use_comes_to_rest_without_swinging(policy: CapacityPolicy, use
 def test_a_tolerance_that_reaches_the_target_is_refused(
     target: CountOrShare, tolerance: CountOrShare | None, is_refused: bool
 ) -> None:
-    assert bool(why_not_tolerance(CapacityPolicy(target, tolerance))) is is_refused
+    assert bool(why_not_tolerance(CapacityPolicy(target, tolerance), 1000)) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("target", "tolerance", "replicas", "marks"),
+    [
+        ("50%", 3, 4, (2, 1, 5)),
+        ("50%", 3, 6, (3, 1, 6)),
+        ("10%", 50, 1000, (100, 50, 150)),
+        (3, 2, 9, (3, 1, 5)),
+        ("0%", 0, 9, (0, 0, 0)),
+    ],
+)
+def test_ruling_17_the_lower_watermark_is_at_least_one_while_the_target_is(
+    target: CountOrShare, tolerance: CountOrShare, replicas: int, marks: tuple[int, int, int]
+) -> None:
+    found = watermarks(CapacityPolicy(target, tolerance), replicas, 10)
+    assert (found.target, found.lower, found.upper) == marks
+
+
+def test_each_direction_may_have_its_own_tolerance() -> None:
+    policy = CapacityPolicy(10, 2, ScalingRules(tolerance="50%"), ScalingRules(tolerance=8))
+    found = watermarks(policy, 40, 10)
+    assert (found.target, found.lower, found.upper) == (10, 5, 18)
+    assert "scaleUp.tolerance 10" in why_not_tolerance(CapacityPolicy(10, 2, ScalingRules(tolerance=10)), 100)
+    assert not why_not_tolerance(CapacityPolicy(10, 2, scale_down=ScalingRules(tolerance=100)), 100)
+
+
+def test_a_count_beside_a_share_must_be_smaller_than_the_share_of_the_largest_pool() -> None:
+    assert "at maxReplicas 50" in why_not_tolerance(CapacityPolicy("10%", 50), 50)
+    assert not why_not_tolerance(CapacityPolicy("50%", 3), 10)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60), policies)
+def test_ruling_15_nothing_goes_up_for_being_above_or_down_for_being_below(
+    replicas: int, available: int, used: int, policy: CapacityPolicy
+) -> None:
+    marks = watermarks(policy, replicas, 10)
+    wanted = recommend(marks, replicas=replicas, available=available, used=used)
+    if available > marks.upper:
+        assert wanted <= replicas
+    if available < marks.lower:
+        assert wanted >= replicas

@@ -85,7 +85,7 @@ class Warm:
         view = self.view or WarmPoolView({"team/pool": pool})
         return Snapshot(self.now, autoscalers=dict(self.autoscalers), warm_pools={self.kind.name: view})
 
-    def sync(self, seconds: float = 1.0) -> int:
+    def sync(self, seconds: float = 10.0) -> int:
         """Let time pass, decide, carry out; the replicas afterwards."""
         self.now += seconds
         snapshot, settings = self.snapshot, Settings(warm_pools=self.settings)

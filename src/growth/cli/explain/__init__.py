@@ -48,7 +48,11 @@ def explain(  # noqa: PLR0913 - every flag is an argument
     *,
     file: Annotated[
         Path | None,
-        Parameter(name=("--file", "-f"), help="Manifests, with what they refer to; - reads standard input."),
+        Parameter(
+            name=("--file", "-f"),
+            allow_leading_hyphen=True,
+            help="Manifests, with what they refer to; - reads standard input.",
+        ),
     ] = None,
     namespace: Annotated[
         str, Parameter(name=("--namespace", "-n"), help="Of the pod or autoscaler in the cluster.")

@@ -13,11 +13,12 @@ import msgspec
 
 from growth.controllers.act.nodes import Tools, write_status
 from growth.controllers.loop.runtime import work_through
-from growth.kube.api.errors import AlreadyExists, Conflict, KubeError, Status
+from growth.kube.api.errors import AlreadyExists, Conflict, KubeError, NotFound, Status
 from growth.kube.api.resources import CAPACITY_BUFFERS, POD_TEMPLATES, PODS, POOL_AUTOSCALERS, Right
 from growth.kube.cache.pods import resource_of
 from growth.kube.codec.own import read_scale
 from growth.model import action as act
+from growth.model import outcome
 from growth.model.capacitybuffer import TEMPLATE_DIGEST
 from growth.model.instant import format_instant
 from growth.model.outcome import Accepted, Outcome, Refused
@@ -168,8 +169,12 @@ async def scale_warm_pool(tools: Tools, action: act.ScaleWarmPool) -> Outcome:
         answer = await tools.client.set_scale(
             resource_of(action.kind), target.name, target.namespace, action.replicas, target.resource_version
         )
-    except KubeError:
+    except KubeError as error:
         tools.metrics.reconciled(direction, "internal", tools.runtime.monotonic() - began_at)
+        if isinstance(error, NotFound):
+            return outcome.Conflict(
+                f"{error}; either it is gone, or {resource_of(action.kind)} have no scale subresource here"
+            )
         raise
     tools.metrics.reconciled(direction, "none", tools.runtime.monotonic() - began_at)
     tools.caches.scaled(action.kind, f"{target.namespace}/{target.name}", target.uid, read_scale(answer).pool.replicas)

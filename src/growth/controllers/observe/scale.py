@@ -52,6 +52,12 @@ class ScalePoller(Generic[Found]):
         self._wanted = tuple(sorted(keys))
         self._found = {key: found for key, found in self._found.items() if key in self._wanted}
 
+    def learn(self, key: str, found: Found) -> None:
+        """We know better than the last look."""
+        self._found[key] = found
+        self.known = MappingProxyType({**self.known, key: found})
+        self._tell()
+
     async def run(self, runtime: Runtime, interval_seconds: Callable[[], float]) -> None:
         while True:
             await self.look()

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from growth.controllers.observe.optional_watch import OptionalWatch, Watched
 from growth.controllers.observe.scale import ScalePoller
 from growth.kube.api.client import Client
@@ -62,7 +64,7 @@ class WarmPoolWatch(OptionalWatch):
         """Watch every kind that is named now."""
         by_scale: dict[str, list[str]] = {name: [] for name in self._scales}
         for autoscaler in self.autoscalers.view().values():
-            target, policy = autoscaler.spec.scale_target_ref, autoscaler.spec.capacity_policy
+            target = autoscaler.spec.scale_target_ref
             kind = self._settings.kind_of(target)
             if kind is None:
                 continue
@@ -71,7 +73,7 @@ class WarmPoolWatch(OptionalWatch):
                 self._look_at_scales(kind)
             else:
                 self._watch_kind(kind)
-            if kind.members == "Pods" and policy is not None and policy.in_use is not None:
+            if kind.members == "Pods" and autoscaler.spec.pods_in_use is not None:
                 self._counts_pods = True
                 if kind.name == DEPLOYMENT.name:
                     self._watch_kind(REPLICA_SET)
@@ -115,6 +117,10 @@ class WarmPoolWatch(OptionalWatch):
         watched = self._kinds.get(kind.name)
         if watched is not None and isinstance(watched.cache, WarmPoolCache):
             watched.cache.scaled(key, uid, replicas)
+        poller = self._scales.get(kind.name)
+        pool = None if poller is None else poller.known.get(key)
+        if poller is not None and pool is not None and pool.uid == uid:
+            poller.learn(key, replace(pool, replicas=replicas))
 
 
 def _view(watched: Watched) -> WarmPoolView:

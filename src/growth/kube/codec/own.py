@@ -120,8 +120,13 @@ class _WireCondition(Struct, rename="camel"):
     reason: str | None = None
 
 
+class _WireOrdinals(Struct):
+    start: int | None = None
+
+
 class _WireTargetSpec(Struct, rename="camel"):
     replicas: int | None = None
+    ordinals: _WireOrdinals | None = None  # of a StatefulSet
 
 
 class _WireTargetStatus(Struct, rename="camel"):
@@ -176,7 +181,8 @@ def _read_known(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
     lacks = (each.type == "Provisioning" and each.reason in _WITHOUT_CAPACITY for each in status.conditions or ())
     if kind == CAPACITY_BUFFER and any(lacks):
         available = 0  # resolved, but there is no room for all of them yet
-    return _warm_pool(wire.metadata, spec.replicas or 0, available, status.replicas or 0)
+    first = (spec.ordinals and spec.ordinals.start) or 0
+    return _warm_pool(wire.metadata, spec.replicas or 0, available, status.replicas or 0, first)
 
 
 def _read_own(raw: Raw | bytes, kind: WarmPoolKind) -> WarmPool:
@@ -194,7 +200,7 @@ def _count(found: dict[str, Any], path: str) -> int:
     return value or 0
 
 
-def _warm_pool(meta: WireMeta, replicas: int, available: int, started: int) -> WarmPool:
+def _warm_pool(meta: WireMeta, replicas: int, available: int, started: int, first_ordinal: int = 0) -> WarmPool:
     return WarmPool(
         name=meta.name or "",
         namespace=meta.namespace or "",
@@ -203,6 +209,8 @@ def _warm_pool(meta: WireMeta, replicas: int, available: int, started: int) -> W
         started=started,
         uid=meta.uid or "",
         owner_uid=controller_uid(meta),
+        generation=meta.generation or 0,
+        first_ordinal=first_ordinal,
         resource_version=meta.resource_version or "",
     )
 

@@ -93,6 +93,7 @@ class PodDecoder:
         annotations = self._annotations_of(meta.annotations)
         volumes = telling_volumes(spec.volumes) if spec.volumes else ()
         is_settled_daemon = bool(node_name) and owner is not None and owner.kind == "DaemonSet"
+        ready = _ready(status) if node_name else None
         return Pod(
             meta.name or "",
             self._settled_shape(meta, spec, status) if is_settled_daemon else self._shape(meta, spec, status, volumes),
@@ -110,8 +111,13 @@ class PodDecoder:
             30 if spec.termination_grace_period_seconds is None else spec.termination_grace_period_seconds,
             has_local_data(volumes) if volumes else False,
             meta.resource_version or "",
-            bool(node_name) and _is_ready(status),
+            ready is not None,
+            self._ready_at(ready) if ready is not None and not is_settled_daemon else None,
         )
+
+    def _ready_at(self, ready: WireCondition) -> float | None:
+        at = ready.last_transition_time
+        return self._instant(at, "status.conditions") if at else None
 
     def _shape(
         self, meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]
@@ -166,9 +172,9 @@ class PodDecoder:
         return None
 
 
-def _is_ready(status: WirePodStatus) -> bool:
+def _ready(status: WirePodStatus) -> WireCondition | None:
     conditions = read(_conditions, status.conditions, "status.conditions") or ()
-    return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
+    return next((each for each in conditions if each.type == "Ready" and each.status == "True"), None)
 
 
 def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, volumes: Sequence[WireVolume]) -> bytes:

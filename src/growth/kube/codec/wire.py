@@ -49,6 +49,7 @@ _ANNOTATIONS: Final = {
     "karpenter_do_not_disrupt": "karpenter.sh/do-not-disrupt",
     "safe_to_evict": "cluster-autoscaler.kubernetes.io/safe-to-evict",
     "safe_to_evict_local_volumes": "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
+    "deletion_cost": "controller.kubernetes.io/pod-deletion-cost",
     "mirror": "kubernetes.io/config.mirror",
     "gang": "growth.dev/gang",
     "firmament_gang": "firmament-gang-scheduling",
@@ -64,6 +65,7 @@ class WireAnnotations(Wire, frozen=True, rename=_ANNOTATIONS):
     karpenter_do_not_disrupt: str | None = None
     safe_to_evict: str | None = None
     safe_to_evict_local_volumes: str | None = None
+    deletion_cost: str | None = None
     mirror: str | None = None
     gang: str | None = None
     firmament_gang: str | None = None

@@ -1,7 +1,9 @@
-"""Who may write which objects? Two ValidatingAdmissionPolicies, generated, never written by hand.
+"""Who may write which objects? ValidatingAdmissionPolicies, generated, never written by hand.
 
 PoolAutoscalers, printed with the kinds by `growth crds`: growth scales the target with growth's own rights, so the
 author must be allowed to scale it: to patch its scale subresource, which is asked of the API server's own authorizer.
+And a target has one autoscaler: each other autoscaler of the namespace is a parameter of the second policy, which
+compares it with the new one. Of two that come in the same moment the older one is obeyed.
 
 Secrets of growth, for `controllers/act/role` where join tokens are minted, and for the chart: only bootstrap tokens
 that live for half an hour at most. RBAC cannot tell one Secret from another before it exists, so the right to create
@@ -20,6 +22,7 @@ from growth.model.node import REQUEST_LABEL
 from growth.model.warmpool import KNOWN_KINDS
 
 _NAME: Final = f"{POOL_AUTOSCALERS.plural}-target.{POOL_AUTOSCALERS.group}"
+_ONE_NAME: Final = f"{POOL_AUTOSCALERS.plural}-one-for-a-target.{POOL_AUTOSCALERS.group}"
 _GROUP: Final = "admissionregistration.k8s.io/v1"
 
 NAMESPACE: Final = "kube-system"
@@ -36,20 +39,20 @@ _TEXT: Final = "object.data['expiration']"
 
 
 def policies() -> list[Definition]:
-    """Who may write a PoolAutoscaler: the policy and its binding."""
+    """Who may write a PoolAutoscaler, and that a target has one: policies and their bindings."""
+    return [*_may_scale(), *_one_for_a_target()]
+
+
+def _may_scale() -> list[Definition]:
     plurals = ", ".join(f"'{kind.kind}': '{kind.plural}'" for kind in KNOWN_KINDS)
-    groups = ", ".join(f"'{kind.kind}': '{kind.group}'" for kind in KNOWN_KINDS)
     target, right = "object.spec.scaleTargetRef", "variables.resource + '/scale of '"
     allowed = (
         "authorizer.group(variables.group).resource(variables.resource).subresource('scale')"
         f".namespace(object.metadata.namespace).name({target}.name).check('patch').allowed()"
     )
     why_not = f"'to autoscale it you need the right to patch ' + {right} + {target}.name + ' in this namespace'"
-    version = "variables.version"
     variables = {
-        "version": f"has({target}.apiVersion) ? {target}.apiVersion : ''",
-        "group": f"{version}.contains('/') ? {version}.split('/')[0] : {version} != '' ? '' : "
-        f"{target}.kind in {{{groups}}} ? {{{groups}}}[{target}.kind] : ''",
+        **_group_of("object", "version", "group"),
         "resource": f"{target}.kind in {{{plurals}}} ? {{{plurals}}}[{target}.kind] : {target}.kind.lowerAscii() + 's'",
     }
     spec = {
@@ -58,6 +61,41 @@ def policies() -> list[Definition]:
         "validations": [{"expression": allowed, "messageExpression": why_not, "reason": "Forbidden"}],
     }
     return _with_binding(_NAME, spec)
+
+
+def _one_for_a_target() -> list[Definition]:
+    target, other = "object.spec.scaleTargetRef", "params.spec.scaleTargetRef"
+    is_new = f"request.operation == 'CREATE' || {target} != oldObject.spec.scaleTargetRef"
+    is_same = (
+        f"{target}.kind == {other}.kind && {target}.name == {other}.name && variables.group == variables.otherGroup"
+    )
+    apart = "params.metadata.name == object.metadata.name || has(params.metadata.deletionTimestamp)"
+    why_not = (
+        f"{target}.kind + ' ' + {target}.name + ' is scaled by PoolAutoscaler ' + params.metadata.name + ' already'"
+    )
+    variables = {
+        **_group_of("object", "version", "group"),
+        **_group_of("params", "otherVersion", "otherGroup"),
+    }
+    spec = {
+        **_matching([POOL_AUTOSCALERS.group], ["CREATE", "UPDATE"], POOL_AUTOSCALERS.plural),
+        "paramKind": {"apiVersion": POOL_AUTOSCALERS.api_version, "kind": POOL_AUTOSCALERS.kind},
+        **_conditions("target-is-new", is_new, variables),
+        "validations": [{"expression": f"{apart} || !({is_same})", "messageExpression": why_not, "reason": "Invalid"}],
+    }
+    everyone = {"selector": {}, "parameterNotFoundAction": "Allow"}
+    return _with_binding(_ONE_NAME, spec, {"paramRef": everyone})
+
+
+def _group_of(item: str, version: str, group: str) -> dict[str, str]:
+    """The API group that a target names, or that its kind has."""
+    groups = ", ".join(f"'{kind.kind}': '{kind.group}'" for kind in KNOWN_KINDS)
+    target, named = f"{item}.spec.scaleTargetRef", f"variables.{version}"
+    return {
+        version: f"has({target}.apiVersion) ? {target}.apiVersion : ''",
+        group: f"{named}.contains('/') ? {named}.split('/')[0] : {named} != '' ? '' : "
+        f"{target}.kind in {{{groups}}} ? {{{groups}}}[{target}.kind] : ''",
+    }
 
 
 def token_policies(name: str, user: str, group: str) -> list[Definition]:
@@ -85,9 +123,9 @@ def _conditions(name: str, expression: str, variables: Mapping[str, str]) -> Def
     }
 
 
-def _with_binding(name: str, spec: Definition) -> list[Definition]:
+def _with_binding(name: str, spec: Definition, parameters: Definition | None = None) -> list[Definition]:
     metadata = {"name": name, "labels": {"app.kubernetes.io/name": "growth"}}
-    bound = {"policyName": name, "validationActions": ["Deny"]}
+    bound = {"policyName": name, "validationActions": ["Deny"], **(parameters or {})}
     return [
         {"apiVersion": _GROUP, "kind": f"ValidatingAdmissionPolicy{ending}", "metadata": metadata, "spec": content}
         for ending, content in (("", spec), ("Binding", bound))

@@ -40,6 +40,7 @@ from growth.model.noderequest import (
 )
 from growth.model.poolautoscaler import (
     CapacityPolicy,
+    CronPolicy,
     PodExpression,
     PodSelector,
     PoolAutoscalerSpec,
@@ -55,15 +56,64 @@ Rule: TypeAlias = tuple[str, str]
 
 _OUR_LABELS: Final = "['growth.dev/pool', 'growth.dev/offering', 'growth.dev/node-request', 'kubernetes.io/hostname']"
 
-_PERCENT: Final = "int(string(self.{0}).replace('%', ''))"
-_TARGET_PERCENT, _TOLERANCE_PERCENT = _PERCENT.format("targetAvailable"), _PERCENT.format("tolerance")
-# a count against a count, a share against a share, a share of a count; a count against a share cannot be compared
-_TOLERANCE: Final = (
-    "!has(self.tolerance) || (type(self.targetAvailable) == int ? "
-    "(type(self.tolerance) == int ? int(self.tolerance) < int(self.targetAvailable) : "
-    f"(int(self.targetAvailable) * {_TOLERANCE_PERCENT} + 99) / 100 < int(self.targetAvailable)) : "
-    f"(type(self.tolerance) == int || {_TOLERANCE_PERCENT} < {_TARGET_PERCENT}))"
+
+def _percent(field: str) -> str:
+    return f"int(string({field}).replace('%', ''))"
+
+
+def _smaller(tolerance: str, target: str = "self.targetAvailable") -> str:
+    """A count against a count, a share against a share, a share of a count; a count against a share is compared in the
+    spec, which knows how large the pool can get.
+    """
+    share = f"({_percent(tolerance)})"
+    return (
+        f"type({target}) == int ? (type({tolerance}) == int ? int({tolerance}) < int({target}) : "
+        f"(int({target}) * {share} + 99) / 100 < int({target})) : "
+        f"(type({tolerance}) == int || {share} < {_percent(target)})"
+    )
+
+
+_OWN_UP: Final = "has(self.scaleUp) && has(self.scaleUp.tolerance)"
+_TOLERANCE: Final = f"!has(self.tolerance) || ({_OWN_UP}) || ({_smaller('self.tolerance')})"
+_UP_TOLERANCE: Final = f"!({_OWN_UP}) || ({_smaller('self.scaleUp.tolerance')})"
+_POLICY: Final = "self.capacityPolicy"
+_LARGEST_TARGET: Final = f"(self.maxReplicas * {_percent(f'{_POLICY}.targetAvailable')} + 99) / 100"
+
+
+def _reachable(tolerance: str, is_there: str) -> str:
+    """A count as tolerance of a share must be smaller than the share of the largest pool."""
+    mixed = f"has({_POLICY}) && ({is_there}) && type({_POLICY}.targetAvailable) == string && type({tolerance}) == int"
+    return f"!({mixed}) || int({tolerance}) < {_LARGEST_TARGET}"
+
+
+_UP_IS_THERE: Final = f"has({_POLICY}.scaleUp) && has({_POLICY}.scaleUp.tolerance)"
+_MIXED: Final = _reachable(f"{_POLICY}.tolerance", f"has({_POLICY}.tolerance) && !({_UP_IS_THERE})")
+_MIXED_UP: Final = _reachable(f"{_POLICY}.scaleUp.tolerance", _UP_IS_THERE)
+_IN_USE_ONCE: Final = f"!(has(self.inUse) && has({_POLICY}) && has({_POLICY}.inUse))"
+
+
+def _cron_field(values: str, names: str = "", more: str = "") -> str:
+    """One field: a list of stars, values, ranges and steps. RE2, as CEL has it."""
+    value = f"({values}{'|' + names if names else ''})"
+    term = f"([*]|{value}(-{value})?{more})(/0*[1-9][0-9]*)?"
+    return f"{term}(,{term})*"
+
+
+_MONTHS: Final = "JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC"
+_WEEKDAYS: Final = "SUN|MON|TUE|WED|THU|FRI|SAT"
+_CRON_FIELDS: Final = (
+    _cron_field("0*[0-5]?[0-9]"),
+    _cron_field("0*([01]?[0-9]|2[0-3])"),
+    _cron_field("0*([1-9]|[12][0-9]|3[01])", "L|LW"),
+    _cron_field("0*([1-9]|1[0-2])", _MONTHS),
+    _cron_field("0*[0-7]", _WEEKDAYS, "(#0*[1-5]|L)?"),
 )
+_POSSIBLE: Final = f"self.upperAscii().matches('^ *{' +'.join(_CRON_FIELDS)} *$')"
+_SHORT_MONTHS: Final = "0*[469]|11|APR|JUN|SEP|NOV|0*2|FEB"
+_NO_SUCH_DAY: Final = (
+    f"^ *[^ ]+ +[^ ]+ +(31(,31)* +({_SHORT_MONTHS})(,({_SHORT_MONTHS}))*|(30|31)(,(30|31))* +(0*2|FEB)) +[*][^ ]* *$"
+)
+_EXISTS: Final = f"!self.upperAscii().matches('{_NO_SUCH_DAY}')"
 
 _ABOUT_OUR_LABELS: Final = (
     "growth itself writes growth.dev/pool, growth.dev/offering, growth.dev/node-request and kubernetes.io/hostname"
@@ -95,7 +145,13 @@ _ROWS: Final[tuple[tuple[Place, str, str], ...]] = (
     (NodeRemovalRequestSpec, _SAME_NODE, "a NodeRemovalRequest is about one node: nodeName and pool cannot be changed"),
     (PoolAutoscalerSpec, _MIN_FITS_MAX, "minReplicas must not be larger than maxReplicas"),
     (PoolAutoscalerSpec, _ONE_POLICY, "cronPolicies and capacityPolicy cannot be used together"),
+    (PoolAutoscalerSpec, _MIXED, "tolerance must be smaller than targetAvailable of maxReplicas"),
+    (PoolAutoscalerSpec, _MIXED_UP, "scaleUp.tolerance must be smaller than targetAvailable of maxReplicas"),
+    (PoolAutoscalerSpec, _IN_USE_ONCE, "inUse and capacityPolicy.inUse cannot be used together"),
     (CapacityPolicy, _TOLERANCE, "tolerance must be smaller than targetAvailable"),
+    (CapacityPolicy, _UP_TOLERANCE, "scaleUp.tolerance must be smaller than targetAvailable"),
+    ((CronPolicy, "schedule"), _POSSIBLE, "a schedule has five fields: minute, hour, day of the month, month, weekday"),
+    ((CronPolicy, "schedule"), _EXISTS, "there is no such day in these months"),
     (PodExpression, _VALUES_FIT, "In and NotIn need values, Exists and DoesNotExist take none"),
     ((PodSelector, "match_labels"), _SHORT_KEYS, "a label key has at most 317 characters"),
     (NodeRemovalRequestStatus, _NOT_PENDING_AGAIN, "a removal that has begun does not go back to Pending"),

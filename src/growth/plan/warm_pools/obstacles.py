@@ -10,7 +10,9 @@
 | InvalidSchedule | five fields that can never fire | ScaleBlocked |
 | UnknownTimeZone | no such zone | UnknownTimeZone |
 | FailedGetScale | the target, or its whole kind, is not there or cannot be read | FailedGetScale |
-"""
+| TargetControlled | the target is a ReplicaSet that a Deployment controls and would set back | ScaleBlocked |
+
+One more leaves the bounds in force: InUseUnknown, a capacity policy on a kind that cannot tell what is in use."""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ from msgspec import Struct
 
 from growth.model.poolautoscaler import MOST_POLICIES, PoolAutoscaler, PoolAutoscalerSpec
 from growth.model.settings import WarmPoolSettings
-from growth.model.warmpool import WarmPool, WarmPoolView
-from growth.plan.warm_pools.counts import selector_of
+from growth.model.warmpool import REPLICA_SET, WarmPool, WarmPoolKind, WarmPoolView
 from growth.plan.warm_pools.firings import schedule_of
+from growth.plan.warm_pools.in_use import selector_of
 from growth.plan.warm_pools.size import why_not_tolerance
 from growth.plan.world.schedule import ScheduleError, UnknownTimeZoneError
 
@@ -62,7 +64,20 @@ def why_not_target(autoscaler: PoolAutoscaler, view: WarmPoolView | None, pool: 
     if view is not None and view.is_known and pool is None:
         target = autoscaler.spec.scale_target_ref
         return Obstacle("FailedGetScale", f"there is no {target} in namespace {autoscaler.namespace}", "FailedGetScale")
+    reference = autoscaler.spec.scale_target_ref
+    if pool is not None and pool.owner_uid and reference.kind == REPLICA_SET.kind:
+        advice = "name what controls it, such as its Deployment, instead"
+        return Obstacle("TargetControlled", f"{reference} is controlled by another object that scales it: {advice}")
     return None
+
+
+def why_not_by_capacity(autoscaler: PoolAutoscaler, kind: WarmPoolKind) -> Obstacle | None:
+    """A capacity policy that cannot see demand would only ever shrink its pool; its bounds still hold."""
+    spec = autoscaler.spec
+    if spec.capacity_policy is None or spec.pods_in_use is not None or kind.members != "Pods":
+        return None
+    told = f"nothing tells which pods of a {kind.kind} are in use: set inUse to the labels that your code gives them"
+    return Obstacle("InUseUnknown", f"{told}; until then only minReplicas and maxReplicas hold")
 
 
 def _why_not_schedules(autoscaler: PoolAutoscaler, zone: str) -> Obstacle | None:
@@ -88,10 +103,11 @@ def why_not_valid(spec: PoolAutoscalerSpec) -> str:
         return f"{len(names)} cron policies are more than {MOST_POLICIES}"
     if twice:
         return f"two cron policies are named {twice}"
-    policy = spec.capacity_policy
-    if policy is None:
-        return ""
-    return why_not_tolerance(policy) or ("" if policy.in_use is None else selector_of(policy.in_use).malformed)
+    policy, in_use = spec.capacity_policy, spec.pods_in_use
+    if spec.in_use is not None and policy is not None and policy.in_use is not None:
+        return "inUse and capacityPolicy.inUse cannot be used together"
+    malformed = "" if in_use is None else selector_of(in_use).malformed
+    return malformed if policy is None else why_not_tolerance(policy, spec.max_replicas) or malformed
 
 
 def target_of(autoscaler: PoolAutoscaler, settings: WarmPoolSettings) -> Target:

@@ -3,11 +3,11 @@
 | policy | asks for |
 | --- | --- |
 | none | what there is |
-| cron | the target of the latest time that was not acted upon; between times what there is |
+| cron | the target of the latest time, until somebody else scales; then what there is |
 | capacity | what the watermarks ask for, once that has been steady |
 
-Every answer is brought between `minReplicas` and `maxReplicas`, at once. While replicas have been starting for too long
-the capacity policy adds no more.
+Every answer is brought between `minReplicas` and `maxReplicas`, at once; none takes a replica that is in use
+(`plan/warm_pools/in_use`). While replicas have been starting for too long the capacity policy adds no more.
 
 **Watermarks**: integers only. R replicas, A available, t and tol from the policy; T is the target, L the lower and U
 the upper watermark:
@@ -19,8 +19,10 @@ the upper watermark:
 | count | percentage | t | max(0, T−⌈T·tol/100⌉) | T+⌈T·tol/100⌉ |
 | percentage | count | ⌈R·t/100⌉ | max(0, T−tol) | T+tol |
 
-Without a tolerance the setting counts, as a percentage, and L is never smaller than 1 while T is not. A percentage at
-R = 0 counts as at R = 1. The pool is right while L ≤ A ≤ U; otherwise it shall have as many as are used, and T more.
+Without a tolerance the setting counts, as a percentage; `scaleUp` and `scaleDown` may each have their own, for L and
+for U. L is never smaller than 1 while T is not. A percentage at R = 0 counts as at R = 1. The pool is right while
+L ≤ A ≤ U; otherwise it shall have as many as are used, and T more: never fewer for being below L, or more for being
+above U.
 
 **Steadiness**: a momentary count must not make a pool flap.
 
@@ -36,8 +38,10 @@ itself, so that a growth that has just started waits like one that has not."""
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.instant import format_instant
 from growth.model.poolautoscaler import CapacityPolicy, CountOrShare, PoolAutoscaler, PoolAutoscalerSpec, ScalingRules
@@ -49,23 +53,27 @@ Recommended = tuple[float, int]  # since when, how many replicas
 Recommendations = tuple[Recommended, ...]  # the oldest first
 
 
+PODS_IN_USE: Final = "PodsInUse"
+
+
 class Scaling(Struct, frozen=True):
     """How many replicas, by which policy and why; and what a scaling waits for, if it does."""
 
     replicas: int
     policy: str
     sentence: str
-    limited: str = ""  # TooFewReplicas or TooManyReplicas: a bound decided
+    limited: str = ""  # TooFewReplicas, TooManyReplicas or PodsInUse: not the policy's own number
+    limit: str = ""  # what limits it, in words
     waits: str = ""  # what an otherwise wanted scaling waits for; the same words while it is the same wait
     again_at: float | None = None  # when waiting ends
 
 
 def by_bounds(spec: PoolAutoscalerSpec, replicas: int, *, is_silent: bool = False) -> Scaling:
     """What there is, between the bounds. Silent: staying is no decision, so it has no words."""
-    wanted, limited = _clamped(spec, replicas)
-    if limited:
-        bound = f"minReplicas {spec.min_replicas}" if wanted > replicas else f"maxReplicas {spec.max_replicas}"
-        return Scaling(wanted, "bounds", f"{replicas} replicas become {wanted}: {bound}", limited)
+    bounded = clamped(spec, replicas)
+    if bounded.limited:
+        sentence = f"{replicas} replicas become {bounded.replicas}: {bounded.limit}"
+        return Scaling(bounded.replicas, "bounds", sentence, bounded.limited, bounded.limit)
     if is_silent:
         return Scaling(replicas, "", "")
     bounds = f"they are between {spec.min_replicas} and {spec.max_replicas}"
@@ -73,20 +81,50 @@ def by_bounds(spec: PoolAutoscalerSpec, replicas: int, *, is_silent: bool = Fals
 
 
 def by_cron(spec: PoolAutoscalerSpec, replicas: int, times: Timetable) -> Scaling:
-    """The latest firing, or what there is."""
-    if times.firing is None:
+    """The latest firing; between firings what the last one asked for, or what there is."""
+    if times.firing is not None:
+        policy = times.firing.policy
+        return _fired(spec, replicas, policy.name, policy.target_replicas, format_instant(times.firing.at))
+    held = times.held
+    if held is None or held.target_replicas is None or held.set_replicas != replicas:
         return by_bounds(spec, replicas, is_silent=True)
-    policy, fired_at = times.firing.policy, format_instant(times.firing.at)
-    wanted, limited = _clamped(spec, policy.target_replicas)
-    verb = "stay" if wanted == replicas else f"become {wanted}"
-    why = f"cron policy {policy.name} fired at {fired_at} for {policy.target_replicas}"
-    bounded = f", limited to {wanted} by the bounds" if limited else ""
-    return Scaling(wanted, f"cron/{policy.name}", f"{replicas} replicas {verb}: {why}{bounded}", limited)
+    scaling = _fired(spec, replicas, held.name, held.target_replicas, held.last_schedule_time or "")
+    return scaling if scaling.limited or scaling.replicas != replicas else Scaling(replicas, "", "")
 
 
-def _clamped(spec: PoolAutoscalerSpec, replicas: int) -> tuple[int, str]:
-    wanted = max(spec.min_replicas, min(replicas, spec.max_replicas))
-    return wanted, "" if wanted == replicas else "TooFewReplicas" if wanted > replicas else "TooManyReplicas"
+def _fired(spec: PoolAutoscalerSpec, replicas: int, name: str, target: int, at: str) -> Scaling:
+    bounded = clamped(spec, target)
+    verb = "stay" if bounded.replicas == replicas else f"become {bounded.replicas}"
+    limit = f", limited to {bounded.replicas} by the bounds" if bounded.limited else ""
+    sentence = f"{replicas} replicas {verb}: cron policy {name} fired at {at} for {target}{limit}"
+    return Scaling(bounded.replicas, f"cron/{name}", sentence, bounded.limited, bounded.limit)
+
+
+class Clamped(Struct, frozen=True):
+    """A number brought between the bounds."""
+
+    replicas: int
+    limited: str = ""
+    limit: str = ""
+
+
+def clamped(spec: PoolAutoscalerSpec, replicas: int) -> Clamped:
+    if replicas < spec.min_replicas:
+        return Clamped(spec.min_replicas, "TooFewReplicas", f"minReplicas is {spec.min_replicas}")
+    if replicas > spec.max_replicas:
+        return Clamped(spec.max_replicas, "TooManyReplicas", f"maxReplicas is {spec.max_replicas}")
+    return Clamped(replicas)
+
+
+def sparing_used(scaling: Scaling, counts: PoolCounts) -> Scaling:
+    """The same, but no replica that is in use goes; it says what it waits for."""
+    least = min(counts.replicas, counts.kept.replicas)
+    if scaling.replicas >= least:
+        return scaling
+    verb = "stay" if least == counts.replicas else f"become {least}"
+    sentence = f"{counts.replicas} replicas {verb}, {scaling.replicas} wanted: {counts.kept.why}"
+    waits = "scaling down waits for pods in use"
+    return Scaling(least, scaling.policy or "bounds", sentence, PODS_IN_USE, counts.kept.why, waits)
 
 
 # --------------------------------------------------------------------------------- capacity policy
@@ -107,6 +145,10 @@ class Observation(Struct, frozen=True, gc=False):
     def with_sample(self, at: float, counts: PoolCounts, window_seconds: float) -> Observation:
         kept = tuple(sample for sample in self.samples if sample.at > at - window_seconds)
         return Observation(self.since_at, (*kept, Sample(at, counts.replicas, counts.soon_available)))
+
+    def is_of_another_size(self, replicas: int) -> bool:
+        """The samples were taken when the pool had another number of replicas."""
+        return bool(self.samples) and self.samples[-1].replicas != replicas
 
     def is_full(self, at: float, window_seconds: float) -> bool:
         return at - self.since_at >= window_seconds
@@ -131,7 +173,7 @@ class _Asked(Struct, frozen=True):
     """What the watermarks ask for, within the bounds."""
 
     replicas: int
-    limited: str
+    bounded: Clamped
     why: str
     bound: str  # what the bounds changed, in words
 
@@ -150,12 +192,12 @@ def by_capacity(
     down_seconds = _window(policy.scale_down, settings.scale_down_window_seconds)
     before = memory.history or ((now, counts.replicas),)
     history = with_recommendation(before, now, followed, max(up_seconds, down_seconds))
-    if _clamped(spec, counts.replicas)[1]:
-        scaling = by_bounds(spec, counts.replicas)
-    elif is_observing:
+    if is_observing:
         scaling = _while_observing(asked, counts, seen, settings.observation_window_seconds)
     else:
         scaling = _steadied(asked, counts, history, now, up_seconds, down_seconds)
+    if clamped(spec, scaling.replicas).limited:  # a bound waits for no window
+        scaling = by_bounds(spec, counts.replicas)
     return scaling, Memory(seen, history)
 
 
@@ -163,15 +205,15 @@ def _ask(
     spec: PoolAutoscalerSpec, policy: CapacityPolicy, counts: PoolCounts, seen: Observation, settings: WarmPoolSettings
 ) -> _Asked:
     marks, available = watermarks(policy, seen.mean_replicas, settings.tolerance_percent), seen.mean_available
-    asked = recommend(marks, replicas=counts.replicas, available=available, used=counts.used)
-    wanted, limited = _clamped(spec, asked)
+    asked = recommend(marks, replicas=counts.replicas, available=available, used=counts.used, starting=counts.starting)
+    bounded = clamped(spec, asked)
     relation = "below" if available < marks.lower else "above" if available > marks.upper else "within"
     starting = f", {counts.starting} of them starting" if counts.starting else ""
     window = settings.observation_window_seconds
     mean = f" (mean of {window:.0f} s)" if window else ""
     why = f"{available} available{starting}{mean} is {relation} {marks} of {seen.mean_replicas}, {counts.used} used"
-    bound = f"; {asked} asked for, limited to {wanted} by the bounds" if limited else ""
-    return _Asked(wanted, limited, why, bound)
+    bound = f"; {asked} asked for, limited to {bounded.replicas} by the bounds" if bounded.limited else ""
+    return _Asked(bounded.replicas, bounded, why, bound)
 
 
 def _window(rules: ScalingRules | None, default: int) -> int:
@@ -184,7 +226,7 @@ def _while_observing(asked: _Asked, counts: PoolCounts, seen: Observation, windo
     until = seen.since_at + window_seconds
     waits = f"a scale-down waits for a full observation window ({window_seconds:.0f} s)"
     sentence = f"{asked.why}; {asked.replicas} wanted, not before {format_instant(until)}"
-    return Scaling(counts.replicas, "capacity", sentence, asked.limited, waits, until)
+    return Scaling(counts.replicas, "capacity", sentence, asked.bounded.limited, asked.bounded.limit, waits, until)
 
 
 def _steadied(
@@ -195,13 +237,13 @@ def _steadied(
     if not steady == counts.replicas != asked.replicas:
         verb = "stay" if steady == counts.replicas else f"become {steady}"
         sentence = f"{counts.replicas} replicas {verb}: {asked.why}{asked.bound}"
-        return Scaling(steady, "capacity", sentence, asked.limited)
+        return Scaling(steady, "capacity", sentence, asked.bounded.limited, asked.bounded.limit)
     is_up = asked.replicas > steady
     direction, window = ("up", up_seconds) if is_up else ("down", down_seconds)
     until = steady_at(history, steady, window, is_up=is_up)
     waits = f"scaling {direction} waits for its stabilization window ({window} s)"
     sentence = f"{steady} replicas stay: {asked.why}; {asked.replicas} wanted, not before {format_instant(until)}"
-    return Scaling(steady, "capacity", sentence, asked.limited, waits, until)
+    return Scaling(steady, "capacity", sentence, asked.bounded.limited, asked.bounded.limit, waits, until)
 
 
 def why_not_more(counts: PoolCounts, starting_since: float | None, now: float, settings: WarmPoolSettings) -> str:
@@ -228,21 +270,28 @@ class Watermarks(Struct, frozen=True, gc=False):
 
 def watermarks(policy: CapacityPolicy, replicas: int, default_percent: int) -> Watermarks:
     """Those of a pool of this size."""
-    tolerance: CountOrShare = f"{default_percent}%" if policy.tolerance is None else policy.tolerance
-    marks = _watermarks(policy.target_available, tolerance, max(1, replicas))
-    if policy.tolerance is None and marks.target >= 1 and marks.lower < 1:
-        return Watermarks(marks.target, 1, marks.upper)
-    return marks
+    size, target = max(1, replicas), policy.target_available
+    up, down = (tolerance_of(policy, rules, default_percent) for rules in (policy.scale_up, policy.scale_down))
+    marks = Watermarks(
+        share_of(size, percent(target)) if isinstance(target, str) else target,
+        _mark(target, up, size, -1),
+        _mark(target, down, size, 1),
+    )
+    return replace(marks, lower=1) if marks.target >= 1 and marks.lower < 1 else marks
 
 
-def _watermarks(target: CountOrShare, tolerance: CountOrShare, replicas: int) -> Watermarks:
+def tolerance_of(policy: CapacityPolicy, rules: ScalingRules | None, default_percent: int) -> CountOrShare:
+    """Of one direction: its own, or the policy's, or the setting."""
+    own = policy.tolerance if rules is None or rules.tolerance is None else rules.tolerance
+    return f"{default_percent}%" if own is None else own
+
+
+def _mark(target: CountOrShare, tolerance: CountOrShare, replicas: int, sign: int) -> int:
     if isinstance(target, str) and isinstance(tolerance, str):
-        share, distance = percent(target), percent(tolerance)
-        shares = (share, max(0, share - distance), share + distance)
-        return Watermarks(*(share_of(replicas, each) for each in shares))
+        return share_of(replicas, max(0, percent(target) + sign * percent(tolerance)))
     wanted = share_of(replicas, percent(target)) if isinstance(target, str) else target
     distance = share_of(wanted, percent(tolerance)) if isinstance(tolerance, str) else tolerance
-    return Watermarks(wanted, max(0, wanted - distance), wanted + distance)
+    return max(0, wanted + sign * distance)
 
 
 def percent(text: str) -> int:
@@ -255,21 +304,32 @@ def share_of(count: int, percentage: int) -> int:
     return -(-count * percentage // 100)
 
 
-def recommend(marks: Watermarks, *, replicas: int, available: int, used: int) -> int:
-    """How many replicas these watermarks ask for; the present number while the pool is right."""
-    return replicas if marks.lower <= available <= marks.upper else used + marks.target
+def recommend(marks: Watermarks, *, replicas: int, available: int, used: int, starting: int = 0) -> int:
+    """How many replicas these watermarks ask for; the present number while the pool is right. Those starting are among
+    the available ones; none goes on account of them while too few are really there.
+    """
+    if available < marks.lower:
+        return max(replicas, used + marks.target)
+    is_above = available > marks.upper and available - starting >= marks.lower
+    return min(replicas, used + marks.target) if is_above else replicas
 
 
-def why_not_tolerance(policy: CapacityPolicy) -> str:
-    """A tolerance that reaches the target would let the pool run empty. Empty if it is smaller or not comparable."""
-    target, tolerance = policy.target_available, policy.tolerance
-    if tolerance is None or (isinstance(target, str) and isinstance(tolerance, int)):
+def why_not_tolerance(policy: CapacityPolicy, max_replicas: int) -> str:
+    """A tolerance that reaches the target, at every size the pool may have, would never let it grow before it is empty.
+    Empty if it is smaller.
+    """
+    own = policy.scale_up.tolerance if policy.scale_up is not None else None
+    target, tolerance = policy.target_available, policy.tolerance if own is None else own
+    name = "tolerance" if own is None else "scaleUp.tolerance"
+    if tolerance is None:
         return ""
-    if isinstance(target, str):
-        reaches = percent(str(tolerance)) >= percent(target)
+    if isinstance(target, str) and isinstance(tolerance, str):
+        reaches = percent(tolerance) >= percent(target)
     else:
-        reaches = (share_of(target, percent(tolerance)) if isinstance(tolerance, str) else tolerance) >= target
-    return f"tolerance {tolerance} must be smaller than targetAvailable {target}" if reaches else ""
+        wanted = share_of(max_replicas, percent(target)) if isinstance(target, str) else target
+        reaches = (share_of(wanted, percent(tolerance)) if isinstance(tolerance, str) else tolerance) >= wanted
+    at = f" at maxReplicas {max_replicas}" if isinstance(target, str) and isinstance(tolerance, int) else ""
+    return f"{name} {tolerance} must be smaller than targetAvailable {target}{at}" if reaches else ""
 
 
 # -------------------------------------------------------------------------------------- steadiness

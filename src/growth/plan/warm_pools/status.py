@@ -3,8 +3,8 @@
 | condition | True | False |
 | --- | --- | --- |
 | ScalingActive | the policy is followed | an obstacle: see `plan/warm_pools/obstacles` |
-| AbleToScale | the target can be scaled | the last attempt was refused, or replicas do not start |
-| ScalingLimited | a bound decided | the policy's own number is within the bounds |
+| AbleToScale | the target can be scaled | the last attempts failed, or replicas do not start |
+| ScalingLimited | a bound, or pods in use, decide | the policy's own number holds |
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Report(Struct, frozen=True):
     stuck: str = ""
     failure: str = ""
     obstacle: Obstacle | None = None
+    inactive: Obstacle | None = None  # why the policy is not followed, while the bounds are
     history: Recommendations = ()
     scaled_at: float | None = None  # the scaling was accepted
 
@@ -83,8 +84,10 @@ def status_of(autoscaler: PoolAutoscaler, report: Report, now: float) -> PoolAut
 def _applied(autoscaler: PoolAutoscaler, report: Report, now: float) -> tuple[AppliedCronPolicy, ...]:
     """A firing is past once it was acted upon: the target was scaled, or had that number already."""
     if report.times is not None and report.scaling is not None and report.counts is not None:
-        is_done = report.scaled_at is not None or report.scaling.replicas == report.counts.replicas
-        return report.times.after_firing() if is_done else report.times.applied
+        times, scaling, replicas = report.times, report.scaling, report.counts.replicas
+        if report.scaled_at is not None or (times.firing is not None and scaling.replicas == replicas):
+            return times.after_firing(scaling.replicas)
+        return times.applied if times.firing is not None else times.at(replicas)
     applied = autoscaler.status.applied_cron_policies
     if autoscaler.status.suspended and not autoscaler.spec.suspend:  # resumed, with another obstacle
         return tuple(replace(each, since=format_instant(now)) for each in applied)
@@ -107,15 +110,14 @@ def _conditions(autoscaler: PoolAutoscaler, report: Report, now: float) -> tuple
             write("ScalingLimited", None, obstacle.reason),
         )
     policy = "CapacityPolicy" if spec.capacity_policy else "CronPolicies" if spec.cron_policies else "BoundsOnly"
+    inactive = report.inactive
     problem = ("FailedScale", report.failure) if report.failure else ("ReplicasNotStarting", report.stuck)
     able = problem if problem[1] else ("ReadyForNewScale", "")
-    limited = "" if report.scaling is None else report.scaling.limited
-    bound = ""
-    if limited:
-        is_low = limited == "TooFewReplicas"
-        bound = f"minReplicas is {spec.min_replicas}" if is_low else f"maxReplicas is {spec.max_replicas}"
+    limited, limit = ("", "") if report.scaling is None else (report.scaling.limited, report.scaling.limit)
     return (
-        write("ScalingActive", True, policy),
+        write("ScalingActive", True, policy)
+        if inactive is None
+        else write("ScalingActive", False, inactive.reason, inactive.message),
         write("AbleToScale", not problem[1], *able),
-        write("ScalingLimited", bool(limited), limited or "DesiredWithinRange", bound),
+        write("ScalingLimited", bool(limited), limited or "DesiredWithinRange", limit),
     )

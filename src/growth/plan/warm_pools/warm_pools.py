@@ -8,75 +8,57 @@ look at it.
 | its sample is due (every sampling interval, spread over it) | takes a sample, decides, tells the numbers |
 | a cron policy fires, a wait ends | decides |
 | the autoscaler or its target changed | enforces the bounds, tells what is not only a number |
+| somebody else scaled the target | begins to observe anew, with a sample |
+| a write that had to wait may be made | decides |
 
 A pool is scaled with the version that was seen: if it has changed since, that is a Conflict and it is looked at again.
-The memory may be lost: then nothing is scaled down before its windows are full again, and cron policies go on from the
-status."""
+When the next write may be, and what is told of those that failed: `plan/warm_pools/memory`. The memory may be lost:
+then nothing is scaled down before its windows are full again, and cron policies go on from the status."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from types import MappingProxyType
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import ScaleWarmPool, WritePoolAutoscalerStatus
 from growth.model.decision import Decision, Note, Settled
-from growth.model.instant import format_instant
-from growth.model.outcome import Accepted, Conflict, Refused, Unknown
+from growth.model.outcome import Accepted
 from growth.model.poolautoscaler import PoolAutoscaler
 from growth.model.settings import Settings, WarmPoolSettings
-from growth.model.snapshot import EMPTY, Snapshot
+from growth.model.snapshot import Snapshot
 from growth.model.warmpool import WarmPool, WarmPoolKind, WarmPoolView
-from growth.plan.warm_pools.counts import Owned, PoolCounts, counts_of
+from growth.plan.warm_pools.counts import Owned, PoolCounts, Rise, counts_of, first_rise, next_rise
 from growth.plan.warm_pools.firings import Timetable, timetable
-from growth.plan.warm_pools.obstacles import Obstacle, Target, owners_of, target_of, why_not_active, why_not_target
-from growth.plan.warm_pools.size import Memory, Observation, Scaling, by_bounds, by_capacity, by_cron, why_not_more
-from growth.plan.warm_pools.status import LONGEST_SENTENCE, Report, status_of, without_numbers
+from growth.plan.warm_pools.memory import Ledger, Looked, Watch, settle_scaling, writes_before
+from growth.plan.warm_pools.obstacles import (
+    Obstacle,
+    owners_of,
+    target_of,
+    why_not_active,
+    why_not_by_capacity,
+    why_not_target,
+)
+from growth.plan.warm_pools.size import (
+    PODS_IN_USE,
+    Memory,
+    Observation,
+    Scaling,
+    by_bounds,
+    by_capacity,
+    by_cron,
+    sparing_used,
+    why_not_more,
+)
+from growth.plan.warm_pools.status import Report, status_of, without_numbers
 from growth.plan.world.turn import Turn, about, cut, retry_at, seen, sooner, without_times
+
+__all__ = ["Ledger", "Watch", "plan", "settle"]
 
 _SLOTS = 5  # the looks of one interval are spread over so many passes
 _REFUSED_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
-
-
-class Watch(Struct, frozen=True):
-    """What is remembered of one autoscaler."""
-
-    autoscaler: PoolAutoscaler  # as it was looked at
-    target: Target
-    kind: WarmPoolKind | None
-    owner: str = ""
-    pool: WarmPool | None = None
-    times: Timetable | None = None
-    scaling: Scaling | None = None  # at the last sample
-    memory: Memory | None = None
-    next_at: float = 0.0
-    sample_at: float = 0.0
-    hold_until: float = 0.0  # no attempt to scale before this: the last one was refused
-    failure: str = ""  # why it was refused
-    starting_since: float | None = None
-    up: int = 0  # members that are not starting
-    pending: Report | None = None  # what the status shall say once the scaling has been accepted
-
-
-class Looked(Struct, frozen=True):
-    """What one pass did, for metrics."""
-
-    unchanged: int = 0
-    failed: int = 0
-    samples: int = 0
-
-
-class Ledger(Struct, frozen=True):
-    watches: Mapping[str, Watch] = EMPTY
-    autoscalers: Mapping[str, PoolAutoscaler] = EMPTY
-    warm_pools: Mapping[str, WarmPoolView] = EMPTY
-    owners: Mapping[Target, str] = MappingProxyType({})
-    due_at: float | None = None
-    looked: Looked = Looked()
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -89,7 +71,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     due_at = min((watch.next_at for watch in watches.values()), default=None)
     look.turn.wake(due_at)
     looked = Looked(look.unchanged, look.failed, look.samples)
-    return look.turn.decision(Ledger(watches, autoscalers, warm_pools, look.owners, due_at, looked))
+    return look.turn.decision(Ledger(watches, autoscalers, warm_pools, look.owners, look.writes, due_at, looked))
 
 
 def _are_same(ours: Mapping[str, WarmPoolView], theirs: Mapping[str, WarmPoolView]) -> bool:
@@ -111,6 +93,9 @@ class _Pass:
         is_same = snapshot.autoscalers is ledger.autoscalers
         self.owners = ledger.owners if is_same else owners_of(snapshot.autoscalers.values(), settings)
         self.owned = Owned(snapshot.warm_pools)
+        self.writes = {
+            target: each for target, each in ledger.writes.items() if target in self.owners or each.next_at > self.now
+        }
         self.turn = Turn()
         self.unchanged = self.failed = self.samples = 0
 
@@ -153,10 +138,18 @@ class _Pass:
             return Watch(autoscaler, watch.target, kind, watch.owner, pool, next_at=at, sample_at=at)
         if pool is None or kind is None:
             return replace(watch, next_at=watch.sample_at)  # not known yet: say nothing
-        counts = counts_of(autoscaler, pool, kind, self.snapshot, self.owned)
+        watch = replace(watch, rise=self._rise(watch, pool, kind))
+        counts = counts_of(autoscaler, pool, kind, self.snapshot, self.owned, watch.rise)
         if counts is None:
             return replace(watch, next_at=watch.sample_at)
         return self._size(watch, pool, kind, counts, samples=samples)
+
+    def _rise(self, watch: Watch, pool: WarmPool, kind: WarmPoolKind) -> Rise | None:
+        if kind.members != "Leave":
+            return None
+        if watch.rise is None:
+            return first_rise(pool, watch.autoscaler.status, self.now)
+        return next_rise(watch.rise, pool, self.now, self.settings.start_limit_seconds)
 
     def _next_sample(self, key: str) -> float:
         """The next slot of this autoscaler: always the same ones, and not those of all the others."""
@@ -167,24 +160,35 @@ class _Pass:
         return ((self.now - offset) // interval + 1) * interval + offset
 
     def _size(self, watch: Watch, pool: WarmPool, kind: WarmPoolKind, counts: PoolCounts, *, samples: bool) -> Watch:
-        autoscaler, now = watch.autoscaler, self.now
+        autoscaler, now, inactive = (
+            watch.autoscaler,
+            self.now,
+            why_not_by_capacity(watch.autoscaler, watch.kind or kind),
+        )
         watch = replace(self._with_starting(watch, counts), times=self._times(watch))
-        scaling, memory = self._ask_policy(watch, counts, samples=samples)
+        writes = self.writes.get(watch.target) or writes_before(autoscaler, now)
+        may_write_at = now if writes is None else writes.next_at
+        asked = (by_bounds(autoscaler.spec, counts.replicas), None)
+        scaling, memory = asked if inactive else self._ask_policy(watch, counts, may_write_at, samples=samples)
         stuck = ""
-        if autoscaler.spec.capacity_policy is not None:
+        if autoscaler.spec.capacity_policy is not None and inactive is None:
             stuck = why_not_more(counts, watch.starting_since, now, self.settings)
-        if stuck and scaling.policy == "capacity" and scaling.replicas > counts.replicas:
-            sentence = f"{counts.replicas} replicas stay: {stuck}; {scaling.replicas} wanted"
-            waits = "scaling up waits for replicas that do not start"
-            scaling = Scaling(counts.replicas, "capacity", sentence, scaling.limited, waits)
+        scaling = sparing_used(_unless_stuck(scaling, counts, stuck), counts)
         if scaling.waits and (watch.scaling is None or scaling.waits != watch.scaling.waits):
-            self.turn.tell(Note(about(autoscaler), "ScaleBlocked", scaling.waits))
-        history = memory.history if memory is not None else ()
-        report = Report(scaling, counts, watch.times, stuck, watch.failure, history=history)
+            waits = f"{scaling.waits}: {scaling.limit}" if scaling.limited == PODS_IN_USE else scaling.waits
+            self.turn.tell(Note(about(autoscaler), "ScaleBlocked", waits))
+        is_wanted = scaling.replicas != counts.replicas
+        if writes is not None and not is_wanted:
+            writes = self.writes[watch.target] = writes.in_order()
+        failure, history = "" if writes is None else writes.failure, memory.history if memory is not None else ()
+        report = Report(scaling, counts, watch.times, stuck, failure, inactive=inactive, history=history)
         fires_at = watch.times.next_at if watch.times is not None else None
-        next_at = max(now, sooner(watch.sample_at, scaling.again_at, fires_at) or watch.sample_at)
-        watch = replace(watch, memory=memory, scaling=scaling, next_at=next_at)
-        if scaling.replicas != counts.replicas and now >= watch.hold_until:
+        is_held = is_wanted and now < may_write_at
+        due = sooner(watch.sample_at, scaling.again_at, fires_at, may_write_at if is_held else None)
+        watch = replace(
+            watch, memory=memory, scaling=scaling, is_held=is_held, next_at=max(now, due or watch.sample_at)
+        )
+        if is_wanted and not is_held:
             self.turn.do(ScaleWarmPool(seen(pool), kind, autoscaler.key, scaling.replicas, counts.replicas))
             return replace(watch, pending=report)
         self.unchanged += 1
@@ -209,9 +213,11 @@ class _Pass:
             return times
         return timetable(autoscaler, self.settings.time_zone, self.now)
 
-    def _ask_policy(self, watch: Watch, counts: PoolCounts, *, samples: bool) -> tuple[Scaling, Memory | None]:
-        """What the autoscaler's policy asks for. By capacity that is decided with a sample, or when a wait ends; in
-        between the last answer holds for what there is.
+    def _ask_policy(
+        self, watch: Watch, counts: PoolCounts, may_write_at: float, *, samples: bool
+    ) -> tuple[Scaling, Memory | None]:
+        """What the autoscaler's policy asks for. By capacity that is decided with a sample, when a wait ends, or when
+        the count is not what it was or may be; in between the last answer holds for what there is.
         """
         autoscaler, memory, last = watch.autoscaler, watch.memory, watch.scaling
         if watch.times is not None:
@@ -219,11 +225,12 @@ class _Pass:
         bounded = by_bounds(autoscaler.spec, counts.replicas)
         if autoscaler.spec.capacity_policy is None:
             return bounded, None
-        has_waited = last is not None and last.again_at is not None and self.now >= last.again_at
-        if memory is not None and last is not None and not samples and not has_waited:
-            if bounded.limited:
-                return bounded, memory
-            return (last if self.now < watch.hold_until else replace(last, replicas=counts.replicas)), memory
+        if memory is not None and memory.observation.is_of_another_size(counts.replicas):
+            memory, samples = None, True  # somebody else scaled it
+        ends = (last.again_at if last is not None else None, may_write_at if watch.is_held else None)
+        has_waited = any(end is not None and self.now >= end for end in ends)
+        if memory is not None and last is not None and not (samples or has_waited or bounded.limited):
+            return (last if watch.is_held else replace(last, replicas=counts.replicas)), memory
         memory = memory or Memory(Observation(self.now))
         self.samples += 1
         observed = memory.observation.with_sample(self.now, counts, self.settings.observation_window_seconds)
@@ -236,8 +243,18 @@ class _Pass:
         compared = without_times if samples else without_numbers
         if compared(status) != compared(autoscaler.status):
             self.turn.do(WritePoolAutoscalerStatus(seen(autoscaler), status))
-            if report.obstacle is not None and _is_new(report.obstacle, autoscaler):
-                self.turn.tell(Note(about(autoscaler), report.obstacle.event, report.obstacle.message, "Warning"))
+            obstacle = report.obstacle or report.inactive
+            if obstacle is not None and _is_new(obstacle, autoscaler):
+                self.turn.tell(Note(about(autoscaler), obstacle.event, obstacle.message, "Warning"))
+
+
+def _unless_stuck(scaling: Scaling, counts: PoolCounts, stuck: str) -> Scaling:
+    """No more by capacity while replicas do not start."""
+    if not stuck or scaling.policy != "capacity" or scaling.replicas <= counts.replicas:
+        return scaling
+    sentence = f"{counts.replicas} replicas stay: {stuck}; {scaling.replicas} wanted"
+    waits = "scaling up waits for replicas that do not start"
+    return Scaling(counts.replicas, "capacity", sentence, scaling.limited, scaling.limit, waits)
 
 
 def _is_new(obstacle: Obstacle, autoscaler: PoolAutoscaler) -> bool:
@@ -253,67 +270,9 @@ def _is_new(obstacle: Obstacle, autoscaler: PoolAutoscaler) -> bool:
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
     action, outcome, now = settled.action, settled.outcome, snapshot.now
     if isinstance(action, ScaleWarmPool):
-        watch = ledger.watches.get(action.autoscaler)
-        return Decision(ledger) if watch is None else _scaled(action, settled, watch, ledger, now)
+        return settle_scaling(action, outcome, ledger, now)
     if isinstance(outcome, Accepted) or not isinstance(action, WritePoolAutoscalerStatus):
         return Decision(ledger)
     key, at = f"{action.autoscaler.namespace}/{action.autoscaler.name}", retry_at(outcome, now, _RETRY_SECONDS)
     watch = ledger.watches.get(key)
-    return Decision(ledger) if watch is None else _again(ledger, key, watch, at)
-
-
-def _scaled(action: ScaleWarmPool, settled: Settled, watch: Watch, ledger: Ledger, now: float) -> Decision[Ledger]:
-    outcome, autoscaler, report, key = settled.outcome, watch.autoscaler, watch.pending, action.autoscaler
-    watch = replace(watch, pending=None)
-    if report is None or report.scaling is None:
-        return Decision(_with(ledger, key, watch))
-    if isinstance(outcome, Accepted):
-        return _accepted(action, watch, report, ledger, now)
-    if isinstance(outcome, Conflict | Unknown):
-        return _again(ledger, key, watch, now + _RETRY_SECONDS)
-    turn, at, text = (
-        Turn(),
-        retry_at(outcome, now, _REFUSED_SECONDS),
-        f"{report.scaling.sentence}; not done: {outcome.reason}",
-    )
-    watch = replace(watch, hold_until=at, failure="")
-    if isinstance(outcome, Refused):
-        watch = replace(watch, failure=cut(outcome.reason))
-        turn.tell(Note(about(autoscaler), "FailedScale", cut(text, LONGEST_SENTENCE), "Warning"))
-        status = status_of(autoscaler, replace(report, failure=watch.failure), now)
-        if without_numbers(status) != without_numbers(autoscaler.status):
-            turn.do(WritePoolAutoscalerStatus(seen(autoscaler), status))
-    else:
-        turn.tell(Note(about(autoscaler), "ScaleBlocked", cut(text, LONGEST_SENTENCE)))
-    again = _again(ledger, key, watch, at)
-    return replace(again, actions=tuple(turn.actions), notes=tuple(turn.notes))
-
-
-def _accepted(action: ScaleWarmPool, watch: Watch, report: Report, ledger: Ledger, now: float) -> Decision[Ledger]:
-    """Report it and forget the samples: those of the old size say nothing about the new one."""
-    autoscaler, scaling = watch.autoscaler, report.scaling
-    memory = None if watch.memory is None else Memory(Observation(now), watch.memory.history)
-    watch = replace(watch, memory=memory, failure="", hold_until=0.0)
-    policy, sentence = ("", "") if scaling is None else (scaling.policy, scaling.sentence)
-    turn = Turn()
-    turn.wake(watch.next_at)
-    turn.do(
-        WritePoolAutoscalerStatus(
-            seen(autoscaler), status_of(autoscaler, replace(report, failure="", scaled_at=now), now)
-        )
-    )
-    reason = "ScaledUp" if action.replicas > action.before else "ScaledDown"
-    text = f"{action.kind.kind} {action.target.name}: {sentence}; {format_instant(now)}"
-    fields = (("policy", policy), ("before", action.before), ("replicas", action.replicas))
-    turn.tell(Note(about(autoscaler), reason, cut(text, LONGEST_SENTENCE), fields=fields))
-    return turn.decision(_with(ledger, action.autoscaler, watch))
-
-
-def _with(ledger: Ledger, key: str, watch: Watch) -> Ledger:
-    due_at = sooner(ledger.due_at, watch.next_at)
-    return replace(ledger, watches={**ledger.watches, key: watch}, due_at=due_at)
-
-
-def _again(ledger: Ledger, key: str, watch: Watch, at: float) -> Decision[Ledger]:
-    """Take a sample and decide again at this instant."""
-    return Decision(_with(ledger, key, replace(watch, next_at=at, sample_at=at)), again_at=at)
+    return Decision(ledger) if watch is None else ledger.again(key, watch, at)

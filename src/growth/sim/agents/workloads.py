@@ -18,13 +18,15 @@ from __future__ import annotations
 import copy
 import math
 import zlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from growth.model.instant import parse_instant
 from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, POD, Json, Kind
 from growth.sim.apiserver.refusal import attempt
 from growth.sim.apiserver.selectors import matches_selector
@@ -39,6 +41,7 @@ STEP_SECONDS: Final = 0.05
 BUDGET_SECONDS: Final = 0.1
 PODS_PER_STEP: Final = 100
 _FINISHED: Final = ("Succeeded", "Failed")
+_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 class Member(Struct, frozen=True):
@@ -49,15 +52,27 @@ class Member(Struct, frozen=True):
     created: str
     is_active: bool
     is_ready: bool
-    is_bound: bool
     is_leaving: bool
     is_claimed: bool
+    uid: str
+    node: str
+    ready_since: str
+    deletion_cost: int
 
-    @property
-    def deletion_rank(self) -> tuple[bool, bool, str]:
-        """Unbound first, then not ready, then the youngest."""
-        younger_first = "".join(chr(255 - ord(letter)) for letter in self.created)
-        return self.is_bound, self.is_ready, younger_first
+    def deletion_rank(self, now: float, beside: Mapping[str, int]) -> tuple[bool, bool, bool, int, int, int, int, str]:
+        """The order of Kubernetes: unbound first, then not running, then not ready, the smaller deletion cost, more of
+        them on its node, ready and made more recently (by powers of two of the time), the smaller UID.
+        """
+        return (
+            bool(self.node),
+            self.phase == "Running",
+            self.is_ready,
+            self.deletion_cost,
+            -beside.get(self.node, 0),
+            _power_of_two(now, self.ready_since) if self.is_ready else 0,
+            _power_of_two(now, self.created),
+            self.uid,
+        )
 
 
 class Workloads:
@@ -143,19 +158,22 @@ class Workloads:
         wanted, metadata = owner["spec"].get("replicas", 1), owner["metadata"]
         for _ in range(min(PODS_PER_STEP, wanted - len(pods))):
             self._create_pod(owner, kind, {"generateName": f"{metadata['name']}-"})
-        for pod in sorted(pods, key=lambda pod: pod.deletion_rank)[: max(0, len(pods) - wanted)]:
+        beside, now = Counter(pod.node for pod in pods), self.verbs.now()
+        for pod in sorted(pods, key=lambda pod: pod.deletion_rank(now, beside))[: max(0, len(pods) - wanted)]:
             self._delete_pod(pod)
         self._report(kind, owner, _counts(pods))
         return bool(wanted - len(pods) > PODS_PER_STEP)
 
     def _stateful_set(self, stateful_set: Json) -> bool:
-        wanted, name = stateful_set["spec"].get("replicas", 1), stateful_set["metadata"]["name"]
+        spec, name = stateful_set["spec"], stateful_set["metadata"]["name"]
+        first = (spec.get("ordinals") or {}).get("start", 0)
+        ordinals = range(first, first + spec.get("replicas", 1))
         pods = {pod.key[1]: pod for pod in self._members(stateful_set)}
-        missing = [pod_name for pod_name in (f"{name}-{ordinal}" for ordinal in range(wanted)) if pod_name not in pods]
+        missing = [pod_name for pod_name in (f"{name}-{ordinal}" for ordinal in ordinals) if pod_name not in pods]
         for pod_name in missing[:PODS_PER_STEP]:
             self._create_pod(stateful_set, STATEFUL_SET, {"name": pod_name})
         for pod_name, pod in pods.items():
-            if int(pod_name.rpartition("-")[2]) >= wanted or pod.phase in _FINISHED:
+            if int(pod_name.rpartition("-")[2]) not in ordinals or pod.phase in _FINISHED:
                 self._delete_pod(pod)
         self._report(STATEFUL_SET, stateful_set, _counts(list(pods.values())))
         return len(missing) > PODS_PER_STEP
@@ -255,10 +273,22 @@ def _member(pod: Json, key: Key) -> Member:
         metadata["creationTimestamp"],
         is_active(pod),
         is_ready(pod),
-        bool(pod["spec"].get("nodeName")),
         is_leaving,
         CLAIMED in (metadata.get("labels") or {}),
+        metadata["uid"],
+        pod["spec"].get("nodeName") or "",
+        _ready_since(pod),
+        int((metadata.get("annotations") or {}).get(_DELETION_COST, 0)),
     )
+
+
+def _ready_since(pod: Json) -> str:
+    conditions = pod["status"].get("conditions") or []
+    return next((one.get("lastTransitionTime", "") for one in conditions if one["type"] == "Ready"), "")
+
+
+def _power_of_two(now: float, since: str) -> int:
+    return int(max(0.0, now - parse_instant(since)) * 1e9).bit_length() if since else 0
 
 
 class DisruptionBudgets:
