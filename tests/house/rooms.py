@@ -37,7 +37,6 @@ TABLES: Final[Mapping[str, str]] = {
     "growth.cli.doctor": "a command is the module of its own name",
     "growth.controllers.observe.warm_pools": "the twin of observe/buffers",
     "growth.plan.nodes_down.drain": "removal would be over 400 lines with it",
-    "growth.plan.warm_pools.status": "warm_pools would be over 400 lines with it",
     "growth.providers.registry": "the table of providers",
     "growth.sim.scenarios.schema": "the reference and the editors' schema; deploy/ reads it too",
     "growth.sim.scenarios.traces": "a format of its own",
