@@ -1,16 +1,23 @@
 """What time is it in the embedded world? Asked by everything in it: nothing waits, time jumps to the next timer.
 
 `VirtualLoop` is an asyncio event loop without sockets or threads. When no callback is ready, its clock moves to the
-next timer at once, so hours pass in milliseconds and the order of events depends on nothing but the program. Agents act
-on its timers: `after`, `every`, `Nudge`. `SimRuntime` is the Runtime that runs on it: one for each simulated process,
+next timer at once, and to exactly its time, so hours pass in milliseconds and the order of events depends on nothing
+but the program: timers of one moment go off in the order they were set. Agents act on its timers: `after`, `every`,
+`on_the_beat`, `Nudge`. `SimRuntime` is the Runtime that runs on it: one for each simulated process,
 so that a process can be killed and another started."""
 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
+import math
 import pickle
 import random
+from asyncio import Handle, TimerHandle
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context
 from typing import Any, Final, TypeVar
 
 from growth.runtime import Spawned
@@ -18,27 +25,13 @@ from growth.runtime import Spawned
 Result = TypeVar("Result")
 
 FOREVER_SECONDS: Final = 1e9
+_ABOUT_NOW: Final = 1e-6  # in beats: rounding does not make two of one
+_CANCELLED_KEPT: Final = 100  # timers; more are swept out once they are half of all
 START_OF_TIME: Final = 1_767_225_600.0  # 2026-01-01 00:00:00 UTC
 
 
 class Stalled(Exception):  # noqa: N818  (says what happened)
     """Nothing is ready and no timer is set: what waits would wait for ever."""
-
-
-class _Leap:
-    """In the place of the loop's selector: instead of blocking it moves the clock."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise Stalled("nothing is ready and no timer is set")
-        self.seconds += timeout
-        return []
-
-    def close(self) -> None:
-        return None
 
 
 class OrderedTask(asyncio.Task[Result]):
@@ -55,19 +48,73 @@ class OrderedTask(asyncio.Task[Result]):
         return self is other
 
 
+class _Timer(TimerHandle):
+    """A timer that knows whether it is still set."""
+
+    __slots__ = ("is_set",)
+    is_set: bool
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop whose time is virtual and starts at zero."""
+    """An event loop whose time is virtual and starts at zero. Timers are kept apart from those of its base, by time and
+    order of setting: most of what a resting world does is to wait.
+    """
+
+    _ready: deque[Handle]  # of the base
+    _stopping: bool  # of the base
 
     def __init__(self) -> None:
         super().__init__()
-        self._selector = _Leap()
+        self._seconds = 0.0
+        self._order = itertools.count()
+        self._timers: list[tuple[float, int, _Timer]] = []
+        self._cancelled = 0
         self._tasks_made = 0
         self.failures: list[BaseException] = []
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]  # the protocol spells out every overload
         self.set_exception_handler(self._keep_failure)
 
     def time(self) -> float:
-        return self._selector.seconds
+        return self._seconds
+
+    def call_at(  # type: ignore[override]  # the types of the arguments are the caller's business
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> TimerHandle:
+        timer = _Timer(when, callback, args, self, context)
+        timer.is_set = True
+        heapq.heappush(self._timers, (when, next(self._order), timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: _Timer) -> None:
+        self._cancelled += handle.is_set
+        if self._cancelled > _CANCELLED_KEPT and 2 * self._cancelled > len(self._timers):
+            self._timers = [entry for entry in self._timers if entry[2] is not handle and not entry[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
+
+    def _run_once(self) -> None:
+        """What is ready now, each once; if nothing is, first the clock moves to the next timer."""
+        ready = self._ready
+        if not ready and not self._stopping:
+            self._leap()
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+
+    def _leap(self) -> None:
+        """To the next timer that was not cancelled, and all of its moment are ready."""
+        timers, ready = self._timers, self._ready
+        while timers and (not ready or timers[0][0] <= self._seconds):
+            when, _, timer = heapq.heappop(timers)
+            if timer.cancelled():
+                self._cancelled -= 1
+            else:
+                self._seconds = max(self._seconds, when)
+                timer.is_set = False
+                ready.append(timer)
+        if not ready:
+            raise Stalled("nothing is ready and no timer is set")
 
     def _make_task(
         self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **keywords: Any
@@ -77,9 +124,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _keep_failure(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.failures.append(context.get("exception") or RuntimeError(context["message"]))
-
-    def _process_events(self, _event_list: list[Any]) -> None:
-        """There is no I/O."""
 
     def _write_to_self(self) -> None:
         """No thread sleeps in a selector, so none needs waking."""
@@ -221,3 +265,9 @@ def every(seconds: float, step: Callable[[], object]) -> None:
         after(seconds, tick)
 
     after(seconds, tick)
+
+
+def on_the_beat(seconds: float, work: Callable[[], object]) -> None:
+    """Call `work` once, at the next whole multiple of `seconds`."""
+    loop = asyncio.get_running_loop()
+    loop.call_at((math.floor(loop.time() / seconds + _ABOUT_NOW) + 1) * seconds, work)

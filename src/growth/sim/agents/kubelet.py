@@ -17,6 +17,7 @@ that carry the KWOK annotation and have no server are played too, as kwok does.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -56,6 +57,7 @@ class Kubelets:
         self.scheme = scheme  # of the nodes' providerID
         self.alive: dict[str, Server | None] = {}  # nodes with a kubelet; None: played as kwok does
         self.died_at: dict[str, float] = {}
+        self.on_silence: Callable[[], None] = lambda: None  # after `died_at` has grown
         self.switched_off: dict[str, None] = {}  # nodes whose machine is still there
         self._never_ready: dict[str, None] = {}
         self._verbs = verbs
@@ -83,6 +85,7 @@ class Kubelets:
         if self.alive.get(server.name) is server or server.name in self.alive:
             del self.alive[server.name]
             self.died_at[server.name] = self._verbs.now()
+            self.on_silence()
 
     def stopped(self, server: Server) -> None:
         """The cloud calls this when a server stands still, and is still there."""

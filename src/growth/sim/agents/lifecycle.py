@@ -13,6 +13,9 @@ controllers and the garbage collector of the embedded cluster.
 | an object whose last owner is gone | deleted in the background, a moment later |
 | an owner deleted with Orphan, or in the Foreground | its dependents go free; it waits for them |
 | a namespace that is gone | everything in it is deleted |
+
+The first group is looked at every five seconds, but only while there is such a node or pod: a healthy cluster costs
+nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from growth.sim.apiserver.refusal import attempt
 from growth.sim.apiserver.store import Key, ObjectKey, Store, Write
 from growth.sim.apiserver.subresources import set_condition
 from growth.sim.apiserver.verbs import FOREGROUND, ORPHAN, Verbs
-from growth.sim.clock import Nudge, every
+from growth.sim.clock import Nudge, on_the_beat
 
 SILENT_SECONDS: Final = 50.0
 LOOK_SECONDS: Final = 5.0
@@ -44,15 +47,27 @@ class NodeLifecycle:
         self._kubelets = kubelets
         self._dirty: dict[str, None] = {}
         self._taint_soon = Nudge(0.2, self._taint_by_condition)
-        self._evictions = TaintEvictions(verbs.store)
+        self._places = PodPlaces(verbs.store)
+        self._evictions = TaintEvictions(verbs.store, self._places)
         self._lost_since: dict[Key, float] = {}
+        self._will_look = False
         verbs.store.on_write(self._hear)
-        every(LOOK_SECONDS, self._look)
+        kubelets.on_silence = self._look_soon
 
     def _hear(self, write: Write) -> None:
         if write.kind is NODE and write.type != "DELETED":
             self._dirty[write.key[1]] = None
             self._taint_soon()
+        if write.kind in (NODE, POD):
+            self._places.hear(write)
+            self._evictions.hear(write)
+            if self._places.lost or self._evictions.tainted:
+                self._look_soon()
+
+    def _look_soon(self) -> None:
+        if not self._will_look:
+            self._will_look = True
+            on_the_beat(LOOK_SECONDS, self._look)
 
     def _taint_by_condition(self) -> None:
         dirty, self._dirty = self._dirty, {}
@@ -60,10 +75,13 @@ class NodeLifecycle:
             attempt(self._verbs.modify, NODE, name, "", _set_taints_by_condition, "node-lifecycle")
 
     def _look(self) -> None:
+        self._will_look = False
         self._find_silent_nodes()
         for pod in self._evictions.due(self._verbs.now()):
             self._delete(pod, "taint-eviction")
         self._collect_lost_pods()
+        if self._kubelets.died_at or self._places.lost or self._evictions.tainted:
+            self._look_soon()
 
     def _find_silent_nodes(self) -> None:
         now = self._verbs.now()
@@ -85,14 +103,9 @@ class NodeLifecycle:
         set_condition(node, unknown, format_instant(self._verbs.now()))
 
     def _collect_lost_pods(self) -> None:
-        now, lost = self._verbs.now(), {}
-        for pod in self._verbs.store.read_all(POD):
-            node = pod["spec"].get("nodeName", "")
-            if node and self._verbs.store.get(NODE, node) is None:
-                key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
-                lost[key] = self._lost_since.get(key, now)
-        self._lost_since = lost
-        for (namespace, name), since in list(lost.items()):
+        now = self._verbs.now()
+        self._lost_since = {key: self._lost_since.get(key, now) for key in sorted(self._places.lost)}
+        for (namespace, name), since in self._lost_since.items():
             orphan = self._verbs.store.read(POD, name, namespace) if now - since >= LOST_POD_SECONDS else None
             if orphan is not None:
                 self._delete(orphan, "pod-garbage-collector", gracePeriodSeconds=0)
@@ -123,25 +136,70 @@ def _set_taints_by_condition(node: Json) -> None:
         spec.pop("taints", None)
 
 
+class PodPlaces:
+    """Which pods are bound to which node, and which of them to a node that does not exist."""
+
+    def __init__(self, store: Store) -> None:
+        self.lost: dict[Key, None] = {}
+        self.on_node: dict[str, dict[Key, None]] = {}
+        self._store = store
+        self._node_of: dict[Key, str] = {}
+
+    def hear(self, write: Write) -> None:
+        if write.kind is NODE:
+            self._meet(write.key[1])
+            return
+        key, before = write.key, self._node_of.get(write.key, "")
+        node = "" if write.type == "DELETED" else write.item["spec"].get("nodeName", "")
+        if node == before:
+            return
+        self.lost.pop(key, None)
+        self._node_of.pop(key, None)
+        if before:
+            self.on_node[before].pop(key)
+            if not self.on_node[before]:
+                del self.on_node[before]
+        if node:
+            self._node_of[key] = node
+            self.on_node.setdefault(node, {})[key] = None
+            self._meet(node)
+
+    def _meet(self, node: str) -> None:
+        exists = self._store.get(NODE, node) is not None
+        for key in self.on_node.get(node, ()):
+            if exists:
+                self.lost.pop(key, None)
+            else:
+                self.lost[key] = None
+
+
 class TaintEvictions:
     """Which running pods a NoExecute taint drives away, and when; remembers when taints without a time were first seen.
 
     On a real cluster Kubernetes does this and growth does not."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, places: PodPlaces) -> None:
+        self.tainted: dict[str, list[Json]] = {}  # nodes, and their taints that drive pods away
         self._store = store
+        self._places = places
         self._seen_at: dict[tuple[str, str, str], float] = {}  # node, key, value
+
+    def hear(self, write: Write) -> None:
+        if write.kind is NODE:
+            taints = (write.item.get("spec") or {}).get("taints") or [] if write.type != "DELETED" else []
+            driving = [taint for taint in taints if taint.get("effect") == "NoExecute"]
+            if driving:
+                self.tainted[write.key[1]] = driving
+            else:
+                self.tainted.pop(write.key[1], None)
 
     def due(self, now: float) -> list[Json]:
         """Pods that have to go now."""
-        tainted: dict[str, list[Json]] = {}
-        for node in self._store.read_all(NODE):
-            taints = (node.get("spec") or {}).get("taints") or []
-            if driving := [taint for taint in taints if taint.get("effect") == "NoExecute"]:
-                tainted[node["metadata"]["name"]] = driving
+        tainted = self.tainted
         here = [(name, taint["key"], taint.get("value", "")) for name, taints in tainted.items() for taint in taints]
         self._seen_at = {seen: self._seen_at.get(seen, now) for seen in here}
-        pods = self._store.read_all(POD) if tainted else ()
+        keys = sorted(key for name in tainted for key in self._places.on_node.get(name, ()))
+        pods = [pod for key in keys if (pod := self._store.read(POD, key[1], key[0])) is not None]
         return [pod for pod in pods if not pod["metadata"].get("deletionTimestamp") and self._is_due(pod, tainted, now)]
 
     def _is_due(self, pod: Json, tainted: dict[str, list[Json]], now: float) -> bool:
