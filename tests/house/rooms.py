@@ -38,7 +38,6 @@ TABLES: Final[Mapping[str, str]] = {
     "growth.controllers.observe.warm_pools": "the twin of observe/buffers",
     "growth.plan.nodes_down.drain": "removal would be over 400 lines with it",
     "growth.providers.registry": "the table of providers",
-    "growth.sim.scenarios.schema": "the reference and the editors' schema; deploy/ reads it too",
     "growth.sim.scenarios.traces": "a format of its own",
     "growth.solver.existing.place": "the one answer to what fits on nodes that exist",
 }

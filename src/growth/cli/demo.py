@@ -1,45 +1,88 @@
 """`growth demo`: growth at work in the embedded cluster, told as a timeline. Needs no cluster and no account, and
 changes nothing.
+
+Without a name it tells its own story, with one that of a scenario which comes with growth; `growth simulate NAME` runs
+the same file and gives the figures. Ends with 1 if a story did not end as it should, with 2 if there is none of that
+name.
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from growth.controllers.loop.journal import be_quiet
 from growth.sim.clock import run_virtual
-from growth.sim.stories.story import HetznerStory, Story, Summary
+from growth.sim.scenarios.reader import ScenarioError, built_in_scenarios, find_scenario, read_scenario, with_seed
+from growth.sim.stories.story import Ending, HetznerStory, ScenarioStory, Story, Summary
 from growth.sim.stories.timeline import Say
+
+AnyStory = Story | ScenarioStory
+Tell = Callable[[Say, int], AnyStory]  # how often it was told before: each time another seed
 
 
 def demo(
+    name: Annotated[str, Parameter(help="A scenario that comes with growth (--list), or a scenario file.")] = "",
+    /,
     *,
     once: Annotated[bool, Parameter(negative="", help="Tell the story once, as fast as it goes, and end.")] = False,
     speed: Annotated[
         float, Parameter(help="Virtual seconds in one real second, while it is told again and again.")
     ] = 10.0,
-    seed: Annotated[str, Parameter(help="Chooses another run of the same story.")] = "demo",
+    seed: Annotated[str, Parameter(help="Chooses another run of the same story; for a scenario, a number.")] = "",
     provider: Annotated[
-        Literal["sim", "hetzner-fake"],
-        Parameter(help="The cloud: a simple one, or the Hetzner provider on a fake Hetzner."),
-    ] = "sim",
+        Literal["sim", "hetzner-fake"] | None,
+        Parameter(
+            help="The cloud: a simple one, or the Hetzner provider on a fake Hetzner. A scenario says it itself."
+        ),
+    ] = None,
+    list_: Annotated[bool, Parameter(name="--list", negative="", help="Name the scenarios that can be told.")] = False,
 ) -> int:
     """Watch pending pods become machines, and machines go again."""
-    story = HetznerStory if provider == "hetzner-fake" else Story
+    if list_:
+        _print_names()
+        return 0
+    try:
+        tell = _of_scenario(name, seed, provider) if name else _of_demo(seed or "demo", provider)
+    except (ScenarioError, ValueError) as error:
+        print(f"growth demo: {error}", file=sys.stderr)
+        return 2
     be_quiet()
     telling = 0
     while True:
+        summary = _tell(tell, telling, None if once else speed)
         telling += 1
-        summary = _tell(story, seed if telling == 1 else f"{seed}-{telling}", None if once else speed)
         if once or not summary.succeeded:
             return 0 if summary.succeeded else 1
 
 
-def _tell(story: Callable[[Say, str], Story], seed: str, speed: float | None) -> Summary:
+def _print_names() -> None:
+    scenarios = {name: read_scenario(path).scenario.about for name, path in built_in_scenarios().items()}
+    width = max(map(len, scenarios))
+    for name, about in scenarios.items():
+        print(f"{name:<{width}}  {about}")
+
+
+def _of_demo(seed: str, provider: str | None) -> Tell:
+    story = HetznerStory if provider == "hetzner-fake" else Story
+    return lambda say, telling: story(say, f"{seed}-{telling + 1}" if telling else seed)
+
+
+def _of_scenario(name: str, seed: str, provider: str | None) -> Tell:
+    if provider is not None:
+        raise ValueError(f"{name} says itself where machines come from: leave --provider out")
+    if seed and not seed.isdecimal():
+        raise ValueError(f"the seed of a scenario is a number, not {seed}")
+    read = read_scenario(find_scenario(name))
+    first = int(seed or read.scenario.seed)
+    return lambda say, telling: ScenarioStory(say, with_seed(read, first + telling))
+
+
+def _tell(tell: Tell, telling: int, speed: float | None) -> Summary | Ending:
     began = time.monotonic()
     last = 0.0
 
@@ -50,29 +93,44 @@ def _tell(story: Callable[[Say, str], Story], seed: str, speed: float | None) ->
         last = at
         print(f"{int(at) // 60:3d}:{int(at) % 60:02d}  {who:<7} {what}", flush=True)
 
-    async def run() -> Summary:
-        return await story(say, seed).run()
+    async def run() -> Summary | Ending:
+        return await tell(say, telling).run()
 
     summary = run_virtual(run())
-    _print_summary(summary, time.monotonic() - began)
+    rows = _rows_of_demo(summary) if isinstance(summary, Summary) else _rows_of_scenario(summary)
+    virtual = summary.virtual_seconds if isinstance(summary, Summary) else summary.result.virtual_seconds
+    took = f"{virtual / 60:.1f} virtual minutes in {time.monotonic() - began:.1f} real seconds"
+    _print_rows((*rows, ("time", took), *(("failure", failure) for failure in summary.failures)))
     return summary
 
 
-def _print_summary(summary: Summary, real_seconds: float) -> None:
+def _rows_of_demo(summary: Summary) -> Iterable[tuple[str, str]]:
     bound = f" (no plan can cost less than {summary.lower_bound:.4f})" if summary.lower_bound else ""
     after = (
         "not all of them"
         if summary.placed_after_seconds is None
         else f"all running after {summary.placed_after_seconds:.0f} s"
     )
-    rows = (
-        ("pods placed", f"{summary.placed} of {summary.pods}, {after}"),
-        ("nodes", f"{summary.nodes} bought, {summary.nodes_left} left at the end"),
-        ("price per hour", f"{summary.price_per_hour:.4f}{bound}; {summary.spent:.4f} spent in all"),
-        ("time", f"{summary.virtual_seconds / 60:.1f} virtual minutes in {real_seconds:.1f} real seconds"),
+    yield "pods placed", f"{summary.placed} of {summary.pods}, {after}"
+    yield "nodes", f"{summary.nodes} bought, {summary.nodes_left} left at the end"
+    yield "price per hour", f"{summary.price_per_hour:.4f}{bound}; {summary.spent:.4f} spent in all"
+
+
+def _rows_of_scenario(ending: Ending) -> Iterable[tuple[str, str]]:
+    pods, machines, cost, waits = (
+        ending.result.pods, ending.result.machines, ending.result.cost, ending.result.waiting_seconds
+    )  # fmt: skip
+    yield "pods", f"{pods.made} in all; {pods.running} running and {pods.pending} waiting at the end"
+    yield (
+        "waited",
+        f"{waits.p50:.0f} s in the middle, {waits.p95:.0f} s at the 95th percentile, {waits.max:.0f} s at most",
     )
+    yield "machines", f"{machines.bought} bought, {machines.given_back} given back, {machines.at_end} left at the end"
+    yield "disturbed", f"{pods.evicted} pods evicted, {pods.killed} killed"
+    yield "cost", f"{cost.total:.4f} spent in all, {cost.per_hour_at_end:.4f} per hour at the end"
+
+
+def _print_rows(rows: Iterable[tuple[str, str]]) -> None:
     print()
     for name, value in rows:
         print(f"{name:>15}  {value}")
-    for failure in summary.failures:
-        print(f"{'failure':>15}  {failure}")

@@ -127,6 +127,7 @@ class Scenario(Part, frozen=True, kw_only=True):
     """A world, what happens in it, what goes wrong, and what is expected of growth."""
 
     name: Name
+    about: Annotated[str, Meta(description="What it shows, in a sentence.")] = ""
     duration: Duration
     seed: Annotated[int, Meta(description="Decides everything that is left to chance.")] = 0
     replicas: Annotated[int, Meta(ge=1, le=5, description="How many growths run; they elect a leader.")] = 1

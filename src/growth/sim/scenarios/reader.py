@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,6 +78,23 @@ def _child(node: yaml.Node | None, index: str, key: str) -> yaml.Node | None:
     if key and isinstance(node, yaml.MappingNode):
         return next((value for name, value in node.value if name.value == key), None)
     return None
+
+
+def built_in_scenarios() -> dict[str, Path]:
+    """Those that come with growth, by name."""
+    return {path.stem: path for path in sorted((Path(__file__).parent / "built_in").glob("*.yaml"))}
+
+
+def find_scenario(name: str) -> Path:
+    """A file, or the name of a scenario that comes with growth."""
+    path, known = Path(name), built_in_scenarios()
+    if path.exists() or path.suffix or len(path.parts) != 1:
+        return path
+    if name not in known:
+        similar = get_close_matches(name, known, n=1)
+        meant = f"did you mean {similar[0]}? There are" if similar else "there are"
+        raise ScenarioError(path, None, f"no such file or scenario; {meant}: {', '.join(known)}")
+    return known[name]
 
 
 def read_scenario(path: Path, changes: Mapping[str, str] = {}) -> ReadScenario:

@@ -71,6 +71,8 @@ class ScenarioRun:
         self.judge = Judge(self.witness)
         self.replicas: list[GrowthProcess | None] = [None] * read.scenario.replicas
         self.faults = FaultSchedule(self.cluster, self.replicas)
+        self.on_step: Callable[[Step], None] = lambda _step: None
+        self.on_start: Callable[[GrowthProcess], None] = lambda _process: None
         self._lives = 0
         if say is not None:
             self.cluster.tell(lambda line: say(self.cluster.runtime.monotonic(), line))
@@ -152,6 +154,7 @@ class ScenarioRun:
         process.door.transport = door
         process.cloud_door.on_call = self._count_call
         process.runtime.solver_hangs = lambda: self.faults.active.hit(SolverHangs) is not None
+        self.on_start(process)
         self.replicas[number] = process.start()
 
     def _count_call(self, moment: str, _call: str) -> None:
@@ -180,6 +183,7 @@ class ScenarioRun:
         now = self.cluster.runtime.monotonic()
         if step.every is not None and now + step.every < (step.until or self.scenario.duration):
             after(step.every, partial(self._do, step))
+        self.on_step(step)
         try:
             self._do_once(step)
         except Refusal as refusal:

@@ -26,7 +26,7 @@ from msgspec import Struct
 from growth.controllers.loop.journal import be_quiet
 from growth.sim.clock import run_virtual
 from growth.sim.scenarios.measure import Sample
-from growth.sim.scenarios.reader import read_scenario, with_seed
+from growth.sim.scenarios.reader import find_scenario, read_scenario, with_seed
 from growth.sim.scenarios.result import Result, broken_expectations
 from growth.sim.scenarios.run import ScenarioRun
 
@@ -73,7 +73,7 @@ def jobs_of(
     """Every file with every combination of the grid; with `seeds`, each from the file's own seed on."""
     combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     found = []
-    for path in paths:
+    for path in map(str, map(find_scenario, paths)):
         first = read_scenario(Path(path), changes).scenario.seed
         for combination in combinations:
             read_scenario(Path(path), {**changes, **combination})  # what is wrong is said before anything runs

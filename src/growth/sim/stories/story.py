@@ -1,5 +1,5 @@
-"""The story that `growth demo` tells: 120 pods come to an empty cluster, machines are bought, the load goes, machines
-are given back.
+"""The stories that `growth demo` tells: 120 pods come to an empty cluster, machines are bought, the load goes, machines
+are given back; or any scenario.
 
 Runs the production controllers in the embedded cluster, with the embedded cloud or with the fake Hetzner (then the
 Hetzner provider and the official client are at work). The summary says what came of it; the story failed if a pod found
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +20,15 @@ from growth.providers.contract import Provider
 from growth.runtime import Runtime
 from growth.sim.apiserver.kinds import Json
 from growth.sim.apiserver.objects import daemon_set, deployment, node_pool
+from growth.sim.clock import after
 from growth.sim.cloud.hetzner.embedded import HetznerCloud
 from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess
+from growth.sim.scenarios.file import Step
+from growth.sim.scenarios.reader import ReadScenario
+from growth.sim.scenarios.result import Result, broken_expectations
+from growth.sim.scenarios.run import ScenarioRun
+from growth.sim.scenarios.schema import sentence_of, tag_of
 from growth.sim.stories.timeline import Say, Timeline
 
 _PLACED_WITHIN_SECONDS: Final = 300.0
@@ -173,3 +180,73 @@ class HetznerStory(Story):
         cloud = HetznerCloud(cluster, Path(self._files.name))
         cloud.project.stock = {("cx43", place): 2 for place in ("fsn1", "nbg1", "hel1")}
         return cloud.provider_for()
+
+
+class Ending(Struct, frozen=True):
+    """What came of a scenario that was told."""
+
+    result: Result
+    failures: tuple[str, ...] = ()
+
+    @property
+    def succeeded(self) -> bool:
+        return not self.failures
+
+
+class ScenarioStory:
+    """One telling of a scenario. Must be made inside a running event loop."""
+
+    def __init__(self, say: Say, read: ReadScenario) -> None:
+        self._say, self._scenario = say, read.scenario
+        self._running = ScenarioRun(read)
+        self.timeline = Timeline(self._running.cluster, say)
+        self.timeline.listen()
+        self._running.on_start = self._meet
+        self._running.on_step = lambda step: self._tell(*told_step(step))
+
+    def _meet(self, process: GrowthProcess) -> None:
+        process.runtime.on_offload = self.timeline.look_at_answer
+
+    async def run(self) -> Ending:
+        scenario = self._scenario
+        self._tell("you", scenario.about or scenario.name)
+        for fault in scenario.faults:
+            after(
+                fault.begins, partial(self._tell, "fault", f"begins: {tag_of(type(fault))}. {sentence_of(type(fault))}")
+            )
+            if fault.until is not None and fault.until < scenario.duration:
+                after(fault.until, partial(self._tell, "fault", f"over: {tag_of(type(fault))}"))
+        self._running.cluster.runtime.spawn("teller", self._look())
+        result = await self._running.run()
+        laws = (f"law broken: {law}" for law in result.laws_broken)
+        return Ending(result, (*broken_expectations(result, scenario.expect), *laws))
+
+    async def _look(self) -> None:
+        while True:
+            await self._running.cluster.runtime.sleep(1)
+            self.timeline.look()
+
+    def _tell(self, who: str, what: str) -> None:
+        self._say(self._running.cluster.runtime.monotonic(), who, what)
+
+
+def told_step(step: Step) -> tuple[str, str]:
+    """Who does what in a step, in words."""
+    if step.restart:
+        return "fault", f"growth is killed, and comes back after {step.after:.0f} s"
+    if step.pause:
+        return "fault", f"growth stands still for {step.lasts:.0f} s"
+    if step.scale is not None:
+        return "you", f"scale {step.scale.kind} {step.scale.name} to {step.scale.replicas}"
+    if (members := step.claim or step.release) is not None:
+        verb = "take into use" if step.claim else "give back"
+        return "you", f"{verb} {members.count} of {members.kind} {members.name}"
+    if (chosen := step.delete or step.patch) is not None:
+        which = chosen.name or ", ".join(f"{key}={value}" for key, value in chosen.selector.items()) or "objects"
+        return "you", f"{'delete' if step.delete else 'change'} {chosen.kind} {which}"
+    return "you", "add " + ", ".join(_named(item) for item in step.apply)
+
+
+def _named(item: Json) -> str:
+    metadata = item["metadata"]
+    return f"{item['kind']} {metadata.get('name') or metadata['generateName'] + '…'}"

@@ -12,14 +12,20 @@ from typing import Final
 from msgspec import Struct
 
 from growth.model.node import SCALE_DOWN_TAINT
+from growth.plan.nodes_up.failures import NOT_READY_EVENT
 from growth.sim.agents.kubelet import ready_status
 from growth.sim.apiserver.kinds import Json
+from growth.sim.apiserver.store import Write
 from growth.sim.cluster import Cluster
+from growth.sim.laws.witness import GROWTH
 from growth.solver.purchase.problem import PlacementSolution
 
 Say = Callable[[float, str, str], None]  # virtual seconds, who, what
 
 _PAUSE_SECONDS: Final = 5.0
+_LONGEST_NOTE: Final = 150
+_TELLING_GAP: Final = 0.5  # for one or two machines the bound, which may take parts of machines, says little
+_TOLD_BY_COUNTS: Final = ("Planned", "Provisioning", "Ready", "ScaleUp", "ScaleDown", "Removing", "Unmet", "Staying")
 
 
 class View(Struct, frozen=True):
@@ -47,12 +53,41 @@ class Timeline:
         self._before = View()
         self._said, self._said_at = View(), 0.0
         self._ordered: Counter[str] = Counter()
+        self._events: list[tuple[str, str]] = []  # reason, note
+
+    def listen(self) -> None:
+        """Tell from now on what growth says in events, and whose replicas it changes."""
+        self._cluster.store.on_write(self._hear)
+
+    def _hear(self, write: Write) -> None:
+        if write.actor != GROWTH or write.type == "DELETED":
+            return
+        if write.kind.name == "Event":
+            if write.type == "ADDED" and write.item.get("reason") not in _TOLD_BY_COUNTS:
+                self._events.append((str(write.item["reason"]), str(write.item.get("note") or "")))
+        elif write.before is not None:
+            before, now = ((item.get("spec") or {}).get("replicas") for item in (write.before.decoded(), write.item))
+            if before != now:
+                self._tell("growth", f"scales {write.kind.name} {write.key[1]} from {before} to {now}")
+
+    def _tell_events(self) -> None:
+        """One line for each reason; the first of them speaks for all."""
+        counts = Counter(reason for reason, _ in self._events)
+        notes = dict(reversed(self._events))
+        for reason, count in counts.items():
+            more = f" (and {count - 1} more)" if count > 1 else ""
+            self._tell("growth", f"{reason}: {_shortened(notes[reason])}{more}")
+        self._events.clear()
 
     def look_at_answer(self, answer: object) -> None:
         """The solver has answered; an answer that plans machines is told with its price and its bound."""
         if isinstance(answer, PlacementSolution) and answer.nodes:
             self.solutions.append(answer)
-            gap = f", at most {100 * answer.gap:.1f} % above the cheapest possible" if answer.lower_bound else ""
+            gap = (
+                f", at most {100 * answer.gap:.1f} % above the cheapest possible"
+                if answer.lower_bound and answer.gap < _TELLING_GAP
+                else ""
+            )
             unplaced = sum(one.count for one in answer.unplaced)
             rest = f"; {unplaced} pods find no place" if unplaced else ""
             nodes = _count(len(answer.nodes), "node")
@@ -61,6 +96,7 @@ class Timeline:
     def look(self) -> View:
         now, before = self.view(), self._before
         self._before = now
+        self._tell_events()
         self._tell_machines(before, now)
         self._tell_nodes(before, now)
         self._tell_pods(now)
@@ -88,9 +124,9 @@ class Timeline:
             booting=sum(server.status == "initializing" for server in servers),
             nodes=len(nodes),
             ready=sum(ready_status(node) == "True" for node in nodes),
-            marked=sum(SCALE_DOWN_TAINT.key in (taint["key"] for taint in _taints(node)) for node in nodes),
+            marked=sum(_is_marked(node) for node in nodes),
             removals=len(cluster.objects("NodeRemovalRequest")),
-            unmet=sum((each.get("status") or {}).get("phase") == "Unmet" for each in cluster.objects("NodeRequest")),
+            unmet=sum(_is_sold_out(each) for each in cluster.objects("NodeRequest")),
         )
 
     def _tell_machines(self, before: View, now: View) -> None:
@@ -107,17 +143,37 @@ class Timeline:
 
     def _tell_nodes(self, before: View, now: View) -> None:
         if now.marked > before.marked:
-            marked = _count(now.marked, "empty node")
+            is_empty = not any(self._has_work(each) for each in self._cluster.objects("Node") if _is_marked(each))
+            marked = _count(now.marked, "empty node" if is_empty else "node")
             self._tell("growth", f"{marked} marked: no pods in, given back unless needed again")
         if now.removals > before.removals:
             self._tell("growth", f"{_count(now.removals, 'removal')} under way")
+
+    def _has_work(self, node: Json) -> bool:
+        pods = (each for each in self._cluster.objects("Pod") if not _is_daemons(each))
+        return any(each["spec"].get("nodeName") == node["metadata"]["name"] and not _is_over(each) for each in pods)
 
     def _tell(self, who: str, what: str) -> None:
         self._say(self._cluster.runtime.monotonic(), who, what)
 
 
-def _taints(node: Json) -> list[Json]:
-    return node["spec"].get("taints") or []
+def _shortened(note: str) -> str:
+    return note if len(note) <= _LONGEST_NOTE else f"{note[:_LONGEST_NOTE]} …"
+
+
+def _is_marked(node: Json) -> bool:
+    return any(taint["key"] == SCALE_DOWN_TAINT.key for taint in node["spec"].get("taints") or ())
+
+
+def _is_sold_out(request: Json) -> bool:
+    """One whose machine came and failed is told by its event."""
+    status = request.get("status") or {}
+    failed = [event["name"] for event in status.get("events") or ()][-1:] == [NOT_READY_EVENT]
+    return status.get("phase") == "Unmet" and not failed
+
+
+def _is_over(pod: Json) -> bool:
+    return "deletionTimestamp" in pod["metadata"] or pod["status"]["phase"] in ("Succeeded", "Failed")
 
 
 def _is_daemons(pod: Json) -> bool:
