@@ -42,13 +42,17 @@ def _retrieve_exception(task: asyncio.Task[Any]) -> None:
 
 
 class ApiDoor:
-    """The process's connection to the API server; `transport` may be changed for a faulty one before it is used."""
+    """The process's connection to the API server; `transport` may be changed for a faulty one before it is used.
+    `on_send` is told of every request that leaves.
+    """
 
     def __init__(self, transport: Transport, runtime: SimRuntime) -> None:
         self.transport = transport
+        self.on_send: Callable[[Request], None] = lambda _request: None
         self._runtime = runtime
 
     async def send(self, request: Request) -> Response:
+        self.on_send(request)
         await self._runtime.wait_while_paused()
         if request.method == "GET":
             response = await self.transport.send(request)

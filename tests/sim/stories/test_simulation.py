@@ -33,7 +33,7 @@ def test_the_laws_hold_under_faults_and_everything_settles(seed: str) -> None:
     assert report.settled_after_seconds is not None
 
 
-@pytest.mark.parametrize("behaviour", [behaviour.name for behaviour in BEHAVIOURS])
+@pytest.mark.parametrize("behaviour", [behaviour.name for behaviour in BEHAVIOURS if not behaviour.is_alone])
 def test_every_scenario_settles_in_a_calm_world(behaviour: str) -> None:
     report = simulate(f"calm {behaviour}", wish=Wish((behaviour,), CALM.faults))
     assert [str(violation) for violation in report.violations] == []

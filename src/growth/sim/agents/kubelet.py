@@ -37,6 +37,7 @@ from growth.sim.clock import after, every
 
 KWOK_ANNOTATION: Final = "kwok.x-k8s.io/node"
 RUN_SECONDS: Final = "sim.growth.dev/run-seconds"  # on a pod: it succeeds after so long
+STOP_SECONDS: Final = "sim.growth.dev/stop-seconds"  # on a pod: it takes so long to end, within its grace
 HEARTBEAT_SECONDS: Final = 300.0
 
 
@@ -164,7 +165,7 @@ class Kubelets:
         if is_new:
             self._start_later(write.key, pod)
         if pod.deleted_at is not None:
-            self._stop_later(write.key, pod, write.item["metadata"].get("deletionGracePeriodSeconds", 30))
+            self._stop_later(write.key, pod, write.item["metadata"])
 
     def _start_later(self, key: Key, pod: Pod) -> None:
         after(self._draw(self.habits.start_seconds), lambda: self._start(key, pod.uid))
@@ -207,8 +208,11 @@ class Kubelets:
         if pod is not None and pod.phase == "Running":
             attempt(self._verbs.modify, POD, key[1], key[0], _set_succeeded, "kubelet", "status")
 
-    def _stop_later(self, key: Key, pod: Pod, grace_seconds: float) -> None:
-        after(min(float(grace_seconds), self._draw(self.habits.stop_seconds)), lambda: self._stop(key, pod.uid))
+    def _stop_later(self, key: Key, pod: Pod, metadata: Json) -> None:
+        grace = float(metadata.get("deletionGracePeriodSeconds", 30))
+        wanted = (metadata.get("annotations") or {}).get(STOP_SECONDS)
+        seconds = self._draw(self.habits.stop_seconds) if wanted is None else float(wanted)
+        after(min(grace, seconds), lambda: self._stop(key, pod.uid))
 
     def _stop(self, key: Key, uid: str) -> None:
         if self._here(key, uid)[1] is not None:

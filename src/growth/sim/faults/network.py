@@ -266,12 +266,13 @@ _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": 
 
 class FaultyApi:
     """One process's way to the API server. `on_write` and `on_read` are told of every request that arrives,
-    `on_refused` of every write that was answered with an error."""
+    `on_refused` of every write that was answered with an error, `on_done` of every one that was not."""
 
     def __init__(self, transport: Transport, runtime: Runtime, faults: ActiveFaults, replica: int = 0) -> None:
         self.on_write: Callable[[Request], None] = lambda _request: None
         self.on_read: Callable[[Request], None] = lambda _request: None
         self.on_refused: Callable[[Request], None] = lambda _request: None
+        self.on_done: Callable[[Request], None] = lambda _request: None
         self._transport, self._runtime, self._faults, self._replica = transport, runtime, faults, replica
 
     async def send(self, request: Request) -> Response:
@@ -291,8 +292,8 @@ class FaultyApi:
             return Answer(refusal.code, refusal.body(), refusal.headers())
         (self.on_write if is_write else self.on_read)(request)
         response = await self._transport.send(request)
-        if is_write and response.status >= 400:
-            self.on_refused(request)
+        if is_write:
+            (self.on_refused if response.status >= 400 else self.on_done)(request)
         return _Silenced(response, self._runtime, faults) if "watch=true" in request.path else response
 
     def _aimed(self, kind: type[Kind]) -> Iterator[Kind]:

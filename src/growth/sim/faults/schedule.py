@@ -39,7 +39,7 @@ class FaultSchedule:
 
     def __init__(self, cluster: Cluster, replicas: list[GrowthProcess | None]) -> None:
         self.active: ActiveFaults = cluster.shop.faults
-        self._cluster, self._replicas = cluster, replicas
+        self._cluster, self.replicas = cluster, replicas
         self._chance = random.Random(f"{cluster.seed}/fault schedule")
         self._versions: list[tuple[float, int]] = []  # of the store, and since when
 
@@ -54,6 +54,11 @@ class FaultSchedule:
         after(fault.begins, partial(self._begin, fault))
         if until is not None:
             after(until, partial(self._end, fault))
+
+    def end_all(self) -> None:
+        """Whatever is on ends now."""
+        for fault in list(self.active.of(kinds.Fault)):
+            self._end(fault)
 
     def _note_version(self, write: Write) -> None:
         self._versions.append((self._cluster.runtime.monotonic(), write.version))
@@ -136,12 +141,12 @@ class FaultSchedule:
 
     def aim_at_leader(self, fault: kinds.Fault) -> None:
         """One growth alone has no election: it is the one."""
-        for number, process in enumerate(self._replicas):
+        for number, process in enumerate(self.replicas):
             if process is not None and process.election is not None and process.election.fence.holds():
                 self.active.aim(fault, number)
 
     def step_clock(self, fault: kinds.ClockStep, *, is_over: bool = False) -> None:
-        for number, process in enumerate(self._replicas):
+        for number, process in enumerate(self.replicas):
             if process is not None and fault.replica in (None, number):
                 process.runtime.skew_seconds = 0.0 if is_over else fault.seconds
 

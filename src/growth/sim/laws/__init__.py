@@ -8,6 +8,7 @@ row of LAWS. The laws of the end, when everything has settled, are in `sim/laws/
 | ordered | the server that growth ordered; where the cloud makes it much later, that is not growth's doing |
 | created, deleting | the server that was created, or is about to be deleted |
 | written | the write, by growth or anybody else |
+| sent, done | a call that left a growth, or a write of one that took effect |
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from msgspec import Struct
 
 from growth.providers.simulated import Server
 from growth.sim.laws import machines, writes
-from growth.sim.laws.witness import Complaint, Witness
+from growth.sim.laws.witness import Call, Complaint, Witness
 
 
 class Law(Struct, frozen=True):
     """A row: when it is looked at, and the function that is the law."""
 
-    moment: str  # ordered | created | deleting | written
+    moment: str  # ordered | created | deleting | written | sent | done
     check: Callable[[Witness, Any], Complaint]
 
     @property
@@ -58,6 +59,8 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("written", writes.protected_pods_stay),
     Law("written", writes.within_disruption_budgets),
     Law("written", writes.only_replicas_within_bounds),
+    Law("sent", writes.only_the_leader_writes),
+    Law("done", writes.nothing_of_an_earlier_leader),
 )
 
 
@@ -91,6 +94,12 @@ class Judge:
             was_ordered_before = server.server_id in self._witness.cluster.shop.late
             for moment in ("ordered",) if what == "order" else ("created",) if was_ordered_before else ORDER_AND_EFFECT:
                 self._look(moment, server)
+
+    def hear_call(self, call: Call) -> None:
+        self._look("sent", call)
+
+    def hear_effect(self, call: Call) -> None:
+        self._look("done", call)
 
     def _look(self, moment: str, subject: Any) -> None:
         for law in LAWS:

@@ -15,7 +15,7 @@ from typing import Final
 
 from growth.controllers.growth import Growth
 from growth.model.api import FINALIZER
-from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
+from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.model.pod import Pod
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.sim.apiserver.kinds import BY_NAME, NODE, Json
@@ -65,7 +65,7 @@ def _lost_places(witness: Witness, app: str) -> int:
     Either a machine could not be removed, or pods that may run anywhere are in the way: the scheduler put them there
     when a user had deleted a pod of the app, and growth moves no pod in a pool that gives back empty nodes only."""
     shape = next(pod.shape for pod in witness.pods.values() if pod.shape.labels.get("app") == app)
-    pool, failed = shape.node_selector[POOL_LABEL], _failed_removals(witness)
+    pool, failed = shape.node_selector.get(POOL_LABEL, ""), _failed_removals(witness)
     lost = sum(its_pool == pool for its_pool in failed.values())
     for node in _nodes_of(witness, pool):
         pods = [pod for pod in witness.bound.get(node.name, {}).values() if pod.counts_as_work]
@@ -130,11 +130,13 @@ def traces_left_behind(witness: Witness) -> Iterator[str]:
 
 
 def empty_nodes(witness: Witness) -> Iterator[str]:
-    """Empty nodes go, but for the minimum of each pool and for what buffers need."""
+    """Empty nodes go, but for the minimum of each pool, for what buffers need, and where somebody forbids it."""
     going = {one["metadata"]["name"] for one in witness.cluster.store.read_all(REMOVAL)}
-    by_pool: dict[str, list[str]] = {}
+    ours, by_pool = {server.name for server in witness.our_servers()}, dict[str, list[str]]()
     for metadata in (node["metadata"] for node in witness.cluster.store.read_all(NODE)):
-        by_pool.setdefault((metadata.get("labels") or {}).get(POOL_LABEL, ""), []).append(metadata["name"])
+        pool = (metadata.get("labels") or {}).get(POOL_LABEL, "")
+        if metadata["name"] in ours and (metadata.get("annotations") or {}).get(DO_NOT_DISRUPT) != "true":
+            by_pool.setdefault(pool, []).append(metadata["name"])
     for pool, nodes in by_pool.items():
         stored = witness.cluster.store.read(POOL, pool)
         if stored is None:

@@ -15,6 +15,7 @@ from growth.model.node import POOL_LABEL, Node
 from growth.model.nodepool import PAUSED
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL
 from growth.model.pod import Pod
+from growth.model.settings import Settings
 from growth.providers.simulated import Server
 from growth.sim.apiserver.kinds import BY_NAME, NAMESPACE, NODE, POD, Json
 from growth.sim.apiserver.routes import Route, split
@@ -35,11 +36,21 @@ class Emptied(Struct, frozen=True):
     at: float
 
 
+class Call(Struct, frozen=True):
+    """Something that a growth sent off, or that took effect: whether it leads, another does, and it stood still."""
+
+    text: str
+    leads: bool
+    another_leads: bool
+    stood_still: bool
+
+
 class Witness:
     """The memory of one simulation."""
 
-    def __init__(self, cluster: Cluster, installation: str = "growth") -> None:
+    def __init__(self, cluster: Cluster, installation: str = "growth", settings: Settings | None = None) -> None:
         self.cluster = cluster
+        self.settings = settings or Settings()
         namespace = cluster.store.read(NAMESPACE, "kube-system")
         self.cluster_id = f"{namespace['metadata']['uid']}-{installation}" if namespace else ""
         self.pods: dict[Key, Pod] = {}

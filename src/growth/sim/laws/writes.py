@@ -17,7 +17,7 @@ from growth.plan.nodes_down.removal import IRREVOCABLE
 from growth.plan.world.machines import DELETED, DRAINING, NOT_READY
 from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, NODE, POD, Json
 from growth.sim.apiserver.store import Write
-from growth.sim.laws.witness import GROWTH, REMOVAL, Complaint, Witness
+from growth.sim.laws.witness import GROWTH, REMOVAL, Call, Complaint, Witness
 
 MEDDLING_SECONDS: Final = 30.0
 OWN: Final = ("NodeRequest", "NodeRemovalRequest", "Event", "Lease")
@@ -194,6 +194,24 @@ def _ended_by_growth(write: Write) -> Json | None:
     ends = write.type == "DELETED" or "deletionTimestamp" in write.item["metadata"]
     return before if ends and "deletionTimestamp" not in before["metadata"] else None
 
+
+# --------------------------------------------------------------------------------------- leadership
+
+
+def only_the_leader_writes(_witness: Witness, call: Call) -> Complaint:
+    """S9: after the last renewal and the deadline no write begins, neither at the API server nor at the provider."""
+    return None if call.leads else f"{call.text} is sent by a growth whose fence has fallen"
+
+
+def nothing_of_an_earlier_leader(_witness: Witness, call: Call) -> Complaint:
+    """S9: when another growth leads, no write of the one before takes effect; one that stood still may finish what it
+    was sending.
+    """
+    is_late = call.another_leads and not call.leads and not call.stood_still
+    return f"{call.text} of a former leader took effect while another leads" if is_late else None
+
+
+# --------------------------------------------------------------------------------------- warm pools
 
 AUTOSCALER: Final = BY_NAME["PoolAutoscaler"]
 DEPLOYMENT: Final = BY_NAME["Deployment"]

@@ -8,12 +8,11 @@ like in the end follows from the objects that are left, and from `expected` wher
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from growth.model.labels import Labels
 from growth.model.node import DO_NOT_DISRUPT
@@ -25,32 +24,44 @@ from growth.sim.apiserver.kinds import CLAIMED, NODE, Json
 from growth.sim.apiserver.objects import deployment, disruption_budget, job, node_pool
 from growth.sim.apiserver.store import Write
 from growth.sim.clock import after
-from growth.sim.stories.script import Script
+from growth.sim.faults.faults import draw, is_wide
+from growth.sim.stories.script import Behaviour, Script
+from growth.sim.stories.worlds import WORLDS
 
 CHANCE_OF_EACH: Final = 0.2
+CHANCE_IN_A_WIDE_SEED: Final = 0.12
+CHANCE_OF_ONE_ALONE: Final = 0.04
 HASTY: Final = Settings(settling_seconds=60.0, consolidation_interval_seconds=10.0, scale_down_delay_seconds=20.0)
 
 
-class Behaviour(Struct, frozen=True):
-    name: str
-    begin: Callable[[Script], None]
-    settings: Settings = Settings()  # growth's own, where the behaviour would take hours with the usual ones
+def chosen_behaviours(seed: str, wanted: tuple[str, ...] = ()) -> list[Behaviour]:
+    """The wanted ones, or else some drawn by chance."""
+    if wanted:
+        return [behaviour for behaviour in BEHAVIOURS if behaviour.name in wanted]
+    if not is_wide(seed):
+        return draw(seed, BEHAVIOURS, CHANCE_OF_EACH)
+    alone = draw(seed, [each for each in BEHAVIOURS if each.is_alone], CHANCE_OF_ONE_ALONE)
+    return alone[:1] or draw(seed, [each for each in BEHAVIOURS if not each.is_alone], CHANCE_IN_A_WIDE_SEED)
 
 
-def begin_some(script: Script, seed: str, wanted: tuple[str, ...] = ()) -> list[Behaviour]:
-    """The default pool, and the wanted behaviours, or else some drawn by chance.
+def settings_of(behaviours: Sequence[Behaviour]) -> Settings:
+    """growth's settings where all of these happen."""
+    changes = {
+        name: getattr(behaviour.settings, name)
+        for behaviour in behaviours
+        for name in Settings.__struct_fields__
+        if getattr(behaviour.settings, name) != getattr(Settings(), name)
+    }
+    return Settings(**changes)
 
-    Each behaviour has its own source of chance, so that a new row of the table changes nothing for the others.
-    """
+
+def begin(script: Script, seed: str, behaviours: Sequence[Behaviour]) -> None:
+    """The default pool, and each behaviour with its own source of chance."""
     sizes = (("CX33", 15), ("CX32", 10), ("CX31", 10))
     script.cluster.create(node_pool("default", *({"name": name, "max": most} for name, most in sizes)))
-    names = [behaviour.name for behaviour in BEHAVIOURS]
-    drawn = [name for name in names if random.Random(f"{seed}/draw/{name}").random() < CHANCE_OF_EACH]
-    chosen = [behaviour for behaviour in BEHAVIOURS if behaviour.name in (wanted or drawn)]
-    for behaviour in chosen:
+    for behaviour in behaviours:
         script.chance = random.Random(f"{seed}/scenario/{behaviour.name}")  # as seeds have always drawn it
         behaviour.begin(msgspec.structs.replace(script))
-    return chosen
 
 
 def _on(pool: str) -> Any:
@@ -280,4 +291,5 @@ BEHAVIOURS: Final[tuple[Behaviour, ...]] = (
     Behaviour("thinned out", thinned_out, HASTY),
     Behaviour("spare room", spare_room),
     Behaviour("warm pool", warm_pool),
+    *WORLDS,
 )

@@ -1,5 +1,5 @@
 """What can a user do to the embedded cluster in the middle of a behaviour? Steps that may come too late, and do nothing
-then. Used by `sim/stories/behaviour`."""
+then. Used by `sim/stories/behaviours` and `worlds`, whose rows are of the class at the end."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from functools import partial
 
 from msgspec import Struct
 
-from growth.model.node import SCALE_DOWN_TAINT
+from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT
+from growth.model.settings import Settings
 from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, NODE, POD, Json
 from growth.sim.apiserver.objects import node_pool
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.clock import after
 from growth.sim.cluster import Cluster
+from growth.sim.faults.kinds import Fault
 
 POOL, REQUEST, REMOVAL = (BY_NAME[name] for name in ("NodePool", "NodeRequest", "NodeRemovalRequest"))
+DEPLOYMENT = BY_NAME["Deployment"]
 
 
 class Script(Struct):
@@ -26,6 +29,7 @@ class Script(Struct):
     chance: random.Random
     lasts_seconds: float
     expected: dict[str, int] = {}
+    plan_fault: Callable[[Fault], None] = lambda _fault: None
 
     def at(self, seconds: float, step: Callable[[], object]) -> None:
         """The step is attempted so long from now."""
@@ -79,6 +83,26 @@ class Script(Struct):
         if names:
             self.cluster.delete("Node", self.chance.choice(names))
 
+    def protect_some_node(self, pool: str, is_protected: bool) -> None:
+        """A node of the pool must not be disturbed, or none of them is protected any more."""
+
+        def annotate(item: Json) -> None:
+            annotations = item["metadata"].setdefault("annotations", {})
+            annotations.pop(DO_NOT_DISRUPT, None)
+            annotations |= {DO_NOT_DISRUPT: "true"} if is_protected else {}
+
+        names = [stored.name for stored in self.cluster.store.all(NODE) if stored.name.startswith(f"{pool}-pool-")]
+        for name in [self.chance.choice(names)] if names and is_protected else names:
+            self.cluster.verbs.modify(NODE, name, "", annotate, "user")
+
+    def move_to_pool(self, name: str, pool: str) -> None:
+        """Pods of a Deployment that are made from now on ask for another pool, or for none."""
+
+        def change(item: Json) -> None:
+            item["spec"]["template"]["spec"]["nodeSelector"] = {POOL_LABEL: pool} if pool else {}
+
+        self.cluster.verbs.modify(DEPLOYMENT, name, "default", change, "user")
+
     def _marked_nodes(self) -> list[str]:
         return [
             item["metadata"]["name"]
@@ -129,6 +153,18 @@ class Script(Struct):
             item["metadata"]["labels"] = {key: each for key, each in labels.items() if key != CLAIMED} | label
 
         self.cluster.verbs.modify(POD, name, "default", set_label, "user")
+
+
+class Behaviour(Struct, frozen=True):
+    """A row: what one kind of user does. One that is alone is drawn without others: what it does concerns them all."""
+
+    name: str
+    begin: Callable[[Script], None]
+    settings: Settings = Settings()  # growth's own, where the behaviour would take hours with the usual ones
+    is_wide: bool = False
+    is_alone: bool = False
+    lasts_seconds: float = 0.0  # at least
+    settles_seconds: float = 0.0  # it may take so long until all is as it should be
 
 
 def _attempt(step: Callable[[], object]) -> None:

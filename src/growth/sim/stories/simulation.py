@@ -16,26 +16,23 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
-from growth.controllers.growth import Installation
-from growth.kube.api.transport import Request, TransportError
 from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL
-from growth.model.settings import Settings
 from growth.providers.simulated import Server
-from growth.sim.clock import after, run_virtual
+from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster, World
 from growth.sim.faults.faults import Adversity, Crash, turn_off_all, turn_on_some
-from growth.sim.faults.network import ApiTrouble, FaultyTransport
+from growth.sim.faults.network import ApiTrouble
+from growth.sim.faults.schedule import FaultSchedule
 from growth.sim.laws import Judge, Violation
 from growth.sim.laws.settled import why_not_settled
 from growth.sim.laws.witness import REQUEST, Witness
-from growth.sim.process import GrowthProcess
-from growth.sim.stories.behaviours import begin_some
+from growth.sim.stories.behaviours import begin, chosen_behaviours, settings_of
+from growth.sim.stories.lives import Lives
 from growth.sim.stories.script import Script
 
 SETTLE_SECONDS: Final = 900.0
@@ -80,10 +77,6 @@ class Report(Struct, frozen=True):
         return not self.violations
 
 
-class KilledError(Exception):
-    """growth died in the middle of a call."""
-
-
 class Simulation:
     """One world and the growth in it. `trace` gets every line of what happens."""
 
@@ -93,34 +86,30 @@ class Simulation:
         self.chance = random.Random(f"{seed}/simulation")
         world = World(has_cloud_controller=self.chance.random() < 0.5)
         self.cluster = Cluster(seed, world)
-        self.witness = Witness(self.cluster)
+        self.behaviours = chosen_behaviours(seed, self.wish.behaviours)
+        self._settings = settings_of(self.behaviours)
+        self.witness = Witness(self.cluster, settings=self._settings)
         self.judge = Judge(self.witness)
-        self.trouble = ApiTrouble()
         lasts = self.chance.uniform(300, 600)
-        self.adversity = Adversity(self.cluster, self.trouble, random.Random(f"{seed}/faults"), lasts, [], [])
-        self.script = Script(self.cluster, random.Random(f"{seed}/scenario"), lasts, {})
-        self.lives = 0
-        self.process: GrowthProcess | None = None
-        self._settings = Settings()
+        schedule = FaultSchedule(self.cluster, [None])
+        troubled = random.Random(f"{seed}/faults")
+        self.adversity = Adversity(self.cluster, ApiTrouble(), troubled, lasts, schedule, [], [], [])
+        longest = max([lasts, *(each.lasts_seconds for each in self.behaviours)])
+        self.script = Script(self.cluster, random.Random(f"{seed}/scenario"), longest, {}, schedule.plan)
+        self.lives = Lives(self.adversity, self.witness, self.judge, self._settings, self._say)
         self._trace = trace
-        self._writes = 0
-        self._recent: list[str] = []  # what growth asked to write
-        self._failures: list[tuple[str, BaseException]] = []  # of lives that are over
         self._digest = hashlib.sha256()
         self.cluster.tell(self._say)
 
     async def run(self) -> Report:
-        begun = begin_some(self.script, self.seed, self.wish.behaviours)
-        self._settings = next((each.settings for each in begun if each.settings != Settings()), Settings())
-        behaviours = [each.name for each in begun]
+        begin(self.script, self.seed, self.behaviours)
+        behaviours = [each.name for each in self.behaviours]
         faults = turn_on_some(self.adversity, self.seed, self.wish.faults)
         self.adversity.crashes += [self.wish.crash] if self.wish.crash else []
         self._say(f"behaviours: {', '.join(behaviours)}; faults: {', '.join(faults)}")
-        self._start()
-        for at, step in self.adversity.clock_steps:
-            after(at, partial(self._step_clock, step))
+        self.lives.begin()
         settled = await self._live()
-        for name, error in (self.process.failures if self.process else []) + self._failures:
+        for name, error in self.lives.failures:
             self.judge.accuse("no task fails", f"task {name}: {error!r}")
         running = [pod for pod in self.witness.pods.values() if pod.node_name and not pod.is_finished]
         return Report(
@@ -132,8 +121,8 @@ class Simulation:
             settled,
             self.cluster.runtime.monotonic(),
             len(self.cluster.cloud.creates),
-            self.lives,
-            self._writes,
+            self.lives.count,
+            self.lives.writes,
             bought=_kinds(self.cluster.cloud.creates),
             given_back=_kinds(self.cluster.cloud.deletes),
             bound=tuple(sorted(pod.shape.labels.get("app", pod.name) for pod in running)),
@@ -143,10 +132,12 @@ class Simulation:
 
     async def _live(self) -> float | None:
         """From the first fault to the end; how long it took to settle."""
-        settled = None
-        if await self._pass(self.adversity.lasts_seconds):
+        settled, drawn = None, self.adversity.lasts_seconds
+        if await self._pass(drawn):
             self._stop_faults()
-            settled = await self._settle()
+            if await self._pass(self.script.lasts_seconds - drawn):
+                self.adversity.schedule.end_all()
+                settled = await self._settle()
         if settled is not None and await self._pass(QUIET_SECONDS):
             await self._rest()
         return settled
@@ -162,23 +153,26 @@ class Simulation:
 
     def _stop_faults(self) -> None:
         turn_off_all(self.adversity)
-        if self.process is not None:
-            self.process.runtime.skew_seconds = 0.0
+        self.lives.mend()
         self._say("faults stop")
 
     async def _settle(self) -> float | None:
         """Seconds until all was as it should be; None if it never was in time."""
         began = self.cluster.runtime.monotonic()
-        while self.cluster.runtime.monotonic() < began + SETTLE_SECONDS:
+        longest = max([SETTLE_SECONDS, *(each.settles_seconds for each in self.behaviours)])
+        while self.cluster.runtime.monotonic() < began + longest:
             await self.cluster.runtime.sleep(LOOK_SECONDS)
-            if self.process is not None and not self._why_not_settled():
+            if self.lives.leader is not None and not self._why_not_settled():
                 return self.cluster.runtime.monotonic() - began
         for law, complaint in self._why_not_settled():
             self.judge.accuse(law, complaint)
         return None
 
     def _why_not_settled(self) -> list[tuple[str, str]]:
-        return why_not_settled(self.witness, self.process.growth, self.script.expected) if self.process else []
+        process = self.lives.leader
+        if process is None:
+            return [("old caches", "no growth leads")]
+        return why_not_settled(self.witness, process.growth, self.script.expected)
 
     async def _rest(self) -> None:
         """When the last record has expired, growth has nothing to write any more; now and then it tries once more what
@@ -199,9 +193,9 @@ class Simulation:
             self.judge.accuse(law, f"at rest: {complaint}")
 
     async def _written_at_rest(self) -> list[str]:
-        heard = len(self._recent)
+        heard = len(self.lives.calls)
         await self.cluster.runtime.sleep(REST_SECONDS)
-        return [call for call in self._recent[heard:] if "/leases/" not in call]
+        return [call for call in self.lives.calls[heard:] if "/leases/" not in call]
 
     def _is_anything_pending(self) -> bool:
         """A pod without a place, a request, or a node so young that growth has not said yet why it stays."""
@@ -210,61 +204,6 @@ class Simulation:
         oldest = self.cluster.runtime.now() - settings.settling_seconds - settings.consolidation_interval_seconds
         is_young = any(parse_instant(node["metadata"]["creationTimestamp"]) > oldest for node in nodes)
         return waiting or is_young or bool(self.cluster.store.shelf(REQUEST).items)
-
-    # ---------------------------------------------------------------------------- growth's own life
-
-    def _start(self) -> None:
-        self.lives += 1
-        process = self.process = GrowthProcess(self.cluster, Installation(settings=self._settings), self.lives)
-        seed = f"{self.seed}/network/{self.lives}"
-        transport = FaultyTransport(self.cluster.api, process.runtime, self.trouble, seed)
-        transport.on_write, transport.on_read = partial(self._at_write, process), self.witness.hear_read
-        process.cloud_door.on_call = partial(self._at_cloud_call, process)
-        process.door.transport = transport
-        process.start()
-        self._say(f"growth starts, life {self.lives}")
-
-    def _at_write(self, process: GrowthProcess, moment: str, request: Request) -> None:
-        path = request.path.partition("?")[0]
-        if moment == "before":
-            self._recent.append(f"{request.method} {path}")
-        if not path.endswith("/events") and "/events/" not in path:
-            self._at_call(process, moment, f"{request.method} {path}")
-
-    def _at_cloud_call(self, process: GrowthProcess, moment: str, call: str) -> None:
-        try:
-            self._at_call(process, moment, call)
-        except TransportError:
-            raise ConnectionError("connection reset by peer") from None
-
-    def _at_call(self, process: GrowthProcess, moment: str, call: str) -> None:
-        """A write, or a call that changes something at the cloud: here growth may be killed, or its answer lost.
-
-        What a dead process sent off before it died goes its way, and kills no process a second time: each life is
-        followed by one other."""
-        self._writes += moment == "before"
-        crash = self.adversity.crashes[0] if self.adversity.crashes else None
-        if process.runtime.is_dead or crash is None or moment != ("before" if crash.moment == "before" else "after"):
-            return
-        crash.writes_left -= 1
-        if crash.writes_left > 0:
-            return
-        self.adversity.crashes.pop(0)
-        if crash.moment == "lost":
-            self._say(f"the answer is lost to {call}")
-            raise TransportError("connection reset by peer")
-        self._say(f"growth is killed {moment} {call}")
-        self._failures += process.failures
-        process.kill()
-        after(crash.restart_seconds, self._start)
-        if moment == "before":
-            raise KilledError
-
-    def _step_clock(self, seconds: float) -> None:
-        if self.process is not None and self.adversity.lasts_seconds:
-            self.process.runtime.skew_seconds = seconds
-            self.witness.is_clock_off = True
-            self._say(f"growth's clock is off by {seconds:+.0f} s")
 
     # ---------------------------------------------------------------------------------------- trace
 
