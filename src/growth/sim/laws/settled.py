@@ -199,7 +199,7 @@ def _declared_chunks(witness: Witness, pool: str) -> Iterator[tuple[Resources, i
 
 def _nodes_of(witness: Witness, pool: str) -> list[Node]:
     nodes = [witness.node(stored.name) for stored in witness.cluster.store.all(NODE)]
-    return [node for node in nodes if node is not None and node.pool == pool]
+    return [node for node in nodes if node is not None and node.labels.get(POOL_LABEL) == pool]
 
 
 def _free_on(witness: Witness, node: Node) -> Resources:

@@ -119,7 +119,7 @@ def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     pods = [pod for pod in witness.bound.get(node_name, {}).values() if not pod.is_finished]
     used = sum_resources([pod.shape.requests for pod in pods]) + Resources({PODS: len(pods)})
     wrong = f"node {node_name} has {node.allocatable}; {used} after {write.actor} bound {write.key}"
-    return None if not node.pool or used.fits_in(node.allocatable) else wrong
+    return None if POOL_LABEL not in node.labels or used.fits_in(node.allocatable) else wrong
 
 
 # ---------------------------------------------------------------------------------------- evictions
