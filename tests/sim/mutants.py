@@ -26,6 +26,7 @@ from growth.model.offering import CLUSTER_LABEL
 from growth.model.outcome import Accepted, Unknown
 from growth.plan.buffers.placement import NO_PLACEMENT
 from growth.plan.nodes_up.failures import Verdict
+from growth.plan.warm_pools.size import Clamped
 from growth.plan.world.turn import seen
 from growth.providers.contract import Gone, ProviderError
 from growth.sim.stories.simulation import Report, Wish, simulate
@@ -85,7 +86,7 @@ PLACES: Final = {
     "choose": "growth.plan.nodes_down.what_if:Emptying.choose",
     "wanted": "growth.plan.nodes_down.drain:Drains._is_wanted",
     "kept": "growth.plan.nodes_down.scale_down:place_buffers",
-    "clamped": "growth.plan.warm_pools.size:_clamped",
+    "clamped": "growth.plan.warm_pools.size:clamped",
     "judge": "growth.plan.nodes_up.survey:judge",
     "launch": "growth.providers.simulated:SimulatedProvider.launch",
     "list": "growth.providers.simulated:SimulatedProvider.list",
@@ -265,7 +266,7 @@ def gives_back_spare_room() -> Any:
 
 def beyond_its_bounds() -> Any:
     """A warm pool is scaled as its policy wants, whatever its bounds are."""
-    return replaced(clamped=lambda _spec, replicas: (replicas, ""))
+    return replaced(clamped=lambda _spec, replicas: Clamped(replicas))
 
 
 class Mutant(Struct, frozen=True):
