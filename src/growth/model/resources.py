@@ -6,6 +6,7 @@ compares amounts. An absent name means zero; zeros are never kept, so equal amou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from growth.model.quantity import QuantityError, format_bytes, format_milli, milli_value, whole_value
@@ -96,6 +97,7 @@ class Resources(Mapping[str, int]):
 NOTHING: Final = Resources()
 
 
+@lru_cache(maxsize=16_384, typed=True)  # as of quantities: few different ones, read again and again
 def parse_amount(name: str, text: str | int | float) -> int:
     """One quantity in the unit growth keeps for that resource."""
     try:

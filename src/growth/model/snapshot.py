@@ -6,6 +6,7 @@ out."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
@@ -44,7 +45,7 @@ class _Empty(Mapping[str, Any]):
 
 Answer = TypeVar("Answer")
 
-_REMEMBERED: Final = 2
+_REMEMBERED: Final = 2  # of each question
 EMPTY: Final[Mapping[str, Any]] = _Empty()
 
 
@@ -70,15 +71,16 @@ class Memo:
     """
 
     def __init__(self) -> None:
-        self._answers: list[tuple[tuple[object, ...], Any]] = []
+        self._answers: dict[str, list[tuple[tuple[object, ...], Any]]] = {}
 
-    def recall(self, parts: tuple[object, ...], make: Callable[[], Answer]) -> Answer:
-        for known, answer in self._answers:
-            if len(known) == len(parts) and all(one is other for one, other in zip(known, parts, strict=True)):
+    def recall(self, question: str, parts: tuple[object, ...], make: Callable[[], Answer]) -> Answer:
+        known = self._answers.get(question, [])
+        for made_from, answer in known:
+            if len(made_from) == len(parts) and all(map(is_, made_from, parts)):
                 found: Answer = answer
                 return found
         made = make()
-        self._answers = [(parts, made), *self._answers[: _REMEMBERED - 1]]
+        self._answers[question] = [(parts, made), *known[: _REMEMBERED - 1]]
         return made
 
     def __eq__(self, other: object) -> bool:

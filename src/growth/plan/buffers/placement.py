@@ -60,7 +60,7 @@ def place_buffers(snapshot: Snapshot, settings: Settings) -> BufferPlacement:
         snapshot.requests, snapshot.removals, snapshot.offerings, snapshot.buffers, volumes.claims, volumes.volumes,
         volumes.classes, volumes.nodes, *snapshot.daemon_sets,
     )  # fmt: skip
-    return snapshot.memo.recall(made_from, lambda: _placement(snapshot, sizing))
+    return snapshot.memo.recall("place_buffers", made_from, lambda: _placement(snapshot, sizing))
 
 
 def _placement(snapshot: Snapshot, sizing: Sizing) -> BufferPlacement:

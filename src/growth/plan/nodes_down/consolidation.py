@@ -103,8 +103,10 @@ class _Look:
         self._brake = Brake(snapshot)
 
     def decision(self) -> Decision[Ledger]:
+        """Where no pool wants its nodes emptied, time alone changes nothing but that nodes settle."""
         now = self._snapshot.now
-        self._turn.wake(now + self._settings.consolidation_interval_seconds)
+        if self._candidates.pools:
+            self._turn.wake(now + self._settings.consolidation_interval_seconds)
         return self._turn.decision(replace(self._ledger, looked_at=now, recent=self._recent, told=self._told))
 
     @cached_property

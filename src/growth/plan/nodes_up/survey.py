@@ -106,6 +106,11 @@ class Survey(Struct, frozen=True):
 
 
 def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
+    """Kept in the memo: the question and the plan of one look ask the same."""
+    return snapshot.memo.recall("survey", (snapshot, ledger, settings), lambda: _survey(snapshot, ledger, settings))
+
+
+def _survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
     """Quick where no pod waits: then there is nothing to weigh but `min` and buffers."""
     someone_waits = any(pod.unschedulable_at is not None for pod in snapshot.waiting_pods)
     young = (snapshot.nodes[name] for name in snapshot.requests if name in snapshot.nodes)

@@ -117,7 +117,15 @@ def assignments(
     offerings: tuple[Offering, ...] | None = None,
     holding: Mapping[str, tuple[Pod, ...]] | None = None,
 ) -> Assignments:
-    """Without more said: by the catalogue as it is, and with the pods that are nominated somewhere."""
+    """Without more said: by the catalogue as it is, and with the pods that are nominated somewhere; that answer is kept
+    in the memo, so nothing here may depend on the time.
+    """
+    if offerings is None and holding is None:
+        made_from = (
+            snapshot.nodes, snapshot.pods_by_node, snapshot.waiting_pods, snapshot.requests, snapshot.removals,
+            snapshot.pools, snapshot.offerings, *snapshot.daemon_sets,
+        )  # fmt: skip
+        return snapshot.memo.recall("assignments", made_from, lambda: assignments(snapshot, snapshot.offerings))
     if holding is None:
         sent = ((pod, pod.nominated_node) for pod in snapshot.waiting_pods if pod.nominated_node and may_hold(pod))
         holding = holders(sent, snapshot)

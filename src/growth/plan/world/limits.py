@@ -67,7 +67,17 @@ class Allowance(Struct, frozen=True):
 
 
 def members(snapshot: Snapshot) -> tuple[Member, ...]:
-    """Everybody who counts, once each, by name."""
+    """Everybody who counts, once each, by name. Several rows ask at each look, so the answer is kept in the memo:
+    nothing here may depend on the time.
+    """
+    made_from = (
+        snapshot.nodes, snapshot.requests, snapshot.removals, snapshot.machines, snapshot.machines_at is None,
+        snapshot.offerings,
+    )  # fmt: skip
+    return snapshot.memo.recall("members", made_from, lambda: _members(snapshot))
+
+
+def _members(snapshot: Snapshot) -> tuple[Member, ...]:
     price_list = _PriceList(snapshot.offerings)
     found: dict[str, Member] = {}
     for machine in snapshot.machines.values():
