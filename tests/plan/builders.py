@@ -18,7 +18,7 @@ from growth.model.decision import Decision
 from growth.model.instant import format_instant
 from growth.model.labels import ARCHITECTURE, HOSTNAME, Labels
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, Node
-from growth.model.nodepool import NodePool, NodePoolSpec, ServerTypeChoice
+from growth.model.nodepool import NodePool, NodePoolSpec, NodePoolStatus, PoolTrials, ServerTypeChoice
 from growth.model.noderequest import NodeRequest, NodeRequestSpec, NodeRequestStatus, RequestPhase
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL, Machine, Offering
 from growth.model.pod import Owner, Pod, PodShape
@@ -26,6 +26,7 @@ from growth.model.resources import Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up import scale_up
+from growth.plan.world.swaps import template_digest
 from growth.solver.purchase.solve import solve
 
 MIB = 1024 * 1024
@@ -63,6 +64,7 @@ def hetzner(*types: str, location: str = "fsn1") -> tuple[Offering, ...]:
 
 
 def pool(name: str = "default", *types: str | ServerTypeChoice, **fields: Any) -> NodePool:
+    """Its machines have been of use before, unless its status says otherwise."""
     meta = {
         key: fields.pop(key)
         for key in ("annotations", "deleted_at", "generation", "finalizers", "status")
@@ -72,7 +74,9 @@ def pool(name: str = "default", *types: str | ServerTypeChoice, **fields: Any) -
         each if isinstance(each, ServerTypeChoice) else ServerTypeChoice(each) for each in types or ("small",)
     )
     meta.setdefault("finalizers", (FINALIZER,))
-    return NodePool(name, NodePoolSpec(choices, **fields), uid=f"uid-{name}", resource_version="1", **meta)
+    spec = NodePoolSpec(choices, **fields)
+    meta.setdefault("status", NodePoolStatus(trials=PoolTrials(template=template_digest(spec))))
+    return NodePool(name, spec, uid=f"uid-{name}", resource_version="1", **meta)
 
 
 def limited(name: str, most: int | None = None, least: int = 0, priority: int = 0) -> ServerTypeChoice:

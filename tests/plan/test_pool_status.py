@@ -69,6 +69,7 @@ def test_a_pool_that_can_buy_is_ready() -> None:
         "AllUnmet": ("False", "ForSale"),
         "Braked": ("False", "Working"),
         "Paused": ("False", "Active"),
+        "Failing": ("False", "Trusted"),
     }
 
 

@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from growth.model.nodepool import NodePoolSpec
 from growth.model.resources import Resources, sum_resources
+from growth.plan.world.swaps import template_digest
 from growth.providers.catalogue import Catalogue, Location, ServerType
-from growth.sim.apiserver.kinds import Json
+from growth.sim.apiserver.kinds import BY_NAME, Json
 from growth.sim.apiserver.objects import node_pool
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster, World
@@ -44,7 +46,14 @@ class Town:
         self.lives = 1
 
     def pool(self, *choices: str | Json, name: str = "default", **spec: Any) -> None:
+        """A pool whose machines have been of use before: else few are bought at first."""
         self.cluster.create(node_pool(name, *choices, **spec))
+        template = template_digest(NodePoolSpec((), labels=spec.get("labels", {})))
+
+        def has_worked(item: Json) -> None:
+            item["status"] = {"trials": {"template": template}}
+
+        self.cluster.verbs.modify(BY_NAME["NodePool"], name, "", has_worked, "user", "status")
 
     def restart(self) -> None:
         self.growth.kill()

@@ -25,8 +25,8 @@ from growth.model.action import ReadyNode, WriteNodePoolStatus
 from growth.model.offering import CLUSTER_LABEL
 from growth.model.outcome import Accepted, Unknown
 from growth.plan.buffers.placement import NO_PLACEMENT
-from growth.plan.nodes_up.failures import Verdict
 from growth.plan.warm_pools.size import Clamped
+from growth.plan.world.trials import Standing
 from growth.plan.world.turn import seen
 from growth.providers.contract import Gone, ProviderError
 from growth.sim.stories.simulation import Report, Wish, simulate
@@ -87,7 +87,7 @@ PLACES: Final = {
     "wanted": "growth.plan.nodes_down.drain:Drains._is_wanted",
     "kept": "growth.plan.nodes_down.scale_down:place_buffers",
     "clamped": "growth.plan.warm_pools.size:clamped",
-    "judge": "growth.plan.nodes_up.survey:judge",
+    "standings": "growth.plan.world.market:standings",
     "launch": "growth.providers.simulated:SimulatedProvider.launch",
     "list": "growth.providers.simulated:SimulatedProvider.list",
     "describe": "growth.providers.simulated:SimulatedProvider.describe",
@@ -233,8 +233,8 @@ def below_minimum() -> Any:
 
 
 def never_learns() -> Any:
-    """An offering is bought again for pods that never come to run on it."""
-    return replaced(judge=lambda *_: Verdict())
+    """A pool buys again and again although its machines are of no use."""
+    return replaced(standings=lambda snapshot: {name: Standing(name) for name in snapshot.pools})
 
 
 def no_budget() -> Any:

@@ -10,12 +10,13 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from growth.model.api import Condition, LabelKey, LabelValue, Name, QuantityText
+from growth.model.api import Condition, Instant, LabelKey, LabelValue, Name, QuantityText, Sentence
 
 DEFAULT_POOL: Final = "default"
 ORPHAN_NODES: Final = "growth.dev/orphan-nodes"
 PAUSED: Final = "growth.dev/paused"
 RELEASE_BRAKE: Final = "growth.dev/release-brake"  # until when nodes are given up although many fail
+RETRY: Final = "growth.dev/retry"  # any value that was not there before: buy again, although machines came in vain
 
 Count = Annotated[int, Meta(ge=0, le=100_000)]
 Priority = Annotated[int, Meta(ge=-1000, le=1000)]
@@ -163,6 +164,43 @@ class OfferingStatus(Struct, frozen=True, rename="camel"):
     nodes: Annotated[Count, Meta(description="Nodes of this offering.")] = 0
 
 
+MOST_TRIALS: Final = 40
+
+
+class Trial(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A machine that was bought in vain, or that said nothing about whether the pool works."""
+
+    request: Annotated[str, Meta(max_length=253, description="The NodeRequest it was bought by.")]
+    at: Annotated[Instant, Meta(description="When that was known.")]
+    offering: Annotated[str, Meta(max_length=63, description="What was bought.")] = ""
+    location: Annotated[str, Meta(max_length=63, description="Where.")] = ""
+    cause: Annotated[Sentence, Meta(description="Why it was in vain; empty: it says nothing either way.")] = ""
+    classes: Annotated[
+        tuple[Annotated[str, Meta(max_length=63)], ...],
+        Meta(max_length=5, description="Which kinds of pods it took none of, as checksums; none of them ran since."),
+    ] = ()
+    has_worked_since: Annotated[bool, Meta(description="Whether its offering has worked since.")] = False
+
+
+class PoolTrials(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What buying for this pool has come to, in the last day."""
+
+    generation: Annotated[int, Meta(description="The generation of the spec that this is about.")] = 0
+    retry: Annotated[str, Meta(max_length=253, description="The value of `growth.dev/retry` when last looked at.")] = ""
+    credentials: Annotated[
+        str, Meta(max_length=63, description="A checksum of what machines are bought and join with.")
+    ] = ""
+    mended_at: Annotated[
+        Instant | None, Meta(description="When the spec, the credentials or `growth.dev/retry` last changed.")
+    ] = None
+    worked_at: Annotated[Instant | None, Meta(description="When a machine last became of use.")] = None
+    template: Annotated[str, Meta(max_length=63, description="The template of that machine, as a checksum.")] = ""
+    in_vain: Annotated[
+        tuple[Trial, ...],
+        Meta(max_length=MOST_TRIALS, description="Machines of the last day that were of no use, the newest last."),
+    ] = ()
+
+
 class NodePoolStatus(Struct, frozen=True, rename="camel"):
     """How the pool stands. Written by growth."""
 
@@ -176,6 +214,7 @@ class NodePoolStatus(Struct, frozen=True, rename="camel"):
         tuple[Condition, ...], Meta(max_length=20, description="Ready tells whether the pool can buy.")
     ] = ()
     observed_generation: Annotated[int, Meta(description="The generation of the spec that this status is about.")] = 0
+    trials: Annotated[PoolTrials, Meta(description="Whether the machines that were bought were of use.")] = PoolTrials()
 
 
 class NodePool(Struct, frozen=True):

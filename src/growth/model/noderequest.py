@@ -30,7 +30,7 @@ PHASES: Final[Mapping[str, Mapping[str, str]]] = {
         READY: "the node serves; the record goes after `readyRecordSeconds`",
         UNMET: "the offering cannot be had and is struck out until `expiresAt`",
         DEPROVISIONING: "the node never became Ready: its machine is handed to a NodeRemovalRequest; "
-        "then the record tells of the failure until `expiresAt`",
+        "then the record tells of the failure until `expiresAt`, and until its pool's status does",
     },
     "NodeRemovalRequest": {
         PENDING: "decided, nothing irreversible done",
@@ -60,7 +60,6 @@ TRANSITIONS: Final[Mapping[str, tuple[Transition, ...]]] = {
         ),
         Transition(PROVISIONING, READY, "the node joined, is Ready and has its labels"),
         Transition(PROVISIONING, DEPROVISIONING, "the node did not come up in time"),
-        Transition(PROVISIONING, UNMET, "the same, for the third time in a row of this offering"),
     ),
     "NodeRemovalRequest": (
         Transition(PENDING, DEPROVISIONING, "the node is empty: written before the provider is asked"),

@@ -9,6 +9,7 @@ something new.
 | LimitReached | a limit lets not even the smallest of its offerings be bought |
 | AllUnmet | everything it lists is Unmet or out of stock |
 | Braked | so many nodes are NotReady that neither they nor nodes with pods are given up (`plan/world/brake`) |
+| Failing | machines were bought in vain, so no more are for a while: how many, the last cause, when it is tried again |
 | Paused | its annotation, or the global switch, stops buying and deleting |
 
 The finalizer goes on before anything is bought, and comes off once no request, removal, machine or node of the pool is
@@ -36,6 +37,7 @@ from growth.plan.world.limits import Allowance, Member, allowances, headroom, me
 from growth.plan.world.machines import claimed_pool, pool_of_machine
 from growth.plan.world.market import struck_out
 from growth.plan.world.pools import offerings_of, why_not_buying
+from growth.plan.world.trials import Standing, as_written, standings
 from growth.plan.world.turn import Conditions, Turn, about, retry_after, seen, without_times
 
 _MOST_OFFERINGS = 1000
@@ -51,13 +53,15 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     present = members(snapshot)
     left = allowances(snapshot.pools, settings.limits, present)
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
-    turn, brake = Turn(), Brake(snapshot)
+    turn, brake, trusted = Turn(), Brake(snapshot), standings(snapshot)
     turn.wake(*struck.values(), brake.changes_at())
     for name in sorted(snapshot.pools):
-        pool = snapshot.pools[name]
+        pool, why_braked = snapshot.pools[name], brake.why(name)
         turn.do(*_finalizer(pool, snapshot))
-        why_braked = brake.why(name)
-        status = _View(pool, snapshot, settings, present, left, frozenset(struck), why_braked).status()
+        turn.wake(trusted[name].wakes_at(snapshot.now))
+        turn.tell(*_failing(pool, trusted[name]))
+        view = _View(pool, snapshot, settings, present, left, frozenset(struck), (why_braked, trusted[name]))
+        status = view.status()
         if without_times(status) != without_times(pool.status):
             turn.do(WriteNodePoolStatus(seen(pool), status))
             turn.tell(*_told_of_brake(pool, why_braked))
@@ -73,6 +77,10 @@ def _told_of_brake(pool: NodePool, why_braked: str) -> tuple[Note, ...]:
         text = f"{why_braked}; the annotation {RELEASE_BRAKE}, a time at most 24 h ahead, lifts this"
         return (Note(about(pool), BRAKED, text, "Warning"),)
     return (Note(about(pool), "BrakeReleased", "nodes are given up as ever again"),)
+
+
+def _failing(pool: NodePool, standing: Standing) -> list[Note]:
+    return [Note(about(pool), "Failing", standing.why, "Warning")] if standing.is_failing and standing.why else []
 
 
 def _finalizer(pool: NodePool, snapshot: Snapshot) -> list[Action]:
@@ -108,26 +116,27 @@ class _View:
         present: tuple[Member, ...],
         left: tuple[Allowance, ...],
         struck: frozenset[tuple[str, str]],
-        why_braked: str,
+        held: tuple[str, Standing],
     ) -> None:
         self.pool, self.snapshot, self.settings = pool, snapshot, settings
         self.members = [member for member in present if member.pool == pool.name]
         self.left = [allowance for allowance in left if allowance.pool in ("", pool.name)]
-        self.struck, self.why_braked = struck, why_braked
+        self.struck, (self.why_braked, self.standing) = struck, held
         self.offerings = offerings_of(pool, snapshot.offerings)
         self.write = Conditions(pool.status.conditions, pool.generation, snapshot.now).write
 
     def status(self) -> NodePoolStatus:
         name, snapshot = self.pool.name, self.snapshot
         nodes = {node.name: node for node in snapshot.nodes.values() if node.pool == name}
-        requests = (each for each in snapshot.requests.values() if each.spec.pool == name and each.is_in_flight)
+        ordered = [each for each in snapshot.requests.values() if each.spec.pool == name]
         return NodePoolStatus(
             nodes=len(nodes),
-            in_flight=sum(request.name not in nodes for request in requests),
+            in_flight=sum(request.name not in nodes for request in ordered if request.is_in_flight),
             price_per_hour=price_text(sum(member.price_per_hour for member in self.members)),
             offerings=self._offerings(nodes.values())[:_MOST_OFFERINGS],
             conditions=self._conditions(),
             observed_generation=self.pool.generation,
+            trials=as_written(self.pool, ordered, snapshot.now),
         )
 
     def _offerings(self, nodes: Iterable[Node]) -> tuple[OfferingStatus, ...]:
@@ -177,6 +186,7 @@ class _View:
             self._problem("AllUnmet", unmet, "AllUnmet", "ForSale"),
             self._problem(BRAKED, self.why_braked, "ManyNotReady", "Working"),
             self._problem("Paused", paused, "Paused", "Active"),
+            self._problem("Failing", self.standing.why if self.standing.is_failing else "", "InVain", "Trusted"),
             *self._deprecated(),
         )
 

@@ -61,23 +61,18 @@ def taken(row: Row, world: World, *inbox: Settled) -> RowMemory:
     return run_virtual(play())
 
 
-def test_when_the_clock_goes_back_a_ledger_begins_anew_but_for_what_its_row_keeps() -> None:
-    def kept(ledger: dict[str, float]) -> dict[str, float]:
-        return {name: at for name, at in ledger.items() if name == "learned"}
-
+def test_when_the_clock_goes_back_a_ledger_begins_anew() -> None:
     async def play() -> list[dict[str, float]]:
         runtime = SimRuntime("loop")
         loop = Loop(World(), World(), Quiet(), Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]
-        loop.memories = tuple(
-            RowMemory(Row("row", Decision, Decision, dict, without_timers=keep)) for keep in (None, kept)
-        )
+        loop.memories = (RowMemory(Row("row", Decision, Decision, dict)),)
         for memory in loop.memories:
             memory.ledger = {"learned": 1.0, "until": 2.0}
         loop._latest = runtime.now() + 3600
         loop._notice_a_clock_that_went_back()
         return [memory.ledger for memory in loop.memories]
 
-    assert run_virtual(play()) == [{}, {"learned": 1.0}]
+    assert run_virtual(play()) == [{}]
 
 
 def test_a_decision_sees_what_settling_the_last_outcomes_has_written() -> None:

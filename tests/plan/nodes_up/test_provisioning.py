@@ -12,7 +12,7 @@ from growth.model.decision import Settled
 from growth.model.instant import format_instant, parse_instant
 from growth.model.labels import HOSTNAME
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Taint
-from growth.model.nodepool import PoolTaint
+from growth.model.nodepool import NodePoolStatus, PoolTaint, PoolTrials, Trial
 from growth.model.noderequest import EVENTS_KEPT, NodeRemovalRequestSpec, NodeRequest
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
@@ -282,16 +282,15 @@ def test_ruling_8_deprovisioning_becomes_a_removal_request_and_only_then_the_rec
     assert (handed.status.phase, handed.status.machine_id, handed.status.expires_at) == (
         "Deprovisioning",
         "",
-        format_instant(NOW + 1800),
+        format_instant(NOW + 600),
     )
     memory = replace(failed_once(giving_back), status=handed.status)
     assert plan(with_one(memory)).actions == ()  # it only tells of the failure now, whatever becomes of the removal
-    assert plan(replace(with_one(memory), now=NOW + 1800)).actions == (ReleaseNodeRequest(seen(memory)),)
-    works = request("default-pool-9", SMALL, "Ready", changed_at=NOW)
-    again = world(pools=[pool()], offerings=[SMALL], requests=[memory, works])
-    assert plan(again).actions == (
-        ReleaseNodeRequest(seen(memory)),
-    )  # the offering works again: the failure no longer counts
+    assert plan(replace(with_one(memory), now=NOW + 600)).actions == ()  # nobody else tells of it yet
+    trials = PoolTrials(in_vain=(Trial(NAME, format_instant(NOW), "sim-small", "here", "no Ready node"),))
+    told = with_one(memory, pools=[pool(status=NodePoolStatus(trials=trials))])
+    assert plan(told).actions == ()
+    assert plan(replace(told, now=NOW + 600)).actions == (ReleaseNodeRequest(seen(memory)),)
 
 
 def failed_once(of_request: NodeRequest) -> NodeRequest:
@@ -310,54 +309,6 @@ def test_law_s7_a_machine_whose_id_is_late_is_waited_for_before_it_is_handed_ove
     assert plan(with_one(never, machines=[machine("default-pool-2", SMALL)])).actions == (
         ReleaseNodeRequest(seen(never)),
     )
-
-
-def failures(count: int) -> list[NodeRequest]:
-    """Records of machines that did not become Ready, each a while after the one before."""
-    records = [
-        request(f"default-pool-failed-{number}", SMALL, "Deprovisioning", changed_at=NOW - 1000 + 100 * number)
-        for number in range(count)
-    ]
-    return [
-        failed_once(replace(each, status=replace(each.status, expires_at=format_instant(NOW + 800))))
-        for each in records
-    ]
-
-
-def phase_of_the_next_failure(*before: NodeRequest) -> str:
-    late = request(NAME, SMALL, "Provisioning", changed_at=NOW - 300, machine_id="m")
-    decision = plan(world(pools=[pool()], offerings=[SMALL], requests=[late, *before]))
-    (action,) = (action for action in decision.actions if isinstance(action, WriteNodeRequestStatus))
-    return action.status.phase
-
-
-def test_ruling_8_three_failures_in_a_row_count_as_unmet_also_across_a_restart() -> None:
-    """Every plan here begins with an empty ledger: only the records remember."""
-    assert [phase_of_the_next_failure(*failures(times)) for times in range(4)] == [
-        "Deprovisioning",
-        "Deprovisioning",
-        "Unmet",
-        "Unmet",
-    ]
-
-
-def test_ruling_8_three_that_fail_together_are_three_in_a_row() -> None:
-    requests = [
-        request(f"default-pool-{number}", SMALL, "Provisioning", changed_at=NOW - 300, machine_id="m")
-        for number in range(3)
-    ]
-    decision = plan(world(pools=[pool()], offerings=[SMALL], requests=requests))
-    assert [action.status.phase for action in decision.actions if isinstance(action, WriteNodeRequestStatus)] == [
-        "Deprovisioning",
-        "Deprovisioning",
-        "Unmet",
-    ]
-
-
-def test_ruling_8_a_success_in_between_begins_the_count_anew() -> None:
-    worked = request("default-pool-good", SMALL, "Ready", changed_at=NOW - 800)
-    assert phase_of_the_next_failure(*failures(2), worked) == "Deprovisioning"
-    assert phase_of_the_next_failure(*failures(2), replace(worked, changed_at=NOW - 2000)) == "Unmet"
 
 
 def test_ruling_8_the_machine_behind_an_unmet_failure_is_handed_to_removal_before_the_record_goes() -> None:

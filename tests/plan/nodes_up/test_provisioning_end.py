@@ -5,11 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRemovalRequest, ReleaseNodeRequest, WriteNodeRequestStatus
+from growth.model.decision import Decision
 from growth.model.instant import format_instant, parse_instant
 from growth.model.noderequest import NodeRequest
 from growth.model.outcome import NoCapacity
 from growth.plan.nodes_up import provisioning
-from growth.plan.world.turn import seen
+from growth.plan.world.trials import class_of, with_classes
+from growth.plan.world.turn import life_event, seen
 from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, request, world
 from tests.plan.oneorder import NAME, SMALL, one, plan, removal, settle_launch, with_one
 
@@ -90,27 +92,44 @@ def test_a_ready_record_written_before_a_clock_went_back_is_as_old_as_its_node_s
     )
 
 
-def test_law_s4_a_ready_record_stays_while_a_pod_that_it_names_waits_and_none_like_it_runs_there() -> None:
-    old = one("Ready", planned=["default/a"], created_at=NOW - 700, changed_at=NOW - 600, machine_id="m")
-    released = (ReleaseNodeRequest(seen(old)),)
-    waiting = pod("a", created_at=NOW - 800)
-    here, there = [node(NAME, of=SMALL)], [machine(NAME, SMALL)]
-    kept = plan(with_one(old, pods=[waiting], nodes=here, machines=there))
-    assert (kept.actions, kept.again_at) == ((), None)
-    assert plan(with_one(old, pods=[waiting])).actions == ()  # node and machine were given back since
-    assert plan(with_one(old, pods=[bound(waiting, "elsewhere")], nodes=here, machines=there)).actions == released
-    assert plan(with_one(old, pods=[waiting, bound(pod("twin"), NAME)], nodes=here, machines=there)).actions == released
-    assert (
-        plan(with_one(old, pods=[replace(waiting, created_at=NOW - 100)], nodes=here, machines=there)).actions
-        == released
-    )  # another pod of that name
-    assert (
-        plan(with_one(old, pods=[waiting], machines=there)).actions == released
-    )  # a machine that lost its node must be seen to be alone
-    assert (
-        plan(with_one(old, pods=[waiting], nodes=here, machines=there, pools=[pool(deleted_at=NOW)])).actions
-        == released
-    )
+def test_law_s4_a_ready_machine_that_took_none_of_its_pods_in_time_is_recorded_as_in_vain() -> None:
+    ready = one("Ready", planned=["default/a"], created_at=NOW - 700, changed_at=NOW - 299, machine_id="m")
+    waiting, here = pod("a", created_at=NOW - 800), [node(NAME, of=SMALL)]
+    early = plan(with_one(ready, pods=[waiting], nodes=here))
+    assert (early.actions, early.again_at) == ((), NOW + 1)
+    late = replace(with_one(ready, pods=[waiting], nodes=here), now=NOW + 1)
+    assert names_of_events(plan(late)) == ["nodeNotUsed"]
+    assert names_of_events(plan(replace(late, nodes={}))) == ["nodeNotUsed"]  # the node was given back since
+    gone = with_one(ready, nodes=here)
+    assert plan(replace(gone, now=NOW + 1)).actions == ()  # neither way
+    elsewhere = with_one(ready, pods=[bound(waiting, "elsewhere")], nodes=here)
+    assert plan(replace(elsewhere, now=NOW + 1)).actions == ()
+
+
+def test_law_s4_one_pod_like_those_it_was_bought_for_makes_a_machine_of_use() -> None:
+    ready = one("Ready", planned=["default/a"], created_at=NOW - 700, changed_at=NOW - 10, machine_id="m")
+    here, twin = [node(NAME, of=SMALL)], bound(pod("twin", labels={"job": "2"}), NAME)
+    assert names_of_events(plan(with_one(ready, pods=[pod("a", labels={"job": "1"}), twin], nodes=here))) == [
+        "nodeUsed"
+    ]
+    stranger = bound(pod("agent", 0.5), NAME)
+    assert plan(with_one(ready, pods=[pod("a"), stranger], nodes=here)).actions == ()
+
+
+def test_law_s4_pods_made_anew_show_that_a_machine_was_in_vain() -> None:
+    ready = one("Ready", planned=["default/a-1"], created_at=NOW - 700, changed_at=NOW - 400, machine_id="m")
+    anew = pod("a-2", labels={"job": "2"}, unschedulable_at=NOW - 40)
+    event = life_event(NOW - 400, "nodeReady", with_classes("bought for pods", [class_of(anew.shape)]))
+    ready = replace(ready, status=replace(ready.status, events=(event,)))
+    assert names_of_events(plan(with_one(ready, pods=[anew], nodes=[node(NAME, of=SMALL)])))[-1] == "nodeNotUsed"
+    just_now = replace(anew, unschedulable_at=NOW - 5)
+    assert plan(with_one(ready, pods=[just_now], nodes=[node(NAME, of=SMALL)])).actions == ()
+
+
+def names_of_events(decision: Decision[provisioning.Ledger]) -> list[str]:
+    (action,) = decision.actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    return [event.name for event in action.status.events]
 
 
 # --------------------------------------------------------------------------------- deletion by hand

@@ -310,7 +310,6 @@ def test_daemon_sets_take_their_share_of_every_new_node() -> None:
         {"deleted_at": NOW},
         {"owner": Owner("DaemonSet", "agent")},
         {"is_mirror": True},
-        {"priority": -11},
     ],
 )
 def test_pods_that_growth_is_not_asked_about_are_no_demand(other: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ from growth.model.node import STARTUP_TAINT
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up import scale_up
-from growth.plan.nodes_up.failures import SCHEDULER_SECONDS
 from tests.plan.builders import (
     NOW,
     amounts,
@@ -259,68 +258,7 @@ def test_a_request_that_is_being_deleted_keeps_nobody() -> None:
     assert [spec.planned_pods for spec in orders(run_scale_up(snapshot).actions)] == [("default/a",)]
 
 
-# ------------------------------------------------------------------------------------------ runaway
-
-
-def fruitless(count: int, changed_at: float) -> Snapshot:
-    """Machines that became Ready for a pod which never came to run on them."""
-    names = [f"default-pool-{number}" for number in range(count)]
-    requests = [request(name, SMALL, "Ready", planned=["default/a"], changed_at=changed_at) for name in names]
-    nodes = [node(name, of=SMALL) for name in names]
-    others = [bound(pod(f"other-{name}", 2, 256), name) for name in names]
-    return world(
-        [pod("a", 2), *others],
-        [pool("default", "small", "other")],
-        [SMALL, offering("other", 2, 4096, 0.5)],
-        nodes,
-        requests,
-    )
-
-
-def test_law_s4_after_three_machines_in_vain_the_offering_is_barred_for_the_class() -> None:
-    assert [spec.target_offering for spec in orders(run_scale_up(fruitless(2, NOW - 300)).actions)] == ["sim-small"]
-    assert [spec.target_offering for spec in orders(run_scale_up(fruitless(3, NOW - 300)).actions)] == ["sim-other"]
-
-
-def test_law_s4_pods_for_which_nothing_more_is_bought_are_told_so() -> None:
-    snapshot = fruitless(3, NOW - 300)
-    only = replace(snapshot, offerings=tuple(each for each in snapshot.offerings if each.name == "sim-small"))
-    (told,) = notes_by_reason(run_scale_up(only))["Unplaced"]
-    assert "3 machines of sim-small became Ready for such pods and took none, so no more are bought" in told
-
-
-def test_law_s4_the_scheduler_gets_its_time_before_anything_else_is_bought() -> None:
-    decision = run_scale_up(fruitless(3, NOW - 5))
-    assert (decision.actions, decision.again_at) == ((), NOW - 5 + SCHEDULER_SECONDS)
-
-
-def test_law_s4_what_was_learned_outlives_the_records() -> None:
-    snapshot = fruitless(3, NOW - 300)
-    ledger = run_scale_up(snapshot).ledger
-    later = replace(snapshot, requests={}, nodes={}, pods_by_node={})
-    assert [spec.target_offering for spec in orders(run_scale_up(later, ledger).actions)] == ["sim-other"]
-
-
-def test_law_s4_what_was_learned_outlives_a_clock_that_was_ahead_and_went_back() -> None:
-    ahead = fruitless(3, NOW + 3600)
-    ledger = scale_up.without_timers(run_scale_up(replace(ahead, now=NOW + 3700)).ledger)
-    for snapshot in (ahead, replace(ahead, requests={}, nodes={}, pods_by_node={})):
-        assert [spec.target_offering for spec in orders(run_scale_up(snapshot, ledger).actions)] == ["sim-other"]
-    assert [spec.target_offering for spec in orders(run_scale_up(ahead).actions)] == [
-        "sim-other"
-    ]  # a restart: by the records alone
-
-
-def test_law_s4_a_pod_made_anew_under_the_same_name_has_a_trial_of_its_own() -> None:
-    snapshot = fruitless(3, NOW - 300)
-    anew = replace(
-        snapshot, waiting_pods=tuple(replace(each, created_at=NOW - 5) for each in snapshot.waiting_pods)
-    )  # its machines were ordered before
-    assert [spec.target_offering for spec in orders(run_scale_up(anew).actions)] == ["sim-small"]
-
-
-def test_law_s4_a_machine_on_which_such_a_pod_runs_is_not_in_vain() -> None:
-    snapshot = fruitless(3, NOW - 300)
-    one = next(iter(snapshot.nodes))
-    served = replace(snapshot, pods_by_node={**snapshot.pods_by_node, one: (bound(pod("twin", 2), one),)})
-    assert [spec.target_offering for spec in orders(run_scale_up(served).actions)] == ["sim-small"]
+def test_a_pod_below_the_priority_cutoff_is_no_demand_and_is_told_so() -> None:
+    decision = run_scale_up(world([pod("a", priority=-11)], [pool()], [SMALL]))
+    assert decision.actions == ()
+    assert "below the cutoff -10" in notes_by_reason(decision)["Unplaced"][0]

@@ -149,12 +149,3 @@ def test_a_pod_whose_affinity_matches_nothing_still_matches_nothing() -> None:
             shape(node_affinity=terms), PoolMatch(("default",), is_implicit=True), {"default": ("amd64",)}
         )
         assert not may_run_on(seen, labels("default", "amd64"), ())
-
-
-def test_a_barred_offering_is_avoided_in_every_alternative() -> None:
-    seen = with_pool_rules(shape(), PoolMatch(("default",), is_implicit=True), {}, ("sim-x",))
-    assert not may_run_on(seen, labels("default", "amd64", "sim-x"), ())
-    assert may_run_on(seen, labels("default", "amd64", "sim-y"), ())
-    both = with_pool_rules(shape(), PoolMatch(("default",), is_implicit=True), {"default": ("amd64",)}, ("sim-x",))
-    assert not may_run_on(both, labels("default", "amd64", "sim-x"), ())
-    assert not may_run_on(both, labels("other", "arm64", "sim-x"), ())

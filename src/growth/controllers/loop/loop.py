@@ -101,14 +101,12 @@ class Loop:
                     await self._look_safely(memory)
 
     def _notice_a_clock_that_went_back(self) -> None:
-        """Timers in memory then lie in a future that may not come for an hour. A ledger may be lost: all of it but what
-        has no time is forgotten.
-        """
+        """Timers in memory then lie in a future that may not come for an hour. A ledger may be lost: it begins anew."""
         now = self.runtime.now()
         if now < self._latest - _CLOCK_STEP_SECONDS:
             log.warning("the clock went back", seconds=round(self._latest - now, 1))
             for memory in self.memories:
-                memory.ledger, memory.seen_version, memory.again_at = memory.row.renewed(memory.ledger), None, None
+                memory.ledger, memory.seen_version, memory.again_at = memory.row.first_ledger(), None, None
         self._latest = now
 
     def _sleep_seconds(self) -> float:

@@ -47,28 +47,13 @@ class Row(Struct, frozen=True):
     answer: Callable[[Any], Any] = solve  # answers the question's problem, in the worker process
     simpler_answer: Callable[[Any], Any] = solve_greedily  # where the answer does not come in time
     measure: Callable[[Metrics, Any, float], None] | None = None  # what is in the ledger after a look, and its seconds
-    without_timers: Callable[[Any], Any] | None = (
-        None  # what of a ledger outlives a clock that went back; unset: nothing
-    )
-
-    def renewed(self, ledger: Any) -> Any:
-        """The ledger after the clock went back."""
-        return self.first_ledger() if self.without_timers is None else self.without_timers(ledger)
 
 
 ROWS: Final = (
     Row("provisioning", provisioning.plan, provisioning.settle, provisioning.Ledger),
     Row("realising", joining.plan, joining.settle, joining.Ledger),
     Row("scheduling", scheduling.plan, scheduling.settle, scheduling.Ledger),
-    Row(
-        "scale-up",
-        scale_up.plan,
-        scale_up.settle,
-        scale_up.Ledger,
-        scale_up.question,
-        measure=measure_scale_up,
-        without_timers=scale_up.without_timers,
-    ),
+    Row("scale-up", scale_up.plan, scale_up.settle, scale_up.Ledger, scale_up.question, measure=measure_scale_up),
     Row("scale-down", scale_down.plan, scale_down.settle, scale_down.Ledger),
     Row("consolidation", consolidation.plan, consolidation.settle, consolidation.Ledger),
     Row(

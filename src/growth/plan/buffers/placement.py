@@ -22,7 +22,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.buffers.size import Sizing
 from growth.plan.buffers.virtual_pods import ServedBuffer, planned_entries, planned_on, served_buffers
 from growth.plan.world.capacity import assignments, rooms
-from growth.plan.world.problem import placement_problem
+from growth.plan.world.market import placement_problem
 from growth.solver.existing.place import place_on_existing
 from growth.solver.purchase.problem import DemandClass, Room
 from growth.solver.rules.fit import free_after, how_many_fit

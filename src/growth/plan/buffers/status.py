@@ -181,9 +181,8 @@ class Shortfall:
         self._market, self._possible = Market((), {}, None), dict[str, int]()
         if missing:
             self._market = open_market(snapshot, tuple(snapshot.pools), snapshot.offerings, {}, settings)
-            self._possible = orders_possible(
-                self._market, allowances(snapshot.pools, settings.limits, members(snapshot))
-            )
+            allowed = allowances(snapshot.pools, settings.limits, members(snapshot))
+            self._possible = orders_possible(self._market, (*allowed, *self._market.bounds))
 
     def why_not_bought(self, served: ServedBuffer) -> str:
         """Empty: it can be bought, and will be."""
@@ -202,7 +201,10 @@ class Shortfall:
             return f"everything in NodePool {pools} that could hold a chunk is Unmet or out of stock"
         names = (f"{each.pool} {each.offering.name} {each.offering.location}" for each in fitting)
         orders = (self._possible[name] for name in names)
-        return "" if any(orders) else f"the limits of NodePool {pools} leave no room for one more node"
+        if any(orders):
+            return ""
+        held = [self._market.standings[name].why for name in served.pools if self._market.standings[name].is_failing]
+        return "; ".join(held) or f"the limits of NodePool {pools} leave no room for one more node"
 
     def _can_hold(self, served: ServedBuffer, name: str) -> bool:
         pool = self._snapshot.pools[name]

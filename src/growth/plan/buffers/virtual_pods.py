@@ -28,7 +28,7 @@ from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
 from growth.plan.buffers.size import BufferSize, Grant, Quotas, Sizing, size_buffer
-from growth.plan.world.problem import PoolReader
+from growth.plan.world.market import PoolReader
 
 PLANNED_BUFFERS: Final = "growth.dev/planned-buffers"
 

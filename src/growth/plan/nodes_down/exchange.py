@@ -43,11 +43,10 @@ from growth.plan.buffers.placement import BufferPlacement, occupied_rooms, place
 from growth.plan.world import limits
 from growth.plan.world.capacity import assignments, promised_node, rooms
 from growth.plan.world.limits import Allowance, allowances, members, with_surge
-from growth.plan.world.market import Market, corrected, learn, open_market
+from growth.plan.world.market import Market, PoolReader, corrected, learn, open_market, placement_problem
 from growth.plan.world.nodes import Kind, working_pods
 from growth.plan.world.orders import Purchases, create_request
 from growth.plan.world.pools import by_key, choice_of_type, landing_daemons
-from growth.plan.world.problem import PoolReader, placement_problem
 from growth.solver.arrays import FloatArray
 from growth.solver.existing.exchange import Exchange, ExchangeProblem, Leaving
 from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem, Room
@@ -100,7 +99,7 @@ def ask(
     together = neighbourhoods(going, asking.demands, market.choices)
     if not together:
         return None
-    allowed = allowances(snapshot.pools, settings.limits, members(snapshot))
+    allowed = (*allowances(snapshot.pools, settings.limits, members(snapshot)), *market.bounds)
     allowed = with_surge(allowed) if terms.may_surge else allowed
     world, headroom = asking.world(market, allowed), settings.consolidation_headroom
     problem = ExchangeProblem(world, going, together, terms.must_save, headroom)

@@ -19,7 +19,6 @@ from growth.model.offering import Offering
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up.demand import Demand
-from growth.plan.nodes_up.failures import MOST_IN_VAIN
 from growth.plan.nodes_up.survey import Survey
 from growth.plan.nodes_up.waiting import Wait
 from growth.plan.world.limits import Allowance
@@ -149,7 +148,7 @@ def _of_unplaced(
     notes = []
     asides = {name: _aside(name, snapshot, settings) for name in snapshot.pools}
     for demand, reasons in dealt.unplaced:
-        more = (*_bought_in_vain(demand, found), *(asides[name] for name in demand.pools if asides.get(name)))
+        more = tuple(asides[name] for name in demand.pools if asides.get(name))
         message = cut("no place for this pod: " + "; ".join(reasons + more), _LONGEST_MESSAGE)
         notes.append(Note(demand.about, "Unplaced", message, "Warning"))
         before, now = found.waits.get(demand.name), waits[demand.name]
@@ -164,17 +163,6 @@ def _of_short_buffers(dealt: Dealt) -> tuple[Note, ...]:
         message = cut("no room for all of this buffer: " + "; ".join(reasons), _LONGEST_MESSAGE)
         notes.append(Note(demand.about, "Unplaced", message, "Warning"))
     return tuple(notes)
-
-
-def _bought_in_vain(demand: Demand, found: Survey) -> list[str]:
-    """To the solver such an offering is one that the pod's own rules exclude."""
-    in_vain = sorted(found.experience.in_vain.get(demand.pod.shape, {}).items())
-    return [
-        f"{len(machines)} machines of {offering} became Ready for such pods and took none, so no more are bought: mend "
-        "what keeps the pods off, then make them anew"
-        for offering, machines in in_vain
-        if len(machines) >= MOST_IN_VAIN
-    ]
 
 
 def _back_off(misses: int) -> str:

@@ -4,7 +4,7 @@
 | --- | --- |
 | the scheduler says Unschedulable | a demand |
 | not looked at yet, gated, going, a DaemonSet's, a mirror | none: growth is not asked |
-| below the priority cutoff | none: no machines for filler |
+| below the priority cutoff | none: no machines for filler; it is told so once |
 | planned onto a node on its way | none: it has its place |
 | nominated to, or expected by us on, a node with room | none: it waits for the scheduler, and holds that room |
 | names a missing pool, or none where there is no default | none, and is told so once |
@@ -25,10 +25,12 @@ from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
 from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.world.capacity import is_plannable
-from growth.plan.world.problem import Barred, PoolReader
+from growth.plan.world.market import PoolReader
 from growth.plan.world.turn import about
 
 MALFORMED: Final = "Malformed"
+BELOW_CUTOFF: Final = "BelowCutoff"
+UNPLACED: Final = "Unplaced"
 
 
 class Demand(Struct, frozen=True):
@@ -70,7 +72,8 @@ class Problem(Struct, frozen=True):
     message: str
 
     def note(self) -> Note:
-        return Note(about(self.pod), self.reason, self.message, "Warning")
+        reason = UNPLACED if self.reason == BELOW_CUTOFF else self.reason
+        return Note(about(self.pod), reason, self.message, "Warning")
 
 
 class Demands(Struct, frozen=True):
@@ -84,13 +87,15 @@ def demands(
     pools: Mapping[str, NodePool],
     offerings: tuple[Offering, ...],
     priority_cutoff: int,
-    barred: Barred,
 ) -> Demands:
     """Of waiting pods, those that need a place. `placed` holds the keys of pods that have one."""
-    reader = PoolReader(pools, offerings, barred)
+    reader = PoolReader(pools, offerings)
     wanted, problems = [], []
     for pod in pods:
-        if not _is_asked_for(pod, priority_cutoff) or pod.key in placed:
+        if pod.unschedulable_at is None or pod.key in placed:
+            continue
+        if pod.shape.priority < priority_cutoff:
+            problems += [_below(pod, priority_cutoff)] if is_plannable(pod) else []
             continue
         if pod.shape.malformed and pod.deleted_at is None:
             problems.append(Problem(pod, MALFORMED, pod.shape.malformed))
@@ -101,6 +106,11 @@ def demands(
             else:
                 problems.append(Problem(pod, match.reason, match.message))
     return Demands(tuple(wanted), tuple(problems))
+
+
+def _below(pod: Pod, priority_cutoff: int) -> Problem:
+    told = f"no place for this pod: its priority {pod.shape.priority} is below the cutoff {priority_cutoff}"
+    return Problem(pod, BELOW_CUTOFF, f"{told}, so no machine is bought for it")
 
 
 def _is_asked_for(pod: Pod, priority_cutoff: int) -> bool:

@@ -1,25 +1,16 @@
-"""What was bought in vain, and what follows? Asked by provisioning (for how long is an offering struck out) and by
-scale-up (is an offering bought again and again for pods that never run on it). Read off the records, so that a restart
-forgets nothing.
+"""For how long is an offering struck out that could not be had, and for which demands is nothing bought for now? Asked
+by provisioning and scale-up. Read off the records, so that a restart forgets nothing.
 
 | a record of the offering | says |
 | --- | --- |
 | Unmet | struck out until its `expiresAt` |
-| Deprovisioning or Unmet, its last event nodeNotReady | a machine that did not become Ready in time: a failure |
-| Provisioning, newer | the provider has some again: an Unmet for lack of capacity is over |
-| Ready, newer | it works again: nothing that is older counts |
-| Ready, a pod it was bought for still waits | a machine in vain for that class of pods |
+| Provisioning or Ready, newer | the provider has some again: it is over |
 
 The first strike lasts the setting's seconds, each further one twice as long as the one before, up to the longest.
-Several refusals in one strike are one. From the third failure in a row on, each one strikes the offering out. What
-still counts is kept beyond its time: an Unmet record as long again, and a failure until two more could have followed.
+Several refusals in one strike are one. An Unmet record is kept as long again as it lasted, so that the next one knows.
 
-After three machines of an offering became Ready for a class of pods and took none of it, that offering is barred for
-the class. Until the scheduler has had its time with the last of them the class waits as a whole, so that nothing else
-is bought in a hurry either. Pods of the class that do run there clear the machine; a class without waiting pods is
-forgotten. A machine that became Ready far in the future did so before a clock went back: it counts, and the scheduler
-has had its time. The record of a machine in vain stays as long as a pod it names waits, for the process that leads
-next. A pod made later under the same name is another one, perhaps mended, and has a trial of its own.
+Machines that came in vain are counted for each pool (`plan/world/trials`). A class of pods that goes on missing, while
+the pool serves others, waits; after each pause one pod of it is tried.
 """
 
 from __future__ import annotations
@@ -29,73 +20,58 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from growth.model.noderequest import DEPROVISIONING, PROVISIONING, READY, UNMET, NodeRequest
-from growth.model.pod import Pod, PodShape
+from growth.model.api import LifeEvent
+from growth.model.instant import format_instant
+from growth.model.node import Node
+from growth.model.noderequest import PROVISIONING, READY, UNMET, NodeRequest
+from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.buffers.virtual_pods import planned_entries
+from growth.plan.nodes_up.demand import Demand
 from growth.plan.world.market import unmet_until
 from growth.plan.world.nodes import working_pods
 from growth.plan.world.pools import OfferingKey
+from growth.plan.world.trials import (
+    FAILURES_BEFORE_PAUSE,
+    NOT_USED_EVENT,
+    TAKING_SECONDS,
+    USED_EVENT,
+    Standing,
+    class_of,
+    classes_of,
+    needs_pods,
+    verdict,
+    with_classes,
+)
+from growth.plan.world.turn import life_event
 from growth.solver.rules.fit import fits_alone, free_amounts
 
-FAILURES_THAT_STRIKE: Final = 3
-NOT_READY_EVENT: Final = "nodeNotReady"
-
-MOST_IN_VAIN: Final = 3
-SCHEDULER_SECONDS: Final = 30.0
-_LONGEST_TRIAL: Final = 2  # waits for Ready: so long may one machine take to fail
-
-InVain = Mapping[PodShape, Mapping[str, Mapping[str, float]]]  # shape → offering → machine → when it became Ready
-
-
-class History(Struct, frozen=True):
-    """What still counts of one offering in one location."""
-
-    failures: tuple[NodeRequest, ...] = ()
-    strike: NodeRequest | None = None  # the latest Unmet, the first of those that struck it out together
-
-    def keeps(self, request: NodeRequest) -> bool:
-        """Is this record needed for what comes? Of many only the latest are."""
-        return request is self.strike or any(request is each for each in self.failures[-FAILURES_THAT_STRIKE:])
+_MOST_FOR_A_BUFFER: Final = 3
 
 
 def place_of(request: NodeRequest) -> OfferingKey:
     return (request.spec.target_offering, request.spec.location)
 
 
-def has_failed(request: NodeRequest) -> bool:
-    events = request.status.events
-    return request.phase in (DEPROVISIONING, UNMET) and bool(events) and events[-1].name == NOT_READY_EVENT
-
-
-def histories(requests: Iterable[NodeRequest]) -> Mapping[OfferingKey, History]:
-    """By offering and location, in the order in which things happened."""
-    found: dict[OfferingKey, History] = {}
+def strikes(requests: Iterable[NodeRequest]) -> Mapping[OfferingKey, NodeRequest]:
+    """By offering and location: the latest Unmet, the first of those that struck it out together."""
+    found: dict[OfferingKey, NodeRequest] = {}
     for request in sorted(requests, key=lambda each: (each.changed_at, each.name)):
         place = place_of(request)
-        known = found.get(place, History())
-        found[place] = _after(known, request)
+        known = found.get(place)
+        if request.phase in (PROVISIONING, READY):
+            found.pop(place, None)
+        elif request.phase == UNMET and (known is None or known.status.expires_at != request.status.expires_at):
+            found[place] = request
     return found
 
 
-def _after(known: History, request: NodeRequest) -> History:
-    if request.phase == READY:
-        return History()
-    if request.phase == PROVISIONING and known.strike is not None and not has_failed(known.strike):
-        return replace(known, strike=None)
-    if has_failed(request):
-        known = replace(known, failures=(*known.failures, request))
-    is_same_strike = known.strike is not None and known.strike.status.expires_at == request.status.expires_at
-    return replace(known, strike=request) if request.phase == UNMET and not is_same_strike else known
-
-
-def struck_until(known: History, now: float, settings: Settings) -> float:
+def struck_until(strike: NodeRequest | None, now: float, settings: Settings) -> float:
     """Until when one more refusal strikes the offering out."""
-    strike, shortest = known.strike, settings.unmet_seconds
+    shortest = settings.unmet_seconds
     if strike is None:
         return now + shortest
     until = unmet_until(strike, now, shortest)
@@ -110,87 +86,110 @@ def strike_seconds(strike: NodeRequest, settings: Settings) -> float:
     )
 
 
-def remembered_seconds(wait_seconds: float) -> float:
-    """Two more machines can have failed by then."""
-    return FAILURES_THAT_STRIKE * _LONGEST_TRIAL * wait_seconds
+# ------------------------------------------------------------------------------ was a machine of use?
+
+NOT_USED: Final = f"Ready for {TAKING_SECONDS:.0f} s, and took none of the pods it was bought for"
+_TOOK: Final = "took pods"
+_SCHEDULER_SECONDS: Final = 30.0  # so long a pod has waited before a node is blamed for not taking it
 
 
-# ------------------------------------------------------------------------------ machines in vain
-
-
-class Verdict(Struct, frozen=True):
-    """Which offerings are barred for a shape, and which shapes wait until when."""
-
-    barred: Mapping[PodShape, tuple[str, ...]] = {}
-    waits: Mapping[PodShape, float] = {}
-
-
-def observe(snapshot: Snapshot, known: InVain) -> InVain:
-    """What was known, and what the records of Ready requests show now."""
-    waiting = {
-        pod.key: pod for pod in snapshot.waiting_pods if pod.unschedulable_at is not None and pod.deleted_at is None
-    }
-    shapes = dict.fromkeys(pod.shape for pod in waiting.values())
-    found = {
-        shape: {offering: dict(machines) for offering, machines in known.get(shape, {}).items()} for shape in shapes
-    }
-    for name in sorted(snapshot.requests):
-        request = snapshot.requests[name]
-        if request.phase == READY and request.planned_pods:
-            _look_at(request, snapshot, waiting, found)
-    return {
-        shape: {place: some for place, some in places.items() if some}
-        for shape, places in found.items()
-        if any(places.values())
-    }
-
-
-def _look_at(
-    request: NodeRequest,
-    snapshot: Snapshot,
-    waiting: Mapping[str, Pod],
-    found: dict[PodShape, dict[str, dict[str, float]]],
-) -> None:
-    running = {pod.shape for pod in snapshot.pods_by_node.get(request.name, ())}
-    offering = request.spec.target_offering
-    began_at = max(request.created_at, request.changed_at)
-    for shape in dict.fromkeys(
-        waiting[key].shape for key in request.planned_pods if key in waiting and waiting[key].created_at <= began_at
-    ):
-        machines = found[shape].setdefault(offering, {})
-        if shape in running:
-            machines.pop(request.name, None)
-        else:
-            machines.setdefault(request.name, request.changed_at)
-
-
-def records_in_vain(snapshot: Snapshot) -> frozenset[str]:
-    """Ready requests that tell of a machine bought in vain. One whose machine has lost its node is no such record: it
-    would hide that machine.
-    """
-    found = observe(snapshot, {})
-    names = (name for offerings in found.values() for machines in offerings.values() for name in machines)
-    return frozenset(
-        name for name in names if name not in snapshot.machines or name in snapshot.nodes or name in snapshot.removals
+def arrival(request: NodeRequest, node: Node, snapshot: Snapshot) -> tuple[LifeEvent, ...]:
+    """What is written when it serves: also for which classes of pods it was bought, for they may be gone soon."""
+    now, classes = snapshot.now, _planned_classes(request, snapshot)
+    used = judged(request, snapshot, is_due=False) if needs_pods(request) else None
+    return (
+        life_event(node.created_at, "nodeProvisioned"),
+        life_event(now, "nodeLabelled"),
+        life_event(now, "nodeReady", with_classes("bought for pods", classes) if classes else ""),
+        *(() if used is None else (used,)),
     )
 
 
-def judge(in_vain: InVain, now: float) -> Verdict:
-    barred: dict[PodShape, tuple[str, ...]] = {}
-    waits: dict[PodShape, float] = {}
-    for shape, offerings in in_vain.items():
-        failed = {
-            offering: machines for offering, machines in sorted(offerings.items()) if len(machines) >= MOST_IN_VAIN
-        }
-        if failed:
-            barred[shape] = tuple(failed)
-            latest = max(
-                (at for machines in failed.values() for at in machines.values() if at < now + SCHEDULER_SECONDS),
-                default=0.0,
-            )
-            if latest + SCHEDULER_SECONDS > now:
-                waits[shape] = latest + SCHEDULER_SECONDS
-    return Verdict(barred, waits)
+def judged(request: NodeRequest, snapshot: Snapshot, *, is_due: bool) -> LifeEvent | None:
+    """Whether a machine that serves is of use, as an event of its record; None: not known, yet or ever. `is_due`: it
+    has had its time to take a pod.
+    """
+    classes = _planned_classes(request, snapshot) or frozenset(classes_of(request))
+    planned, here = frozenset(request.planned_pods), snapshot.pods_by_node.get(request.name, ())
+    guests = (pod for pod in here if not (pod.is_daemon or pod.is_mirror))
+    if any(pod.key in planned or class_of(pod.shape) in classes for pod in guests):  # equal pods may change places
+        return life_event(snapshot.now, USED_EVENT, with_classes(_TOOK, classes))
+    missed = _missed(request, snapshot, classes) if is_due else frozenset()
+    return life_event(snapshot.now, NOT_USED_EVENT, with_classes(NOT_USED, missed)) if missed else None
+
+
+def _planned_classes(request: NodeRequest, snapshot: Snapshot) -> frozenset[str]:
+    """Of its pods that wait, or stand on its node."""
+    planned, here = frozenset(request.planned_pods), snapshot.pods_by_node.get(request.name, ())
+    shapes = {pod.shape for pod in (*snapshot.waiting_pods, *here) if pod.key in planned}
+    return frozenset(class_of(shape) for shape in shapes)
+
+
+def _missed(request: NodeRequest, snapshot: Snapshot, classes: frozenset[str]) -> frozenset[str]:
+    """Classes of the pods it was bought for that still wait; while its node is there, of pods made anew as well."""
+    planned, long_ago = frozenset(request.planned_pods), snapshot.now - _SCHEDULER_SECONDS
+    waiting = [pod for pod in snapshot.waiting_pods if pod.deleted_at is None and not pod.is_gated]
+    missed = {pod.shape for pod in waiting if pod.key in planned}
+    if missed or request.name not in snapshot.nodes or request.name in snapshot.removals:
+        return frozenset(class_of(shape) for shape in missed)
+    patient = {pod.shape for pod in waiting if pod.unschedulable_at is not None and pod.unschedulable_at <= long_ago}
+    return frozenset(class_of(shape) for shape in patient) & classes
+
+
+# ------------------------------------------------------------------------------ classes that miss
+
+
+class Held(Struct, frozen=True):
+    """Machines were bought in vain for pods like this one."""
+
+    until: float | None  # None: until it is known what came of a machine that is being tried
+    cause: str
+
+    @property
+    def message(self) -> str:
+        then = "one machine is being tried" if self.until is None else f"tried again at {format_instant(self.until)}"
+        return f"no place for this pod: machines were bought in vain for pods like it: {self.cause}; {then}"
+
+
+def held_back(demands: Iterable[Demand], standings: Mapping[str, Standing], snapshot: Snapshot) -> dict[str, Held]:
+    """By name, demands for which nothing is bought now. Of a class whose pause is over one pod is tried, the oldest."""
+    failing = {
+        (name, key): pause
+        for name, standing in standings.items()
+        for key, pause in standing.classes.items()
+        if pause.in_a_row >= FAILURES_BEFORE_PAUSE
+    }
+    if not failing:
+        return {}
+    known: dict[PodShape, str] = {}
+    tried, held = _being_tried(snapshot), dict[str, Held]()
+    for demand in sorted(demands, key=lambda each: (each.pod.created_at, each.pod.key)):
+        shape = demand.pod.shape
+        key = known[shape] = known.get(shape) or class_of(shape)
+        pauses = [failing[name, key] for name in demand.pools if (name, key) in failing]
+        if len(pauses) < len(demand.pools) or not pauses:
+            continue
+        pause = min(pauses, key=lambda each: each.until)
+        cause = "" if pause.latest is None else pause.latest.cause
+        if snapshot.now < pause.until:
+            held[demand.name] = Held(pause.until, cause)
+        elif key in tried:
+            held[demand.name] = Held(None, cause)
+        else:
+            tried.add(key)
+    return held
+
+
+def _being_tried(snapshot: Snapshot) -> set[str]:
+    """Classes of pods for which a machine is on its way, or is still to show whether it takes them."""
+    waiting = {pod.key: pod for pod in snapshot.waiting_pods}
+    open_requests = (
+        each
+        for each in snapshot.requests.values()
+        if each.is_in_flight or (each.phase == READY and verdict(each) is None)
+    )
+    shapes = {waiting[key].shape for each in open_requests for key in each.planned_pods if key in waiting}
+    return {class_of(shape) for shape in shapes}
 
 
 def buffers_in_vain(placed: BufferPlacement, snapshot: Snapshot) -> frozenset[str]:
@@ -206,4 +205,4 @@ def buffers_in_vain(placed: BufferPlacement, snapshot: Snapshot) -> frozenset[st
         )
         bought_for = [key for key in planned_entries(request.planned_pods) if key in shapes]
         failed.update(key for key in bought_for if not fits_alone(shapes[key], node, free))
-    return frozenset(key for key, count in failed.items() if count >= MOST_IN_VAIN)
+    return frozenset(key for key, count in failed.items() if count >= _MOST_FOR_A_BUFFER)

@@ -6,11 +6,12 @@
 | Pending | pool paused, gone, or the request over a limit | wait; over a limit and surely without a machine: release |
 | Pending | otherwise | LaunchMachine: Accepted → Provisioning; NoCapacity or Refused → Unmet; no answer → again later |
 | Provisioning | the node serves | Ready |
-| Provisioning | not in time, no working pods on it | Deprovisioning; the third in a row of its offering: Unmet |
-| Ready | its record is old | release: the machine stays; not while it tells of a machine bought in vain |
-| Unmet | its time is over | release, later if it counts as a failure; if it has a machine, first a NodeRemovalRequest |
+| Provisioning | not in time, no working pods on it | Deprovisioning |
+| Ready | a pod it was bought for is there; or five minutes are over and none came | its record says so |
+| Ready | its record is old | release: the machine stays; in vain: once its pool's status tells of it |
+| Unmet | its time is over | release; if it has a machine, first a NodeRemovalRequest |
 | Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
-| Deprovisioning | there is one | its time is written; when it is over, or the failure no longer counts: release |
+| Deprovisioning | there is one | its time is written; when it is over and its pool's status tells of it: release |
 | deleted by hand, or its pool goes | Pending | release, once the provider's list shows no machine |
 | – by hand | Provisioning, and its node has working pods | release: the node speaks for the machine |
 | – with its pool | Provisioning, and its node has working pods | as Deprovisioning |
@@ -18,14 +19,12 @@
 | – either | Ready | release |
 
 A launch may be asked for again, under the same name: it finds a machine by its name, and finishes it where an earlier
-one did not. Which failures still count is said by `plan/nodes_up/failures`.
+one did not. What machines in vain mean for the pool is said by `plan/world/trials`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
@@ -42,24 +41,12 @@ from growth.model.offering import Offering
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.nodes_up.failures import (
-    FAILURES_THAT_STRIKE,
-    NOT_READY_EVENT,
-    History,
-    has_failed,
-    histories,
-    place_of,
-    records_in_vain,
-    remembered_seconds,
-    strike_seconds,
-    struck_until,
-)
+from growth.plan.nodes_up.failures import NOT_USED, arrival, judged, place_of, strike_seconds, strikes, struck_until
 from growth.plan.world.machines import (
     DELETED,
     LOOK_AGAIN_SECONDS,
     NOT_READY,
     is_surely_absent,
-    recorded_id,
     removal_of_request,
 )
 from growth.plan.world.market import unmet_until
@@ -75,10 +62,19 @@ from growth.plan.world.nodes import (
 from growth.plan.world.orders import over_limit
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels, why_not_buying
 from growth.plan.world.swaps import settles_at
-from growth.plan.world.turn import Turn, about, instant_of, life_event, seen, with_request_phase
+from growth.plan.world.trials import (
+    MEMORY_SECONDS,
+    NOT_READY_EVENT,
+    NOT_USED_EVENT,
+    TAKING_SECONDS,
+    needs_pods,
+    verdict,
+)
+from growth.plan.world.turn import Turn, about, instant_of, life_event, seen, with_events, with_request_phase
 
 _RETRY_FIRST_SECONDS: Final = 2.0
 _RETRY_LONGEST_SECONDS: Final = 60.0
+_FAILED_RECORD_SECONDS: Final = 600.0  # and until its pool's status tells of it
 
 
 class Retry(Struct, frozen=True):
@@ -112,8 +108,7 @@ class _Look:
         self.turn = Turn()
         self.asked = dict(ledger.asked)
         self._snapshot, self._ledger, self._settings = snapshot, ledger, settings
-        self._histories = histories(snapshot.requests.values())
-        self._failed: Counter[OfferingKey] = Counter()  # in this look
+        self._strikes = strikes(snapshot.requests.values())
         self._sold = by_key(snapshot.offerings)
         self._over = over_limit(snapshot, settings)
 
@@ -199,11 +194,7 @@ class _Look:
     def _provisioning(self, request: NodeRequest, pool: NodePool | None) -> None:
         node, now = self._snapshot.nodes.get(request.name), self._snapshot.now
         if node is not None and is_serving(node, request, pool):
-            events = (
-                life_event(node.created_at, "nodeProvisioned"),
-                life_event(now, "nodeLabelled"),
-                life_event(now, "nodeReady"),
-            )
+            events = arrival(request, node, self._snapshot)
             self._write(request, with_request_phase(request.status, READY, now, *events))
             message = f"node {node.name} serves after {now - request.created_at:.0f} s"
             self.turn.tell(Note(about(request), "Ready", message))
@@ -224,22 +215,11 @@ class _Look:
         return self._settings.readiness_wait_seconds if chosen is None else float(chosen)
 
     def _fail(self, request: NodeRequest, waited: float) -> None:
-        now, place, known = self._snapshot.now, place_of(request), self._history(request)
+        now, place = self._snapshot.now, place_of(request)
         event = life_event(now, NOT_READY_EVENT, f"no Ready node within {waited:.0f} s")
-        machine_id = request.status.machine_id or recorded_id(request.name, request.uid, self._snapshot)
-        self._failed[place] += 1
-        strikes = len(known.failures) + self._failed[place] >= FAILURES_THAT_STRIKE
-        if machine_id and strikes:  # without an id the record must lead to the machine
-            until = format_instant(struck_until(known, now, self._settings))
-            status = with_request_phase(request.status, UNMET, now, event)
-            self._write(request, replace(status, machine_id=machine_id, expires_at=until))
-        else:
-            self._write(request, with_request_phase(request.status, DEPROVISIONING, now, event))
+        self._write(request, with_request_phase(request.status, DEPROVISIONING, now, event))
         message = f"{place[0]}: no Ready node within {waited:.0f} s, the machine is given back"
         self._warn(request, "NotReadyInTime", message)
-
-    def _history(self, request: NodeRequest) -> History:
-        return self._histories.get(place_of(request), History())
 
     # ------------------------------------------------------------------------ Ready, Unmet, the end
 
@@ -251,15 +231,37 @@ class _Look:
         if request.spec.replaces:
             ends_at = max(ends_at, settles_at(request, self._snapshot, self._settings))
         says_nothing = is_going and (request.deleted_at is not None or request.name not in self._snapshot.nodes)
+        is_judged = is_going or self._judge(request)
         is_over = self._snapshot.now >= ends_at
-        if says_nothing or (is_over and (is_going or request.name not in self._in_vain)):
+        if says_nothing or (is_over and is_judged and (is_going or self._is_remembered(request))):
             self._release(request)
         elif not is_over:
             self.turn.wake(ends_at)
 
-    @cached_property
-    def _in_vain(self) -> frozenset[str]:
-        return records_in_vain(self._snapshot)
+    def _judge(self, request: NodeRequest) -> bool:
+        """Was it of use? Written down once it is known; False while it may still show."""
+        if not needs_pods(request) or verdict(request) is not None:
+            return True
+        due_at = phase_since(request, self._snapshot) + TAKING_SECONDS
+        is_due = self._snapshot.now >= due_at and not is_paused(self._pool(request), self._settings)
+        event = judged(request, self._snapshot, is_due=is_due)
+        if event is not None:
+            self._write(request, replace(request.status, events=with_events(request.status.events, event)))
+            if event.name == NOT_USED_EVENT:
+                self._warn(request, "NotUsed", f"{request.spec.target_offering}: {NOT_USED}")
+        elif not is_due:
+            self.turn.wake(due_at if due_at > self._snapshot.now else None)
+        return event is not None or is_due
+
+    def _pool(self, request: NodeRequest) -> NodePool | None:
+        return self._snapshot.pools.get(request.spec.pool)
+
+    def _is_remembered(self, request: NodeRequest) -> bool:
+        """Does the pool's status know by now that this machine was in vain?"""
+        pool, seen = self._pool(request), verdict(request)
+        if pool is None or seen is None or not seen.cause or self._snapshot.now >= seen.at + MEMORY_SECONDS:
+            return True
+        return any(trial.request == request.name and trial.cause for trial in pool.status.trials.in_vain)
 
     def _unmet(self, request: NodeRequest, is_going: bool) -> None:
         """A machine behind it is handed to removal first; the record then only says that the offering is struck out."""
@@ -269,13 +271,9 @@ class _Look:
         elif request.status.machine_id:
             self._hand_over(request, NOT_READY)
         else:
-            is_needed = self._history(request).keeps(request)
-            kept = max(strike_seconds(request, self._settings), self._remembered_seconds(request)) if is_needed else 0.0
+            is_needed = self._strikes.get(place_of(request)) is request
+            kept = strike_seconds(request, self._settings) if is_needed else 0.0
             self._end_at(request, 0.0 if is_going else ends_at + kept)
-
-    def _remembered_seconds(self, request: NodeRequest) -> float:
-        wait = self._readiness_wait(self._snapshot.pools.get(request.spec.pool))
-        return remembered_seconds(wait) if has_failed(request) else 0.0
 
     def _end_at(self, request: NodeRequest, at: float) -> None:
         if self._snapshot.now >= at:
@@ -288,12 +286,12 @@ class _Look:
         this record go.
         """
         if request.is_handed_over:
-            is_needed = reason == NOT_READY and self._history(request).keeps(request)
-            self._end_at(request, (instant_of(request.status.expires_at) or 0.0) if is_needed else 0.0)
+            if self._is_remembered(request):
+                self._end_at(request, (instant_of(request.status.expires_at) or 0.0) if reason == NOT_READY else 0.0)
         elif request.name not in self._snapshot.removals and not self._never_had_any(request):
             self._hand_over(request, reason)
-        elif reason == NOT_READY and has_failed(request):
-            until = format_instant(self._snapshot.now + self._remembered_seconds(request))
+        elif reason == NOT_READY and verdict(request) is not None:
+            until = format_instant(self._snapshot.now + _FAILED_RECORD_SECONDS)
             self._write(request, replace(request.status, machine_id="", expires_at=until))
         else:
             self._release(request)
@@ -369,8 +367,7 @@ def _unmet_now(
 ) -> Decision[Ledger]:
     """The offering is struck out for every pool; the pods are planned again at once, onto the next best."""
     now, place, pool = snapshot.now, place_of(request), snapshot.pools.get(request.spec.pool)
-    known = histories(snapshot.requests.values()).get(place, History())
-    until = format_instant(struck_until(known, now, settings))
+    until = format_instant(struck_until(strikes(snapshot.requests.values()).get(place), now, settings))
     status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
     message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
     about_pool = About("NodePool", request.spec.pool, uid=pool.uid if pool is not None else "")

@@ -35,15 +35,15 @@ from growth.model.snapshot import Snapshot
 from growth.plan.buffers.virtual_pods import planned_entry
 from growth.plan.nodes_up.assign import Dealt, Hand, deal, notes_for
 from growth.plan.nodes_up.demand import Demand, buffer_name, identity
-from growth.plan.nodes_up.survey import Experience, Ledger, Survey, survey
+from growth.plan.nodes_up.survey import Ledger, Survey, survey
 from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
+from growth.plan.world.market import placement_problem, with_settings
 from growth.plan.world.marks import unmark_node
 from growth.plan.world.orders import Purchases, create_request, settle_order
-from growth.plan.world.problem import placement_problem, with_settings
 from growth.plan.world.turn import about, seen, sooner
 from growth.solver.purchase.problem import DemandClass, PlacementProblem, PlacementSolution
 
-__all__ = ["Ledger", "Question", "plan", "question", "settle", "without_timers"]
+__all__ = ["Ledger", "Question", "plan", "question", "settle"]
 
 MOST_PLANNED_PODS: Final = 1000  # on one request: the bound of its API
 _LONGEST_ENTRY: Final = 317  # of a planned pod in the API
@@ -142,11 +142,6 @@ def _next_ledger(
     )
 
 
-def without_timers(ledger: Ledger) -> Ledger:
-    """What is still true after the clock went back: which machines were bought in vain."""
-    return Ledger(Experience(in_vain=ledger.experience.in_vain))
-
-
 def _waits_after(dealt: Dealt, question: Question, snapshot: Snapshot, settings: Settings) -> dict[str, Wait]:
     """A demand that was placed waits no longer; a pod that was sent to a node holds its room; a demand that was not
     placed has missed once more.
@@ -204,9 +199,9 @@ def _revivals(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
 
 
 def _of_problems(found: Survey, ledger: Ledger) -> tuple[Note, ...]:
-    """Each pod without a pool is told so once."""
+    """Each pod for which nothing can be bought is told so once."""
     new = [each for each in found.problems if ledger.told.get(identity(each.pod)) != f"{each.reason}: {each.message}"]
-    return tuple(problem.note() for problem in new)
+    return (*(problem.note() for problem in new), *found.notes)
 
 
 def _complaints(question: Question, solution: PlacementSolution, snapshot: Snapshot) -> tuple[Note, ...]:

@@ -22,14 +22,15 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.model.decision import Note
 from growth.model.instant import is_due
 from growth.model.nodepool import NodePool, ServerTypeChoice
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
-from growth.plan.nodes_up.demand import Demand, Problem, buffer_demands, buffer_name, demands, identity
-from growth.plan.nodes_up.failures import InVain, buffers_in_vain, judge, observe
+from growth.plan.nodes_up.demand import UNPLACED, Demand, Problem, buffer_demands, buffer_name, demands, identity
+from growth.plan.nodes_up.failures import buffers_in_vain, held_back
 from growth.plan.nodes_up.waiting import Outlook, Wait, is_over, with_prospects
 from growth.plan.world.capacity import Assignments, assignments, holders, may_hold, rooms
 from growth.plan.world.limits import Allowance, Member, allowances, members
@@ -50,13 +51,10 @@ class Batch(Struct, frozen=True):
 
 
 class Experience(Struct, frozen=True):
-    """What machines have shown so far. Those in vain are money: when a clock went back they are kept, for their records
-    may have expired while it was ahead.
-    """
+    """What machines have shown so far."""
 
     learned: Learned = {}
     struck_at: Mapping[OfferingKey, float] = {}
-    in_vain: InVain = {}
 
 
 class Ledger(Struct, frozen=True):
@@ -91,6 +89,7 @@ class Survey(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
     closes_at: float | None = None  # of the batch window; None: nothing new has arrived
     again_at: float | None = None  # when time alone changes this
+    notes: tuple[Note, ...] = ()  # to pods for which nothing is bought, since it was in vain before
     placed: BufferPlacement | None = None  # where virtual pods have room, if buffers are tried
 
     @property
@@ -132,19 +131,15 @@ def _survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
 def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
     now = snapshot.now
     offerings = corrected(snapshot.offerings, found.experience.learned)
-    in_vain = observe(snapshot, ledger.experience.in_vain)
-    verdict = judge(in_vain, now)
     assigned = assignments(snapshot, offerings, _holders(snapshot, ledger))
-    asked = demands(
-        snapshot.waiting_pods, assigned.keys, snapshot.pools, offerings, settings.priority_cutoff, verdict.barred
-    )
+    asked = demands(snapshot.waiting_pods, assigned.keys, snapshot.pools, offerings, settings.priority_cutoff)
     present = members(snapshot)
-    allowed = allowances(snapshot.pools, settings.limits, present)
     warm = {name for name, pool in snapshot.pools.items() if any(choice.min for choice in pool.spec.server_types)}
     market = _market(found, {name for each in asked.wanted for name in each.pools} | warm, snapshot, ledger, settings)
+    allowed = (*allowances(snapshot.pools, settings.limits, present), *market.bounds)
+    held = held_back(asked.wanted, market.standings, snapshot)
     found = replace(
         found,
-        experience=replace(found.experience, in_vain=in_vain),
         assigned=assigned,
         allowances=allowed,
         market=market,
@@ -158,13 +153,16 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
     holding = [found.waits.get(identity(pod)) for pods in assigned.holders.values() for pod in pods]
     again = [wait.until for wait in holding if wait is not None and wait.until > now]
     again += [ledger.looked_at + settings.batch_longest_seconds] if has_waiters and not looks else []
-    barred = {each.name: verdict.waits[each.pod.shape] for each in found.demands if each.pod.shape in verdict.waits}
-    found = _with_patience(found, snapshot, barred, looks=looks)
+    notes = tuple(
+        Note(each.about, UNPLACED, held[each.name].message, "Warning") for each in found.demands if each.name in held
+    )
+    found = _with_patience(found, snapshot, {name: each.until for name, each in held.items()}, looks=looks)
     batch, closes_at = _next_batch(ledger.batch, found.demands, ledger.known, now, settings)
     return replace(
         found,
         batch=batch,
         closes_at=closes_at,
+        notes=notes,
         looked_at=now if looks else ledger.looked_at,
         again_at=sooner(found.again_at, *again),
     )
@@ -188,7 +186,7 @@ def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: S
         placed=placed,
         demands=short,
         market=market,
-        allowances=allowances(snapshot.pools, settings.limits, members(snapshot)),
+        allowances=(*allowances(snapshot.pools, settings.limits, members(snapshot)), *market.bounds),
         again_at=sooner(found.again_at, market.reopens_at),
     )
     in_vain = buffers_in_vain(placed, snapshot)

@@ -58,6 +58,7 @@ class Allowance(Struct, frozen=True):
     resources: Mapping[str, int] = {}
     price_per_hour: float | None = None
     malformed: str = ""
+    is_firm: bool = False  # holds for renewals too, and its name says all there is to say
 
     def covers(self, pool: str, offering: str) -> bool:
         return self.pool in ("", pool) and self.server_type in ("", server_type_of(offering))
@@ -218,15 +219,20 @@ def _less(allowance: Allowance, member: Member) -> Allowance:
         {name: left - member.allocatable[name] for name, left in allowance.resources.items()},
         None if allowance.price_per_hour is None else allowance.price_per_hour - member.price_per_hour,
         allowance.malformed,
+        allowance.is_firm,
     )
 
 
 def with_surge(allowances: Iterable[Allowance]) -> tuple[Allowance, ...]:
     """What is left where one node more than a pool allows may stand, until the one it replaces is gone."""
     return tuple(
-        replace(each, nodes=each.nodes + 1) if each.pool and each.nodes is not None and not each.malformed else each
+        replace(each, nodes=each.nodes + 1) if each.nodes is not None and _may_surge(each) else each
         for each in allowances
     )
+
+
+def _may_surge(allowance: Allowance) -> bool:
+    return bool(allowance.pool) and not allowance.malformed and not allowance.is_firm
 
 
 def headroom(allowance: Allowance, allocatable: Resources, price_per_hour: float, most: int = 1000) -> int:
@@ -255,6 +261,8 @@ def _why_not(allowance: Allowance, member: Member) -> str | None:
         return None
     if allowance.malformed:
         return f"{allowance.name} cannot be read: {allowance.malformed}"
+    if allowance.is_firm:
+        return allowance.name
     short = [name for name, left in allowance.resources.items() if left < member.allocatable[name]]
     if allowance.nodes is not None and allowance.nodes <= 0:
         return f"{allowance.name} is reached" if allowance.server_type else f"{allowance.name}: no more nodes"

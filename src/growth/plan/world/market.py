@@ -2,11 +2,15 @@
 solver, for the machines that `min` keeps warm, by the buffers' status and pool status.
 
 Struck out: what is Unmet anywhere, for every pool; what the provider says is out of stock; pools that are paused or
-going. An offering whose Unmet has just expired is on probation: one order at a time, until one of them is accepted.
+going; what goes on failing in a pool (`plan/world/trials`). An offering whose Unmet has just expired is on probation:
+one order at a time, until one of them is accepted.
 
 A machine may turn out smaller than its catalogue says: what its real nodes lack is remembered by offering and taken off
 for later plans. A device that has not shown up yet (its plug-in starts after the node) is believed missing only once
 the node has been Ready for a while.
+
+The question to the solver is made here too, so that all rows see the same pods, rooms, offers and limits: a pod's shape
+with what its pools add (`PoolReader`), the rooms of `plan/world/capacity`, and these choices and limits.
 """
 
 from __future__ import annotations
@@ -22,25 +26,34 @@ from growth.model.node import OFFERING_LABEL, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import PENDING, PROVISIONING, READY, UNMET, NodeRequest
 from growth.model.offering import Offering
+from growth.model.pod import PodShape
 from growth.model.resources import Resources
 from growth.model.settings import Settings
-from growth.model.snapshot import DaemonSet, Snapshot
+from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
 from growth.plan.world.limits import Allowance, headroom
 from growth.plan.world.pools import (
     OfferingKey,
+    PoolMatch,
+    architectures_of,
+    by_key,
     choice_labels,
     choice_of_type,
     daemon_shapes,
     offerings_of,
+    pools_for,
     serving_taints,
     why_not_buying,
+    with_pool_rules,
 )
-from growth.plan.world.turn import instant_of
-from growth.solver.purchase.problem import Choice, Limit
+from growth.plan.world.trials import Standing, standings
+from growth.plan.world.turn import instant_of, sooner
+from growth.solver.patterns import Budget
+from growth.solver.purchase.problem import Choice, DemandClass, Limit, Pattern, PlacementProblem, Room
 
 Learned = Mapping[str, Resources]  # by offering: what its real nodes lack
 
 BELIEF_SECONDS: Final = 300.0
+_DEMOTION: Final = 10_000  # beyond every priority that a pool can give
 
 
 class Market(Struct, frozen=True):
@@ -48,7 +61,13 @@ class Market(Struct, frozen=True):
 
     choices: tuple[Choice, ...]
     probations: Mapping[OfferingKey, int]  # how many more orders of an offering that is being tried again
-    reopens_at: float | None  # when the first Unmet expires
+    reopens_at: float | None  # when the first Unmet expires, or the first pause after machines in vain
+    standings: Mapping[str, Standing] = {}  # of the pools: how far each may be trusted with money
+
+    @property
+    def bounds(self) -> tuple[Allowance, ...]:
+        """What machines in vain leave of each pool's allowance."""
+        return tuple(bound for each in self.standings.values() if (bound := each.allowance()) is not None)
 
 
 NOTHING_FOR_SALE = Market((), {}, None)
@@ -62,22 +81,28 @@ def open_market(
     settings: Settings,
 ) -> Market:
     """Everything the named pools may buy."""
+    now, trusted = snapshot.now, standings(snapshot)
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
     choices: list[Choice] = []
     for pool in (snapshot.pools[name] for name in sorted(pools)):
         if not why_not_buying(pool, settings.is_paused):
             listed = (each for each in offerings_of(pool, offerings) if each.is_available)
-            sold = (each for each in listed if (each.name, each.location) not in struck)
-            choices += (_choice(pool, each, snapshot.daemon_sets) for each in sold)
+            standing = trusted[pool.name]
+            for each in listed:
+                place = (each.name, each.location)
+                if place not in struck and not standing.is_closed(place, now):
+                    choices.append(_choice(pool, each, snapshot.daemon_sets, standing.demotion(place, now)))
     probations = {place: _orders_left(place, snapshot) for place in sorted(struck_at) if place not in struck}
-    return Market(tuple(choices), probations, min(struck.values(), default=None))
+    reopens_at = sooner(*struck.values(), *(each.wakes_at(now) for each in trusted.values()))
+    return Market(tuple(choices), probations, reopens_at, trusted)
 
 
-def _choice(pool: NodePool, offering: Offering, daemon_sets: Iterable[DaemonSet]) -> Choice:
+def _choice(pool: NodePool, offering: Offering, daemon_sets: Iterable[DaemonSet], demotion: int) -> Choice:
+    """`demotion`: how often it has failed lately."""
     labels, taints = choice_labels(pool, offering), serving_taints(pool)
     listed = choice_of_type(pool, offering.name)
     priority, daemons = 0 if listed is None else listed.priority, daemon_shapes(daemon_sets, labels, taints)
-    return Choice(pool.name, offering, labels, taints, daemons, pool.spec.priority, priority)
+    return Choice(pool.name, offering, labels, taints, daemons, pool.spec.priority, priority - _DEMOTION * demotion)
 
 
 def _orders_left(place: OfferingKey, snapshot: Snapshot) -> int:
@@ -215,3 +240,69 @@ def unmet_until(request: NodeRequest, now: float, otherwise_seconds: float) -> f
     if is_from_future(now, request.changed_at):
         return 0.0
     return instant_of(request.status.expires_at) or request.changed_at + otherwise_seconds
+
+
+# ------------------------------------------------------------------------- the question to the solver
+
+
+class PoolReader:
+    """The pools of a pod, and its shape with what they add. Each distinct shape is read once: thousands of pods share
+    one.
+    """
+
+    def __init__(self, pools: Mapping[str, NodePool], offerings: tuple[Offering, ...]) -> None:
+        self._pools, self._offerings = pools, offerings
+        self._architectures: dict[str, tuple[str, ...]] = {}
+        self._known: dict[PodShape, tuple[PoolMatch, PodShape]] = {}
+
+    def read(self, shape: PodShape) -> tuple[PoolMatch, PodShape]:
+        known = self._known.get(shape)
+        if known is None:
+            match = pools_for(shape, self._pools)
+            for name in match.names:
+                if name not in self._architectures:
+                    self._architectures[name] = architectures_of(self._pools[name], self._offerings)
+            wished = with_pool_rules(shape, match, self._architectures)
+            known = self._known[shape] = (match, wished)
+        return known
+
+
+def placement_problem(
+    snapshot: Snapshot,
+    demands: Iterable[DemandClass],
+    rooms: tuple[Room, ...],
+    market: Market = NOTHING_FOR_SALE,
+    allowances: tuple[Allowance, ...] = (),
+    *,
+    node_price_per_hour: float = 0.0,
+) -> PlacementProblem:
+    """The question where these demands go. It may travel to another process, so it holds plain dictionaries, and
+    volumes only where a demand has some.
+    """
+    asked, volumes = tuple(demands), snapshot.volumes
+    has_volumes = any(demand.shape.volumes for demand in asked)
+    return PlacementProblem(
+        demands=asked,
+        rooms=rooms,
+        choices=market.choices,
+        limits=limits_for(market, allowances, by_key(snapshot.offerings)) if market.choices else (),
+        namespaces=dict(snapshot.namespaces),
+        volumes=VolumeWorld(dict(volumes.claims), dict(volumes.volumes), dict(volumes.classes), dict(volumes.nodes))
+        if has_volumes
+        else VolumeWorld(),
+        node_price_per_hour=node_price_per_hour,
+    )
+
+
+def with_settings(
+    problem: PlacementProblem, settings: Settings, patterns: tuple[Pattern, ...] = ()
+) -> PlacementProblem:
+    """The question with the care and the work that the settings ask for; `patterns` of an earlier answer help."""
+    return replace(
+        problem,
+        preferences=settings.preferences,
+        node_price_per_hour=settings.node_price_per_hour,
+        budget=Budget.for_seconds(settings.solve_budget_seconds),
+        patterns=patterns,
+        is_checked=settings.checks_plans,
+    )

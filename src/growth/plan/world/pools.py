@@ -148,10 +148,8 @@ def architectures_of(pool: NodePool, offerings: Iterable[Offering]) -> tuple[str
 # ---------------------------------------------------------- a pod's wishes, as the solver sees them
 
 
-def with_pool_rules(
-    shape: PodShape, match: PoolMatch, architectures: Mapping[str, tuple[str, ...]], barred: tuple[str, ...] = ()
-) -> PodShape:
-    """The pod with what its pools add: the architectures it may go to, and the offerings that have failed it."""
+def with_pool_rules(shape: PodShape, match: PoolMatch, architectures: Mapping[str, tuple[str, ...]]) -> PodShape:
+    """The pod with what its pools add: the architectures it may go to."""
     terms: Iterable[NodeSelectorTerm] = (
         shape.node_affinity if shape.node_affinity is not None else (NodeSelectorTerm(),)
     )
@@ -159,10 +157,7 @@ def with_pool_rules(
         alternatives: tuple[Alternative, ...] = ((),)
     else:
         alternatives = _alternatives(match, architectures)
-    avoided: Alternative = (Requirement(OFFERING_LABEL, "NotIn", barred),) if barred else ()
-    combined = tuple(
-        one for term in terms for one in _combined(term, alternatives, avoided, shape.node_affinity is None)
-    )
+    combined = tuple(one for term in terms for one in _combined(term, alternatives, shape.node_affinity is None))
     return (
         shape if combined == (shape.node_affinity or (NodeSelectorTerm(),)) else replace(shape, node_affinity=combined)
     )
@@ -184,13 +179,13 @@ def _of_pool(name: str, architectures: tuple[str, ...]) -> Alternative:
 
 
 def _combined(
-    term: NodeSelectorTerm, alternatives: tuple[Alternative, ...], avoided: Alternative, is_free: bool
+    term: NodeSelectorTerm, alternatives: tuple[Alternative, ...], is_free: bool
 ) -> Iterable[NodeSelectorTerm]:
     """A term that names a machine itself, or matches nothing anyway, is left as it is."""
     is_empty = not (term.expressions or term.fields) and not is_free
     if is_empty or any(one.key in _NAMES_A_MACHINE for one in term.expressions):
-        return (term if is_empty else replace(term, expressions=term.expressions + avoided),)
-    return tuple(replace(term, expressions=term.expressions + alternative + avoided) for alternative in alternatives)
+        return (term,)
+    return tuple(replace(term, expressions=term.expressions + alternative) for alternative in alternatives)
 
 
 # --------------------------------------------------------------------- what a node of it looks like

@@ -135,7 +135,7 @@ def life_event(at: float, name: str, reason: str = "") -> LifeEvent:
     return LifeEvent(format_instant(at), name, cut(reason))
 
 
-def _with_events(events: tuple[LifeEvent, ...], more: tuple[LifeEvent, ...]) -> tuple[LifeEvent, ...]:
+def with_events(events: tuple[LifeEvent, ...], *more: LifeEvent) -> tuple[LifeEvent, ...]:
     """Bounded: the newest are kept."""
     return (events + more)[-EVENTS_KEPT:]
 
@@ -146,7 +146,7 @@ def with_request_phase(
     """The next phase of a NodeRequest, with the events of the arrow that leads there; TransitionError if none does."""
     check_transition("NodeRequest", status.phase, phase)
     return replace(
-        status, phase=phase, events=_with_events(status.events, events), last_transition_time=format_instant(at)
+        status, phase=phase, events=with_events(status.events, *events), last_transition_time=format_instant(at)
     )
 
 
@@ -155,7 +155,7 @@ def with_removal_phase(
 ) -> NodeRemovalRequestStatus:
     """The next phase of a NodeRemovalRequest, in the same way."""
     check_transition("NodeRemovalRequest", status.phase, phase)
-    return replace(status, phase=phase, events=_with_events(status.events, events))
+    return replace(status, phase=phase, events=with_events(status.events, *events))
 
 
 class Conditions(Struct, frozen=True):

@@ -21,6 +21,7 @@ STALENESS_SECONDS: Final = 60.0
 RESTORED: Final = "etcd"  # writes again what a backup holds
 LIVE_SECONDS: Final = 150.0  # a live read, with everything that may hang between it and the call
 CALL_SECONDS: Final = 60.0  # a call at the provider, with the requests before it, takes no longer
+PAUSE_SECONDS: Final = 300.0  # so long at least nothing is bought after three machines in vain
 TRIAL_SECONDS: Final = 60.0  # so long the scheduler has for putting a pod onto a node that is Ready
 NOTICE_SECONDS: Final = 45.0  # what growth wrote itself it knows at once; orders that were being written are excepted
 ARRIVAL_SECONDS: Final = 10.0  # a pod bound so shortly before the call cannot be seen in time
@@ -71,8 +72,8 @@ def one_machine_for_each_request(witness: Witness, server: Server) -> Complaint:
 
 
 def no_runaway(witness: Witness, server: Server) -> Complaint:
-    """S4: no further launch of an offering for a class after 3 machines became Ready on which none of its pods could be
-    bound.
+    """S4: after 3 machines of an offering became Ready on which no pod of a class could be bound, one more at a time is
+    launched for it, and only after a pause.
     """
     request = witness.requests.get(server.name)
     if request is None:
@@ -86,8 +87,9 @@ def no_runaway(witness: Witness, server: Server) -> Complaint:
         ]
         if len(wasted) <= 3:
             continue
-        third_ready_at = sorted(witness.served_since[name] for name in wasted)[2]
-        if parse_instant(created) - START_OF_TIME > third_ready_at + TRIAL_SECONDS:  # growth knew when it ordered
+        ready = sorted(witness.served_since[name] for name in wasted)
+        ordered_at = parse_instant(created) - START_OF_TIME
+        if ready[2] + TRIAL_SECONDS < ordered_at < ready[-1] + PAUSE_SECONDS:  # growth knew when it ordered
             return f"{server.name} is another {offering} for pods that could not be bound on {', '.join(wasted)}"
     return None
 

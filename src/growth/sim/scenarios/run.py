@@ -27,8 +27,7 @@ from growth.model.labels import Labels
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.market import open_market
-from growth.plan.world.problem import PoolReader, placement_problem
+from growth.plan.world.market import PoolReader, open_market, placement_problem
 from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, POD, Json
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.apiserver.server import merge_patch

@@ -1,0 +1,377 @@
+"""Does buying for this pool help? Asked before everything that is bought (for pods, buffers, `min`, replacement,
+renewal), and by pool status, which writes the answer down.
+
+A machine was bought in vain if it never became Ready, or if it took none of the pods it was bought for within five
+minutes although such pods still wait. It was of use if one of them came (where none was planned: when it is Ready).
+One whose pods are gone, or run elsewhere, says nothing. The NodeRequest says which (`verdict`); the pool's status keeps
+it for a day, so that neither a restart nor a record that goes forgets it, and a NodeRequest stays until it is there.
+
+| the pool | may have on its way |
+| --- | --- |
+| no machine of its template was ever of use | 5 |
+| 2 in a row were in vain, or it was mended after that and nothing was of use since | 1 |
+| 3 in a row were in vain | none for 5 min, twice as long after each further one, 2 h at most; then 1 |
+| 3 became Ready a while ago and took none of their pods, which wait | none until each has had its five minutes |
+| 20 in a day were in vain (those on their way counted, from 10 on) | none until a day has passed; 1 if it was mended |
+| otherwise | any number |
+
+The same pauses hold for an offering that goes on failing while others work, and for a class of pods that goes on
+missing (its checksum leaves out labels and names that differ from pod to pod, so that pods made anew are the same).
+An offering that has just failed is taken after all others, so that one that works is soon found.
+
+A pool is mended by a change of its spec or credentials, or of its annotation `growth.dev/retry`. That counts from when
+it stands in the status: where statuses cannot be written, nothing is forgotten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from growth.model.instant import format_instant
+from growth.model.labels import NO_LABELS
+from growth.model.node import TEMPLATE
+from growth.model.nodepool import MOST_TRIALS, RETRY, NodePool, PoolTrials, Trial
+from growth.model.noderequest import DEPROVISIONING, READY, UNMET, NodeRequest
+from growth.model.pod import Pod, PodShape
+from growth.model.snapshot import Snapshot
+from growth.plan.world.limits import Allowance
+from growth.plan.world.pools import OfferingKey
+from growth.plan.world.swaps import template_digest
+from growth.plan.world.turn import instant_of
+
+NOT_READY_EVENT: Final = "nodeNotReady"
+USED_EVENT: Final = "nodeUsed"
+NOT_USED_EVENT: Final = "nodeNotUsed"
+
+TAKING_SECONDS: Final = 300.0  # so long after it is Ready a machine may take the first of its pods
+MOST_AT_FIRST: Final = 5
+FAILURES_BEFORE_ONE: Final = 2
+FAILURES_BEFORE_PAUSE: Final = 3
+MOST_IN_VAIN: Final = 20
+MEMORY_SECONDS: Final = 86_400.0
+
+_PAUSE_SECONDS: Final = 300.0
+_LONGEST_PAUSE_SECONDS: Final = 7200.0
+_SUSPICION_SECONDS: Final = 30.0
+_MOST_SUSPECTS: Final = 3
+_COUNTED_AHEAD: Final = 10  # so many in vain, and those on their way count as if they were
+_MOST_AFTER_MENDING: Final = 30  # however often it is mended
+_MOST_CLASSES: Final = 5
+_DIGITS: Final = 12
+
+
+# ----------------------------------------------------------------------------------- one machine
+
+
+class Verdict(Struct, frozen=True):
+    """What one machine showed."""
+
+    at: float
+    cause: str = ""  # why it was in vain; empty: it was of use
+    classes: tuple[str, ...] = ()
+
+
+def verdict(request: NodeRequest) -> Verdict | None:
+    """None: nothing is known, yet or ever."""
+    events = request.status.events
+    if request.phase in (DEPROVISIONING, UNMET):
+        last = events[-1] if events else None
+        if last is None or last.name != NOT_READY_EVENT:
+            return None
+        return Verdict(instant_of(last.at) or request.changed_at, last.reason or "no Ready node in time")
+    if request.phase != READY:
+        return None
+    if not needs_pods(request):
+        return Verdict(request.changed_at)
+    for event in reversed(events):
+        at = instant_of(event.at) or request.changed_at
+        if event.name == USED_EVENT:
+            return Verdict(at, classes=_classes_in(event.reason))
+        if event.name == NOT_USED_EVENT:
+            cause, _, classes = event.reason.rpartition(_CLASSES)
+            return Verdict(at, cause or event.reason, _classes_in(classes))
+    return None
+
+
+def needs_pods(request: NodeRequest) -> bool:
+    """Is it of use only once one of its pods is there? Others stand for what may come."""
+    return request.spec.reason == "Demand" and bool(request.spec.planned_pods)
+
+
+_CLASSES: Final = "; classes "
+
+
+def with_classes(text: str, classes: Iterable[str]) -> str:
+    """The reason of an event, with the classes that `verdict` reads off it."""
+    return f"{text}{_CLASSES}{' '.join(sorted(classes)[:_MOST_CLASSES])}"
+
+
+def _classes_in(text: str) -> tuple[str, ...]:
+    return tuple(text.rpartition(_CLASSES)[2].split()[:_MOST_CLASSES])
+
+
+def classes_of(request: NodeRequest) -> tuple[str, ...]:
+    """Of the pods it was bought for, as written when it became Ready."""
+    ready = next((each.reason for each in reversed(request.status.events) if each.name == "nodeReady"), "")
+    return _classes_in(ready) if _CLASSES in ready else ()
+
+
+def class_of(shape: PodShape) -> str:
+    """A checksum of what pods made anew from one template have in common."""
+    volumes = tuple(replace(each, claim="", disk="") for each in shape.volumes)
+    common = replace(shape, labels=NO_LABELS, volumes=volumes)
+    return hashlib.sha256(repr(common).encode()).hexdigest()[:_DIGITS]
+
+
+def waiting_planned(request: NodeRequest, waiting: Mapping[str, Pod]) -> tuple[Pod, ...]:
+    """Of the pods it was bought for, those that wait."""
+    return tuple(waiting[key] for key in request.planned_pods if key in waiting)
+
+
+# ------------------------------------------------------------------------------------- one pool
+
+
+def by_pool(requests: Iterable[NodeRequest]) -> dict[str, list[NodeRequest]]:
+    found: dict[str, list[NodeRequest]] = {}
+    for request in requests:
+        found.setdefault(request.spec.pool, []).append(request)
+    return found
+
+
+def trials_of(pool: NodePool, requests: Iterable[NodeRequest], now: float) -> PoolTrials:
+    """What is written, and what the pool's NodeRequests have shown since."""
+    requests, known = tuple(requests), pool.status.trials
+    found = {each.request: _not_from_future(each, now) for each in known.in_vain}
+    successes: list[tuple[NodeRequest, Verdict]] = []
+    for request in requests:
+        seen = verdict(request)
+        if seen is not None and not seen.cause:
+            successes.append((request, seen))
+            found.pop(request.name, None)
+        elif seen is not None and (request.name not in found or not found[request.name].cause):
+            found[request.name] = _trial(request, min(seen.at, now), seen.cause, seen.classes)
+    worked_at, template = _instant(known.worked_at), known.template
+    for request, seen in successes:
+        at = min(seen.at, now)
+        found = {name: _after_success(each, request, at, seen.classes) for name, each in found.items()}
+        if at > worked_at:
+            worked_at = at
+            template = template_digest(pool.spec) if request.created_at >= _instant(known.mended_at) else template
+    for request in requests:  # what was bought after a pause, and says nothing, ends that pause's one try
+        is_silent = request.phase == READY and verdict(request) is None and request.name not in found
+        if is_silent and request.changed_at >= _pause([*found.values()], known, worked_at).until_if_failing:
+            found[request.name] = _trial(request, min(request.changed_at, now))
+    recent = (each for each in found.values() if _instant(each.at) > now - MEMORY_SECONDS)
+    in_vain = tuple(sorted(recent, key=lambda each: (each.at, each.request)))[-MOST_TRIALS:]
+    return replace(known, in_vain=in_vain, worked_at=_text(worked_at), template=template)
+
+
+def as_written(pool: NodePool, requests: Iterable[NodeRequest], now: float, credentials: str = "") -> PoolTrials:
+    """What the pool's status says from now on: as `trials_of`, and mended if the pool was changed."""
+    known, found = pool.status.trials, trials_of(pool, requests, now)
+    retry = pool.annotations.get(RETRY, "")[:253]
+    is_changed = known.generation not in (0, pool.generation)
+    is_asked = bool(retry) and retry != known.retry and known.generation != 0
+    is_renewed = bool(credentials) and known.credentials not in ("", credentials)
+    mended_at = format_instant(now) if is_changed or is_asked or is_renewed else known.mended_at
+    return replace(
+        found,
+        generation=pool.generation,
+        retry=retry,
+        credentials=credentials or known.credentials,
+        mended_at=mended_at,
+    )
+
+
+def _trial(request: NodeRequest, at: float, cause: str = "", classes: tuple[str, ...] = ()) -> Trial:
+    spec = request.spec
+    return Trial(request.name, format_instant(at), spec.target_offering, spec.location, cause, classes)
+
+
+def _not_from_future(trial: Trial, now: float) -> Trial:
+    """A clock went back: it counts as of now."""
+    return trial if _instant(trial.at) <= now else replace(trial, at=format_instant(now))
+
+
+def _after_success(trial: Trial, request: NodeRequest, at: float, classes: tuple[str, ...]) -> Trial:
+    if _instant(trial.at) > at:
+        return trial
+    is_same = place_of_trial(trial) == (request.spec.target_offering, request.spec.location)
+    left = tuple(each for each in trial.classes if each not in classes)
+    return replace(trial, classes=left, has_worked_since=trial.has_worked_since or is_same)
+
+
+def place_of_trial(trial: Trial) -> OfferingKey:
+    return (trial.offering, trial.location)
+
+
+def _instant(text: str | None) -> float:
+    return instant_of(text) or 0.0
+
+
+def _text(at: float) -> str | None:
+    return format_instant(at) if at else None
+
+
+# ----------------------------------------------------------------------------------- what follows
+
+
+class Pause(Struct, frozen=True):
+    """How often in a row something was in vain, and until when nothing is bought for it."""
+
+    in_a_row: int = 0
+    until: float = 0.0
+    latest: Trial | None = None
+
+    @property
+    def until_if_failing(self) -> float:
+        return self.until if self.in_a_row >= FAILURES_BEFORE_PAUSE else float("inf")
+
+
+def _pause(trials: Iterable[Trial], known: PoolTrials, since: float = 0.0) -> Pause:
+    """What was under way when a pause began does not prolong it."""
+    mended_at = _instant(known.mended_at)
+    in_order = sorted(trials, key=lambda each: (each.at, each.request))
+    older = [each for each in in_order if each.cause and since < _instant(each.at) <= mended_at]
+    count = FAILURES_BEFORE_ONE if len(older) >= FAILURES_BEFORE_PAUSE else 0
+    until, seconds, latest = 0.0, _PAUSE_SECONDS, older[-1] if older else None
+    for each in in_order:
+        at = _instant(each.at)
+        if at <= max(since, mended_at):
+            continue
+        count, latest = (count + 1, each) if each.cause else (count, latest)
+        if count == FAILURES_BEFORE_PAUSE and each.cause:
+            until = at + seconds
+        elif count >= FAILURES_BEFORE_PAUSE and at >= until:
+            seconds = min(2 * seconds, _LONGEST_PAUSE_SECONDS)
+            until = at + seconds
+    return Pause(count, until, latest)
+
+
+class Standing(Struct, frozen=True):
+    """How far a pool may be trusted with money now."""
+
+    pool: str
+    pause: Pause = Pause()
+    in_vain: int = 0  # in the last day
+    on_their_way: int = 0  # and those that are still to show whether they are of use
+    most: int | None = None  # may be on their way; None: any number
+    until: float | None = None  # when that changes by time alone
+    why: str = ""  # in words; empty: nothing holds it back
+    offerings: Mapping[OfferingKey, Pause] = {}  # those that have failed and have not worked since
+    classes: Mapping[str, Pause] = {}  # of pods, that machines took none of
+
+    @property
+    def is_failing(self) -> bool:
+        return self.pause.in_a_row >= FAILURES_BEFORE_PAUSE or self.in_vain >= MOST_IN_VAIN
+
+    def is_closed(self, place: OfferingKey, now: float) -> bool:
+        """Is this offering left alone?"""
+        pause = self.offerings.get(place)
+        return pause is not None and pause.in_a_row >= FAILURES_BEFORE_PAUSE and now < pause.until
+
+    def demotion(self, place: OfferingKey, now: float) -> int:
+        """Failed lately: what has failed less often is taken first."""
+        pause = self.offerings.get(place)
+        if pause is None or pause.latest is None:
+            return 0
+        is_doubted = max(self.pause.in_a_row, pause.in_a_row) >= FAILURES_BEFORE_ONE
+        is_recent = now < max(pause.until, _instant(pause.latest.at) + _PAUSE_SECONDS)
+        return pause.in_a_row if is_doubted and (is_recent or self.is_failing) else 0
+
+    def allowance(self) -> Allowance | None:
+        if self.most is None:
+            return None
+        return Allowance(self.why, self.pool, nodes=self.most - self.on_their_way, is_firm=True)
+
+    def wakes_at(self, now: float) -> float | None:
+        """When time alone lets more be bought."""
+        pauses = (each.until for each in (*self.offerings.values(), *self.classes.values()))
+        return min((at for at in (self.until, *pauses) if at is not None and at > now), default=None)
+
+
+def standings(snapshot: Snapshot) -> dict[str, Standing]:
+    """Of all pools."""
+    waiting = {pod.key: pod for pod in snapshot.waiting_pods if pod.deleted_at is None}
+    requests, pools = by_pool(snapshot.requests.values()), sorted(snapshot.pools.items())
+    return {name: _standing(pool, requests.get(name, []), snapshot, waiting) for name, pool in pools}
+
+
+def _standing(pool: NodePool, requests: list[NodeRequest], snapshot: Snapshot, waiting: Mapping[str, Pod]) -> Standing:
+    trials, now = trials_of(pool, requests, snapshot.now), snapshot.now
+    in_vain = tuple(each for each in trials.in_vain if each.cause)
+    pause = _pause(trials.in_vain, trials, _instant(trials.worked_at))
+    in_flight = sum(each.is_in_flight for each in requests)
+    unjudged = (each for each in requests if each.phase == READY and verdict(each) is None)
+    silent = [each for each in unjudged if waiting_planned(each, waiting)]
+    suspects = [each for each in silent if now >= each.changed_at + _SUSPICION_SECONDS]
+    standing = Standing(
+        pool.name,
+        pause,
+        len(in_vain),
+        in_flight + len(silent),
+        offerings=_by_place(in_vain, trials),
+        classes=_by_class(in_vain, trials),
+    )
+    most, until, why = _bound(standing, trials, len(suspects), _has_worked(pool, trials, snapshot), now)
+    return replace(standing, most=most, until=until, why=why)
+
+
+def _bound(
+    standing: Standing, trials: PoolTrials, suspects: int, has_worked: bool, now: float
+) -> tuple[int | None, float | None, str]:
+    """How many may be on their way, until when that holds, and why: the table above, the strictest first."""
+    pool, pause, count = f"NodePool {standing.pool}", standing.pause, standing.in_vain
+    last = "" if pause.latest is None else f", the last ({pause.latest.offering}): {pause.latest.cause}"
+    mended_at, latest = _instant(trials.mended_at), max((_instant(each.at) for each in trials.in_vain), default=0.0)
+    spent = _MOST_AFTER_MENDING if mended_at > latest else MOST_IN_VAIN
+    if count >= spent:
+        counted = sorted(_instant(each.at) for each in trials.in_vain if each.cause)
+        again_at = counted[count - spent] + MEMORY_SECONDS
+        told = f"{pool} is failing: {count} machines in a day were in vain{last}"
+        return 0, again_at, f"{told}; tried again at {format_instant(again_at)}"
+    if pause.in_a_row >= FAILURES_BEFORE_PAUSE and now < pause.until:
+        told = f"{pool} is failing: {pause.in_a_row} machines in a row were in vain{last}"
+        return 0, pause.until, f"{told}; tried again at {format_instant(pause.until)}"
+    if suspects >= _MOST_SUSPECTS:
+        told = f"{pool}: {suspects} machines are Ready and have taken none of the pods they were bought for"
+        return 0, None, told
+    if pause.in_a_row >= FAILURES_BEFORE_ONE or count >= MOST_IN_VAIN:
+        return 1, None, f"{pool}: {pause.in_a_row} machines in a row were in vain{last}; one at a time"
+    most = MOST_IN_VAIN - count if count >= _COUNTED_AHEAD else None
+    if not has_worked and (most is None or most > MOST_AT_FIRST):
+        return MOST_AT_FIRST, None, f"{pool} has had no machine that was of use yet: {MOST_AT_FIRST} at a time"
+    return most, None, "" if most is None else f"{pool}: {count} machines in a day were in vain; {most} at a time"
+
+
+def _by_place(in_vain: Iterable[Trial], trials: PoolTrials) -> dict[OfferingKey, Pause]:
+    found: dict[OfferingKey, list[Trial]] = {}
+    for each in in_vain:
+        if not each.has_worked_since:
+            found.setdefault(place_of_trial(each), []).append(each)
+    return {place: _pause(some, trials) for place, some in sorted(found.items())}
+
+
+def _by_class(in_vain: Iterable[Trial], trials: PoolTrials) -> dict[str, Pause]:
+    found: dict[str, list[Trial]] = {}
+    for each in in_vain:
+        for name in each.classes:
+            found.setdefault(name, []).append(each)
+    return {name: _pause(some, trials) for name, some in sorted(found.items())}
+
+
+def _has_worked(pool: NodePool, trials: PoolTrials, snapshot: Snapshot) -> bool:
+    """A node that serves, and is not itself in doubt, tells of machines bought before anything was written down."""
+    digest = template_digest(pool.spec)
+    if trials.template == digest:
+        return True
+    doubted = {each.request for each in trials.in_vain} | set(snapshot.requests)
+    serving = (each for each in snapshot.nodes.values() if each.pool == pool.name and each.name not in doubted)
+    return any(
+        each.is_ready and not each.is_starting and each.annotations.get(TEMPLATE, digest) == digest for each in serving
+    )

@@ -1,0 +1,158 @@
+"""How far a pool may be trusted with money, after machines that were of use and machines in vain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from growth.model.instant import format_instant
+from growth.model.nodepool import RETRY, NodePool, NodePoolStatus, PoolTrials, Trial
+from growth.model.noderequest import NodeRequest
+from growth.plan.world.swaps import template_digest
+from growth.plan.world.trials import Standing, as_written, class_of, standings, trials_of
+from growth.plan.world.turn import life_event
+from tests.plan.builders import NOW, node, offering, pod, pool, request, shape, world
+
+SMALL = offering("small", 2, 4096, 0.01)
+PLACE = (SMALL.name, SMALL.location)
+DAY = 86_400.0
+
+
+def failed(name: str, at: float, **fields: Any) -> NodeRequest:
+    event = life_event(at, "nodeNotReady", "no Ready node within 300 s")
+    found = request(f"default-pool-{name}", SMALL, "Deprovisioning", changed_at=at, **fields)
+    return replace(found, status=replace(found.status, events=(event,)))
+
+
+def worked(name: str, at: float) -> NodeRequest:
+    return replace(request(f"default-pool-{name}", SMALL, "Ready", changed_at=at), created_at=at)
+
+
+def in_vain(*ages: float, **fields: Any) -> tuple[Trial, ...]:
+    return tuple(
+        Trial(f"r{age}", format_instant(NOW - age), SMALL.name, SMALL.location, "no Ready node", **fields)
+        for age in ages
+    )
+
+
+def pool_with(**fields: Any) -> NodePool:
+    spec = pool().spec
+    trials = PoolTrials(generation=1, **{"template": template_digest(spec), **fields})
+    return pool(status=NodePoolStatus(trials=trials), generation=1)
+
+
+def standing(of: NodePool, *requests: NodeRequest, now: float = NOW, **fields: Any) -> Standing:
+    return standings(replace(world(pools=[of], offerings=[SMALL], requests=requests, **fields), now=now))["default"]
+
+
+def test_a_pool_that_never_had_a_machine_of_use_has_five_on_their_way() -> None:
+    new = pool(status=NodePoolStatus())
+    assert standing(new).most == 5
+    assert standing(new, nodes=[node("default-pool-old", of=SMALL)]).most is None  # it serves: bought before
+    assert standing(new, worked("a", NOW - 5)).most is None
+    assert standing(pool()).most is None
+
+
+def test_two_in_a_row_leave_one_at_a_time_and_three_a_pause_that_doubles() -> None:
+    assert standing(pool_with(in_vain=in_vain(10))).most is None
+    assert standing(pool_with(in_vain=in_vain(20, 10))).most == 1
+    third = pool_with(in_vain=in_vain(30, 20, 10))
+    assert (standing(third).most, standing(third).until) == (0, NOW - 10 + 300)
+    assert standing(third, now=NOW - 10 + 300).most == 1
+    ends = [in_vain(900, 890, 880, 500), in_vain(2000, 1990, 1980, 1600, 900)]
+    assert [standing(pool_with(in_vain=each)).until for each in ends] == [NOW - 500 + 600, NOW - 900 + 1200]
+    for age, number in ((40, 8), (50, 12)):
+        spread = tuple(float(age + 8000 * (number - each)) for each in range(3, number))
+        long = pool_with(in_vain=in_vain(spread[0] + 20, spread[0] + 10, *spread))
+        assert (standing(long).until or 0) <= NOW + 7200
+
+
+def test_what_was_under_way_when_a_pause_began_does_not_prolong_it() -> None:
+    assert standing(pool_with(in_vain=in_vain(30, 20, 10, 5, 2))).until == NOW - 10 + 300
+
+
+def test_a_success_clears_the_count_of_the_pool_and_of_its_offering() -> None:
+    failing = pool_with(in_vain=in_vain(30, 20, 10))
+    assert standing(failing, worked("a", NOW - 5)).most is None
+    assert standing(failing, worked("a", NOW - 5)).offerings == {}
+    assert standing(failing, worked("a", NOW - 15)).most is None  # one failure since
+    other = replace(worked("a", NOW - 5), spec=replace(worked("a", NOW).spec, target_offering="sim-other"))
+    after = standing(failing, other)
+    assert (after.most, after.is_closed(PLACE, NOW), after.is_closed(PLACE, NOW + 300)) == (None, True, False)
+
+
+def test_twenty_in_a_day_are_the_end_however_often_others_worked() -> None:
+    ages = tuple(float(3600 * number) for number in range(20, 0, -1))
+    spent = pool_with(in_vain=in_vain(*ages), worked_at=format_instant(NOW - 60))
+    assert (standing(spent).most, standing(spent).until) == (0, NOW - 20 * 3600 + DAY)
+    assert standing(pool_with(in_vain=in_vain(*ages[1:]), worked_at=format_instant(NOW - 60))).most == 1
+    assert standing(spent, now=NOW + 4 * 3600 + 1).most == 1
+    mended = pool_with(in_vain=in_vain(*ages), mended_at=format_instant(NOW - 60))
+    assert standing(mended).most == 1
+
+
+def test_a_change_of_the_pool_its_credentials_or_the_retry_annotation_mends_it_once() -> None:
+    failing = pool_with(in_vain=in_vain(30, 20, 10), credentials="old")
+    assert as_written(failing, (), NOW, "old").mended_at is None
+    changed = [
+        (replace(failing, generation=2), "old"),
+        (failing, "new"),
+        (replace(failing, annotations={RETRY: "1"}), "old"),
+    ]
+    for each, credentials in changed:
+        written = as_written(each, (), NOW, credentials)
+        assert written.mended_at == format_instant(NOW)
+        after = replace(each, status=NodePoolStatus(trials=written))
+        assert standing(after, now=NOW + 1).most == 1
+        assert as_written(after, (), NOW + 60, credentials) == written
+        again = standing(after, failed("again", NOW + 300), now=NOW + 310)
+        assert (again.most, again.until) == (0, NOW + 600)
+    taken_off = replace(failing, status=NodePoolStatus(trials=as_written(changed[2][0], (), NOW, "old")))
+    assert as_written(taken_off, (), NOW + 60, "old").mended_at == format_instant(NOW)  # taking it off asks for nothing
+
+
+def test_records_count_before_they_are_written_and_after_they_are_gone() -> None:
+    records = [failed(str(number), NOW - 40 + 10 * number) for number in range(3)]
+    assert standing(pool_with(), *records).most == 0
+    written = pool_with(in_vain=trials_of(pool_with(), records, NOW).in_vain)
+    assert standing(written).most == standing(written, *records).most == 0
+    assert standing(written).in_vain == 3
+
+
+def test_a_clock_that_went_back_counts_a_failure_as_of_now() -> None:
+    ahead = pool_with(in_vain=in_vain(-3600, -3610, -3620))
+    assert standing(ahead).most == 0
+    written = as_written(ahead, (), NOW)
+    assert {each.at for each in written.in_vain} == {format_instant(NOW)}
+
+
+def test_machines_that_are_ready_and_have_taken_no_pod_stop_buying_until_they_are_judged() -> None:
+    silent = [
+        request(f"default-pool-{number}", SMALL, "Ready", planned=["default/a"], changed_at=NOW - 60)
+        for number in range(3)
+    ]
+    assert standing(pool(), *silent, pods=[pod("a")]).most == 0
+    assert standing(pool(), *silent[:2], pods=[pod("a")]).most is None
+    assert standing(pool(), *silent).most is None  # the pod is gone
+
+
+def test_a_class_of_pods_is_known_again_when_it_is_made_anew() -> None:
+    one, other = shape(1, 512, labels={"job": "a"}), shape(1, 512, labels={"job": "b"})
+    assert class_of(one) == class_of(other) != class_of(shape(2, 512))
+    missed = pool_with(in_vain=in_vain(30, 20, 10, classes=("k",)), worked_at=format_instant(NOW - 5))
+    assert standing(missed).classes["k"].until == NOW - 10 + 300
+
+
+@given(st.lists(st.tuples(st.integers(0, 86_000), st.booleans()), max_size=40))
+def test_what_is_kept_is_bounded_and_folding_it_again_changes_nothing(history: list[tuple[int, bool]]) -> None:
+    requests = [
+        worked(str(number), NOW - age) if is_good else failed(str(number), NOW - age)
+        for number, (age, is_good) in enumerate(history)
+    ]
+    first = trials_of(pool_with(), requests, NOW)
+    assert len(first.in_vain) <= 40
+    again = trials_of(pool_with(in_vain=first.in_vain, worked_at=first.worked_at), requests, NOW)
+    assert again.in_vain == first.in_vain
