@@ -34,7 +34,18 @@ def test_a_wrong_file_ends_with_2_and_says_where(tmp_path: Path, capsys: pytest.
     assert "scenario.yaml:" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [[], ["nope.yaml"], ["--set", "duration"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nope.yaml"],
+        ["--set", "duration"],
+        ["burst", "--output", "yaml"],
+        ["burst", "--anonymise"],
+        ["burst", "--namespace", "shop"],
+        ["--record", "burst"],
+    ],
+)
 def test_what_cannot_be_run_ends_with_2(arguments: list[str]) -> None:
     assert main(["simulate", *arguments]) == 2
 

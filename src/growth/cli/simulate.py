@@ -9,12 +9,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 from cyclopts import Parameter
@@ -22,15 +23,24 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from growth.cli.session import THE_CLUSTER, ClusterAccess
 from growth.controllers.loop.journal import be_quiet
+from growth.sim.apiserver.kinds import Json
 from growth.sim.clock import run_virtual
 from growth.sim.scenarios.reader import ScenarioError, read_scenario
+from growth.sim.scenarios.record import read_cluster, recorded_scenario
 from growth.sim.scenarios.report import write_report
 from growth.sim.scenarios.run import ScenarioRun
 from growth.sim.scenarios.schema import scenario_schema
 from growth.sim.scenarios.sweep import Engine, Job, Outcome, jobs_of, run_jobs
 
-Output = Annotated[Literal["table", "json"], Parameter(help="A table for people, or a JSON object for each run.")]
+Output = Annotated[
+    str,
+    Parameter(
+        help="table for people, or json: an object for each run. With --record: the file; default: standard output."
+    ),
+]
+OUTPUTS: Final = ("table", "json")
 Seeds = Annotated[int | None, Parameter(help="Run so many seeds of each file, from its own on.")]
 Changes = Annotated[
     list[str] | None,
@@ -56,12 +66,23 @@ def simulate(  # noqa: PLR0913 - every flag is an argument
     ] = False,
     jobs: Annotated[int, Parameter(help="Processes; 0: as many as there are processors.")] = 0,
     engine: Annotated[Engine, Parameter(help="Where runs happen: processes of this machine, or Ray.")] = "processes",
+    record: Annotated[
+        bool, Parameter(negative="", help="Make a scenario file of a real cluster, which is only read.")
+    ] = False,
+    anonymise: Annotated[bool, Parameter(negative="", help="With --record: other names for everything.")] = False,
+    namespace: Annotated[
+        list[str] | None, Parameter(negative="", help="With --record: only what is in this one; may be repeated.")
+    ] = None,
+    access: ClusterAccess = THE_CLUSTER,
 ) -> int:
     """Run scenarios with growth's production loop in the embedded cluster, in virtual time."""
     if schema:
         print(json.dumps(scenario_schema(), indent=2))
         return 0
     try:
+        if record:
+            return _record(files, output, access, namespace or (), anonymise=anonymise)
+        _check_output(output, anonymise=anonymise, namespace=namespace)
         wanted = _jobs(files, set_, grid, seeds, draws_bounds=report is not None)
         if trace:
             return _print_trace(wanted[0])
@@ -74,6 +95,31 @@ def simulate(  # noqa: PLR0913 - every flag is an argument
         report.write_text(write_report(outcomes), encoding="utf-8")
     _print_broken(outcomes)
     return 0 if all(outcome.succeeded for outcome in outcomes) else 1
+
+
+def _check_output(output: str, *, anonymise: bool, namespace: list[str] | None) -> None:
+    if output not in OUTPUTS:
+        raise ValueError(f"--output is {' or '.join(OUTPUTS)}, not {output}")
+    if anonymise or namespace:
+        raise ValueError("--anonymise and --namespace go with --record")
+
+
+def _record(
+    files: Sequence[str], output: str, access: ClusterAccess, namespaces: Sequence[str], *, anonymise: bool
+) -> int:
+    if files:
+        raise ValueError("--record reads a cluster, no files")
+
+    async def read() -> list[Json]:
+        async with access.connect(may_write=lambda: False) as (client, _runtime):
+            return await read_cluster(client, namespaces)
+
+    written = recorded_scenario(asyncio.run(read()), anonymise=anonymise)
+    if output in ("table", "-"):
+        print(written, end="")
+    else:
+        Path(output).write_text(written, encoding="utf-8")
+    return 0
 
 
 def _jobs(

@@ -48,7 +48,7 @@ def set_condition(item: Json, condition: Json, at: str) -> bool:
     said = {name: value for name, value in before.items() if name not in ("lastTransitionTime", "lastProbeTime")}
     if said == condition:
         return False
-    since = before["lastTransitionTime"] if before["status"] == condition["status"] else at
+    since = before.get("lastTransitionTime", at) if before["status"] == condition["status"] else at
     written = {**condition, "lastTransitionTime": since}
     item["status"]["conditions"] = [written if one is before else one for one in conditions]
     return True
