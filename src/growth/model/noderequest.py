@@ -196,6 +196,16 @@ class NodeRemovalRequestSpec(Struct, frozen=True, rename="camel", omit_defaults=
     reason: Annotated[Sentence, Meta(description="Why it goes, for people.")] = ""
 
 
+class ToleratingPods(Struct, frozen=True, rename="camel"):
+    """Pods of one owner that tolerate the mark, and so come back to the node after an eviction."""
+
+    owner: Annotated[str, Meta(max_length=400, description="Kind, namespace and name of what makes them anew.")]
+    pods: Annotated[
+        tuple[Annotated[str, Meta(max_length=63)], ...],
+        Meta(max_length=1000, description="UIDs of those that were on the node: each is evicted once."),
+    ] = ()
+
+
 class NodeRemovalRequestStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
     """How far it has come. Written by growth."""
 
@@ -208,6 +218,11 @@ class NodeRemovalRequestStatus(Struct, frozen=True, rename="camel", omit_default
     waiting_for: Annotated[Sentence, Meta(description="What keeps it from going on.")] = ""
     events: Events = ()
     conditions: Conditions = ()
+    drain_began_at: Annotated[Instant | None, Meta(description="When the pods of the node began to leave.")] = None
+    tolerating: Annotated[
+        tuple[ToleratingPods, ...],
+        Meta(max_length=1000, description="Pods that tolerate the mark, as they were when the drain began."),
+    ] = ()
 
 
 class NodeRemovalRequest(Struct, frozen=True):

@@ -282,6 +282,26 @@ def test_a_machine_that_is_positively_gone_needs_no_delete() -> None:
     assert asked(story) == Accepted()
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_pod_that_came_back_after_an_eviction_holds_nothing_up_unless_it_must_not_be_disrupted(is_kept: bool) -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        name = "default-pool-1"
+        house.shelf.put(name)
+        await house.put(NODES, name)
+        tolerating = [{"owner": "Pod default/back", "pods": ["of-old"]}]
+        status = {"phase": "Deprovisioning", "drainBeganAt": "2020-01-01T00:00:00Z", "tolerating": tolerating}
+        spec = {"nodeName": name, "pool": "default"}
+        seen = await house.put(NODE_REMOVAL_REQUESTS, name, spec=spec, status=status)
+        metadata: dict[str, Any] = {"name": "back", "namespace": "default"}
+        metadata |= {"annotations": {"growth.dev/do-not-disrupt": "true"}} if is_kept else {}
+        containers = [{"name": "c", "image": "i"}]
+        pod = {"nodeName": name, "containers": containers, "tolerations": [{"operator": "Exists"}]}
+        await house.client.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod})
+        return await house.gate.why_not_delete(DeleteMachine(seen, name, f"id-{name}"))
+
+    assert asked(story) == (Conflict("pod default/back is on node default-pool-1") if is_kept else None)
+
+
 SICK = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-02-01T00:00:00Z"}
 WELL = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-02-01T00:00:00Z"}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.model.action import MarkScaleDown
+from growth.model.action import MarkScaleDown, RegisterNode
 from growth.model.decision import Decision, Settled
 from growth.model.node import POOL_LABEL, SCALE_DOWN_TAINT, TEMPLATE, Node
 from growth.model.nodepool import DisruptionBudget, NodePool, PoolLimits, PoolTaint
@@ -210,6 +210,27 @@ def test_a_node_whose_pool_makes_other_nodes_now_is_replaced(changed: dict[str, 
     snapshot = cluster(2, now_is, made_from(PLAIN))
     assert has_drifted(snapshot.nodes["n0"], now_is, snapshot)
     assert not has_drifted(snapshot.nodes["n0"], PLAIN, snapshot)
+
+
+def test_a_digest_is_the_same_in_every_version_that_makes_it_by_the_same_rule() -> None:
+    gpu, net = PoolTaint("gpu", "NoSchedule", "a'b"), PoolTaint("x", "NoExecute")
+    odd: dict[str, Any] = {
+        "labels": {"b": "c"},
+        "annotations": {"n": "q\"'"},
+        "taints": (gpu,),
+        "startup_taints": (gpu, net),
+    }
+    assert template_digest(pool("default", "a").spec) == "v1-affdf7b365c50c0f"
+    assert template_digest(replace(pool("default", "a").spec, provider_settings="s", **odd)) == "v1-9060e62915c139b0"
+
+
+@pytest.mark.parametrize("digest", ["v0-0123456789abcdef", "v2-9060e62915c139b0", "sha256", "v10-9060e62915c139b0"])
+def test_a_digest_of_another_rule_is_no_drift_and_is_written_anew(digest: str) -> None:
+    snapshot = cluster(2, PLAIN, {"annotations": {TEMPLATE: digest}})
+    assert not has_drifted(snapshot.nodes["n0"], PLAIN, snapshot)
+    stamped = [action for action in decide(snapshot).actions if isinstance(action, RegisterNode)]
+    assert [dict(action.annotations) for action in stamped] == [{TEMPLATE: template_digest(PLAIN.spec)}] * 2
+    assert stamped[0].taints == snapshot.nodes["n0"].taints
 
 
 def test_drifted_nodes_are_replaced_within_the_budget() -> None:

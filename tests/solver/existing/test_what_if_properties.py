@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from growth.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, NodeSelec
 from growth.model.node import Node, Taint
 from growth.model.pod import HostPort, Pod, PodAffinityTerm, PodShape, Toleration, TopologySpread, VolumeUse
 from growth.model.resources import Resources
-from growth.solver.existing.what_if import WhatIf
+from growth.solver.existing.what_if import Holding, WhatIf
 from growth.solver.rules import Neighbours
 from tests.solver.existing.test_what_if_cases import moves
 from tests.solver.rules.scenes import apps, near, node, pod
@@ -55,6 +56,37 @@ def test_the_answer_is_that_of_trying_everything(movers: list[Any], left: list[A
     moving = [pod(f"m{number}", "gone", app=app, cpu=cpu, **rules) for number, (app, cpu, rules) in enumerate(movers)]
     verdict = WhatIf([node("gone", cpu=64), *remaining], [*moving, *staying], headroom=0.0).judge(["gone"])
     assert verdict.may_go is is_possible(remaining, staying, moving)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=2),
+    st.lists(st.integers(1, 7), min_size=1, max_size=3),
+    st.integers(0, 3),
+)
+def test_equal_pods_that_hold_room_are_as_many_as_they_are(held: list[Any], left: list[int], moved: int) -> None:
+    """On a node that goes and has room for all of them: the answer is that of trying everything."""
+    remaining = [node(f"n{number}", "z1", cpu) for number, cpu in enumerate(left)]
+    shapes = [(pod(f"h{number}", cpu=cpu).shape, count) for number, (cpu, count) in enumerate(held)]
+    holdings = [Holding(f"held {number}", shape, count) for number, (shape, count) in enumerate(shapes)]
+    moving = [pod("m", "gone", cpu=moved)] if moved else []
+    what_if = WhatIf([node("gone", "z1", 64), *remaining], moving, holdings=holdings, headroom=0.0)
+    verdict = what_if.judge(["gone"])
+    sizes = [moved, *(cpu for cpu, count in held for _ in range(count))]
+    assert not verdict.may_go or _fit_together(sorted(sizes, reverse=True), left)
+    if verdict.may_go:
+        loads = Counter[str]()
+        for mover, target in zip(verdict.movers, verdict.targets, strict=True):
+            loads[target] += mover.pod_class.shape.requests["cpu"]
+        assert all(loads[each.name] <= each.allocatable["cpu"] for each in remaining)
+
+
+def _fit_together(sizes: list[int], left: list[int]) -> bool:
+    """Every way to put these amounts into what is left."""
+    if not sizes:
+        return True
+    ways = [[*left[:at], room - sizes[0], *left[at + 1 :]] for at, room in enumerate(left) if room >= sizes[0]]
+    return any(_fit_together(sizes[1:], way) for way in ways)
 
 
 @settings(max_examples=60, deadline=None)

@@ -39,16 +39,19 @@ from growth.kube.api.errors import KubeError, NotFound
 from growth.kube.api.errors import Refused as ApiRefused
 from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
 from growth.kube.codec import Codec
+from growth.kube.codec.own import read_node_removal_request
 from growth.model.action import BindPod, DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL, STARTUP_TAINT
 from growth.model.nodepool import PAUSED
-from growth.model.noderequest import DEPROVISIONING, PENDING
+from growth.model.noderequest import DEPROVISIONING, PENDING, NodeRemovalRequest
 from growth.model.offering import Machine
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings
+from growth.plan.nodes_down.drain import has_returned
+from growth.plan.nodes_down.what_if import Evictability
 from growth.plan.world.brake import is_switched_off, why_braked
 from growth.plan.world.limits import counts, why_over_limit
 from growth.plan.world.nodes import is_lost, was_ever_ready
@@ -133,7 +136,7 @@ class Gate:
         return (
             await self._why_paused(live["spec"]["pool"])
             or await self._why_braked(action, live["spec"]["pool"])
-            or await self._why_occupied(action.node_name)
+            or await self._why_occupied(read_node_removal_request(msgspec.json.encode(live)))
             or await self._why_not_ours(action)
             or self._why_not_leader()
         )
@@ -185,10 +188,13 @@ class Gate:
         self._ordered[action.request.name] = _ordered_machine(action)
         return None
 
-    async def _why_occupied(self, node: str) -> Outcome | None:
-        pods, known = await _pods_on(self._client, self._observer.codec, node), self._observer.snapshot()
-        for pod in pods:
-            if pod.counts_as_work and not is_lost(pod, known.nodes.get(node), known.now):
+    async def _why_occupied(self, removal: NodeRemovalRequest) -> Outcome | None:
+        """A pod that came back after an eviction holds nothing up, unless it must not be disrupted."""
+        node, known = removal.spec.node_name, self._observer.snapshot()
+        evictability = Evictability(known, self._settings)
+        for pod in await _pods_on(self._client, self._observer.codec, node):
+            is_free = has_returned(pod, removal.status) and evictability.why_not_now(pod) is None
+            if pod.counts_as_work and not is_lost(pod, known.nodes.get(node), known.now) and not is_free:
                 return Conflict(f"pod {pod.key} is on node {node}")
         return None
 

@@ -11,26 +11,41 @@ not be disrupted, is waited for, and written down.
 | not empty after the drain's time | it stays |
 
 Nodes that go for other reasons are waited for: their pods get new machines where they need them.
+
+| a pod that tolerates the mark (an operator, an agent) comes back after an eviction, so it | |
+| --- | --- |
+| is work like any other | while a node is judged |
+| is written down in the removal's status, and evicted when all others have left | if it was there as the drain began |
+| is written down and evicted in the same way | if it came later, and none of its owner was there |
+| has returned: it is evicted once, directly before the delete, and does not hold it up | if its owner's was evicted |
+| holds it up all the same | if it has returned, and must not be disrupted or its budget allows none |
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
-from growth.model.noderequest import NodeRemovalRequest
+from msgspec.structs import replace
+
+from growth.model.instant import format_instant
+from growth.model.node import SCALE_DOWN_TAINT
+from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestStatus, ToleratingPods
 from growth.model.pod import Pod
 from growth.model.resources import CPU, MEMORY
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.what_if import Emptying, Evictability
 from growth.plan.world.machines import CONSOLIDATED
-from growth.plan.world.marks import without_mark
+from growth.plan.world.marks import CONSOLIDATION_TAINT, without_mark
 from growth.plan.world.nodes import is_protected_pod, waiting_shapes, would_take
-from growth.plan.world.turn import Turn
+from growth.plan.world.turn import Turn, instant_of
+from growth.solver.rules.taints import tolerates
 
 _NAMED_PODS: Final = 3
+_MOST_WRITTEN: Final = 1000
+_TEMPLATE_HASH: Final = "pod-template-hash"
 _LOOKED_AT_SECONDS: Final = 10.0  # by then the scheduler has looked at a new pod; one it passes over holds nothing up
 
 
@@ -84,11 +99,18 @@ class Drains:
         node = self._snapshot.nodes.get(name)
         return node is not None and would_take(without_mark(node), self._snapshot, waiting_shapes(self._snapshot))
 
+    def why_protected(self, returned: tuple[Pod, ...]) -> str:
+        """Why the delete waits for a pod that has come back; empty: it does not."""
+        block = next(filter(None, map(self._evictability.why_not_now, returned)), None)
+        return "" if block is None else f"{block.message}; it came back to the node"
+
     def next_batch(self, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
         """Low priority first, then large ones; no more than may be leaving at once."""
         now = self._snapshot.now
         leaving = sum(pod.deleted_at is not None or self._not_before.get(evicted(pod.uid), 0.0) > now for pod in pods)
-        ready = [pod for pod in pods if pod.deleted_at is None and not is_protected_pod(pod) and self._is_time(pod)]
+        last = [pod for pod in pods if tolerates_marks(pod)]
+        turn = [pod for pod in pods if not tolerates_marks(pod)] if len(last) < len(pods) else last
+        ready = [pod for pod in turn if pod.deleted_at is None and not is_protected_pod(pod) and self._is_time(pod)]
         ready.sort(key=lambda pod: (pod.shape.priority, -pod.shape.requests[CPU], -pod.shape.requests[MEMORY], pod.key))
         return tuple(ready[: max(0, self._settings.evictions_at_once - leaving)])
 
@@ -109,3 +131,47 @@ class Drains:
 def evicted(uid: str) -> str:
     """The ledger's word for a pod whose eviction was accepted a moment ago."""
     return f"evicted/{uid}"
+
+
+# ---------------------------------------------------------------------- pods that tolerate the mark
+
+
+def tolerates_marks(pod: Pod) -> bool:
+    tolerations = pod.shape.tolerations
+    return any(tolerates(each, taint) for taint in (SCALE_DOWN_TAINT, CONSOLIDATION_TAINT) for each in tolerations)
+
+
+def owner_key(pod: Pod) -> str:
+    """What makes the pod anew, in words: of a ReplicaSet its Deployment, which changes them; of a bare pod itself."""
+    owner, template = pod.owner, pod.shape.labels.get(_TEMPLATE_HASH, "")
+    if owner is None:
+        return f"Pod {pod.key}"
+    if owner.kind == "ReplicaSet" and template and owner.name.endswith(f"-{template}"):
+        return f"Deployment {pod.namespace}/{owner.name.removesuffix(f'-{template}')}"
+    return f"{owner.kind} {pod.namespace}/{owner.name}"
+
+
+def has_returned(pod: Pod, status: NodeRemovalRequestStatus) -> bool:
+    """Did it come back to a node that its owner's pods were evicted from?"""
+    began_at = instant_of(status.drain_began_at)
+    if began_at is None or pod.created_at < began_at or not tolerates_marks(pod):
+        return False
+    known = {each.owner: each.pods for each in status.tolerating}
+    return pod.uid not in known.get(owner_key(pod), (pod.uid,))
+
+
+def with_tolerating(status: NodeRemovalRequestStatus, pods: Iterable[Pod], now: float) -> NodeRemovalRequestStatus:
+    """With those pods written down that tolerate the mark: all when the drain begins; later, when nothing else is left,
+    those that came since and have not returned.
+    """
+    pods, is_begun = tuple(pods), status.drain_began_at is not None
+    tolerant = [pod for pod in pods if tolerates_marks(pod)]
+    if is_begun and len(tolerant) < len(pods):
+        return status
+    known = {each.owner: each.pods for each in status.tolerating}
+    for pod in tolerant:
+        here = known.get(owner_key(pod), ())
+        known[owner_key(pod)] = here if pod.uid in here else (*here, pod.uid)
+    tolerating = tuple(ToleratingPods(owner, uids[:_MOST_WRITTEN]) for owner, uids in known.items())[:_MOST_WRITTEN]
+    began_at = status.drain_began_at or format_instant(now)
+    return replace(status, drain_began_at=began_at, tolerating=tolerating)

@@ -7,6 +7,7 @@
 | Pending | pods on the node, and the reason does not drain | cancel: the mark comes off |
 | Pending | pods on the node, and the reason drains | evict them, or take it back (`plan/nodes_down/drain`) |
 | Pending | it goes because it was not Ready, and is Ready again | cancel |
+| Pending, CouldNotRemove | an annotation forbids to disturb the node | cancel; if its pool goes, wait for a person |
 | Pending, CouldNotRemove | the brake keeps the node (`plan/world/brake`) | wait, and write down why |
 | Pending | no pods | write Deprovisioning, attempt 1; then DeleteMachine |
 | Deprovisioning | the provider answered no | CouldNotRemove; after the last attempt RemovalFailed |
@@ -45,18 +46,21 @@ from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLate
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.nodes_down.drain import Drains, evicted
+from growth.plan.nodes_down.drain import Drains, evicted, has_returned, with_tolerating
 from growth.plan.world.brake import Brake
 from growth.plan.world.machines import (
     CONSOLIDATED,
     DRAINING,
+    DRIFTED,
+    EXPIRED,
     LIST_LAG_SECONDS,
     LOOK_AGAIN_SECONDS,
+    POOL_DELETED,
     UNHEALTHY,
     is_surely_absent,
 )
 from growth.plan.world.marks import unmark_node
-from growth.plan.world.nodes import blocking_pods, is_paused, lost_at
+from growth.plan.world.nodes import blocking_pods, is_paused, is_protected_node, lost_at
 from growth.plan.world.turn import Turn, about, cut, life_event, retry_at, seen, with_removal_phase
 
 IRREVOCABLE: Final = "Irrevocable"
@@ -124,7 +128,7 @@ class _Look:
     # --------------------------------------------------------------------- Pending, CouldNotRemove
 
     def _not_asked_yet(self, removal: NodeRemovalRequest) -> None:
-        pods = blocking_pods(removal.spec.node_name, self._snapshot)
+        pods, returned = self._pods(removal)
         may_cancel = _may_be_taken_back(removal)
         if may_cancel and (why := self._why_cancel(removal, pods)):
             self._cancel(removal, why)
@@ -135,8 +139,17 @@ class _Look:
             self._drain(removal, pods)
         elif self._retry_at(removal) > self._snapshot.now:
             self._turn.wake(self._retry_at(removal))
+        elif why_protected := self._drains.why_protected(returned):
+            self._turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS)
+            self._write_waiting(removal, cut(why_protected))
         elif not (may_cancel and self._drains.is_unclear(removal)):
-            self._attempt(removal)
+            self._attempt(removal, returned)
+
+    def _pods(self, removal: NodeRemovalRequest) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
+        """Those that must leave first, and those that have returned after an eviction."""
+        pods = blocking_pods(removal.spec.node_name, self._snapshot)
+        returned = tuple(pod for pod in pods if has_returned(pod, removal.status))
+        return tuple(pod for pod in pods if pod not in returned), returned
 
     def _why_cancel(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> str:
         node = self._snapshot.nodes.get(removal.spec.node_name)
@@ -146,11 +159,17 @@ class _Look:
             return f"pod {pods[0].key} is on the node"
         if removal.spec.reason == UNHEALTHY and node is not None and node.is_ready:
             return "it is Ready again"
+        if removal.spec.reason != UNHEALTHY and node is not None and is_protected_node(node):
+            return "it must not be disrupted"
         return self._drains.why_take_back(removal, pods)
 
     def _why_held(self, removal: NodeRemovalRequest) -> str:
+        """By the brake, or by an annotation that forbids to disturb the node, as long as it works."""
         node = self._snapshot.nodes.get(removal.spec.node_name)
-        return "" if node is None else cut(self._brake.why_held(node))
+        if node is None:
+            return ""
+        is_kept = removal.spec.reason == POOL_DELETED and node.is_ready and is_protected_node(node)
+        return cut(self._brake.why_held(node)) or ("the node must not be disrupted" if is_kept else "")
 
     def _cancel(self, removal: NodeRemovalRequest, why: str) -> None:
         node = self._snapshot.nodes.get(removal.spec.node_name)
@@ -162,13 +181,18 @@ class _Look:
 
     def _drain(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> None:
         """Through the Eviction API; a budget or a wish not to be disrupted is waited for, and written down."""
-        self._turn.do(*(EvictPod(seen(pod)) for pod in self._drains.next_batch(pods)))
+        status = with_tolerating(removal.status, pods, self._snapshot.now)
+        if status.tolerating == removal.status.tolerating:  # else they are written down first
+            self._turn.do(*(EvictPod(seen(pod)) for pod in self._drains.next_batch(pods)))
         self._turn.wake(lost_at(removal.spec.node_name, self._snapshot))
-        self._write_waiting(removal, cut(self._drains.waits_for(pods)))
+        self._write_status(removal, replace(status, waiting_for=cut(self._drains.waits_for(pods))))
 
     def _write_waiting(self, removal: NodeRemovalRequest, text: str) -> None:
-        if removal.status.waiting_for != text:
-            self._turn.do(WriteNodeRemovalStatus(seen(removal), replace(removal.status, waiting_for=text)))
+        self._write_status(removal, replace(removal.status, waiting_for=text))
+
+    def _write_status(self, removal: NodeRemovalRequest, status: NodeRemovalRequestStatus) -> None:
+        if removal.status != status:
+            self._turn.do(WriteNodeRemovalStatus(seen(removal), status))
 
     def _retry_at(self, removal: NodeRemovalRequest) -> float:
         """When the last attempt is old enough, or the gate, which was closed, is asked again."""
@@ -176,8 +200,10 @@ class _Look:
         retry_at = tried_at + self._settings.removal_retry_seconds if removal.phase != PENDING else 0.0
         return max(retry_at, self._ledger.not_before.get(removal.name, 0.0))
 
-    def _attempt(self, removal: NodeRemovalRequest) -> None:
-        """Written before the provider is asked: after a crash it is known that it may have been."""
+    def _attempt(self, removal: NodeRemovalRequest, returned: tuple[Pod, ...] = ()) -> None:
+        """Written before the provider is asked: after a crash it is known that it may have been. Pods that have
+        returned are evicted once.
+        """
         if removal.status.removal_attempt >= self._settings.removal_attempts:
             action, notes = _give_up(removal, self._snapshot, "all attempts are spent")
             self._turn.do(action)
@@ -185,6 +211,9 @@ class _Look:
             return
         machine_id, _, why_not = _machine_to_delete(removal, self._snapshot)
         if machine_id:
+            is_first = removal.status.removal_attempt == 0 and removal.name not in self._ledger.not_before
+            staying = [pod for pod in returned if pod.deleted_at is None]
+            self._turn.do(*(EvictPod(seen(pod)) for pod in staying if is_first))
             self._turn.do(WriteNodeRemovalStatus(seen(removal), _next_attempt(removal, self._snapshot.now)))
         else:
             self._write_waiting(removal, why_not)
@@ -192,7 +221,7 @@ class _Look:
     # ------------------------------------------------------------------------------- Deprovisioning
 
     def _deprovisioning(self, removal: NodeRemovalRequest) -> None:
-        pods, now = blocking_pods(removal.spec.node_name, self._snapshot), self._snapshot.now
+        (pods, returned), now = self._pods(removal), self._snapshot.now
         if removal.name in self._ledger.unasked:
             self._turn.do(_take_attempt_back(removal, self._ledger.unasked[removal.name]))
         elif now < self._retry_at(removal):
@@ -200,7 +229,7 @@ class _Look:
         elif pods:  # what may have been asked cannot be taken back: the pods must leave
             self._drain(removal, pods)
         elif self._is_still_there(removal):
-            self._attempt(removal)
+            self._attempt(removal, returned)
         else:
             self._turn.wake(now + LOOK_AGAIN_SECONDS)
 
@@ -214,8 +243,8 @@ class _Look:
 
 def _may_be_taken_back(removal: NodeRemovalRequest) -> bool:
     """Nothing is lost by keeping the node, and the provider was never asked without a positive no."""
-    reason = removal.spec.reason
-    return not is_irrevocable(removal) and (reason not in DRAINING or reason in (CONSOLIDATED, UNHEALTHY))
+    reason, kept = removal.spec.reason, (CONSOLIDATED, UNHEALTHY, EXPIRED, DRIFTED)
+    return not is_irrevocable(removal) and (reason not in DRAINING or reason in kept)
 
 
 def is_irrevocable(removal: NodeRemovalRequest) -> bool:

@@ -22,10 +22,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.action import CreateNodeRequest
+from growth.model.action import CreateNodeRequest, RegisterNode
 from growth.model.decision import Decision, Note, Settled
 from growth.model.instant import is_due
-from growth.model.node import Node
+from growth.model.node import TEMPLATE, Node
 from growth.model.outcome import Accepted
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -36,8 +36,8 @@ from growth.plan.world.machines import DRIFTED, EXPIRED
 from growth.plan.world.marks import SCALE_DOWN, mark_node
 from growth.plan.world.nodes import is_ours, is_paused, state_of, working_pods
 from growth.plan.world.orders import Orders, settle_order
-from growth.plan.world.swaps import changes_at, swaps, why_replaced
-from growth.plan.world.turn import Turn, about, retry_at
+from growth.plan.world.swaps import changes_at, has_known_digest, swaps, template_digest, why_replaced
+from growth.plan.world.turn import Turn, about, retry_at, seen
 from growth.solver.existing.exchange import Exchange, Leaving
 from growth.solver.purchase.problem import Choice, DemandClass
 
@@ -127,11 +127,21 @@ def plan(
     for swap in swaps(snapshot, settings):
         if swap.reason == RENEWAL.reason and not swap.is_coming:
             _let_go(swap.old, snapshot, settings, turn)
+    _stamp_anew(snapshot, turn)
     if question is not None:
         _plan_answer(question, answers or (), snapshot, settings, turn)
     _wake_again(snapshot, settings, turn)
     asked_at = ledger.asked_at if question is None else now
     return turn.decision(replace(ledger, looked_at=now, asked_at=asked_at, orders=ledger.orders.still_open(snapshot)))
+
+
+def _stamp_anew(snapshot: Snapshot, turn: Turn) -> None:
+    """Digests of templates that another version wrote by another rule: from now on changes are seen again."""
+    for node in snapshot.nodes.values():
+        pool, written = snapshot.pools.get(node.pool), node.annotations.get(TEMPLATE)
+        if pool is not None and written and not has_known_digest(node) and is_ours(node, snapshot):
+            stamp = ((TEMPLATE, template_digest(pool.spec)),)
+            turn.do(RegisterNode(seen(node), annotations=stamp, taints=node.taints))
 
 
 def _let_go(names: Sequence[str], snapshot: Snapshot, settings: Settings, turn: Turn) -> None:

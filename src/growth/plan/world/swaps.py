@@ -8,7 +8,8 @@ and by every row that must leave such nodes alone meanwhile.
 | made from another template than the pool has now, or of a type or location that it no longer lists | Drifted |
 
 The template is what a pool puts onto every node: labels, annotations, taints, provider settings. Its digest is written
-on the node when it joins; a node without one is never Drifted by its template. A node that must not be disrupted is
+on the node when it joins; a node without one, or with one by the rule of another version, is never Drifted by its
+template, and renewal writes it anew. A node that must not be disrupted is
 none of these, unless it is dead.
 
 A swap is written in its NodeRequests: each names the nodes it replaces, so all of it survives a restart. Requests that
@@ -31,7 +32,7 @@ from typing import Final
 from msgspec import Struct
 
 from growth.model.node import TEMPLATE, Node
-from growth.model.nodepool import NodePool, NodePoolSpec
+from growth.model.nodepool import NodePool, NodePoolSpec, PoolTaint
 from growth.model.noderequest import READY, NodeRequest
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -41,6 +42,7 @@ from growth.plan.world.pools import choice_of_type
 
 _LEAST_SECONDS: Final = 120.0  # however soon nodes settle, the old ones get this long to be marked
 _DIGITS: Final = 16
+_RULE: Final = "v1-"  # of the digest of templates
 
 
 # -------------------------------------------------------------------------------- must be replaced
@@ -80,18 +82,32 @@ def has_drifted(node: Node, pool: NodePool, snapshot: Snapshot) -> bool:
     locations = {location.lower() for location in pool.spec.locations}
     if machine is not None and locations and machine.location.lower() not in locations:
         return True
-    return TEMPLATE in node.annotations and node.annotations[TEMPLATE] != template_digest(pool.spec)
+    written = node.annotations.get(TEMPLATE, "")
+    return has_known_digest(node) and written != template_digest(pool.spec)
+
+
+def has_known_digest(node: Node) -> bool:
+    """Was the digest of its template made by the rule of this version? Others say nothing about a change."""
+    return node.annotations.get(TEMPLATE, "").startswith(_RULE)
 
 
 def template_digest(spec: NodePoolSpec) -> str:
+    """By a rule that is spelt out, so that nothing but the template changes it: a field that taints get later counts
+    only where it has another value than its default. Where the rule itself changes, its name does.
+    """
     labels, annotations = tuple(sorted(spec.labels.items())), tuple(sorted(spec.annotations.items()))
-    return _digest(labels, annotations, spec.taints, spec.startup_taints, spec.provider_settings or "")
+    taints, startup, settings = _spelt(spec.taints), _spelt(spec.startup_taints), spec.provider_settings or ""
+    return _digest(f"({labels!r}, {annotations!r}, {taints}, {startup}, {settings!r})")
+
+
+def _spelt(taints: tuple[PoolTaint, ...]) -> str:
+    each = [f"PoolTaint(key={one.key!r}, effect={one.effect!r}, value={one.value!r})" for one in taints]
+    return f"({', '.join(each)}{',' if len(each) == 1 else ''})"
 
 
 @lru_cache(maxsize=1000)
-def _digest(*parts: object) -> str:
-    """The first word says by which rule, so that another rule in a later version makes no node drift."""
-    return f"v1-{hashlib.sha256(repr(parts).encode()).hexdigest()[:_DIGITS]}"
+def _digest(text: str) -> str:
+    return f"{_RULE}{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"
 
 
 # ---------------------------------------------------------------------------------- being replaced

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from growth.model.instant import parse_instant
-from growth.model.node import POOL_LABEL
+from growth.model.node import POOL_LABEL, SCALE_DOWN_TAINT
 from growth.model.noderequest import PENDING, REMOVAL_FAILED, TRANSITIONS
+from growth.model.pod import Pod
 from growth.model.quantity import parse_quantity
 from growth.model.resources import CPU, MEMORY, parse_amount, sum_resources
 from growth.plan.world.limits import RENEWAL
@@ -16,6 +17,7 @@ from growth.sim.apiserver.kinds import Json
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.clock import START_OF_TIME
 from growth.sim.laws.witness import REMOVAL, REQUEST, Complaint, Witness
+from growth.solver.rules.taints import tolerates
 
 STALENESS_SECONDS: Final = 60.0
 RESTORED: Final = "etcd"  # writes again what a backup holds
@@ -134,15 +136,25 @@ def not_while_paused(witness: Witness, server: Server) -> Complaint:
 
 
 def nobody_is_killed(witness: Witness, server: Server) -> Complaint:
-    """S3: no machine is deleted while a working pod that growth did not evict is bound to its node."""
+    """S3: no machine is deleted while a working pod that growth did not evict is bound to its node. Those are excepted
+    that tolerate the mark and came back after an eviction.
+    """
     silent_since = witness.cluster.kubelets.died_at.get(server.name)
     is_unreachable = silent_since is not None and witness.cluster.runtime.now() - silent_since > UNREACHABLE_SECONDS
     for (namespace, name), pod in witness.bound.get(server.name, {}).items():
         has_just_come = witness.now - witness.bound_at[pod.uid] < ARRIVAL_SECONDS
         is_lost = pod.deleted_at is not None and is_unreachable
-        if pod.counts_as_work and pod.uid not in witness.evicted and not has_just_come and not is_lost:
+        is_excepted = has_just_come or is_lost or _has_returned(witness, server.name, pod)
+        if pod.counts_as_work and pod.uid not in witness.evicted and not is_excepted:
             return f"machine {server.name} is deleted under pod {namespace}/{name}"
     return None
+
+
+def _has_returned(witness: Witness, node: str, pod: Pod) -> bool:
+    evicted_at = witness.owners_evicted.get(node, {}).get(pod.owner.uid if pod.owner else pod.uid)
+    if evicted_at is None or pod.created_at < int(START_OF_TIME + evicted_at):
+        return False
+    return any(tolerates(each, SCALE_DOWN_TAINT) for each in pod.shape.tolerations)
 
 
 def live_before_delete(witness: Witness, server: Server) -> Complaint:

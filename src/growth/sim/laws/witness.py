@@ -58,6 +58,7 @@ class Witness:
         self.bound_at: dict[str, float] = {}  # by pod UID
         self.waited_at: dict[Key, float] = {}  # when the pod was last seen without a node
         self.evicted: dict[str, None] = {}  # UIDs of pods whose eviction growth asked for
+        self.owners_evicted: dict[str, dict[str, float]] = {}  # by node: owners of those pods, and when that began
         self.emptied: dict[str, Emptied] = {}  # nodes that growth evicted a pod from
         self.sizes: dict[str, list[tuple[float, int]]] = {}  # of pools in nodes, each time that changed
         self.requests: dict[str, Json] = {}  # NodeRequests by name, also those that are gone
@@ -147,6 +148,8 @@ class Witness:
             pod = self.pods.get((route.namespace, route.name))
             if pod is not None:
                 self.evicted[pod.uid] = None
+                owners = self.owners_evicted.setdefault(pod.node_name, {})
+                owners.setdefault(self.owner_of[route.namespace, route.name], self.now)
 
     def hear_read(self, request: Request) -> None:
         """A read by growth that the API server answered."""

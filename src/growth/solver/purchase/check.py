@@ -87,8 +87,8 @@ def _wrong_owners(problem: PlacementProblem, solution: PlacementSolution) -> Ite
         if not room.is_open:
             yield f"room {room.node.name} is closed and takes demand {placement.demand}"
         pools = problem.demands[placement.demand].pools
-        if room.kind == "in-flight" and room.node.pool and room.node.pool not in pools:
-            yield f"room {room.node.name} was bought for pool {room.node.pool}, not for demand {placement.demand}"
+        if room.kind != "node" and room.node.pool and room.node.pool not in pools:
+            yield f"room {room.node.name} is for pool {room.node.pool}, not for demand {placement.demand}"
 
 
 def _beyond_limits(problem: PlacementProblem, solution: PlacementSolution) -> Iterator[str]:

@@ -197,8 +197,10 @@ class _Draft:
         return allowed[:, of_choice]
 
     def _in_flight_allow(self, order: Sequence[int]) -> BoolArray:
-        """What is on its way was bought for a pool, and waits for the demands of that pool."""
-        pools = [room.node.pool if room.kind == "in-flight" else "" for room in self.rooms]
+        """What is on its way was bought for a pool, and waits for the demands of that pool; what is marked is kept for
+        them only.
+        """
+        pools = [room.node.pool if room.kind != "node" else "" for room in self.rooms]
         if not any(pools):
             return np.ones((len(order), len(pools)), dtype=np.bool_)
         allowed = [[not pool or pool in self.problem.demands[index].pools for pool in pools] for index in order]
