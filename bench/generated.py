@@ -3,8 +3,8 @@
 
 Requests look like those of real clusters: sizes over two orders of magnitude, from 0.5 to 8 GiB for each core, few
 classes with many pods and many with few. Types are those of a cloud with shared, dedicated and arm64 machines; prices
-are examples. Limits are such that the cheapest types run out. Classes with anti-affinity put one pod on a node, a tenth
-of those one in a zone."""
+are examples. Limits are such that the cheapest types run out. Classes that stand apart put one pod on a node, classes
+that are spread have at most one pod more in one zone than in another."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ import numpy as np
 
 from growth.model.labels import ARCHITECTURE, HOSTNAME, INSTANCE_TYPE, ZONE, Labels, LabelSelector, Requirement
 from growth.model.offering import Offering
-from growth.model.pod import PodAffinityTerm, PodShape
+from growth.model.pod import PodAffinityTerm, PodShape, TopologySpread
 from growth.model.resources import Resources
-from growth.solver.patterns import Budget
 from growth.solver.purchase.problem import Choice, DemandClass, Limit, PlacementProblem
 
 POOL: Final = "default"
@@ -37,20 +36,24 @@ def generate(
     classes: int,
     *,
     apart: float = 0.0,
+    spread: float = 0.0,
     limited: bool = False,
     zones: int = 1,
     seed: int = 0,
-    budget: Budget | None = None,
 ) -> PlacementProblem:
-    """A problem of so many pods and classes; `apart` is the share of classes with anti-affinity."""
+    """A problem of so many pods and classes; `apart` is the share of classes with anti-affinity, `spread` of those that
+    are spread over zones.
+    """
     random = np.random.default_rng(seed)
-    demands = _demands(random, pods, classes, apart)
+    demands = _demands(random, pods, classes, apart, spread)
     choices = tuple(_choice(name, f"zone-{zone}") for name in TYPES for zone in range(zones))
     limits = _limits(demands, choices) if limited else ()
-    return PlacementProblem(demands=demands, choices=choices, limits=limits, budget=budget or Budget())
+    return PlacementProblem(demands=demands, choices=choices, limits=limits)
 
 
-def _demands(random: np.random.Generator, pods: int, classes: int, apart: float) -> tuple[DemandClass, ...]:
+def _demands(
+    random: np.random.Generator, pods: int, classes: int, apart: float, spread: float
+) -> tuple[DemandClass, ...]:
     weights = 1.0 / np.arange(1, classes + 1) ** 0.7
     counts = np.maximum(1, np.floor(weights / weights.sum() * (pods - classes)).astype(np.int64) + 1)
     counts[0] += pods - int(counts.sum())
@@ -59,6 +62,7 @@ def _demands(random: np.random.Generator, pods: int, classes: int, apart: float)
     gibibytes = np.clip(np.round(cores * np.exp(random.normal(0.8, 0.7, classes)) * 16) / 16, 0.0625, 60)
     architectures = random.choice(np.array(["", "amd64", "arm64"]), classes, p=[0.6, 0.35, 0.05])
     stands_apart = random.permutation(classes) < round(apart * classes)
+    is_spread = random.permutation(classes) < round(spread * classes)
     return tuple(
         DemandClass(
             _shape(
@@ -67,6 +71,7 @@ def _demands(random: np.random.Generator, pods: int, classes: int, apart: float)
                 float(gibibytes[number]),
                 str(architectures[number]),
                 bool(stands_apart[number]),
+                bool(is_spread[number]),
             ),
             int(count),
             (POOL,),
@@ -75,7 +80,9 @@ def _demands(random: np.random.Generator, pods: int, classes: int, apart: float)
     )
 
 
-def _shape(number: int, cores: float, gibibytes: float, architecture: str, stands_apart: bool) -> PodShape:
+def _shape(
+    number: int, cores: float, gibibytes: float, architecture: str, stands_apart: bool, is_spread: bool
+) -> PodShape:
     if architecture == "arm64":
         gibibytes = min(gibibytes, 24.0)  # arm64 machines have 32 GiB at most
     own = LabelSelector((Requirement("app", "In", (f"app-{number}",)),))
@@ -84,6 +91,7 @@ def _shape(number: int, cores: float, gibibytes: float, architecture: str, stand
         requests=Resources({"cpu": round(cores * 1000), "memory": round(gibibytes * _GIB)}),
         node_selector=Labels({ARCHITECTURE: architecture}) if architecture else Labels(),
         anti_affinity=(PodAffinityTerm(HOSTNAME, own),) if stands_apart else (),
+        spread=(TopologySpread(1, ZONE, "DoNotSchedule", own),) if is_spread else (),
     )
 
 

@@ -185,7 +185,27 @@ def _generated_cases() -> list[Case]:
         for classes, seconds in ((50, 1.0), (100, 1.0), (300, 5.0))
     ]
     cold = Case("pods_10000_classes_300_cold", lambda: generate(10_000, 300, apart=0.1, limited=True), None, 4.0, 1.0)
-    return [*found, cold, Case("pods_10000_classes_300_warm", _warm, None, 2.5, 1.0)]
+    return [*found, cold, Case("pods_10000_classes_300_warm", _warm, None, 2.5, 1.0), *_cases_of_many_classes()]
+
+
+def _cases_of_many_classes() -> list[Case]:
+    """As many classes as there are pods, in the end: also spread over zones, and one pod of a class on a node."""
+
+    def made(classes: int, kind: str) -> PlacementProblem:
+        apart, spread = float(kind == "apart"), float(kind == "spread")
+        return generate(10_000, classes, apart=apart, spread=spread, zones=3)
+
+    return [
+        Case(
+            f"pods_10000_classes_{classes}{f'_{kind}' if kind else ''}",
+            lambda classes=classes, kind=kind: made(classes, kind),  # type: ignore[misc]
+            most_gap_percent=4.0 if kind else most_gap,
+            most_cpu_seconds=10.0 if kind else 5.0,
+            most_mib=600.0 if kind else 400.0,
+        )
+        for kind in ("", "spread", "apart")
+        for classes, most_gap in ((300, 1.0), (1_000, 1.5), (2_000, 2.0), (5_000, 2.0), (10_000, 2.0))
+    ]
 
 
 def _warm() -> PlacementProblem:

@@ -17,9 +17,11 @@ from msgspec.structs import replace
 from bench.generated import generate
 from growth.model.settings import Settings
 from growth.solver.patterns import Budget
+from growth.solver.purchase.bins import price_of
 from growth.solver.purchase.check import check
+from growth.solver.purchase.layout import lay_out
 from growth.solver.purchase.problem import PlacementProblem
-from growth.solver.purchase.solve import solve
+from growth.solver.purchase.solve import _by_greedy, solve
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = """
@@ -89,3 +91,13 @@ def test_there_is_an_answer_however_small_the_budget(medium: PlacementProblem) -
 def test_seconds_become_units_of_work() -> None:
     assert Budget.for_seconds(Settings().solve_budget_seconds) == Budget()
     assert Budget.for_seconds(2).simplex_iterations == 2 * Budget().simplex_iterations
+
+
+@pytest.mark.parametrize("kind", ["plain", "apart", "spread"])
+def test_very_many_classes_are_packed_nearly_as_well_as_few_and_better_than_by_the_greedy(kind: str) -> None:
+    problem = generate(900, 800, apart=float(kind == "apart"), spread=float(kind == "spread"), zones=2, seed=5)
+    solution, plain = solve(problem), _by_greedy(lay_out(problem))
+    assert check(problem, solution) == ()
+    assert not solution.unplaced
+    assert solution.price_per_hour < price_of(plain.bins)
+    assert solution.gap < 0.05

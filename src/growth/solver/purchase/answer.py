@@ -158,8 +158,7 @@ def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], left
     stock = rows.stock
     free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)
     same = next((relaxed for relaxed in found if _is_same(relaxed.rows.stock, stock)), None)
-    prices = left_out[[group[0].index for group in rows.parts]]
-    selected = same.relaxation.selected if same is not None else select(stock, prices, free)
+    selected = same.relaxation.selected if same is not None else _select(layout, rows, placed, free, left_out)
     if not len(selected.choices):
         return replace(no_bound(stock), values=np.zeros(len(layout.count)))
     limit_prices = _moderate(stock, selected.fluid.limit_prices)
@@ -169,7 +168,7 @@ def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], left
         is_same, program = relaxed is same, relaxed.relaxation
         values = program.values
         if not is_same:
-            values = _values_for(rows, relaxed.rows, values, selected.fluid.values, len(layout.count))
+            values = _values_for(layout, rows, relaxed, selected.fluid.values)
         limit_prices = _moderate(stock, program.limit_prices)
         values = _within_reason(stock, values, limit_prices)
         is_worth_it = (same is None or is_same) and len(stock.count) <= _EXACT_ROWS
@@ -188,20 +187,48 @@ def _is_same(one: Stock, other: Stock) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
-def _values_for(rows: Rows, packed_rows: Rows, values: FloatArray, otherwise: FloatArray, classes: int) -> FloatArray:
+def _select(layout: Layout, rows: Rows, placed: IntArray, free: FloatArray, left_out: FloatArray) -> Selected:
+    """The choices that matter and the fluid program over them; of very many rows, by the program over merged ones."""
+    merged = rows_of(layout, everything(layout, placed), layout.limit_bound, with_spreads=False, may_merge=True)
+    found = select(merged.stock, left_out[[group[0].index for group in merged.parts]], free)
+    if not merged.is_coarse:
+        return found
+    of_class = _true_values(layout, merged, found, found.fluid.values)
+    values = np.array([of_class[group[0].index] for group in rows.parts])
+    return replace(found, fluid=replace(found.fluid, values=values), most=rows.stock.most_on_node())
+
+
+def _true_values(layout: Layout, merged: Rows, selected: Selected, values: FloatArray) -> FloatArray:
+    """For each class what a pod of it is worth, where its row is worth so much: in proportion to what its true size
+    costs, at the prices of resources where that is cheapest. The fluid program itself would say the same.
+    """
+    prices = selected.fluid.resource_prices
+    of_class = np.zeros(len(layout.count))
+    for row, group in enumerate(merged.parts):
+        indices = [part.index for part in group]
+        fitting = prices[merged.stock.fits[selected.choices, row]]
+        if len(fitting):
+            cost = (fitting @ layout.need[indices].T).min(axis=0)
+            of_class[indices] = values[row] * cost / max(float((fitting @ merged.stock.need[row]).min()), 1e-300)
+    return of_class
+
+
+def _values_for(layout: Layout, rows: Rows, packed: RelaxedRows, otherwise: FloatArray) -> FloatArray:
     """Each row's value as the mean over its pods in the packed rows; pods that were packed nowhere count by the fluid
     program's value.
     """
-    worth, count = np.zeros(classes), np.zeros(classes)
-    for row, group in enumerate(packed_rows.parts):
+    worth, count = np.zeros(len(layout.count)), np.zeros(len(layout.count))
+    program = packed.relaxation
+    of_class = _true_values(layout, packed.rows, program.selected, program.values) if packed.rows.is_coarse else None
+    for row, group in enumerate(packed.rows.parts):
         for part in group:
-            worth[part.index] += values[row] * part.count
+            worth[part.index] += (program.values[row] if of_class is None else of_class[part.index]) * part.count
             count[part.index] += part.count
     found = otherwise.copy()
     for row, group in enumerate(rows.parts):
-        packed = sum(count[part.index] for part in group)
-        if packed:
-            found[row] = sum(worth[part.index] for part in group) / packed
+        packed_pods = sum(count[part.index] for part in group)
+        if packed_pods:
+            found[row] = sum(worth[part.index] for part in group) / packed_pods
     return found
 
 

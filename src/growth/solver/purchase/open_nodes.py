@@ -1,7 +1,8 @@
 """Which pods of which class go onto which node? When rows have been packed, rows become classes again, and nodes open.
 
 Rules within a node that rows had left out are kept here: each node takes from a row the classes that agree with what it
-holds already. Pods that find no such node are handed back."""
+holds already. From a coarse row, whose pods differ in size, each node takes pods that make up for what the ones before
+were larger or smaller than planned. Pods that find no such node are handed back."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from growth.solver.arrays import FloatArray
 from growth.solver.patterns.dive import Packing
 from growth.solver.purchase.bins import Bins
 from growth.solver.purchase.layout import Layout
@@ -51,6 +53,8 @@ def _fill_bins(bins: Bins, part: Part) -> Part:
 
 def open_nodes(bins: Bins, rows: Rows, packing: Packing) -> list[Part]:
     """Open the packed nodes and put pods onto them; returns the parts that are left."""
+    if rows.is_coarse:
+        return _open_coarse(bins, rows, packing)
     pods = [_RowPods(bins.layout, parts, rows.is_exact) for parts in rows.parts]
     nodes: list[_Node] = []
     for pattern, choice, times in zip(packing.patterns, packing.choices, packing.times, strict=True):
@@ -80,6 +84,66 @@ def _open_alike(bins: Bins, pods: Sequence[_RowPods], choice: int, content: list
             return
         bins.open_alike(choice, dealt, alike)
         times -= alike
+
+
+def _open_coarse(bins: Bins, rows: Rows, packing: Packing) -> list[Part]:
+    """Nodes of coarse rows, one by one: no two hold pods of the same sizes."""
+    pods = [_MixedPods(bins.layout, parts, need) for parts, need in zip(rows.parts, rows.stock.need, strict=True)]
+    for pattern, choice, times in zip(packing.patterns, packing.choices, packing.times, strict=True):
+        offer = np.maximum(bins.layout.offer[choice], 1).astype(np.float64)
+        large_first = sorted(np.flatnonzero(pattern), key=lambda row: -float((pods[row].mean / offer).max()))
+        for _ in range(times):
+            held = _deal_mixed(bins.layout, choice, [(pods[row], int(pattern[row])) for row in large_first])
+            if held:
+                number = bins.open(choice)
+                for index, count in held.items():
+                    bins.put(index, number, count)
+    return [part for of_row in pods for part in of_row.left()]
+
+
+def _deal_mixed(layout: Layout, choice: int, content: Sequence[tuple[_MixedPods, int]]) -> dict[int, int]:
+    """What one node of the choice holds: so many pods of each coarse row, as far as their true sizes fit."""
+    left = layout.offer[choice].astype(np.float64)
+    scale, beyond = np.maximum(left, 1.0), np.zeros_like(left)
+    tally = NodeTally(layout, choice) if any(pods.has_rules for pods, _ in content) else None
+    held: dict[int, int] = {}
+    for pods, count in content:
+        for _ in range(count):
+            index = pods.pick(beyond, left, scale, tally)
+            if index is None:
+                break
+            left -= layout.need[index]
+            beyond += layout.need[index] - pods.mean
+            held[index] = held.get(index, 0) + 1
+            if tally is not None:
+                tally.add(index, 1)
+    return held
+
+
+class _MixedPods:
+    """The pods of a coarse row that are still to be dealt."""
+
+    def __init__(self, layout: Layout, parts: Sequence[Part], mean: FloatArray) -> None:
+        self.mean = mean
+        self.has_rules = any(_has_node_rules(layout, part.index) for part in parts)
+        self._parts = list(parts)
+        self._count = np.array([part.count for part in parts])
+        self._need = layout.need[[part.index for part in parts]].astype(np.float64)
+
+    def pick(self, beyond: FloatArray, left: FloatArray, scale: FloatArray, tally: NodeTally | None) -> int | None:
+        """The pod that fits and comes nearest to the mean, once it makes up for what the node holds beyond the plan."""
+        usable = np.flatnonzero((self._count > 0) & (self._need <= left).all(axis=1))
+        off = (np.abs(self._need[usable] + beyond - self.mean) / scale).sum(axis=1)
+        for number in usable[np.argsort(off, kind="stable")]:
+            index = self._parts[int(number)].index
+            if tally is None or tally.space(index) >= 1:
+                self._count[number] -= 1
+                return index
+        return None
+
+    def left(self) -> list[Part]:
+        remaining = zip(self._parts, self._count, strict=True)
+        return [replace(part, count=int(count)) for part, count in remaining if count]
 
 
 class _Node:

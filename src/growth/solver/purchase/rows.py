@@ -10,13 +10,18 @@ stay in one of two forms:
 | among several classes | a shared tally |
 | spread among several classes, if it makes too many rows | left out; `open_nodes` keeps it |
 
+Column generation with hundreds of rows ends before it is near its best. Beyond `_MOST_ROWS`, rows of nearly equal size
+are therefore merged into coarse ones: a pod of a coarse row counts as the mean of its pods. `open_nodes` gives the pods
+their true sizes back, and what does not fit then is packed again; the second time it is little.
+
 A pattern names its offering and the shapes of its pods, so it means the same in the next problem, whatever numbers
 things have there. It is a head start and nothing more: shapes and offerings that are gone are left out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,6 +35,8 @@ from growth.solver.purchase.tallies import NodeTally, node_limits
 
 _MOST_KEPT = 3_000  # patterns for the next problem
 _MANY_ROWS = 160  # beyond that, mild rules are left out if that makes fewer rows
+_MOST_ROWS = 320  # beyond that, rows are merged
+_COARSE_ROWS = 200  # about so many are left then: with more the patterns are worse, with fewer too much is packed again
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,7 @@ class Rows:
     stock: Stock
     parts: tuple[tuple[Part, ...], ...]
     is_exact: bool = True  # no rule within a node was left out
+    is_coarse: bool = False  # the pods of a row differ in size, and the row has their mean
 
     def row_of_class(self, classes: int) -> IntArray:
         """The first row of each class, -1 where it has none."""
@@ -76,8 +84,10 @@ class RelaxedRows:
     relaxation: Relaxation
 
 
-def rows_of(layout: Layout, parts: Sequence[Part], limit_left: FloatArray, with_spreads: bool = True) -> Rows:
-    """Rows for these parts, with every choice of the layout.
+def rows_of(
+    layout: Layout, parts: Sequence[Part], limit_left: FloatArray, with_spreads: bool = True, may_merge: bool = False
+) -> Rows:
+    """Rows for these parts, with every choice of the layout; if they may be merged, not too many.
 
     A spread over nodes binds the packers as if there were always an empty node. For a bound that is too strict: there,
     do without."""
@@ -88,16 +98,20 @@ def rows_of(layout: Layout, parts: Sequence[Part], limit_left: FloatArray, with_
         plain = _grouped(layout, parts, tallies, with_mild=False)
         if len(plain) < len(grouped):
             grouped, kept = plain, tallies.strict
-    ordered = sorted(grouped.values(), key=lambda group: group[0].index)
+    groups = _merged(layout, grouped, tallies) if may_merge and len(grouped) > _MOST_ROWS else list(grouped.values())
+    ordered = sorted(groups, key=lambda group: group[0].index)
     first = np.array([group[0].index for group in ordered], dtype=np.int64)
+    is_coarse = len(groups) < len(grouped)
     need, offer = layout.need[first].astype(np.float64), layout.offer.astype(np.float64)
+    if is_coarse:
+        need = np.array([_mean_need(layout, group) for group in ordered])
     allowed = np.array([group[0].choices for group in ordered], dtype=np.bool_).reshape(len(ordered), len(layout.price))
     fits = allowed.T & (need[None] <= offer[:, None]).all(axis=2)
     adds, bound, start_tally, start_bound = tallies.tables(first, kept)
     stock = Stock(
         need=need,
-        count=np.array([sum(part.count for part in group) for group in ordered], dtype=np.float64),
-        cap=tallies.cap[first],
+        count=np.array([_pods_of(group) for group in ordered], dtype=np.float64),
+        cap=np.array([sum(tallies.cap[index] for index in {part.index for part in group}) for group in ordered]),
         offer=offer,
         price=layout.price,
         fits=fits,
@@ -108,7 +122,7 @@ def rows_of(layout: Layout, parts: Sequence[Part], limit_left: FloatArray, with_
         start_tally=start_tally,
         start_bound=start_bound,
     )
-    return Rows(stock, tuple(tuple(group) for group in ordered), kept is tallies.shared)
+    return Rows(stock, tuple(tuple(group) for group in ordered), kept is tallies.shared, is_coarse)
 
 
 def _grouped(
@@ -123,6 +137,70 @@ def _grouped(
         key = (layout.need[part.index].tobytes(), mask, own, signature, bool(layout.is_virtual[part.index]))
         groups.setdefault(key, []).append(part)
     return groups
+
+
+def _merged(
+    layout: Layout, grouped: Mapping[tuple[object, ...], list[Part]], tallies: _SharedTallies
+) -> list[list[Part]]:
+    """Fewer groups: those that differ in size alone are put together, and what is widest then is halved again.
+
+    Classes that need the most nodes for themselves stay as they are: among others, that would be lost."""
+    alike: dict[tuple[object, ...], list[list[Part]]] = {}
+    nodes = {number: _pods_of(group) / tallies.cap[group[0].index] for number, group in enumerate(grouped.values())}
+    alone = {number for number in heapq.nlargest(_COARSE_ROWS // 4, nodes, key=nodes.__getitem__) if nodes[number] > 1}
+    for number, ((_, mask, _, *rest), group) in enumerate(grouped.items()):
+        if number in alone:
+            alike[number,] = [group]
+            continue
+        index = group[0].index
+        usable = np.packbits((layout.need[index] <= layout.offer).all(axis=1)).tobytes()
+        asked = (layout.need[index] > 0).tobytes()
+        alike.setdefault((mask, usable, asked, float(tallies.cap[index]), *rest), []).append(group)
+    scale = np.maximum(layout.offer.max(axis=0), 1).astype(np.float64)
+    widest = [_Coarse.of(number, groups, layout, scale) for number, groups in enumerate(alike.values())]
+    heapq.heapify(widest)
+    made = len(widest)
+    while len(widest) < _COARSE_ROWS + len(alone) and widest[0].width < 0:
+        for half in heapq.heappop(widest).halves():
+            heapq.heappush(widest, _Coarse.of(made, half, layout, scale))
+            made += 1
+    return [[part for group in coarse.groups for part in group] for coarse in widest]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Coarse:
+    """Groups of parts that become one coarse row."""
+
+    width: float  # below zero, and the further the more its pods differ, all together
+    number: int
+    groups: list[list[Part]] = field(compare=False)
+    sizes: IntArray = field(compare=False)  # of the groups, in the resource in which they differ most
+
+    @staticmethod
+    def of(number: int, groups: list[list[Part]], layout: Layout, scale: FloatArray) -> _Coarse:
+        needs = layout.need[[group[0].index for group in groups]]
+        differs = (needs.max(axis=0) - needs.min(axis=0)) / scale
+        resource = int(differs.argmax())
+        pods = sum(_pods_of(group) for group in groups)
+        return _Coarse(-float(differs[resource]) * pods, number, groups, needs[:, resource])
+
+    def halves(self) -> tuple[list[list[Part]], list[list[Part]]]:
+        """The small and the large, split where the ratio on both sides is the same."""
+        order = np.argsort(self.sizes, kind="stable")
+        least, most = float(self.sizes[order[0]]), float(self.sizes[order[-1]])
+        below = int(np.searchsorted(self.sizes[order], (least * most) ** 0.5 if least else most / 2))
+        cut = min(max(1, below), len(order) - 1)
+        return [self.groups[number] for number in order[:cut]], [self.groups[number] for number in order[cut:]]
+
+
+def _pods_of(group: Sequence[Part]) -> int:
+    return sum(part.count for part in group)
+
+
+def _mean_need(layout: Layout, group: Sequence[Part]) -> FloatArray:
+    """The mean size of a group's pods, in whole amounts."""
+    counts = np.array([part.count for part in group], dtype=np.float64)
+    return np.asarray(np.ceil(counts @ layout.need[[part.index for part in group]] / counts.sum()))
 
 
 class _SharedTallies:

@@ -42,9 +42,8 @@ from growth.solver.purchase.zones import (
 
 _DEAR = 1_000.0  # how many times its price a pod is worth: nothing but a limit leaves it out
 _FEW_PODS = 500  # for which the greedy is asked whenever a cheaper plan is not ruled out
-_FEW_NODES = 800  # beyond that, the greedy takes longer than all the rest
-# above the bound, or the best expected: nearer than that, the greedy need not be asked for comparison
-_GOOD_ENOUGH = 0.03
+_FEW_NODES = 4_000  # beyond that, the greedy takes longer than all the rest
+_GOOD_ENOUGH = 0.03  # above the bound: nearer than that, the greedy need not be asked for comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,6 @@ class Attempt:
     left_over: IntArray
     stages: tuple[Stage, ...]
     relaxed: tuple[RelaxedRows, ...] = ()
-    expected: float = 0.0  # what the programs over patterns cost: about the best there is
 
     def rank(self) -> tuple[object, ...]:
         """The less important a pod, the sooner it may be left over; then what the least preferred nodes cost, and so on
@@ -135,12 +133,9 @@ def _answer(attempt: Attempt, bound: ProvenBound) -> PlacementSolution:
 
 
 def _enough(attempt: Attempt, lower_bound: float) -> float:
-    """A price that the greedy need not be asked to beat. For many pods it never beats the programs over patterns where
-    those are near their best.
-    """
-    if attempt.bins.layout.count.sum() <= _FEW_PODS:
-        return lower_bound * (1 + 1e-6)
-    return (1 + _GOOD_ENOUGH) * max(lower_bound, attempt.expected)
+    """A price that the greedy need not be asked to beat: only what is proven counts."""
+    is_small = attempt.bins.layout.count.sum() <= _FEW_PODS
+    return lower_bound * (1 + (1e-6 if is_small else _GOOD_ENOUGH))
 
 
 def _importance(layout: Layout) -> IntArray:
@@ -181,7 +176,7 @@ def _by_patterns(layout: Layout, is_staged: bool) -> Attempt:
         missing = wanted - np.where(ranks == rank, bins.placed(), 0)
         left_over += _place_rest(bins, missing)
         packer.note("rest", price_of(bins), f"{int(missing.sum())} pods")
-    return Attempt(bins, left_over, tuple(packer.stages), tuple(packer.relaxed), packer.expected)
+    return Attempt(bins, left_over, tuple(packer.stages), tuple(packer.relaxed))
 
 
 class _Packer:
@@ -191,7 +186,6 @@ class _Packer:
         self.layout, self.bins, self.unit = layout, Bins(layout), unit_prices(layout)
         self.stages: list[Stage] = []
         self.relaxed: list[RelaxedRows] = []
-        self.expected = 0.0  # what the programs over patterns cost in sum
 
     def note(self, name: str, price: float, detail: str) -> None:
         self.stages.append(Stage(name, price, detail))
@@ -216,29 +210,34 @@ class _Packer:
         relaxed = self._relax(left, self.layout.tier == tier) if left else []
         if not relaxed:
             return left
-        program = relaxed[-1].relaxation
         self.relaxed += relaxed
-        self.expected += program.price
-        packing = pack(program, self.layout.problem.budget)
+        packing = pack(relaxed[-1].relaxation, self.layout.problem.budget)
         self.note("patterns", packing.price, "; ".join(one.relaxation.detail for one in relaxed))
         choices = {(part.index, part.rooms.tobytes(), part.has_zone): part.choices for part in left}
-        return [
+        rest = [
             replace(part, choices=choices[part.index, part.rooms.tobytes(), part.has_zone])
             for part in open_nodes(self.bins, relaxed[-1].rows, packing)
         ]
+        if relaxed[-1].rows.is_coarse and _pods_of(rest) < _pods_of(left):
+            return self._pack_on(tier, sorted(rest, key=lambda part: -self.unit[part.index]))
+        return rest
 
     def _relax(self, parts: list[Part], allowed: BoolArray) -> list[RelaxedRows]:
         """The programs over these parts on allowed choices; the last one is about the parts as they are, with zones."""
         layout, bins, budget = self.layout, self.bins, self.layout.problem.budget
         parts = [replace(part, choices=part.choices & allowed) for part in parts]
-        rows = rows_of(layout, without_zones(layout, parts, allowed), bins.limit_left)
+        rows = rows_of(layout, without_zones(layout, parts, allowed), bins.limit_left, may_merge=True)
         selected = select(rows.stock, self.unit[[group[0].index for group in rows.parts]] * _DEAR)
         if not len(selected.choices):
             return []
         relaxed = RelaxedRows(rows, relax(rows.stock, selected, recall(layout, rows), budget))
         if not any(part.has_zone for part in parts):
             return [relaxed]
-        zoned = rows_of(layout, parts, bins.limit_left)
+        zoned = rows_of(layout, parts, bins.limit_left, may_merge=True)
         selected, known = repeat_in_zones(relaxed, zoned, len(layout.count))
         few = structs.replace(budget, pricing_rounds=budget.pricing_rounds // 4)  # most is known already
         return [relaxed, RelaxedRows(zoned, relax(zoned.stock, selected, known, few))] if len(selected.choices) else []
+
+
+def _pods_of(parts: list[Part]) -> int:
+    return sum(part.count for part in parts)
