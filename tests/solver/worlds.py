@@ -68,7 +68,7 @@ def room(
     name: str, cpu: float = 4, mebibytes: float = 8192, zone: str = "z1", pool: str = "default", **fields: object
 ) -> Room:
     labels = Labels({HOSTNAME: name, ZONE: zone, POOL_LABEL: pool})
-    return Room(Node(name, labels=labels, allocatable=amounts(cpu, mebibytes)), **fields)  # type: ignore[arg-type]
+    return Room(Node(name, labels=labels, allocatable=amounts(cpu, mebibytes), pool=pool), **fields)  # type: ignore[arg-type]
 
 
 def at_most(nodes: int, *choices: int, name: str = "limit") -> Limit:
