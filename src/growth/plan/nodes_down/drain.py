@@ -7,7 +7,7 @@ not be disrupted, is waited for, and written down.
 | a node that goes only to save money | then |
 | --- | --- |
 | the pods that are left no longer all fit on other nodes (asked before each batch) | it stays: the mark comes off |
-| a pod waits that would fit on it, even when it is empty | it stays: where replaced pods go cannot be steered |
+| a pod of its pool waits that fits there by every rule, even when it is empty | it stays: pods cannot be steered |
 | not empty after the drain's time | it stays |
 
 Nodes that go for other reasons are waited for: their pods get new machines where they need them.

@@ -34,7 +34,7 @@ from growth.plan.nodes_down.exchange import RENEWAL, ExchangeQuestion, ask, orde
 from growth.plan.world.brake import Brake, why_braked
 from growth.plan.world.machines import DRIFTED, EXPIRED
 from growth.plan.world.marks import SCALE_DOWN, mark_node
-from growth.plan.world.nodes import is_ours, is_paused, state_of, working_pods
+from growth.plan.world.nodes import awaiting_pools, is_ours, is_paused, state_of, working_pods
 from growth.plan.world.orders import Orders, settle_order
 from growth.plan.world.swaps import changes_at, has_known_digest, swaps, template_digest, why_replaced
 from growth.plan.world.turn import Turn, about, retry_at, seen
@@ -60,8 +60,6 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Exchange
         return None
     if orders.busy_until(snapshot) is not None or not snapshot.buffers.is_known:
         return None
-    if any(pod.unschedulable_at is not None for pod in snapshot.waiting_pods):
-        return None
     nodes = _due(snapshot, settings, with_moment(ledger.recent, snapshot, settings))
     offered = [(node, 0.0, 0.0) for node in nodes]
     return ask(snapshot, settings, offered, _all_or_the_first, RENEWAL, orders.closed_pools(now)) if nodes else None
@@ -78,7 +76,10 @@ def _all_or_the_first(
 def _due(snapshot: Snapshot, settings: Settings, recent: Recent) -> list[Node]:
     """Those that may go now, the oldest first; nodes that are being replaced already are not asked about again."""
     under_way = {name for swap in swaps(snapshot, settings) for name in swap.replaced}
-    left = {name: _left(name, snapshot, settings, recent, under_way) for name in snapshot.pools}
+    awaiting = awaiting_pools(snapshot)  # a pod that growth is about to place may use them: not now
+    left = {
+        name: 0 if name in awaiting else _left(name, snapshot, settings, recent, under_way) for name in snapshot.pools
+    }
     found: list[Node] = []
     for node in sorted(snapshot.nodes.values(), key=lambda each: (each.created_at, each.name)):
         if node.name in under_way or not _must_go(node, snapshot, settings) or left[node.pool] <= 0:

@@ -13,10 +13,10 @@ moves, then gives back.
 | a swap is over, and some of its old nodes are still there | the pool rests (`plan/nodes_down/candidates`) |
 | some of the old nodes have gone already | the others follow as soon as their pods fit |
 
-Quiet: no pod waits for a node, none is being moved, and all orders are seen. Emptying (`plan/nodes_down/consolidation`)
-comes first: it buys nothing. An attempt that finds nothing is repeated less and less often, until the basis of its
-answer changes. What was bought is not looked at again for the settling time. All that matters is in the NodeRequests;
-what is remembered may be lost."""
+Quiet: no pod is being moved and all orders are seen; a pool that a pod may use which growth is about to place rests.
+Emptying (`plan/nodes_down/consolidation`) comes first: it buys nothing. An attempt that finds nothing is repeated less
+and less often, until the basis of its answer changes. What was bought is not looked at again for the settling time.
+All that matters is in the NodeRequests; what is remembered may be lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,15 @@ from growth.plan.nodes_down.exchange import REPLACEMENT, ExchangeQuestion, after
 from growth.plan.nodes_down.what_if import Emptying, Evictability
 from growth.plan.world.machines import CONSOLIDATED
 from growth.plan.world.marks import CONSOLIDATION, is_marked_by, mark_node
-from growth.plan.world.nodes import delay_seconds, is_paused, is_protected_node, kind_of, state_of, working_pods
+from growth.plan.world.nodes import (
+    awaiting_pools,
+    delay_seconds,
+    is_paused,
+    is_protected_node,
+    kind_of,
+    state_of,
+    working_pods,
+)
 from growth.plan.world.orders import Orders, settle_order
 from growth.plan.world.swaps import Swap, swaps
 from growth.plan.world.turn import Turn, about
@@ -79,6 +87,7 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Exchange
     candidates = Candidates(snapshot, settings, with_moment(ledger.recent, snapshot, settings))
     evictability = Evictability(snapshot, settings)
     resting = {pool for pool, setback in ledger.setbacks.items() if snapshot.now < setback.until}
+    resting |= awaiting_pools(snapshot)
     nodes = [
         node
         for _, node in sorted(snapshot.nodes.items())
@@ -102,8 +111,6 @@ def _basis(snapshot: Snapshot) -> Basis:
 
 def _is_quiet(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> bool:
     if not snapshot.buffers.is_known or ledger.orders.busy_until(snapshot) is not None:
-        return False
-    if any(pod.unschedulable_at is not None and pod.deleted_at is None for pod in snapshot.waiting_pods):
         return False
     is_moving = any(removal.spec.reason == CONSOLIDATED for removal in snapshot.removals.values())
     is_marked = any(is_marked_by(CONSOLIDATION, node) for node in snapshot.nodes.values())

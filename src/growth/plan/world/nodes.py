@@ -30,12 +30,14 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import ordered_amounts
 from growth.plan.world.machines import CONSOLIDATED, DRAINING, NOT_READY, is_registered, is_surely_absent
-from growth.plan.world.pools import choice_of_type, is_transient
+from growth.plan.world.pools import choice_of_type, is_transient, pools_for
+from growth.solver.rules import Neighbours
 from growth.solver.rules.fit import fits_alone, free_amounts
 
 Kind = tuple[str, str]  # pool, offering
 
 UNREACHABLE_SECONDS: Final = 300.0
+_PLACED_WITHIN_SECONDS: Final = 120.0  # a pod for which nothing is on its way by then has no place
 _SKEW_SECONDS: Final = 10.0  # between the clocks of a kubelet and the API server
 
 _PROTECTED_NODE: Final = (
@@ -281,13 +283,42 @@ def lost_at(node_name: str, snapshot: Snapshot) -> float | None:
 
 
 def waiting_shapes(snapshot: Snapshot) -> tuple[PodShape, ...]:
-    """Shapes of the pods that the scheduler found no place for."""
+    """Shapes of the pods that the scheduler found no place for, and that growth may place."""
     looking = (pod for pod in snapshot.waiting_pods if pod.unschedulable_at is not None)
-    return tuple(dict.fromkeys(pod.shape for pod in looking if pod.deleted_at is None and not pod.is_gated))
+    return tuple(dict.fromkeys(pod.shape for pod in looking if may_be_placed(pod)))
+
+
+def may_be_placed(pod: Pod) -> bool:
+    """Not gated, not going, and without claims that only a scheduler can allocate."""
+    return pod.deleted_at is None and not pod.is_gated and not pod.shape.uses_resource_claims
 
 
 def would_take(node: Node, snapshot: Snapshot, shapes: Iterable[PodShape]) -> bool:
-    """Does a pod of one of these shapes fit there as the node is now?"""
+    """Does a pod of one of these shapes, that may use the node's pool, fit there as the node is now? By every rule of
+    scheduling; those of the node alone are asked first, since they are quick.
+    """
+    if node.is_unschedulable:
+        return False
     pods = (pod.shape for pod in snapshot.pods_by_node.get(node.name, ()) if not pod.is_finished)
     free = free_amounts(node.allocatable, pods)
-    return any(fits_alone(shape, node, free) for shape in shapes)
+    alone = [shape for shape in shapes if fits_alone(shape, node, free)]
+    wanting = [shape for shape in alone if node.pool in pools_for(shape, snapshot.pools).names]
+    if not wanting:
+        return False
+    bound = [pod for pods in snapshot.pods_by_node.values() for pod in pods if not pod.is_finished]
+    nodes = [node if each.name == node.name else each for each in snapshot.nodes.values()]
+    index = Neighbours(nodes, bound, snapshot.volumes, snapshot.namespaces, shapes=wanting)
+    return any(index.fits_on(index.class_of(shape), index.table.index[node.name]) for shape in wanting)
+
+
+def awaiting_pools(snapshot: Snapshot) -> frozenset[str]:
+    """Pools that a pod may use which growth is about to place: it was found unschedulable a short while ago, or a node
+    is on its way for it. One that has waited for longer is hopeless for now, and stops nothing.
+    """
+    planned = {key for each in snapshot.requests.values() if each.is_in_flight for key in each.planned_pods}
+    found: set[str] = set()
+    for pod in snapshot.waiting_pods:
+        if pod.unschedulable_at is not None and may_be_placed(pod):
+            is_new = snapshot.now - pod.created_at < _PLACED_WITHIN_SECONDS
+            found |= set(pools_for(pod.shape, snapshot.pools).names) if is_new or pod.key in planned else set()
+    return frozenset(found)
