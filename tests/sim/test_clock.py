@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from growth.sim.clock import START_OF_TIME, SimRuntime, Stalled, run_virtual
+from growth.sim.clock import START_OF_TIME, SimRuntime, Stalled, on_the_beat, run_virtual
 
 
 def test_an_hour_of_sleep_takes_no_time() -> None:
@@ -124,3 +124,36 @@ def test_offloaded_work_takes_virtual_time() -> None:
         return await runtime.offload(60.0, max, 1, 2), runtime.monotonic()
 
     assert run_virtual(work()) == (2, 0.5)
+
+
+def test_the_beat_is_the_next_whole_multiple_also_after_many_roundings() -> None:
+    async def work() -> list[float]:
+        runtime, heard = SimRuntime("clock"), list[float]()
+
+        def beat() -> None:
+            heard.append(asyncio.get_running_loop().time())
+            on_the_beat(5.0, beat)
+
+        for _ in range(70):
+            await runtime.sleep(0.1)
+        on_the_beat(5.0, beat)
+        await runtime.sleep(14)
+        return heard
+
+    assert run_virtual(work()) == [10.0, 15.0, 20.0]
+
+
+def test_timers_that_were_cancelled_never_go_off_and_are_swept_out() -> None:
+    async def work() -> tuple[list[int], int]:
+        loop, heard = asyncio.get_running_loop(), list[int]()
+        timers = [loop.call_later(10, heard.append, number) for number in range(1000)]
+        for number, timer in enumerate(timers):
+            if number % 100:
+                timer.cancel()
+        kept = len(loop._timers)  # type: ignore[attr-defined]
+        await asyncio.sleep(11)
+        return heard, kept
+
+    heard, kept = run_virtual(work())
+    assert heard == list(range(0, 1000, 100))
+    assert kept < 300
