@@ -4,7 +4,7 @@ the buffers' status and metrics.
 The same answer for all of them, so that what one row buys the next does not give back. Virtual pods go where the
 fullest nodes have room, then onto nodes on their way, then onto marked ones: so the fewest nodes are held. An order
 keeps the virtual pods it was made for; if a fresh packing finds less room than the packing that was bought, the bought
-one counts. The rules between pods are the solver's own.
+one counts, as far as the scheduler would still grant it: the rules between pods are the solver's own, in both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from growth.plan.world.capacity import assignments, rooms
 from growth.plan.world.market import placement_problem
 from growth.solver.existing.place import place_on_existing
 from growth.solver.purchase.problem import DemandClass, Room
-from growth.solver.rules.fit import free_after, how_many_fit
 
 Counts = Mapping[str, int]  # by buffer
 
@@ -86,20 +85,17 @@ def _packed(
     """First what orders were made for, then the rest where the solver finds room."""
     left = {each.key: each.count for each in found if each.count}
     shapes = {each.key: each.shape for each in found}
-    places: dict[str, dict[str, int]] = {}
-    taken_rooms = []
-    for room in all_rooms:
-        wanted = bought.get(room.node.name) if room.is_open else None
-        held = _held(room, wanted, shapes, left) if wanted else {}
-        if held:
-            places[room.node.name] = held
-            left = {key: count - held.get(key, 0) for key, count in left.items()}
-        taken_rooms.append(_with_virtual(room, held, shapes) if held else room)
+    places = _as_bought(snapshot, found, all_rooms, bought)
+    for held in places.values():
+        left = {key: count - held.get(key, 0) for key, count in left.items()}
+    taken_rooms = tuple(
+        _with_virtual(room, places[room.node.name], shapes) if room.node.name in places else room for room in all_rooms
+    )
     asked = [each for each in found if left.get(each.key)]
     missing: dict[str, int] = {}
     if asked:
         demands = (DemandClass(each.shape, left[each.key], each.pools, is_virtual=True) for each in asked)
-        answer = place_on_existing(placement_problem(snapshot, demands, tuple(taken_rooms)))
+        answer = place_on_existing(placement_problem(snapshot, demands, taken_rooms))
         missing = {asked[demand].key: count for demand, count in answer.left}
         for placement in answer.placements:
             here, key = places.setdefault(all_rooms[placement.room].node.name, {}), asked[placement.demand].key
@@ -113,19 +109,26 @@ def _packed(
     return BufferPlacement(found, by_node, coming, missing, dict(standing), all_rooms)
 
 
-def _held(room: Room, wanted: Counts, shapes: Mapping[str, PodShape], left: Counts) -> dict[str, int]:
-    """What this node was bought for, as far as it is still wanted and still fits."""
-    held: dict[str, int] = {}
-    free = room.free()
-    for key, planned in wanted.items():
-        shape = shapes.get(key)
-        if shape is None:
-            continue
-        count = min(planned, left.get(key, 0), how_many_fit(shape, room.node, free))
-        if count > 0:
-            held[key] = count
-            free = free_after(free, shape, count)
-    return held
+def _as_bought(
+    snapshot: Snapshot, found: tuple[ServedBuffer, ...], all_rooms: tuple[Room, ...], bought: Mapping[str, Counts]
+) -> dict[str, dict[str, int]]:
+    """What each node was bought for, as far as it is still wanted there and every rule still grants it."""
+    served, left = {each.key: each for each in found}, {each.key: each.count for each in found}
+    pinned: list[tuple[ServedBuffer, DemandClass]] = []
+    for room in all_rooms:
+        for key, planned in (bought.get(room.node.name) or {}).items() if room.is_open else ():
+            count = min(planned, left.get(key, 0))
+            if count > 0:
+                each, left[key] = served[key], left[key] - count
+                shape = replace(each.shape, required_node=room.node.name)
+                pinned.append((each, DemandClass(shape, count, each.pools, is_virtual=True)))
+    places: dict[str, dict[str, int]] = {}
+    if pinned:
+        demands = (demand for _, demand in pinned)
+        for placement in place_on_existing(placement_problem(snapshot, demands, all_rooms)).placements:
+            here, key = places.setdefault(all_rooms[placement.room].node.name, {}), pinned[placement.demand][0].key
+            here[key] = here.get(key, 0) + placement.count
+    return places
 
 
 def look_seconds(snapshot: Snapshot, settings: Settings) -> float:
