@@ -111,6 +111,7 @@ class Scalable(Struct, frozen=True):
     template: BufferTemplate | None = None
     is_missing: bool = False
     why: str = ""
+    is_unread: bool = False  # an error is no answer: what was known before still holds
 
 
 class StoredTemplate(Struct, frozen=True):
@@ -155,7 +156,9 @@ class BufferWorld(Struct, frozen=True):
     scalables: Mapping[str, Scalable] = {}
     templates: Mapping[str, StoredTemplate] = {}
     quotas: Mapping[str, ResourceQuota] = {}
-    is_known: bool = True  # False: there may be buffers that have not been read yet
+    is_known: bool = True  # False: there may be buffers, or sizes of them, that have not been read yet
+    unread_templates: str = ""  # why PodTemplates could not be read
+    unread_quotas: str = ""  # why ResourceQuotas could not be read
 
 
 NO_BUFFERS: Final = BufferWorld()

@@ -6,8 +6,9 @@ snapshot.
     buffers ........................ PodTemplates, LimitRanges, quotas and classes of priority and runtime as well
     a buffer names a workload ...... one watch on that one object; on anything else with a scale, a regular look
 
-Optional by nature: nothing here holds up the rest of growth. Until the first answers are there the world is marked as
-not known, so that no node is given back that a buffer may need."""
+Optional by nature: nothing here holds up what is bought for pods. An error is no answer: until buffers have been read
+once, and while the size of one that has room is neither read nor remembered (in its status and its PodTemplate), the
+world is marked as not known, so that no node is given back that a buffer may need."""
 
 from __future__ import annotations
 
@@ -34,6 +35,7 @@ from growth.kube.cache import Cache
 from growth.kube.codec import Codec
 from growth.kube.codec.buffer import WORKLOADS, Referenced, ScaledObject, WorldBuilder, known_workload, with_group
 from growth.kube.watch.reflector import Selection, Trouble, WatchSettings
+from growth.kube.watch.stream import TroubleKind
 from growth.model.capacitybuffer import NO_BUFFERS, BufferWorld, CapacityBuffer, ScalableReference, reference_key
 from growth.model.decision import About, Note
 from growth.model.malformed import Malformed
@@ -44,7 +46,6 @@ BUFFER_KINDS: Final = (CAPACITY_BUFFERS, *COMPANIONS, *WORKLOADS)  # all that ma
 
 _SCALE_SECONDS: Final = 15.0  # between two looks at an object that is known by its scale
 _RETRY_SECONDS: Final = 5.0
-_KNOWN_AFTER_SECONDS: Final = 60.0  # whatever has not answered by then does not hold up scale-down any longer
 _ABOUT: Final = About("Resource", str(CAPACITY_BUFFERS))
 
 
@@ -60,6 +61,14 @@ class Follower(Struct):
         if self.scale is not None:
             return self.scale.found is not None
         return self.watched is not None and self.watched.is_answered
+
+    @property
+    def is_unread(self) -> bool:
+        """It could not be read, which says nothing about it."""
+        if self.scale is not None:
+            found = self.scale.found
+            return found is None or found.is_unread
+        return self.watched is not None and not (self.watched.reflector.synced or self.watched.reflector.missing)
 
 
 class BufferWatch(OptionalWatch):
@@ -185,7 +194,7 @@ class BufferWatch(OptionalWatch):
 
     @property
     def _is_known(self) -> bool:
-        if self._started_at is None or self._runtime.monotonic() - self._started_at > _KNOWN_AFTER_SECONDS:
+        if self._started_at is None:
             return True
         if not self._is_found:
             return self._is_answered
@@ -197,9 +206,21 @@ class BufferWatch(OptionalWatch):
         return (
             POD_TEMPLATES in self._kinds
             and all(key in self._followers for key in self._references())
-            and all(each.is_answered for each in self._kinds.values())
+            and all(_is_told(self._kinds[resource]) for resource in COMPANIONS)
             and all(each.is_answered for each in self._followers.values())
+            and not any(self._is_lost(buffer) for buffer in self._buffers.values())
         )
+
+    def _is_lost(self, buffer: CapacityBuffer) -> bool:
+        """It had room, and neither what it refers to nor what was remembered of it can be read."""
+        reference, templates = buffer.spec.scalable_ref, self._kinds[POD_TEMPLATES]
+        if not buffer.status.replicas:
+            return False
+        if reference is None:
+            return not templates.reflector.synced
+        follower = self._followers.get(reference_key(buffer.namespace, with_group(reference)))
+        is_read = follower is None or not follower.is_unread
+        return not is_read and f"{buffer.namespace}/{buffer.template_name}" not in templates.cache.view()
 
     def _referenced(self, is_known: bool) -> Referenced:
         def all_of(resource: Resource) -> dict[str, Any]:
@@ -216,18 +237,38 @@ class BufferWatch(OptionalWatch):
             priority_classes=all_of(PRIORITY_CLASSES).values(),
             runtime_classes=all_of(RUNTIME_CLASSES).values(),
             is_known=is_known,
+            unread_templates=self._unread(POD_TEMPLATES),
+            unread_quotas=self._unread(RESOURCE_QUOTAS),
         )
+
+    def _unread(self, resource: Resource) -> str:
+        """Why a kind could not be read; empty if it was, or is not looked at."""
+        watched = self._kinds.get(resource)
+        if watched is None or watched.reflector.synced:
+            return ""
+        trouble = watched.reflector.trouble
+        return f"{resource} cannot be read: {trouble.message if trouble else 'not looked at yet'}"
 
     def _scaled(self) -> dict[str, ScaledObject]:
         """Objects known by their scale, and workloads that cannot be read."""
         found = {}
         for key, follower in self._followers.items():
             if follower.scale is not None:
-                found[key] = follower.scale.found or ScaledObject(why="not looked at yet")
+                found[key] = follower.scale.found or ScaledObject(why="not looked at yet", is_unread=True)
             elif follower.watched is not None and follower.watched.cache.malformed:
                 why = "; ".join(str(each) for each in follower.watched.cache.malformed.values())
                 found[key] = ScaledObject(why=why)
             elif follower.watched is not None and not follower.watched.reflector.synced:
-                trouble = follower.watched.reflector.trouble
-                found[key] = ScaledObject(why=trouble.message if trouble else "not looked at yet")
+                trouble, is_unread = follower.watched.reflector.trouble, follower.is_unread
+                found[key] = ScaledObject(why=trouble.message if trouble else "not looked at yet", is_unread=is_unread)
         return found
+
+
+def _is_told(watched: Watched) -> bool:
+    """A kind has been read, or growth may not read it: then it does without. What merely fails is asked again."""
+    trouble = watched.reflector.trouble
+    if watched.cache.resource in (POD_TEMPLATES, RESOURCE_QUOTAS):
+        return watched.is_answered  # the plan knows what to do without them
+    return watched.reflector.synced or (
+        trouble is not None and trouble.kind in (TroubleKind.FORBIDDEN, TroubleKind.MISSING)
+    )

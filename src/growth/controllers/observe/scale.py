@@ -95,21 +95,23 @@ class ScaledReference:
         """None: not looked at yet."""
         if self.poller.is_complete:
             return self.poller.known.get(self._reference.name, ScaledObject(is_missing=True))
-        return ScaledObject(why=f"cannot be read now: {self.poller.problem}") if self.poller.problem else None
+        problem = self.poller.problem
+        return ScaledObject(why=f"cannot be read now: {problem}", is_unread=True) if problem else None
 
     async def _look(self, name: str) -> ScaledObject:
         try:
             resource = await self._resource()
             return resource if isinstance(resource, ScaledObject) else await self._scaled(resource, name)
         except Forbidden as error:
-            return ScaledObject(why=str(error))
+            return ScaledObject(why=str(error), is_unread=True)
 
     async def _scaled(self, resource: Resource, name: str) -> ScaledObject:
         try:
             scale = read_scale(await self._client.scale(resource, name, self._namespace))
         except Forbidden:
             rule = f'apiGroups: ["{resource.group}"], resources: ["{resource.plural}/scale"], verbs: ["get"]'
-            return ScaledObject(why=f"growth may not read the scale of {resource}: add the rule {rule} to its role")
+            why = f"growth may not read the scale of {resource}: add the rule {rule} to its role"
+            return ScaledObject(why=why, is_unread=True)
         replicas, named = 1 if scale.replicas is None else max(0, scale.replicas), f"{self._reference.kind} {name}"
         if not scale.selector:
             return ScaledObject(replicas, why=f"the scale of {named} names no selector, so its pods cannot be found")

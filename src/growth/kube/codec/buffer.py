@@ -268,6 +268,7 @@ class ScaledObject(Struct, frozen=True):
     template: str = ""
     is_missing: bool = False
     why: str = ""
+    is_unread: bool = False
 
 
 class Referenced(Struct):
@@ -282,6 +283,8 @@ class Referenced(Struct):
     priority_classes: Iterable[PriorityClass] = ()
     runtime_classes: Iterable[RuntimeClass] = ()
     is_known: bool = True
+    unread_templates: str = ""
+    unread_quotas: str = ""
 
 
 class WorldBuilder:
@@ -304,10 +307,11 @@ class WorldBuilder:
             scalables[key] = Scalable(each.replicas, self._template(each.template, each.namespace, before))
         for key, scaled in found.scaled.items():
             template = self._template(scaled.template, key.split("/")[1], before) if scaled.template else None
-            scalables[key] = Scalable(scaled.replicas, template, scaled.is_missing, scaled.why)
+            scalables[key] = Scalable(scaled.replicas, template, scaled.is_missing, scaled.why, scaled.is_unread)
         templates = {f"{each.namespace}/{each.name}": self._stored(each, before) for each in found.templates}
         buffers = {key: _with_group(buffer) for key, buffer in found.buffers.items()}
-        return BufferWorld(buffers, scalables, templates, found.quotas, found.is_known)
+        unread = (found.unread_templates, found.unread_quotas)
+        return BufferWorld(buffers, scalables, templates, found.quotas, found.is_known, *unread)
 
     def _template(self, text: str, namespace: str, before: Mapping[tuple[str, str], BufferTemplate]) -> BufferTemplate:
         key = (namespace, text)

@@ -8,6 +8,9 @@ by `growth explain buffer`.
 | r | p | the smaller of both | the larger of both |
 | – | – | as many as fit the limits | the same |
 
+An error in reading what a buffer refers to is no answer: the size in its status and the template in its PodTemplate
+stay. Without them it has no size, and nothing is bought; a quota that cannot be read grants nothing more.
+
 n is what the workload asks for now. `limits` then caps the size at as many whole chunks as fit; nothing is rounded up
 into them.
 
@@ -48,10 +51,15 @@ class BufferSize(Struct, frozen=True):
     template: BufferTemplate | None = None
     reason: str = "AttributesSetSuccessfully"
     message: str = ""
+    is_remembered: bool = False  # what it refers to cannot be read: the size and template that were known stay
+
+    @property
+    def is_resolved(self) -> bool:
+        return self.reason == "AttributesSetSuccessfully"
 
     @property
     def is_ready(self) -> bool:
-        return self.reason == "AttributesSetSuccessfully"
+        return self.is_resolved or self.is_remembered
 
 
 def size_buffer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> BufferSize:
@@ -102,6 +110,8 @@ def _resolve(buffer: CapacityBuffer, world: BufferWorld) -> tuple[int, BufferTem
     if spec.pod_template_ref is not None:
         name = spec.pod_template_ref.name
         stored = world.templates.get(f"{buffer.namespace}/{name}")
+        if stored is None and world.unread_templates:
+            return _remembered(buffer, world, world.unread_templates)
         if stored is None:
             return _unresolved(f"PodTemplate {name} is not in namespace {buffer.namespace}", "PodTemplateNotFound")
         return 0, stored.template
@@ -109,11 +119,22 @@ def _resolve(buffer: CapacityBuffer, world: BufferWorld) -> tuple[int, BufferTem
         raise AssertionError("checked before")
     scalable = world.scalables.get(reference_key(buffer.namespace, spec.scalable_ref))
     told = f"{spec.scalable_ref.kind} {spec.scalable_ref.name}"
+    if scalable is not None and scalable.is_unread:
+        return _remembered(buffer, world, f"{told} cannot be read: {scalable.why}")
     if scalable is None or scalable.is_missing:
         return _unresolved(f"{told} is not in namespace {buffer.namespace}", "ScalableRefNotFound")
     if scalable.template is None:
         return _unresolved(scalable.why or f"{told} has no pod template")
     return scalable.replicas, scalable.template
+
+
+def _remembered(buffer: CapacityBuffer, world: BufferWorld, why: str) -> BufferSize:
+    """What its status and its PodTemplate know of it."""
+    stored, count = world.templates.get(f"{buffer.namespace}/{buffer.template_name}"), buffer.status.replicas or 0
+    if stored is None or stored.owner_uid != buffer.uid or not count:
+        return _unresolved(why)
+    message = f"{why}; its last size, {count} chunks, stays"
+    return BufferSize(count, stored.template, "ResolutionFailed", message, is_remembered=True)
 
 
 # --------------------------------------------------------------------------------------- arithmetic

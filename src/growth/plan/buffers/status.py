@@ -95,12 +95,15 @@ class _View:
         self._stored: StoredTemplate | None = snapshot.buffers.templates.get(f"{served.buffer.namespace}/{name}")
         is_foreign = self._stored is not None and self._stored.owner_uid != served.buffer.uid
         self._is_taken = served.buffer.spec.scalable_ref is not None and is_foreign
+        self._is_unread = bool(snapshot.buffers.unread_templates)
         self._conditions = Conditions(self._buffer.status.conditions, self._buffer.generation, snapshot.now)
 
     def template_actions(self) -> list[Action]:
         """The PodTemplate of a scalableRef follows the workload's own; a foreign one of that name stays as it is."""
         template, buffer = self._served.size.template, self._buffer
         if buffer.spec.scalable_ref is None or template is None or not template.text or self._is_taken:
+            return []
+        if self._is_unread or self._served.size.is_remembered:
             return []
         if self._stored is not None and self._stored.digest == template.digest:
             return []
@@ -113,12 +116,15 @@ class _View:
         write, limited_by = self._conditions.write, granted.limited_by
         admitted = f"{limited_by} admits {granted.count} of {size.count} chunks"
         quota = admitted if limited_by else "no ResourceQuota holds it back"
+        before, is_unread = self._buffer.status, self._is_unread and stored is None
+        reference = before.pod_template_ref if is_unread else None
+        generation = before.pod_template_generation if is_unread else None
         return CapacityBufferStatus(
-            pod_template_ref=None if stored is None else TemplateReference(stored.name),
+            pod_template_ref=reference if stored is None else TemplateReference(stored.name),
             replicas=self._served.count,
-            pod_template_generation=None if stored is None else stored.generation,
+            pod_template_generation=generation if stored is None else stored.generation,
             conditions=(
-                write(READY_FOR_PROVISIONING, size.is_ready, size.reason, size.message),
+                write(READY_FOR_PROVISIONING, size.is_resolved, size.reason, size.message),
                 self._provisioning(),
                 write(LIMITED_BY_QUOTAS, bool(limited_by), "ResourceQuotasAllocated", quota),
                 *others,

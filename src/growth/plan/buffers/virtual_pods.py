@@ -70,6 +70,9 @@ def served_buffers(
             found.append(ServedBuffer(buffer, size, Grant(0)))
             continue
         granted = quotas.grant(buffer.namespace, size.template, size.count)
+        known = buffer.status.replicas or 0
+        if world.unread_quotas and granted.count > known:
+            granted = Grant(known, f"a ResourceQuota that could not be read ({world.unread_quotas})")
         match, shape = reader.read(virtual_shape(buffer, size.template.shape))
         found.append(ServedBuffer(buffer, size, granted, shape, match.names, match.message))
     return tuple(found)
