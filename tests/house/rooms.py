@@ -39,7 +39,6 @@ TABLES: Final[Mapping[str, str]] = {
     "growth.plan.nodes_down.drain": "removal would be over 400 lines with it",
     "growth.providers.registry": "the table of providers",
     "growth.sim.scenarios.traces": "a format of its own",
-    "growth.solver.existing.place": "the one answer to what fits on nodes that exist",
 }
 
 # Every row of the plan has a memory of this name, as it has a function `plan`.

@@ -10,9 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth.model.capacitybuffer import BufferWorld, CapacityBufferSpec, Scalable, ScalableReference, reference_key
+from growth.model.capacitybuffer import (
+    BufferWorld,
+    CapacityBufferSpec,
+    CapacityBufferStatus,
+    Scalable,
+    ScalableReference,
+    reference_key,
+)
 from growth.model.resources import Resources
 from growth.plan.buffers.size import MOST_CHUNKS, Sizing, chunks, size_buffer
+from growth.plan.buffers.virtual_pods import served_buffers
 from tests.plan.buffers.worlds import WEB, buffer, buffer_world, from_template, stored, template
 
 GIB = 1024**3
@@ -140,3 +148,33 @@ def test_a_template_of_its_own_ignores_a_percentage() -> None:
         size_buffer(from_template(replicas=3, percentage=500), buffer_world([], templates=[stored()]), "upstream").count
         == 3
     )
+
+
+UNREAD = {reference_key("default", WEB): Scalable(why="500", is_unread=True)}
+OURS = stored("capacitybuffer-spare-pod-template", owner_uid="uid-spare")
+
+
+def test_ruling_9_what_cannot_be_read_keeps_the_size_and_the_template_that_were_known() -> None:
+    made = buffer(replicas=9, status=CapacityBufferStatus(replicas=5))
+    found = size_buffer(made, buffer_world([made], templates=[OURS], scalables=UNREAD), "capped")
+    assert (found.count, found.template, found.is_ready, found.is_resolved) == (5, OURS.template, True, False)
+    assert found.message == "Deployment web cannot be read: 500; its last size, 5 chunks, stays"
+
+
+@pytest.mark.parametrize(("known", "templates"), [(None, [OURS]), (5, []), (5, [stored(OURS.name)])])
+def test_ruling_9_where_nothing_was_known_there_is_no_size(known: int | None, templates: list[Any]) -> None:
+    made = buffer(replicas=9, status=CapacityBufferStatus(replicas=known))
+    found = size_buffer(made, buffer_world([made], templates=templates, scalables=UNREAD), "capped")
+    assert (found.count, found.reason, found.is_ready) == (0, "ResolutionFailed", False)
+
+
+def test_ruling_9_a_template_that_cannot_be_read_is_not_said_to_be_missing() -> None:
+    made = from_template(replicas=3)
+    found = size_buffer(made, buffer_world([made], unread_templates="podtemplates cannot be read: 500"), "capped")
+    assert (found.reason, found.message) == ("ResolutionFailed", "podtemplates cannot be read: 500")
+
+
+def test_ruling_9_a_quota_that_cannot_be_read_grants_nothing_more() -> None:
+    made = buffer(replicas=9, status=CapacityBufferStatus(replicas=3))
+    (found,) = served_buffers(buffer_world([made], unread_quotas="500"), {}, (), "capped")
+    assert (found.count, "could not be read" in found.granted.limited_by) == (3, True)

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.buffers.giving_way import BEFORE_NOBODY, Rank, left_to_pods
 from growth.plan.buffers.size import Sizing
 from growth.plan.buffers.virtual_pods import ServedBuffer, planned_entries, planned_on, served_buffers
 from growth.plan.world.capacity import assignments, rooms
@@ -40,6 +41,7 @@ class BufferPlacement(Struct, frozen=True):
     missing: Counts = {}
     standing: Counts = {}  # those that have room on nodes that exist, by buffer
     rooms: tuple[Room, ...] = ()  # all there are, without virtual pods
+    left: Rank = BEFORE_NOBODY  # what is left to waiting pods
 
     def holders_of(self, node: str) -> tuple[str, ...]:
         """The buffers that need this node."""
@@ -55,27 +57,31 @@ def place_buffers(snapshot: Snapshot, settings: Settings) -> BufferPlacement:
         return NO_PLACEMENT
     volumes, sizing = snapshot.volumes, settings.buffer_sizing
     made_from = (
-        sizing, snapshot.nodes, snapshot.pods_by_node, snapshot.waiting_pods, snapshot.namespaces, snapshot.pools,
-        snapshot.requests, snapshot.removals, snapshot.offerings, snapshot.buffers, volumes.claims, volumes.volumes,
-        volumes.classes, volumes.nodes, *snapshot.daemon_sets,
+        sizing, settings.limits, snapshot.nodes, snapshot.pods_by_node, snapshot.waiting_pods, snapshot.namespaces,
+        snapshot.pools, snapshot.requests, snapshot.removals, snapshot.offerings, snapshot.buffers,
+        volumes.claims, volumes.volumes, volumes.classes, volumes.nodes, *snapshot.daemon_sets,
     )  # fmt: skip
-    return snapshot.memo.recall("place_buffers", made_from, lambda: _placement(snapshot, sizing))
+    return snapshot.memo.recall("place_buffers", made_from, lambda: _placement(snapshot, settings))
 
 
-def _placement(snapshot: Snapshot, sizing: Sizing) -> BufferPlacement:
+def _placement(snapshot: Snapshot, settings: Settings) -> BufferPlacement:
+    sizing: Sizing = settings.buffer_sizing
     found = served_buffers(snapshot.buffers, snapshot.pools, snapshot.offerings, sizing)
     if not any(each.count for each in found):
         return BufferPlacement(found)
     assigned = assignments(snapshot)
     all_rooms = rooms(snapshot, assigned)
+    left = left_to_pods(snapshot, settings, assigned, all_rooms)
+    all_rooms = tuple(replace(room, is_open=False) if room.node.name in left.nodes else room for room in all_rooms)
     bought = {each.request.name: planned_entries(each.request.planned_pods) for each in assigned.expected}
-    best = _packed(snapshot, found, all_rooms, bought)
+    best = replace(_packed(snapshot, found, all_rooms, bought), left=left)
     if not best.missing:
         return best
     served = {room.node.name: planned_on(room.node) for room in all_rooms if room.node.name not in bought}
     if any(served.values()):
         as_bought = _packed(snapshot, found, all_rooms, {**bought, **served})
-        best = as_bought if sum(as_bought.missing.values()) < sum(best.missing.values()) else best
+        is_better = sum(as_bought.missing.values()) < sum(best.missing.values())
+        best = replace(as_bought, left=left) if is_better else best
     return best
 
 

@@ -18,14 +18,16 @@ buffer owns. Buffers with a strategy that growth does not know belong to others:
 | no server type of its pools can hold a chunk | the types are too small, or selectors and taints keep it away |
 | all that could is Unmet, out of stock, or its pool buys nothing | that |
 | limits leave no room for one more node | that |
+| the brake holds for a pool of it | that |
+| rules between pods keep a chunk off every node that could be bought | that |
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.action import Action, WriteBufferStatus, WritePodTemplate
 from growth.model.api import Condition
@@ -39,16 +41,21 @@ from growth.model.capacitybuffer import (
 )
 from growth.model.decision import About, Decision, Note, Settled
 from growth.model.instant import is_due
+from growth.model.labels import HOSTNAME
+from growth.model.node import Node
 from growth.model.outcome import Accepted, Refused
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.placement import BufferPlacement, look_seconds, place_buffers
+from growth.plan.buffers.giving_way import Pauses
+from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
 from growth.plan.buffers.virtual_pods import ServedBuffer
 from growth.plan.world.limits import allowances, members
 from growth.plan.world.market import Market, open_market, orders_possible
 from growth.plan.world.pools import choice_labels, daemon_shapes, offerings_of, serving_taints, why_not_buying
+from growth.plan.world.problem import placement_problem
 from growth.plan.world.turn import Conditions, Turn, about, cut, retry_at, seen, without_times
-from growth.solver.purchase.problem import Choice
+from growth.solver.existing.place import place_on_existing
+from growth.solver.purchase.problem import Choice, DemandClass, Room
 from growth.solver.rules.fit import free_amounts, is_enough, may_run_on
 
 _RETRY_SECONDS: Final = 5.0
@@ -73,7 +80,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     placed = place_buffers(snapshot, settings)
     if placed is ledger.told:
         return Decision(ledger)
-    shortfall, turn = Shortfall(snapshot, settings, placed.missing), Turn()
+    shortfall, turn = Shortfall(snapshot, settings, placed), Turn()
     for served in placed.buffers:
         view = _View(served, placed, snapshot, shortfall)
         turn.do(*view.template_actions())
@@ -182,8 +189,9 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
 class Shortfall:
     """Looks at pools and limits once, and only if some buffer lacks room."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings, missing: Mapping[str, int]) -> None:
-        self._snapshot, self._settings = snapshot, settings
+    def __init__(self, snapshot: Snapshot, settings: Settings, placed: BufferPlacement) -> None:
+        self._snapshot, self._settings, self._placed = snapshot, settings, placed
+        self._pauses, missing = Pauses(snapshot, placed.left), placed.missing
         self._market, self._possible = Market((), {}, None), dict[str, int]()
         if missing:
             self._market = open_market(snapshot, tuple(snapshot.pools), snapshot.offerings, {}, settings)
@@ -207,10 +215,29 @@ class Shortfall:
             return f"everything in NodePool {pools} that could hold a chunk is Unmet or out of stock"
         names = (f"{each.pool} {each.offering.name} {each.offering.location}" for each in fitting)
         orders = (self._possible[name] for name in names)
-        if any(orders):
-            return ""
-        held = [self._market.standings[name].why for name in served.pools if self._market.standings[name].is_failing]
-        return "; ".join(held) or f"the limits of NodePool {pools} leave no room for one more node"
+        if not any(orders):
+            standings = (self._market.standings[name] for name in served.pools)
+            held = [each.why for each in standings if each.is_failing]
+            return "; ".join(held) or f"the limits of NodePool {pools} leave no room for one more node"
+        pause = self._pauses.of(served.pools)
+        if pause is not None:
+            return pause.why if pause.until is None else ""
+        told = "rules between pods keep a chunk off every node that could be bought"
+        return "" if self._may_run_on_new(served, fitting) else told
+
+    def _may_run_on_new(self, served: ServedBuffer, choices: list[Choice]) -> bool:
+        """Would an empty node of any of these choices take one chunk, by every rule?"""
+        rooms = tuple(
+            Room(
+                Node(f"new-{number}", each.labels.with_items({HOSTNAME: f"new-{number}"}), each.taints,
+                     each.offering.allocatable, pool=each.pool),
+                tuple((shape, 1) for shape in each.daemons),
+            )
+            for number, each in enumerate(choices)
+        )  # fmt: skip
+        closed = tuple(replace(room, is_open=False) for room in occupied_rooms(self._placed))
+        demand = DemandClass(served.shape, 1, served.pools, is_virtual=True)
+        return not place_on_existing(placement_problem(self._snapshot, [demand], (*closed, *rooms))).left
 
     def _can_hold(self, served: ServedBuffer, name: str) -> bool:
         pool = self._snapshot.pools[name]

@@ -8,7 +8,8 @@ now and what there is to give. Nothing is ordered here.
 | virtual pods of buffers | only while no pod is tried, once their number has been quiet for a moment |
 
 So a real pod is never planned later, or elsewhere, because of a buffer. A demand that found no place waits
-(`plan/nodes_up/waiting`); a buffer for which three machines came and hold none of it is not bought for.
+(`plan/nodes_up/waiting`); while nodes have just stopped reporting nothing is bought for a buffer
+(`plan/buffers/giving_way`), and a buffer for which three machines came and hold none of it is not bought for.
 
 `min` of a server type counts nodes that serve or come; those in removal do not, and neither do dead ones whose machine
 is surely gone. The cheapest location that is for sale is taken, within all limits; while none is, the pool simply has
@@ -28,6 +29,7 @@ from growth.model.nodepool import NodePool, ServerTypeChoice
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.buffers.giving_way import Pauses
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
 from growth.plan.nodes_up.demand import UNPLACED, Demand, Problem, buffer_demands, buffer_name, demands, identity
 from growth.plan.nodes_up.failures import buffers_in_vain, held_back
@@ -189,8 +191,10 @@ def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: S
         allowances=(*allowances(snapshot.pools, settings.limits, members(snapshot)), *market.bounds),
         again_at=sooner(found.again_at, market.reopens_at),
     )
-    in_vain = buffers_in_vain(placed, snapshot)
-    found = _with_patience(found, snapshot, {each.name: None for each in short if each.pod.key in in_vain})
+    in_vain, pauses = buffers_in_vain(placed, snapshot), Pauses(snapshot, placed.left)
+    barred = {each.name: pause.until for each in short if (pause := pauses.of(each.pools)) is not None}
+    barred |= {each.name: None for each in short if each.pod.key in in_vain}
+    found = _with_patience(found, snapshot, barred)
     batch, closes_at = _next_batch(ledger.buffer_batch, found.demands, (), now, settings)
     return replace(found, buffer_batch=batch, closes_at=closes_at)
 
