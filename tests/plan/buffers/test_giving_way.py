@@ -8,7 +8,7 @@ import pytest
 
 from growth.model.nodepool import PoolLimits
 from growth.model.settings import Settings
-from growth.plan.buffers.giving_way import Pauses, Rank
+from growth.plan.buffers.giving_way import Rank, Standstills
 from growth.plan.buffers.placement import BufferPlacement, place_buffers
 from tests.plan.buffers.worlds import buffer, buffer_world
 from tests.plan.builders import NOW, bound, node, offering, pod, pool, world
@@ -61,20 +61,20 @@ def test_a_node_that_works_stays() -> None:
 def test_nothing_is_bought_for_a_buffer_while_a_pod_needs_what_a_limit_leaves() -> None:
     found = placed(PoolLimits(nodes=2), big())
     assert found.left == Rank(frozenset(), frozenset({"default"}))
-    pause = Pauses(world(), found.left).of(["default"])
-    assert pause is not None
-    assert "a pod waits" in pause.why
+    standstill = Standstills(world(), found.left).of(["default"])
+    assert standstill is not None
+    assert "a pod waits" in standstill.why
 
 
 def test_ruling_11_a_node_that_has_just_stopped_reporting_is_waited_for_a_minute() -> None:
     others = [node(f"n{number}", of=SMALL) for number in range(9)]
 
-    def pause(seconds: float) -> Any:
+    def standstill(seconds: float) -> Any:
         away = node("away", of=SMALL, is_ready=False, ready_changed_at=NOW - seconds, created_at=NOW - 9000)
-        return Pauses(world(pools=[pool()], nodes=[*others, away]), Rank()).of(["default"])
+        return Standstills(world(pools=[pool()], nodes=[*others, away]), Rank()).of(["default"])
 
-    assert pause(20).until == NOW + 40
-    assert pause(61) is None
+    assert standstill(20).until == NOW + 40
+    assert standstill(61) is None
 
 
 def test_ruling_11_nothing_is_bought_while_the_brake_holds() -> None:
@@ -82,6 +82,6 @@ def test_ruling_11_nothing_is_bought_while_the_brake_holds() -> None:
         node(f"n{number}", of=SMALL, is_ready=False, ready_changed_at=NOW - 600, created_at=NOW - 9000)
         for number in range(3)
     ]
-    pause = Pauses(world(pools=[pool()], nodes=away), Rank()).of(["default"])
-    assert pause is not None
-    assert "NotReady" in pause.why
+    standstill = Standstills(world(pools=[pool()], nodes=away), Rank()).of(["default"])
+    assert standstill is not None
+    assert "NotReady" in standstill.why

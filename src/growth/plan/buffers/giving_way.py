@@ -29,9 +29,8 @@ from growth.model.snapshot import Snapshot
 from growth.plan.world.brake import Brake
 from growth.plan.world.capacity import Assignments
 from growth.plan.world.limits import Member, allowances, members, why_not_one_more
-from growth.plan.world.market import open_market
+from growth.plan.world.market import PoolReader, open_market
 from growth.plan.world.nodes import is_ours, is_protected_node, was_ever_ready, working_pods
-from growth.plan.world.problem import PoolReader
 from growth.solver.purchase.problem import Choice, Room
 from growth.solver.rules.fit import free_amounts, how_many_fit, is_enough, may_run_on
 
@@ -139,14 +138,14 @@ def _member(choice: Choice) -> Member:
 # ----------------------------------------------------------------------------------- nothing bought
 
 
-class Pause(Struct, frozen=True):
+class Standstill(Struct, frozen=True):
     """Why nothing is bought for a buffer now, and until when that is so; None: until something changes."""
 
     why: str
     until: float | None = None
 
 
-class Pauses:
+class Standstills:
     """One look at all nodes, for all buffers."""
 
     def __init__(self, snapshot: Snapshot, rank: Rank) -> None:
@@ -158,12 +157,12 @@ class Pauses:
             if is_away and was_ever_ready(node, snapshot):
                 self._away[node.pool] = max(back_by, self._away.get(node.pool, 0.0))
 
-    def of(self, pools: Iterable[str]) -> Pause | None:
+    def of(self, pools: Iterable[str]) -> Standstill | None:
         for name in pools:
             if why := self._brake.why(name):
-                return Pause(why)
+                return Standstill(why)
             if name in self._tight:
-                return Pause(f"a pod waits for what the limits of NodePool {name} leave")
+                return Standstill(f"a pod waits for what the limits of NodePool {name} leave")
             if name in self._away:
-                return Pause(f"a node of NodePool {name} has just stopped reporting", self._away[name])
+                return Standstill(f"a node of NodePool {name} has just stopped reporting", self._away[name])
         return None

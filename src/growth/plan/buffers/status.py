@@ -46,13 +46,12 @@ from growth.model.node import Node
 from growth.model.outcome import Accepted, Refused
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.giving_way import Pauses
+from growth.plan.buffers.giving_way import Standstills
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
 from growth.plan.buffers.virtual_pods import ServedBuffer
 from growth.plan.world.limits import allowances, members
-from growth.plan.world.market import Market, open_market, orders_possible
+from growth.plan.world.market import Market, open_market, orders_possible, placement_problem
 from growth.plan.world.pools import choice_labels, daemon_shapes, offerings_of, serving_taints, why_not_buying
-from growth.plan.world.problem import placement_problem
 from growth.plan.world.turn import Conditions, Turn, about, cut, retry_at, seen, without_times
 from growth.solver.existing.place import place_on_existing
 from growth.solver.purchase.problem import Choice, DemandClass, Room
@@ -191,7 +190,7 @@ class Shortfall:
 
     def __init__(self, snapshot: Snapshot, settings: Settings, placed: BufferPlacement) -> None:
         self._snapshot, self._settings, self._placed = snapshot, settings, placed
-        self._pauses, missing = Pauses(snapshot, placed.left), placed.missing
+        self._standstills, missing = Standstills(snapshot, placed.left), placed.missing
         self._market, self._possible = Market((), {}, None), dict[str, int]()
         if missing:
             self._market = open_market(snapshot, tuple(snapshot.pools), snapshot.offerings, {}, settings)
@@ -219,9 +218,9 @@ class Shortfall:
             standings = (self._market.standings[name] for name in served.pools)
             held = [each.why for each in standings if each.is_failing]
             return "; ".join(held) or f"the limits of NodePool {pools} leave no room for one more node"
-        pause = self._pauses.of(served.pools)
-        if pause is not None:
-            return pause.why if pause.until is None else ""
+        standstill = self._standstills.of(served.pools)
+        if standstill is not None:
+            return standstill.why if standstill.until is None else ""
         told = "rules between pods keep a chunk off every node that could be bought"
         return "" if self._may_run_on_new(served, fitting) else told
 

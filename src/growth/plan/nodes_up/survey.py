@@ -29,7 +29,7 @@ from growth.model.nodepool import NodePool, ServerTypeChoice
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.giving_way import Pauses
+from growth.plan.buffers.giving_way import Standstills
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
 from growth.plan.nodes_up.demand import UNPLACED, Demand, Problem, buffer_demands, buffer_name, demands, identity
 from growth.plan.nodes_up.failures import buffers_in_vain, held_back
@@ -191,8 +191,8 @@ def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: S
         allowances=(*allowances(snapshot.pools, settings.limits, members(snapshot)), *market.bounds),
         again_at=sooner(found.again_at, market.reopens_at),
     )
-    in_vain, pauses = buffers_in_vain(placed, snapshot), Pauses(snapshot, placed.left)
-    barred = {each.name: pause.until for each in short if (pause := pauses.of(each.pools)) is not None}
+    in_vain, standstills = buffers_in_vain(placed, snapshot), Standstills(snapshot, placed.left)
+    barred = {each.name: standstill.until for each in short if (standstill := standstills.of(each.pools)) is not None}
     barred |= {each.name: None for each in short if each.pod.key in in_vain}
     found = _with_patience(found, snapshot, barred)
     batch, closes_at = _next_batch(ledger.buffer_batch, found.demands, (), now, settings)
