@@ -36,6 +36,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -273,6 +274,7 @@ class FaultyApi:
         self.on_read: Callable[[Request], None] = lambda _request: None
         self.on_refused: Callable[[Request], None] = lambda _request: None
         self.on_done: Callable[[Request], None] = lambda _request: None
+        self.on_news: Callable[[str], None] = lambda _plural: None  # a list was answered, or a watch said something
         self._transport, self._runtime, self._faults, self._replica = transport, runtime, faults, replica
 
     async def send(self, request: Request) -> Response:
@@ -294,7 +296,12 @@ class FaultyApi:
         response = await self._transport.send(request)
         if is_write:
             (self.on_refused if response.status >= 400 else self.on_done)(request)
-        return _Silenced(response, self._runtime, faults) if "watch=true" in request.path else response
+        about = _about(request, route)
+        if about["verb"] == "list" and response.status < 400:
+            self.on_news(about["resource"])
+        if about["verb"] != "watch":
+            return response
+        return _Silenced(response, self._runtime, faults, partial(self.on_news, about["resource"]))
 
     def _aimed(self, kind: type[Kind]) -> Iterator[Kind]:
         return (each for each in self._faults.of(kind) if self._faults.is_for(each, self._replica))
@@ -335,14 +342,15 @@ def _verb(request: Request, route: Route | None) -> str:
 class _Silenced:
     """A watch whose events stop while its fault is on; the connection stands."""
 
-    def __init__(self, response: Response, runtime: Runtime, faults: ActiveFaults) -> None:
-        self._response, self._runtime, self._faults = response, runtime, faults
+    def __init__(self, response: Response, runtime: Runtime, faults: ActiveFaults, on_news: Callable[[], None]) -> None:
+        self._response, self._runtime, self._faults, self._on_news = response, runtime, faults, on_news
         self.status, self.headers = response.status, response.headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
         async for chunk in self._response.chunks():
             if self._faults.hit(WatchSilent):
                 await asyncio.Event().wait()
+            self._on_news()
             yield chunk
 
     async def close(self) -> None:

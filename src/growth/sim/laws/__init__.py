@@ -44,7 +44,13 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("created", machines.no_runaway),
     Law("ordered", machines.live_before_launch),
     Law("ordered", machines.not_while_paused),
+    Law("created", machines.within_limits_of_all),
+    Law("ordered", machines.few_in_vain),
+    Law("ordered", machines.on_fresh_caches),
     Law("deleting", machines.nobody_is_killed),
+    Law("deleting", machines.not_while_braked),
+    Law("deleting", machines.protected_nodes_stay),
+    Law("deleting", machines.on_fresh_caches),
     Law("deleting", machines.live_before_delete),
     Law("deleting", machines.only_ours),
     Law("deleting", machines.removal_is_written_first),
@@ -57,6 +63,7 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("written", writes.only_evictions),
     Law("written", writes.removal_before_eviction),
     Law("written", writes.protected_pods_stay),
+    Law("written", writes.few_evictions_of_one_owner),
     Law("written", writes.within_disruption_budgets),
     Law("written", writes.only_replicas_within_bounds),
     Law("sent", writes.only_the_leader_writes),
@@ -96,6 +103,7 @@ class Judge:
                 self._look(moment, server)
 
     def hear_call(self, call: Call) -> None:
+        self._witness.hear_sent(call.text)
         self._look("sent", call)
 
     def hear_effect(self, call: Call) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import to_builtins
+
 from growth.model.instant import parse_instant
-from growth.model.node import POOL_LABEL, SCALE_DOWN_TAINT
+from growth.model.node import POOL_LABEL
+from growth.model.nodepool import RELEASE_BRAKE
 from growth.model.noderequest import PENDING, REMOVAL_FAILED, TRANSITIONS
 from growth.model.pod import Pod
 from growth.model.quantity import parse_quantity
@@ -14,10 +17,9 @@ from growth.model.resources import CPU, MEMORY, parse_amount, sum_resources
 from growth.plan.world.limits import RENEWAL
 from growth.providers.simulated import Server
 from growth.sim.apiserver.kinds import Json
-from growth.sim.apiserver.store import Key, Write
+from growth.sim.apiserver.store import Write
 from growth.sim.clock import START_OF_TIME
-from growth.sim.laws.witness import REMOVAL, REQUEST, Complaint, Witness
-from growth.solver.rules.taints import tolerates
+from growth.sim.laws.witness import REMOVAL, REQUEST, Complaint, Witness, planned_pods
 
 STALENESS_SECONDS: Final = 60.0
 RESTORED: Final = "etcd"  # writes again what a backup holds
@@ -28,6 +30,12 @@ TRIAL_SECONDS: Final = 60.0  # so long the scheduler has for putting a pod onto 
 NOTICE_SECONDS: Final = 45.0  # what growth wrote itself it knows at once; orders that were being written are excepted
 ARRIVAL_SECONDS: Final = 10.0  # a pod bound so shortly before the call cannot be seen in time
 UNREACHABLE_SECONDS: Final = 300.0
+DAY_SECONDS: Final = 86_400.0
+MOST_IN_VAIN: Final = 20
+BRAKED_SECONDS: Final = 60.0  # so long the brake holds before growth must have seen it
+JUDGED_BY: Final = ("pods", "nodes", "nodepools", "noderequests", "noderemovalrequests")
+OLD_NEWS_SECONDS: Final = 240.0  # 150 s, and what a call may take once it was decided
+GLANCE_SECONDS: Final = 1.0
 
 
 # ----------------------------------------------------------------------------- a server was created
@@ -46,14 +54,19 @@ def within_limits(witness: Witness, server: Server) -> Complaint:
         count = sum(one.server_type.lower() == choice["name"].lower() for one in servers)
         if choice.get("max") is not None and count > choice["max"] + surge:
             return f"pool {name} has {count} machines of {choice['name']}, max is {choice['max']}"
+    over = _why_over(witness, servers, spec.get("limits") or {}, surge)
+    return f"pool {name} has {over}" if over else None
+
+
+def _why_over(witness: Witness, servers: list[Server], limits: Json, surge: int) -> str:
     amounts = sum_resources([one.allocatable for one in servers])
     price = sum(witness.cluster.shop.price_of(one.server_id) for one in servers)
     found = {"nodes": len(servers), "cpu": amounts[CPU], "memory": amounts[MEMORY], "pricePerHour": price}
-    for key, text in (spec.get("limits") or {}).items():
+    for key, text in limits.items():
         limit = float(parse_amount(key, text)) if key in ("cpu", "memory") else float(parse_quantity(str(text)))
         if found[key] > limit + (surge if key == "nodes" else 0) + 1e-9:
-            return f"pool {name} has {key} {found[key]}, limit is {text}"
-    return None
+            return f"{key} {found[key]}, limit is {text}"
+    return ""
 
 
 def _surge(witness: Witness, pool: str) -> int:
@@ -64,6 +77,44 @@ def _surge(witness: Witness, pool: str) -> int:
         if request["spec"].get("pool") == pool and request["spec"].get("reason") == RENEWAL
     )
     return int(any(witness.node(name) is not None for spec in renewals for name in spec.get("replaces") or ()))
+
+
+def within_limits_of_all(witness: Witness, server: Server) -> Complaint:
+    """S1: machines of all pools together ≤ the limits of the settings, by provider truth; of nodes one more while one
+    is being renewed.
+    """
+    surge = max((_surge(witness, pool) for pool in witness.pools), default=0)
+    limits = {key: text for key, text in to_builtins(witness.settings.limits).items() if text is not None}
+    over = _why_over(witness, witness.our_servers(), limits, surge)
+    return f"with {server.name} all pools have {over}" if over else None
+
+
+def few_in_vain(witness: Witness, server: Server) -> Complaint:
+    """Never more than 20 machines in vain for one pool in 24 hours, however many pods, types and owners there are; what
+    was under way when the third failure became known is excepted.
+    """
+    pool, since = server.template.labels.get(POOL_LABEL, ""), witness.now - DAY_SECONDS
+    in_vain = [
+        (known_at, witness.bought_at[name])
+        for name, known_at in witness.in_vain_at.items()
+        if witness.requests.get(name, {"spec": {}})["spec"].get("pool") == pool
+    ]
+    if len(in_vain) < 3:
+        return None
+    third_known_at = sorted(known_at for known_at, _ in in_vain)[2]
+    counted = sum(bought_at > max(since, third_known_at) for _, bought_at in in_vain)
+    wrong = f"{server.name} is bought for pool {pool}, after {counted} machines in vain within a day"
+    return wrong if counted >= MOST_IN_VAIN else None
+
+
+def on_fresh_caches(witness: Witness, server: Server) -> Complaint:
+    """S8: nothing is bought or deleted while growth has heard nothing of nodes, pods or its own objects for long."""
+    old = [
+        f"{plural} {witness.now - heard_at:.0f} s ago"
+        for plural, heard_at in witness.heard_at.items()
+        if plural in JUDGED_BY and witness.now - heard_at > OLD_NEWS_SECONDS
+    ]
+    return f"{server.name}: growth last heard of {', '.join(old)}" if old else None
 
 
 def one_machine_for_each_request(witness: Witness, server: Server) -> Complaint:
@@ -81,7 +132,7 @@ def no_runaway(witness: Witness, server: Server) -> Complaint:
     if request is None:
         return None
     offering, created = request["spec"]["targetOffering"], request["metadata"]["creationTimestamp"]
-    for owner in {witness.owner_of[key] for key in _planned_pods(request) if key in witness.owner_of}:
+    for owner in {witness.owner_of[key] for key in planned_pods(request) if key in witness.owner_of}:
         wasted = [
             name
             for name in _wasted(witness, offering, owner)
@@ -96,11 +147,6 @@ def no_runaway(witness: Witness, server: Server) -> Complaint:
     return None
 
 
-def _planned_pods(request: Json) -> list[Key]:
-    parted = [key.partition("/") for key in request["spec"].get("plannedPods") or []]
-    return [(namespace, name) for namespace, _, name in parted]
-
-
 def _wasted(witness: Witness, offering: str, owner: str) -> Iterator[str]:
     """Machines of the offering, Ready for a minute, bought for pods of this owner that still wait, that never got one;
     their records were left alone.
@@ -109,7 +155,7 @@ def _wasted(witness: Witness, offering: str, owner: str) -> Iterator[str]:
         is_on_trial = witness.now - witness.served_since.get(name, witness.now) <= TRIAL_SECONDS
         if request["spec"]["targetOffering"] != offering or name in witness.erased or is_on_trial:
             continue
-        waiting = [pod for key in _planned_pods(request) if (pod := witness.pods.get(key)) and not pod.node_name]
+        waiting = [pod for key in planned_pods(request) if (pod := witness.pods.get(key)) and not pod.node_name]
         is_for_owner = any(witness.owner_of[pod.namespace, pod.name] == owner for pod in waiting)
         if is_for_owner and owner not in witness.served.get(name, {}):
             yield name
@@ -136,25 +182,49 @@ def not_while_paused(witness: Witness, server: Server) -> Complaint:
 
 
 def nobody_is_killed(witness: Witness, server: Server) -> Complaint:
-    """S3: no machine is deleted while a working pod that growth did not evict is bound to its node. Those are excepted
-    that tolerate the mark and came back after an eviction.
+    """S3: no machine is deleted while a working pod that growth did not evict is bound to its node. What came back by
+    tolerating the mark, and what came when the call had left, is excepted.
     """
     silent_since = witness.cluster.kubelets.died_at.get(server.name)
     is_unreachable = silent_since is not None and witness.cluster.runtime.now() - silent_since > UNREACHABLE_SECONDS
     for (namespace, name), pod in witness.bound.get(server.name, {}).items():
-        has_just_come = witness.now - witness.bound_at[pod.uid] < ARRIVAL_SECONDS
+        has_just_come = witness.bound_at[pod.uid] > _seen_until(witness, server, pod)
         is_lost = pod.deleted_at is not None and is_unreachable
-        is_excepted = has_just_come or is_lost or _has_returned(witness, server.name, pod)
-        if pod.counts_as_work and pod.uid not in witness.evicted and not is_excepted:
+        is_excused = pod.uid in witness.granted or has_just_come or is_lost or witness.has_returned(pod)
+        if pod.counts_as_work and not is_excused:
             return f"machine {server.name} is deleted under pod {namespace}/{name}"
     return None
 
 
-def _has_returned(witness: Witness, node: str, pod: Pod) -> bool:
-    evicted_at = witness.owners_evicted.get(node, {}).get(pod.owner.uid if pod.owner else pod.uid)
-    if evicted_at is None or pod.created_at < int(START_OF_TIME + evicted_at):
-        return False
-    return any(tolerates(each, SCALE_DOWN_TAINT) for each in pod.shape.tolerations)
+def _seen_until(witness: Witness, server: Server, pod: Pod) -> float:
+    """Whoever was bound before this moment could be seen."""
+    sent_at = witness.sent_at.get(f"delete {server.server_id}")
+    if sent_at is None:
+        return witness.now - ARRIVAL_SECONDS
+    return sent_at - (GLANCE_SECONDS if witness.tolerates_mark(pod) else 0.0)
+
+
+def not_while_braked(witness: Witness, server: Server) -> Complaint:
+    """S8: while many nodes of a pool or of the cluster are NotReady, no machine goes whose node is NotReady or has
+    pods; one that is empty and Ready may, and one that the provider says is off.
+    """
+    pool, name = server.template.labels.get(POOL_LABEL, ""), server.name
+    seconds = max(witness.now - witness.braked_since.get(each, witness.now) for each in (pool, ""))
+    annotations = witness.pools.get(pool, {"metadata": {}})["metadata"].get("annotations") or {}
+    if seconds < BRAKED_SECONDS or RELEASE_BRAKE in annotations or server.status != "running":
+        return None
+    if name not in witness.readiness:
+        return None
+    has_pods = any(pod.counts_as_work and not witness.has_returned(pod) for pod in witness.bound.get(name, {}).values())
+    wrong = f"{name} is deleted though the brake of pool {pool} or of the cluster holds since {seconds:.0f} s"
+    return wrong if has_pods or not witness.readiness[name] else None
+
+
+def protected_nodes_stay(witness: Witness, server: Server) -> Complaint:
+    """A node that must not be disturbed keeps its machine while it is Ready."""
+    seconds = witness.now - witness.protected_since.get(server.name, witness.now)
+    is_kept = seconds > CALL_SECONDS and witness.readiness.get(server.name, False)
+    return f"machine {server.name} is deleted, its node is protected since {seconds:.0f} s" if is_kept else None
 
 
 def live_before_delete(witness: Witness, server: Server) -> Complaint:
@@ -207,7 +277,7 @@ def real_demand(witness: Witness, write: Write) -> Complaint:
         return None
     if write.actor == RESTORED:
         return None
-    name, planned = write.key[1], _planned_pods(write.item)
+    name, planned = write.key[1], planned_pods(write.item)
     if not any(witness.waited_within(key, STALENESS_SECONDS) for key in planned):
         return f"{name} is for pods that do not wait: {planned[:3]}"
     if witness.is_catalogue_wrong or not all(_is_promised_elsewhere(witness, "/".join(key), name) for key in planned):

@@ -5,24 +5,32 @@ arrived."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from msgspec import Struct
 
 from growth.kube.api.transport import Request
 from growth.kube.codec import Codec
-from growth.model.node import POOL_LABEL, Node
+from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, Node
 from growth.model.nodepool import PAUSED
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.providers.simulated import Server
+from growth.sim.agents.kubelet import ready_status
 from growth.sim.apiserver.kinds import BY_NAME, NAMESPACE, NODE, POD, Json
 from growth.sim.apiserver.routes import Route, split
 from growth.sim.apiserver.store import Key, Write
+from growth.sim.clock import after
 from growth.sim.cluster import Cluster
+from growth.solver.rules.taints import tolerates
 
 Complaint = str | None
+
+IN_VAIN_SECONDS: Final = 300.0  # a machine that is Ready for so long, and took none of its pods, is in vain
+SETTLED_SECONDS: Final = 30.0
+BRAKE_SHARE: Final = 0.2
 
 GROWTH: Final = "growth"
 REQUEST, REMOVAL, POOL = (BY_NAME[name] for name in ("NodeRequest", "NodeRemovalRequest", "NodePool"))
@@ -34,6 +42,15 @@ class Emptied(Struct, frozen=True):
     pool: str
     reason: str
     at: float
+
+
+class Drain(Struct):
+    """How many pods each owner had on a node when the first of them was evicted there, and how many were since."""
+
+    removal: str  # its UID
+    began_at: float
+    pods: dict[str, int]
+    evicted: dict[str, int]
 
 
 class Call(Struct, frozen=True):
@@ -58,8 +75,16 @@ class Witness:
         self.bound_at: dict[str, float] = {}  # by pod UID
         self.waited_at: dict[Key, float] = {}  # when the pod was last seen without a node
         self.evicted: dict[str, None] = {}  # UIDs of pods whose eviction growth asked for
-        self.owners_evicted: dict[str, dict[str, float]] = {}  # by node: owners of those pods, and when that began
+        self.granted: dict[str, None] = {}  # UIDs of pods that ended by it
+        self.drains: dict[str, Drain] = {}  # by node
         self.emptied: dict[str, Emptied] = {}  # nodes that growth evicted a pod from
+        self.bought_at: dict[str, float] = {}  # machines, by name
+        self.in_vain_at: dict[str, float] = {}  # machines, by name: when it was plain that they help nobody
+        self.readiness: dict[str, bool] = {}  # of nodes that have been Ready
+        self.braked_since: dict[str, float] = {}  # pools; "" is the cluster
+        self.protected_since: dict[str, float] = {}  # nodes that must not be disturbed
+        self.sent_at: dict[str, float] = {}  # calls that left growth, by their text: the latest of each
+        self.heard_at: dict[str, float] = {}  # kinds, by their plural: when growth last heard of them
         self.sizes: dict[str, list[tuple[float, int]]] = {}  # of pools in nodes, each time that changed
         self.requests: dict[str, Json] = {}  # NodeRequests by name, also those that are gone
         self.pools: dict[str, Json] = {}
@@ -99,6 +124,23 @@ class Witness:
 
     def _see_server(self, what: str, server: Server) -> None:
         self.is_catalogue_wrong |= what == "create" and not self.cluster.shop.is_as_sold(server)
+        if what == "create" and not self.is_foreign(server):
+            self.bought_at[server.name] = self.now
+            seconds = self.settings.readiness_wait_seconds
+            after(seconds + SETTLED_SECONDS, lambda: self._judge_readiness(server.name))
+
+    def _judge_readiness(self, name: str) -> None:
+        if name not in self.readiness:
+            self.in_vain_at.setdefault(name, self.now)
+
+    def _judge_use(self, name: str) -> None:
+        """A machine that is Ready for long: did any of its planned pods come, and if none did, does one still wait?"""
+        request = self.requests.get(name)
+        planned = planned_pods(request) if request is not None else []
+        still_wait = [key for key in planned if (pod := self.pods.get(key)) is not None and not pod.node_name]
+        owners = {self.owner_of.get(key, "") for key in planned}
+        if still_wait and not owners & {*self.served.get(name, {})}:
+            self.in_vain_at.setdefault(name, self.now)
 
     def _see_node(self, write: Write) -> None:
         if write.type == "DELETED" and write.actor == "user":
@@ -107,10 +149,42 @@ class Witness:
                 self.abandoned[write.key[1]] = None
         elif write.actor == "user":
             self.meddled_at[write.key[1]] = self.now
+        self._see_readiness(write)
+        is_protected = (write.item["metadata"].get("annotations") or {}).get(DO_NOT_DISRUPT) == "true"
+        if is_protected and write.type != "DELETED":
+            self.protected_since.setdefault(write.key[1], self.now)
+        else:
+            self.protected_since.pop(write.key[1], None)
         pool = (write.item["metadata"].get("labels") or {}).get(POOL_LABEL)
         if pool is not None and write.type != "MODIFIED":
             sizes = self.sizes.setdefault(pool, [(self.now, 0)])
             sizes.append((self.now, sizes[-1][1] + (1 if write.type == "ADDED" else -1)))
+
+    def _see_readiness(self, write: Write) -> None:
+        name, is_ready = write.key[1], ready_status(write.item) == "True"
+        was_known, was_ready = name in self.readiness, self.readiness.get(name, False)
+        if write.type == "DELETED":
+            self.readiness.pop(name, None)
+        elif is_ready or was_known:
+            self.readiness[name] = is_ready
+            if not was_known:
+                after(IN_VAIN_SECONDS + SETTLED_SECONDS, lambda: self._judge_use(name))
+        if is_ready != was_ready or write.type == "DELETED":
+            self._see_brake()
+
+    def _see_brake(self) -> None:
+        """The brake of each pool and of the cluster, by the nodes that have been Ready."""
+        ill: dict[str, list[bool]] = {"": [not ready for ready in self.readiness.values()]}
+        for server in self.our_servers():
+            if server.name in self.readiness:
+                pool = server.template.labels.get(POOL_LABEL, "")
+                ill.setdefault(pool, []).append(not self.readiness[server.name])
+        for pool in {*ill, *self.braked_since}:
+            nodes = ill.get(pool, [])
+            if sum(nodes) > BRAKE_SHARE * len(nodes) and sum(nodes) >= (2 if pool else 3):
+                self.braked_since.setdefault(pool, self.now)
+            else:
+                self.braked_since.pop(pool, None)
 
     def _see_pool(self, write: Write) -> None:
         self.pools[write.key[1]] = write.item
@@ -129,6 +203,8 @@ class Witness:
             removal = self.cluster.store.read(REMOVAL, before.node_name)
             spec = {} if removal is None else removal["spec"]
             self.emptied[before.node_name] = Emptied(spec.get("pool", ""), spec.get("reason", ""), self.now)
+            self.granted[before.uid] = None
+            self._count_eviction(before, "" if removal is None else removal["metadata"]["uid"])
         if write.type == "DELETED" or stored is None:
             if before is not None and not before.node_name:
                 self.waited_at[write.key] = self.now
@@ -143,13 +219,27 @@ class Witness:
         if before is None or (before.node_name == "" and pod.node_name):
             self.waited_at[write.key] = self.now
 
+    def _count_eviction(self, pod: Pod, removal: str) -> None:
+        drain, owner = self.drains.get(pod.node_name), self.owner_of[pod.namespace, pod.name]
+        if drain is None or drain.removal != removal:
+            there = [key for key, each in self.bound.get(pod.node_name, {}).items() if each.counts_as_work]
+            counted = Counter(self.owner_of[key] for key in [*there, (pod.namespace, pod.name)])
+            drain = self.drains[pod.node_name] = Drain(removal, self.now, dict(counted), {})
+        drain.evicted[owner] = drain.evicted.get(owner, 0) + 1
+
+    def hear_sent(self, text: str) -> None:
+        """growth sent this off."""
+        self.sent_at[text] = self.now
+
+    def hear_kind(self, plural: str) -> None:
+        """growth got a list, or news, of a kind."""
+        self.heard_at[plural] = self.now
+
     def _hear(self, request: Request, route: Route) -> None:
         if route.subresource == "eviction" and request.headers.get("user-agent", "").startswith(GROWTH):
             pod = self.pods.get((route.namespace, route.name))
             if pod is not None:
                 self.evicted[pod.uid] = None
-                owners = self.owners_evicted.setdefault(pod.node_name, {})
-                owners.setdefault(self.owner_of[route.namespace, route.name], self.now)
 
     def hear_read(self, request: Request) -> None:
         """A read by growth that the API server answered."""
@@ -157,6 +247,16 @@ class Witness:
         self.live_reads["/".join(parts) + (f"?{query['fieldSelector']}" if "fieldSelector" in query else "")] = self.now
 
     # -------------------------------------------------------------------------------- what it knows
+
+    def has_returned(self, pod: Pod) -> bool:
+        """Its owner was evicted from its node in this removal before it came, and it tolerates the mark."""
+        drain = self.drains.get(pod.node_name)
+        if drain is None or self.bound_at[pod.uid] <= drain.began_at or not self.tolerates_mark(pod):
+            return False
+        return bool(drain.evicted.get(self.owner_of[pod.namespace, pod.name]))
+
+    def tolerates_mark(self, pod: Pod) -> bool:
+        return any(tolerates(each, SCALE_DOWN_TAINT) for each in pod.shape.tolerations)
 
     def waited_within(self, key: Key, seconds: float) -> bool:
         """Was there such a pod without a node lately?"""
@@ -194,3 +294,10 @@ class Witness:
         removal = self.cluster.store.read(REMOVAL, server.name)
         is_of_server = removal is not None and removal["spec"].get("machineID", "") in ("", server.server_id)
         return removal if is_of_server else None
+
+
+def planned_pods(request: Json) -> list[Key]:
+    """Those that a NodeRequest was made for, and those that were added later."""
+    keys = [*(request["spec"].get("plannedPods") or ()), *((request.get("status") or {}).get("addedPods") or ())]
+    parted = [key.partition("/") for key in keys]
+    return [(namespace, name) for namespace, _, name in parted]

@@ -60,10 +60,21 @@ def _why_not_node(witness: Witness, before: Json, write: Write) -> Complaint:
     if spec - {"taints", "unschedulable"}:
         return f"growth changed {sorted(spec)} of node {name}"
     pool = witness.pools.get(labels.get(POOL_LABEL, ""), {}).get("spec") or {}
+    if foreign := _foreign_marks(before, write.item, {*(pool.get("labels") or {})}):
+        return f"growth changed {', '.join(foreign)} of node {name}"
     own = {taint["key"] for taint in [*(pool.get("taints") or []), *(pool.get("startupTaints") or [])]}
     own |= {STARTUP_TAINT.key, SCALE_DOWN_TAINT.key}
     old, new = _foreign_taints(before, own), _foreign_taints(write.item, own)
     return f"growth changed foreign taints of node {name}: {old} became {new}" if old != new else None
+
+
+def _foreign_marks(before: Json, after: Json, own: set[str]) -> list[str]:
+    """Labels and annotations that changed and are neither growth's nor what its pool and offering put there."""
+    found = []
+    for part in ("labels", "annotations"):
+        changed = _changed(before["metadata"].get(part) or {}, after["metadata"].get(part) or {})
+        found += [key for key in changed - own if not key.startswith("growth.dev/") and "kubernetes.io/" not in key]
+    return sorted(found)
 
 
 def _foreign_taints(node: Json, own: set[str]) -> list[tuple[str, str]]:
@@ -155,6 +166,21 @@ def protected_pods_stay(witness: Witness, write: Write) -> Complaint:
     pod = _ended_by_growth(write)
     is_protected = pod is not None and (pod["metadata"].get("annotations") or {}).get(DO_NOT_DISRUPT) == "true"
     return f"growth evicted {write.key}, which must not be disrupted" if is_protected else None
+
+
+def few_evictions_of_one_owner(witness: Witness, write: Write) -> Complaint:
+    """In one removal an owner loses no more pods than it had on the node when the drain began, and each that came back
+    once more, directly before the machine goes.
+    """
+    pod = _ended_by_growth(write)
+    if pod is None:
+        return None
+    drain, owner = witness.drains.get(str(pod["spec"].get("nodeName", ""))), witness.owner_of[write.key]
+    if drain is None or drain.evicted.get(owner, 0) <= max(1, 2 * drain.pods.get(owner, 0)):
+        return None
+    return (
+        f"{write.key} is eviction {drain.evicted[owner]} of its owner, which had {drain.pods.get(owner, 0)} pods there"
+    )
 
 
 def within_disruption_budgets(witness: Witness, write: Write) -> Complaint:

@@ -66,7 +66,7 @@ class ScenarioRun:
         for machine in read.scenario.machines:
             self.cluster.shop.add_foreign(machine.name, machine.server_type, machine.location, Labels(machine.labels))
         self.measure = Measure(self.cluster)
-        self.witness = Witness(self.cluster)
+        self.witness = Witness(self.cluster, settings=read.configuration.plans)
         self.judge = Judge(self.witness)
         self.replicas: list[GrowthProcess | None] = [None] * read.scenario.replicas
         self.faults = FaultSchedule(self.cluster, self.replicas)

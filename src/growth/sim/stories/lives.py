@@ -82,6 +82,7 @@ class Lives:
         faults = self._adversity.schedule.active
         behind = FaultyApi(self._cluster.api, process.runtime, faults, number)
         behind.on_read, behind.on_done = self._witness.hear_read, partial(self._at_effect, number, process)
+        behind.on_news = self._witness.hear_kind
         seed = f"{self._cluster.seed}/network/{self.count}"
         transport = FaultyTransport(behind, process.runtime, self._adversity.trouble, seed)
         transport.on_write = partial(self._at_write, number, process)

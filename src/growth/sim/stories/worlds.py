@@ -174,7 +174,7 @@ def broken_image(script: Script) -> None:
     """No machine becomes Ready, for hours; then the image is mended."""
     chance, mended = script.chance, script.chance.uniform(0.5, 0.9) * script.lasts_seconds
     script.cluster.create(node_pool("broken", *chance.sample(["CX33", "CX32", "CX31", "CX43"], chance.randint(1, 3))))
-    script.cluster.create(deployment("stranded", chance.randint(1, 12), "3", "1Gi", **on("broken")))
+    script.cluster.create(deployment("stranded", chance.randint(1, 12), "1500m", "1Gi", **on("broken")))
     broken = chance.choice([kinds.NeverReady(), kinds.NeverBoots(), kinds.NeverReady(share=0.9)])
     script.plan_fault(replace(broken, until=Duration(mended)))
     if chance.random() < 0.5:
@@ -212,7 +212,7 @@ def sick_nodes(script: Script) -> None:
 def _make_jobs(script: Script, where: Any, expected: int | None = None) -> None:
     every, at, number = script.chance.uniform(400, 900), 30.0, 0
     while at < script.lasts_seconds - 700:
-        made = job(f"again-{number}", 1, "3", "1Gi", run_seconds=60)
+        made = job(f"again-{number}", 1, "1500m", "1Gi", run_seconds=60)
         made["spec"]["template"]["spec"] |= where
         made["spec"]["template"]["metadata"]["labels"]["job-name"] = f"again-{number}"
         script.at(at, partial(script.cluster.create, made))
