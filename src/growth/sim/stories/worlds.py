@@ -173,7 +173,7 @@ def limits_of_all(script: Script) -> None:
 def broken_image(script: Script) -> None:
     """No machine becomes Ready, for hours; then the image is mended."""
     chance, mended = script.chance, script.chance.uniform(0.5, 0.9) * script.lasts_seconds
-    script.cluster.create(node_pool("broken", *chance.sample(["CX33", "CX32", "CX31", "CX43"], chance.randint(1, 3))))
+    script.cluster.create(node_pool("broken", *chance.sample(["CX33", "CX32", "CX31"], chance.randint(1, 3))))
     script.cluster.create(deployment("stranded", chance.randint(1, 12), "1500m", "1Gi", **on("broken")))
     broken = chance.choice([kinds.NeverReady(), kinds.NeverBoots(), kinds.NeverReady(share=0.9)])
     script.plan_fault(replace(broken, until=Duration(mended)))
