@@ -205,6 +205,27 @@ def test_a_status_written_as_a_spec_is_ignored(growing: ControlPlane) -> None:
     assert growing.objects("noderequests")[0]["status"]["phase"] == "Pending"
 
 
+def test_whoever_asks_for_the_removal_of_a_node_must_be_allowed_to_delete_it(growing: ControlPlane) -> None:
+    user = growing.kubeconfig_for("alice")
+    removals = "--resource=noderemovalrequests.growth.dev"
+    growing.kubectl("create", "clusterrole", "writer", "--verb=create,get,patch,update,delete", removals)
+    growing.kubectl("create", "clusterrole", "remover", "--verb=delete", "--resource=nodes", "--resource-name=node-1")
+    for role in ("writer", "remover"):
+        growing.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", "--user=alice")
+
+    def create(name: str) -> str:
+        item = node_removal_request(name, nodeName=name)
+        try:
+            return growing.kubectl("create", "--filename=-", input=json.dumps(item), kubeconfig=user)
+        except KubectlError as error:
+            return str(error)
+
+    growing.wait_until(lambda: "right to delete node control-1" in create("control-1"), "the policy is in force")
+    growing.wait_until(lambda: "created" in create("node-1"), "what she may delete she may have removed")
+    with pytest.raises(KubectlError, match="nodeName and pool cannot be changed"):
+        patched(growing, "noderemovalrequest/node-1", '{"spec": {"nodeName": "control-1"}}', f"--kubeconfig={user}")
+
+
 def test_get_reads_well(growing: ControlPlane) -> None:
     growing.apply(node_pool(), node_request(location="fsn1"), node_removal_request(reason="idle for 60 s"))
     ready = (

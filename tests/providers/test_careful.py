@@ -33,6 +33,9 @@ class Moody:
     async def describe(self, _machine_id: str) -> Any:
         return await self._does()
 
+    async def find(self, _name: str) -> Any:
+        return await self._does()
+
     async def launch(self, _order: Order) -> Any:
         return await self._does()
 

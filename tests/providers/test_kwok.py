@@ -11,6 +11,7 @@ from growth.kube.api.client import Client
 from growth.kube.api.transport import Request, Response, TransportError
 from growth.model.labels import Labels
 from growth.model.node import Taint
+from growth.model.offering import Machine
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, Unknown
 from growth.model.resources import CPU, Resources
 from growth.providers.catalogue import built_in_catalogue
@@ -97,7 +98,11 @@ def test_machines_are_nodes_with_our_cluster_label_and_no_others() -> None:
         )
         assert (machine.provider_id, machine.state, machine.cluster) == ("kwok://default-pool-1", "running", "mine")
         assert await provider.describe("default-pool-1") == machine
-        assert await provider.describe("stranger") == Gone()
+        found = await provider.describe("stranger")
+        assert isinstance(found, Machine)
+        assert found.cluster == ""
+        assert await provider.find("default-pool-1") == machine
+        assert await provider.find("nobody") == Gone()
         assert await provider.describe("nowhere") == Gone()
 
     on_cluster(test)

@@ -165,11 +165,14 @@ class DeleteMachine(Struct, frozen=True, tag=True):
 
 
 class FinishRemoval(Struct, frozen=True, tag=True):
-    """The machine is positively gone: the Node object and the NodeRemovalRequest go."""
+    """The machine is positively gone: the Node object and the NodeRemovalRequest go. Without an id the provider is
+    asked by the node's name, and by the id that the Node itself names.
+    """
 
     removal: Seen
     node_name: str
     machine_id: str = ""
+    node_uid: str = ""  # of the Node that was seen; empty: none was, and none is deleted
 
 
 class CancelRemoval(Struct, frozen=True, tag=True):

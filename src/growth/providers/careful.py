@@ -1,7 +1,7 @@
 """What if a provider does something that its contract does not know? Every call of growth to a provider goes through
 here, and comes back as an answer of a known kind, within a known time.
 
-| the provider | a question (offerings, list, describe) | an order (launch, delete) |
+| the provider | a question (offerings, list, describe, find) | an order (launch, delete) |
 | --- | --- | --- |
 | answers | the answer | the outcome |
 | raises ProviderError | ProviderError | Unknown |
@@ -29,6 +29,7 @@ LONGEST_SECONDS: Final[Mapping[str, float]] = {
     "offerings": 90.0,
     "list": 90.0,
     "describe": 60.0,
+    "find": 60.0,
     "launch": 600.0,  # some providers answer when the machine has booted
     "delete": 60.0,
 }
@@ -59,6 +60,9 @@ class CarefulProvider:
 
     async def list(self, cluster: str) -> tuple[Machine, ...]:
         return await self._asked("list", self._provider.list(cluster))
+
+    async def find(self, name: str) -> Machine | Gone:
+        return await self._asked("find", self._provider.find(name))
 
     async def describe(self, machine_id: str) -> Machine | Gone:
         return await self._asked("describe", self._provider.describe(machine_id))

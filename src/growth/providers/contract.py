@@ -54,6 +54,9 @@ class Provider(Protocol):
     async def describe(self, machine_id: str) -> Machine | Gone:
         """One machine by id; raises ProviderError."""
 
+    async def find(self, name: str) -> Machine | Gone:
+        """The machine of this name, whoever it belongs to; raises ProviderError."""
+
     async def list(self, cluster: str) -> tuple[Machine, ...]:
         """All machines of this cluster; raises ProviderError rather than answer in part."""
 

@@ -96,7 +96,10 @@ class KwokProvider:
             return Gone()
         except (KubeError, msgspec.DecodeError) as error:
             raise ProviderError(f"node {machine_id}: {error}") from error
-        return self._machine(node) if CLUSTER_LABEL in (node.metadata.labels or {}) else Gone()
+        return self._machine(node)
+
+    async def find(self, name: str) -> Machine | Gone:
+        return await self.describe(name)
 
     async def launch(self, order: Order) -> Outcome:
         offering = self._offerings.get((order.offering, order.location))

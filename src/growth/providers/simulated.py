@@ -114,6 +114,10 @@ class SimulatedProvider:
             raise ProviderError(str(error)) from None
         return self._machine(server)
 
+    async def find(self, name: str) -> Machine | Gone:
+        found = await self._read(self._cloud.find_servers(name))
+        return self._machine(found[0]) if found else Gone()
+
     async def launch(self, order: Order) -> Outcome:
         labels = Labels({CLUSTER_LABEL: order.cluster, REQUEST_UID_LABEL: order.request_uid})
         template = NodeTemplate(order.labels, order.annotations, order.taints)

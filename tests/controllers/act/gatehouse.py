@@ -51,6 +51,11 @@ class Shelf:
             raise ProviderError("no answer")
         return self.machines.get(machine_id, Gone())
 
+    async def find(self, name: str) -> Machine | Gone:
+        if self.is_silent:
+            raise ProviderError("no answer")
+        return next((machine for machine in self.machines.values() if machine.name == name), Gone())
+
     async def launch(self, order: Order) -> Outcome:
         return Accepted(f"id-{order.name}")
 

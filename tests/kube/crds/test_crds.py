@@ -50,7 +50,8 @@ def test_growth_crds_prints_what_kubectl_can_apply(capsys: pytest.CaptureFixture
     assert printed == crds.installed()
     assert [one["metadata"]["name"] for one in printed] == [
         "nodepools.growth.dev", "noderequests.growth.dev", "noderemovalrequests.growth.dev",
-        "poolautoscalers.growth.dev", "poolautoscalers-target.growth.dev", "poolautoscalers-target.growth.dev",
+        "poolautoscalers.growth.dev", "noderemovalrequests-author.growth.dev", "noderemovalrequests-author.growth.dev",
+        "poolautoscalers-target.growth.dev", "poolautoscalers-target.growth.dev",
         "poolautoscalers-one-for-a-target.growth.dev", "poolautoscalers-one-for-a-target.growth.dev",
     ]  # fmt: skip
 
@@ -58,7 +59,8 @@ def test_growth_crds_prints_what_kubectl_can_apply(capsys: pytest.CaptureFixture
 def test_growth_crds_writes_one_file_for_each_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["crds", "--directory", str(tmp_path / "new")]) == 0
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
-        "nodepools.yaml", "noderemovalrequests.yaml", "noderequests.yaml",
+        "nodepools.yaml", "noderemovalrequests-author-binding.yaml", "noderemovalrequests-author-policy.yaml",
+        "noderemovalrequests.yaml", "noderequests.yaml",
         "poolautoscalers-one-for-a-target-binding.yaml", "poolautoscalers-one-for-a-target-policy.yaml",
         "poolautoscalers-target-binding.yaml", "poolautoscalers-target-policy.yaml", "poolautoscalers.yaml",
     ]  # fmt: skip

@@ -267,7 +267,7 @@ def test_an_accepted_delete_is_waited_for() -> None:
 def test_a_machine_that_is_gone_finishes_node_and_request() -> None:
     one = going("Deprovisioning", 1, NOW - 5)
     decision = plan(there(one, machines=[machine("default-pool-2", SMALL)]))
-    assert decision.actions == (FinishRemoval(seen(one), NAME, f"id-{NAME}"),)
+    assert decision.actions == (FinishRemoval(seen(one), NAME, f"id-{NAME}", f"uid-{NAME}"),)
 
 
 def test_a_machine_that_was_gone_already_finishes_a_pending_removal() -> None:
@@ -358,3 +358,27 @@ def test_law_s3_on_a_node_long_unreachable_a_pod_whose_deletion_is_overdue_no_lo
 def test_a_removal_without_a_node_goes_its_way() -> None:
     snapshot = there(going(reason="NotReady"), nodes=[], requests=[request(NAME, SMALL, "Deprovisioning")])
     assert status_of(plan(snapshot)).phase == "Deprovisioning"
+
+
+# --------------------------------------------------------------------------------- asked for by a person
+
+
+@pytest.mark.parametrize("reason", ["Expired", "NotReady", "Empty", "because"])
+def test_a_removal_of_a_node_that_is_not_growths_is_refused_and_told(reason: str) -> None:
+    stranger = node(NAME, "", SMALL)
+    asked = going(reason=reason, machine_id="")
+    decision = plan(
+        there(asked, pods=[bound(pod("p"), NAME)], nodes=[stranger], machines=[machine("default-pool-2", SMALL)])
+    )
+    assert [type(action) for action in decision.actions] == [CancelRemoval]
+    assert {note.reason for note in decision.notes} == {"RemovalRefused"}
+
+
+def test_a_removal_that_a_person_asks_for_waits_for_the_budget() -> None:
+    asked, serving = going(reason="Expired", machine_id=""), node(NAME, of=SMALL)
+    on_it, other = bound(pod("p"), NAME), node("default-pool-2", of=SMALL, is_ready=False)
+    (action,) = plan(there(asked, pods=[on_it], nodes=[serving, other], machines=[machine(NAME, SMALL)])).actions
+    assert isinstance(action, WriteNodeRemovalStatus)
+    assert "budget of NodePool default is used up" in action.status.waiting_for
+    actions = plan(there(asked, pods=[on_it], nodes=[serving], machines=[machine(NAME, SMALL)])).actions
+    assert EvictPod in [type(action) for action in actions]

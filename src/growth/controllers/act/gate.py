@@ -40,10 +40,10 @@ from growth.kube.api.errors import Refused as ApiRefused
 from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
 from growth.kube.codec import Codec
 from growth.kube.codec.own import read_node_removal_request
-from growth.model.action import BindPod, DeleteMachine, LaunchMachine
+from growth.model.action import BindPod, DeleteMachine, FinishRemoval, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.labels import Labels
-from growth.model.node import POOL_LABEL, STARTUP_TAINT
+from growth.model.node import POOL_LABEL, STARTUP_TAINT, Node
 from growth.model.nodepool import PAUSED
 from growth.model.noderequest import DEPROVISIONING, PENDING, NodeRemovalRequest
 from growth.model.offering import Machine
@@ -54,6 +54,7 @@ from growth.plan.nodes_down.drain import has_returned
 from growth.plan.nodes_down.what_if import Evictability
 from growth.plan.world.brake import is_switched_off, why_braked
 from growth.plan.world.limits import counts, why_over_limit
+from growth.plan.world.machines import is_node_of, last_part, names_another
 from growth.plan.world.nodes import is_lost, was_ever_ready
 from growth.providers.contract import Gone, Provider, ProviderError
 
@@ -104,6 +105,10 @@ class Gate:
     async def why_not_delete(self, action: DeleteMachine) -> Outcome | None:
         return await _answered(self._why_not_delete(action))
 
+    async def why_not_finish(self, action: FinishRemoval) -> Outcome | None:
+        """Before a Node is deleted: is its machine gone, by the provider's own word about it?"""
+        return await _answered(self._why_not_finish(action))
+
     async def why_not_bind(self, action: BindPod) -> Outcome | None:
         return await self._binds.why_not_bind(action.node_name, action.beside)
 
@@ -140,6 +145,25 @@ class Gate:
             or await self._why_not_ours(action)
             or self._why_not_leader()
         )
+
+    async def _why_not_finish(self, action: FinishRemoval) -> Outcome | None:
+        """By the recorded id. Without one by its name, whoever owns a machine of that name by now, and by the id that
+        the Node names: a machine that only lost our label still runs, and is paid for.
+        """
+        node = await self._live_node(action.node_name)
+        asked = [self._describe(action.machine_id) if action.machine_id else self._find(action.node_name)]
+        if node is not None and not action.machine_id and last_part(node.provider_id) not in ("", node.name):
+            asked.append(self._describe(last_part(node.provider_id)))
+        for machine in [await each for each in asked]:
+            if isinstance(machine, TryLater):
+                return machine
+            if isinstance(machine, Machine):
+                return TryLater(f"machine {machine.machine_id} of node {action.node_name} is still {machine.state}")
+        if node is not None and not action.machine_id and node.is_ready and node.uid == action.node_uid:
+            return TryLater(f"node {node.name} is Ready, though no machine of its name is known", _CLOSED_SECONDS)
+        if node is not None and action.machine_id and names_another(node, action.machine_id):
+            return Refused(f"node {node.name} is {node.provider_id}, not the recorded machine {action.machine_id}")
+        return None
 
     # --------------------------------------------------------------------------------------- checks
 
@@ -204,17 +228,31 @@ class Gate:
             return machine
         if isinstance(machine, Gone):
             return Accepted()
+        node = await self._live_node(action.node_name)
         is_of_request = action.request_uid and machine.request_uid == action.request_uid
-        is_recorded = machine.name == action.node_name or is_of_request
+        is_of_node = node is not None and machine.is_found_by_provider_id and is_node_of(node, machine)
+        is_recorded = machine.name == action.node_name or is_of_request or is_of_node
         if machine.cluster != self._cluster or not is_recorded:
             return Refused(f"machine {action.machine_id} is not the one recorded for node {action.node_name}")
+        if node is not None and names_another(node, machine.machine_id, machine.provider_id):
+            return Refused(f"node {node.name} is {node.provider_id}, not machine {action.machine_id}")
         return None
 
-    async def _is_gone_or_ready(self, node: str) -> bool:
+    async def _is_gone_or_ready(self, name: str) -> bool:
+        node = await self._live_node(name)
+        return node is None or node.is_ready
+
+    async def _live_node(self, name: str) -> Node | None:
         try:
-            return self._observer.codec.decode_node(await self._client.get(NODES, node)).is_ready
+            return self._observer.codec.decode_node(await self._client.get(NODES, name))
         except NotFound:
-            return True
+            return None
+
+    async def _find(self, name: str) -> Machine | Gone | TryLater:
+        try:
+            return await self._provider.find(name)
+        except ProviderError as error:
+            return TryLater(str(error), _CLOSED_SECONDS)
 
     async def _describe(self, machine_id: str) -> Machine | Gone | TryLater:
         try:

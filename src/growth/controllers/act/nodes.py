@@ -34,10 +34,10 @@ from growth.model.instant import format_instant, parse_instant
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, Taint
 from growth.model.noderequest import PENDING, PROVISIONING, READY
-from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater
+from growth.model.outcome import Accepted, Conflict, Outcome, Refused
 from growth.model.warmpool import WarmPoolKind
 from growth.plan.world.machines import POOL_NAME_LENGTH
-from growth.providers.contract import Gone, Order, Provider, ProviderError
+from growth.providers.contract import Order, Provider
 from growth.runtime import Runtime
 
 Json = dict[str, Any]
@@ -219,18 +219,18 @@ async def delete_machine(tools: Tools, action: act.DeleteMachine) -> Outcome:
 
 
 async def finish_removal(tools: Tools, action: act.FinishRemoval) -> Outcome:
-    """Only a positive "gone" from the provider ends a node's life."""
+    """Only a positive "gone" from the provider ends a node's life, and only that of the Node that was judged."""
+    closed = await tools.gate.why_not_finish(action)
+    if closed is not None and not isinstance(closed, Refused):
+        return closed
     try:
-        there = await tools.provider.describe(action.machine_id) if action.machine_id else Gone()
-    except ProviderError as error:
-        return TryLater(str(error), retry_after_seconds=10.0)
-    if not isinstance(there, Gone):
-        return TryLater(f"machine {action.machine_id} is still {there.state}", retry_after_seconds=5.0)
-    try:
-        await tools.client.delete(NODES, action.node_name)
+        if action.node_uid and closed is None:  # refused: a stranger has the name of our node, and stays
+            await tools.client.delete(NODES, action.node_name, uid=action.node_uid)
+            tools.caches.forgot(NODES, action.node_name)
     except NotFound:
-        pass
-    tools.caches.forgot(NODES, action.node_name)
+        tools.caches.forgot(NODES, action.node_name)
+    except ApiConflict:
+        pass  # another Node has its name by now: it stays
 
     def measure(removal: Json) -> None:
         tools.metrics.removal_seconds.labels(removal["spec"].get("offering", "")).observe(_age_seconds(tools, removal))

@@ -5,6 +5,9 @@ author must be allowed to scale it: to patch its scale subresource, which is ask
 And a target has one autoscaler: each other autoscaler of the namespace is a parameter of the second policy, which
 compares it with the new one. Of two that come in the same moment the older one is obeyed.
 
+NodeRemovalRequests, printed with the kinds too: growth evicts the pods of the node and has its machine deleted, so the
+author must be allowed to delete that Node. growth is, by its role; who may only create NodeRemovalRequests is not.
+
 Secrets of growth, for `controllers/act/role` where join tokens are minted, and for the chart: only bootstrap tokens
 that live for half an hour at most. RBAC cannot tell one Secret from another before it exists, so the right to create
 them in kube-system would be a right to far too much. CEL knows neither base64 nor the time of day, so the policy reads
@@ -16,13 +19,14 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Final
 
-from growth.kube.api.resources import POOL_AUTOSCALERS
+from growth.kube.api.resources import NODE_REMOVAL_REQUESTS, POOL_AUTOSCALERS
 from growth.kube.crds.schema import Definition
 from growth.model.node import REQUEST_LABEL
 from growth.model.warmpool import KNOWN_KINDS
 
 _NAME: Final = f"{POOL_AUTOSCALERS.plural}-target.{POOL_AUTOSCALERS.group}"
 _ONE_NAME: Final = f"{POOL_AUTOSCALERS.plural}-one-for-a-target.{POOL_AUTOSCALERS.group}"
+_AUTHORS: Final = f"{NODE_REMOVAL_REQUESTS.plural}-author.{NODE_REMOVAL_REQUESTS.group}"
 _GROUP: Final = "admissionregistration.k8s.io/v1"
 
 NAMESPACE: Final = "kube-system"
@@ -39,8 +43,20 @@ _TEXT: Final = "object.data['expiration']"
 
 
 def policies() -> list[Definition]:
-    """Who may write a PoolAutoscaler, and that a target has one: policies and their bindings."""
-    return [*_may_scale(), *_one_for_a_target()]
+    """Who may write NodeRemovalRequests and PoolAutoscalers, and that a target has one: policies, bindings."""
+    return [*_may_remove(), *_may_scale(), *_one_for_a_target()]
+
+
+def _may_remove() -> list[Definition]:
+    node = "object.spec.nodeName"
+    allowed = f"authorizer.group('').resource('nodes').name({node}).check('delete').allowed()"
+    why_not = f"'to have growth remove it you need the right to delete node ' + {node}"
+    spec = {
+        **_matching([NODE_REMOVAL_REQUESTS.group], ["CREATE", "UPDATE"], NODE_REMOVAL_REQUESTS.plural),
+        **_conditions("spec-is-new", "request.operation == 'CREATE' || object.spec != oldObject.spec", {}),
+        "validations": [{"expression": allowed, "messageExpression": why_not, "reason": "Forbidden"}],
+    }
+    return _with_binding(_AUTHORS, spec)
 
 
 def _may_scale() -> list[Definition]:
@@ -117,10 +133,9 @@ def _matching(groups: list[str], operations: list[str], plural: str) -> Definiti
 
 
 def _conditions(name: str, expression: str, variables: Mapping[str, str]) -> Definition:
-    return {
-        "matchConditions": [{"name": name, "expression": expression}],
-        "variables": [{"name": variable, "expression": text} for variable, text in variables.items()],
-    }
+    named = [{"name": variable, "expression": text} for variable, text in variables.items()]
+    conditions: Definition = {"matchConditions": [{"name": name, "expression": expression}]}
+    return {**conditions, "variables": named} if named else conditions
 
 
 def _with_binding(name: str, spec: Definition, parameters: Definition | None = None) -> list[Definition]:

@@ -31,11 +31,12 @@ from msgspec.structs import replace
 
 from growth.model.instant import format_instant
 from growth.model.node import SCALE_DOWN_TAINT
-from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestStatus, ToleratingPods
+from growth.model.noderequest import READY, NodeRemovalRequest, NodeRemovalRequestStatus, ToleratingPods
 from growth.model.pod import Pod
 from growth.model.resources import CPU, MEMORY
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.nodes_down.budgets import Recent, disruptions_left
 from growth.plan.nodes_down.what_if import Emptying, Evictability
 from growth.plan.world.machines import CONSOLIDATED
 from growth.plan.world.marks import CONSOLIDATION_TAINT, without_mark
@@ -82,6 +83,18 @@ class Drains:
         block = self._emptying.why_stuck(removal.spec.node_name, waits_for_budgets=True)
         return "" if block is None else block.message
 
+    def why_wait(self, removal: NodeRemovalRequest) -> str:
+        """May the pods leave now? growth marks a node before it hands it over, and asks the budgets then. Of what a
+        person asks for they are asked here.
+        """
+        snapshot, node = self._snapshot, self._snapshot.nodes.get(removal.spec.node_name)
+        if node is None or node.pool not in snapshot.pools or not is_asked_for_by_a_person(removal, snapshot):
+            return ""
+        others = {name: each for name, each in snapshot.removals.items() if name != removal.name}
+        without = replace(snapshot, removals=others)
+        is_allowed = disruptions_left(snapshot.pools[node.pool], without, self._settings, Recent()) > 0
+        return "" if is_allowed else f"the disruption budget of NodePool {node.pool} is used up"
+
     def is_unclear(self, removal: NodeRemovalRequest) -> bool:
         """The pods have left a moment ago, and the scheduler has not yet said whether those that replace them have a
         place.
@@ -126,6 +139,14 @@ class Drains:
         blocks = map(self._evictability.why_not_now, sorted(pods, key=lambda each: each.key))
         blocked = next((block for block in blocks if block is not None), None)
         return text if blocked is None else f"{text}; {blocked.message}"
+
+
+def is_asked_for_by_a_person(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
+    """The node serves and carries no mark; growth hands over only marked nodes, and those that never served."""
+    node, request = snapshot.nodes.get(removal.spec.node_name), snapshot.requests.get(removal.name)
+    if node is None or not node.is_ready or node.is_marked or node.is_starting:
+        return False
+    return request is None or request.phase == READY
 
 
 def evicted(uid: str) -> str:

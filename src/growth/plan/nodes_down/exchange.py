@@ -43,7 +43,15 @@ from growth.plan.buffers.placement import BufferPlacement, occupied_rooms, place
 from growth.plan.world import limits
 from growth.plan.world.capacity import assignments, promised_node, rooms
 from growth.plan.world.limits import Allowance, allowances, members, with_surge
-from growth.plan.world.market import Market, PoolReader, corrected, learn, open_market, placement_problem
+from growth.plan.world.market import (
+    NOTHING_LEARNED,
+    Market,
+    PoolReader,
+    corrected,
+    learn,
+    open_market,
+    placement_problem,
+)
 from growth.plan.world.nodes import Kind, working_pods
 from growth.plan.world.orders import Purchases, create_request
 from growth.plan.world.pools import by_key, choice_of_type, landing_daemons
@@ -143,7 +151,7 @@ class _Asking:
 
     def market(self, closed: Collection[str]) -> Market:
         snapshot = self._snapshot
-        offerings = corrected(snapshot.offerings, learn(snapshot, {}, snapshot.nodes.values()))
+        offerings = corrected(snapshot.offerings, learn(snapshot, NOTHING_LEARNED, snapshot.nodes.values()))
         pools = sorted({name for demand in self._classes for name in demand.pools if name not in closed})
         return open_market(snapshot, pools, offerings, {}, self._settings)
 

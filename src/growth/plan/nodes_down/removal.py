@@ -2,7 +2,9 @@
 
 | phase | seen | then |
 | --- | --- | --- |
+| Pending | its node is not growth's (`plan/world/machines`) | cancel: said on both |
 | any | the machine is gone, by a list younger than the last step | FinishRemoval (asks the provider once more, by id) |
+| Pending | a person wrote it (the node serves and has no mark), and pods are on it | drained within the budgets only |
 | Pending | written without a machine's id, and now the provider shows one | cancel, so that it is written with the id |
 | Pending | pods on the node, and the reason does not drain | cancel: the mark comes off |
 | Pending | pods on the node, and the reason drains | evict them, or take it back (`plan/nodes_down/drain`) |
@@ -33,6 +35,7 @@ from growth.model.action import CancelRemoval, DeleteMachine, EvictPod, FinishRe
 from growth.model.api import Condition
 from growth.model.decision import Decision, Note, Settled
 from growth.model.instant import format_instant, since
+from growth.model.node import Node
 from growth.model.noderequest import (
     COULD_NOT_REMOVE,
     DEPROVISIONING,
@@ -46,7 +49,7 @@ from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLate
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.nodes_down.drain import Drains, evicted, has_returned, with_tolerating
+from growth.plan.nodes_down.drain import Drains, evicted, has_returned, is_asked_for_by_a_person, with_tolerating
 from growth.plan.world.brake import Brake
 from growth.plan.world.machines import (
     CONSOLIDATED,
@@ -58,6 +61,7 @@ from growth.plan.world.machines import (
     POOL_DELETED,
     UNHEALTHY,
     is_surely_absent,
+    machine_to_delete,
 )
 from growth.plan.world.marks import unmark_node
 from growth.plan.world.nodes import blocking_pods, is_paused, is_protected_node, lost_at
@@ -103,7 +107,10 @@ class _Look:
     def look_at(self, removal: NodeRemovalRequest) -> None:
         if removal.name not in self._snapshot.machines:
             self._turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS)
-        if is_surely_gone(removal, self._snapshot):
+        node = self._snapshot.nodes.get(removal.spec.node_name)
+        if removal.phase == PENDING and node is not None and not node.pool:
+            self._refuse(removal, node)
+        elif is_surely_gone(removal, self._snapshot):
             self._finish(removal)
         elif removal.phase == PENDING and _was_recorded_too_early(removal, self._snapshot):
             self._turn.do(CancelRemoval(seen(removal)))
@@ -122,8 +129,15 @@ class _Look:
         if at > self._snapshot.now:
             self._turn.wake(at)
             return
-        machine_id = removal.spec.machine_id or _machine_to_delete(removal, self._snapshot)[0]
-        self._turn.do(FinishRemoval(seen(removal), removal.spec.node_name, machine_id))
+        request, node = self._snapshot.requests.get(removal.name), self._snapshot.nodes.get(removal.spec.node_name)
+        machine_id = (request.status.machine_id if request is not None else "") or removal.spec.machine_id
+        uid = "" if node is None else node.uid
+        self._turn.do(FinishRemoval(seen(removal), removal.spec.node_name, machine_id, uid))
+
+    def _refuse(self, removal: NodeRemovalRequest, node: Node) -> None:
+        why = "growth did not buy this node, or its machine is not known: it is not removed"
+        self._turn.do(CancelRemoval(seen(removal)))
+        self._turn.tell(*(Note(each, "RemovalRefused", why, "Warning") for each in (about(removal), about(node))))
 
     # --------------------------------------------------------------------- Pending, CouldNotRemove
 
@@ -135,6 +149,9 @@ class _Look:
         elif why_held := self._why_held(removal):
             self._turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS, self._brake.changes_at())
             self._write_waiting(removal, why_held)
+        elif pods and (why_wait := self._drains.why_wait(removal)):
+            self._turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS)
+            self._write_waiting(removal, why_wait)
         elif pods:
             self._drain(removal, pods)
         elif self._retry_at(removal) > self._snapshot.now:
@@ -209,7 +226,7 @@ class _Look:
             self._turn.do(action)
             self._turn.tell(*notes)
             return
-        machine_id, _, why_not = _machine_to_delete(removal, self._snapshot)
+        machine_id, _, why_not = machine_to_delete(removal, self._snapshot)
         if machine_id:
             is_first = removal.status.removal_attempt == 0 and removal.name not in self._ledger.not_before
             staying = [pod for pod in returned if pod.deleted_at is None]
@@ -313,23 +330,12 @@ def _was_recorded_too_early(removal: NodeRemovalRequest, snapshot: Snapshot) -> 
     """The removal was written while the provider did not show the machine; now it does. Only a recorded machine is
     deleted, so the removal is written again.
     """
-    return not removal.spec.machine_id and removal.name in snapshot.machines
-
-
-def _machine_to_delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[str, str, str]:
-    """Its id, the UID of the request it was bought for, and, where there is no id, why not."""
-    machine, request = snapshot.machines.get(removal.name), snapshot.requests.get(removal.name)
-    uid = request.uid if request is not None else machine.request_uid if machine is not None else ""
-    recorded = removal.spec.machine_id
-    if machine is not None and recorded and machine.machine_id != recorded:
-        return "", "", f"the machine of this name is {machine.machine_id}, not the recorded {recorded}"
-    if not recorded:
-        return "", "", "no machine is recorded, and the provider has not said yet that there is none"
-    return recorded, uid, ""
+    is_known = removal.name in snapshot.machines
+    return not removal.spec.machine_id and is_known and not is_asked_for_by_a_person(removal, snapshot)
 
 
 def _delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[DeleteMachine, ...]:
-    machine_id, request_uid, _ = _machine_to_delete(removal, snapshot)
+    machine_id, request_uid, _ = machine_to_delete(removal, snapshot)
     return (DeleteMachine(seen(removal), removal.spec.node_name, machine_id, request_uid),) if machine_id else ()
 
 

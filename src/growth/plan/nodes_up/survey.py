@@ -36,7 +36,16 @@ from growth.plan.nodes_up.failures import buffers_in_vain, held_back
 from growth.plan.nodes_up.waiting import Outlook, Wait, is_over, with_prospects
 from growth.plan.world.capacity import Assignments, assignments, holders, may_hold, rooms
 from growth.plan.world.limits import Allowance, Member, allowances, members
-from growth.plan.world.market import NOTHING_FOR_SALE, Learned, Market, corrected, learn, open_market, struck_since
+from growth.plan.world.market import (
+    NOTHING_FOR_SALE,
+    NOTHING_LEARNED,
+    Learned,
+    Market,
+    corrected,
+    learn,
+    open_market,
+    struck_since,
+)
 from growth.plan.world.nodes import fills_minimum
 from growth.plan.world.orders import Orders, Purchases
 from growth.plan.world.pools import OfferingKey, server_type_of
@@ -55,7 +64,7 @@ class Batch(Struct, frozen=True):
 class Experience(Struct, frozen=True):
     """What machines have shown so far."""
 
-    learned: Learned = {}
+    learned: Learned = NOTHING_LEARNED
     struck_at: Mapping[OfferingKey, float] = {}
 
 

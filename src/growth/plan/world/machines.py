@@ -49,7 +49,7 @@ from msgspec.structs import replace
 from growth.model.action import CreateNodeRemovalRequest, Seen
 from growth.model.instant import since
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, Node
-from growth.model.noderequest import PROVISIONING, READY, NodeRemovalRequestSpec, NodeRequest
+from growth.model.noderequest import PROVISIONING, READY, NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequest
 from growth.model.offering import Machine
 from growth.model.snapshot import Snapshot
 from growth.plan.world.turn import seen
@@ -111,10 +111,10 @@ def is_node_of(node: Node, machine: Machine) -> bool:
     """Is this the Node that the machine became?"""
     if machine.is_found_by_provider_id:
         return bool(node.provider_id) and node.provider_id == machine.provider_id
-    return node.name == machine.name and not _names_another(node, machine.machine_id, machine.provider_id)
+    return node.name == machine.name and not names_another(node, machine.machine_id, machine.provider_id)
 
 
-def _names_another(node: Node, machine_id: str, provider_id: str = "") -> bool:
+def names_another(node: Node, machine_id: str, provider_id: str = "") -> bool:
     """Does its providerID name a machine that is not this one?"""
     if not node.provider_id or node.provider_id == provider_id:
         return False
@@ -179,7 +179,7 @@ def _has_machine(request: NodeRequest, node: Node) -> bool:
     machine_id = request.status.machine_id
     if not machine_id and request.phase not in (PROVISIONING, READY):
         return False
-    return not (machine_id and _names_another(node, machine_id))
+    return not (machine_id and names_another(node, machine_id))
 
 
 def by_labels(node: Node) -> Node:
@@ -241,3 +241,17 @@ def recorded_id(name: str, request_uid: str, snapshot: Snapshot) -> str:
     if machine is None or (request_uid and machine.request_uid not in ("", request_uid)):
         return ""
     return machine.machine_id
+
+
+def machine_to_delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[str, str, str]:
+    """Its id, the UID of the request it was bought for, and, where there is no id, why not."""
+    machine, request = snapshot.machines.get(removal.name), snapshot.requests.get(removal.name)
+    uid = request.uid if request is not None else machine.request_uid if machine is not None else ""
+    recorded = removal.spec.machine_id
+    if not recorded and machine is not None and removal.name in snapshot.nodes:
+        recorded = machine.machine_id  # a person named the node only; the provider's list names its machine
+    if machine is not None and recorded and machine.machine_id != recorded:
+        return "", "", f"the machine of this name is {machine.machine_id}, not the recorded {recorded}"
+    if not recorded:
+        return "", "", "no machine is recorded, and the provider has not said yet that there is none"
+    return recorded, uid, ""

@@ -5,9 +5,11 @@ Struck out: what is Unmet anywhere, for every pool; what the provider says is ou
 going; what goes on failing in a pool (`plan/world/trials`). An offering whose Unmet has just expired is on probation:
 one order at a time, until one of them is accepted.
 
-A machine may turn out smaller than its catalogue says: what its real nodes lack is remembered by offering and taken off
-for later plans. A device that has not shown up yet (its plug-in starts after the node) is believed missing only once
-the node has been Ready for a while.
+A machine may turn out smaller than its catalogue says: what the smallest of its offering's nodes lacks is taken off for
+later plans. Only nodes that are growth's speak for an offering, for a day after they were last seen. A sick one does
+not: a node that has more than a tenth less of something than the median is left out, where the catalogue's word counts
+as one node more. So one machine of a fifth of its size spoils nothing, and two of two are believed. A device that has
+not shown up yet (its plug-in starts after the node) is believed missing only once the node has been Ready for a while.
 
 The question to the solver is made here too, so that all rows see the same pods, rooms, offers and limits: a pod's shape
 with what its pools add (`PoolReader`), the rooms of `plan/world/capacity`, and these choices and limits.
@@ -16,18 +18,19 @@ with what its pools add (`PoolReader`), the rooms of `plan/world/capacity`, and 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from statistics import median
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.instant import is_from_future
-from growth.model.node import OFFERING_LABEL, Node
+from growth.model.node import Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import PENDING, PROVISIONING, READY, UNMET, NodeRequest
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
-from growth.model.resources import Resources
+from growth.model.resources import NOTHING, Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
 from growth.plan.world.limits import Allowance, headroom
@@ -50,10 +53,27 @@ from growth.plan.world.turn import instant_of, sooner
 from growth.solver.patterns import Budget
 from growth.solver.purchase.problem import Choice, DemandClass, Limit, Pattern, PlacementProblem, Room
 
-Learned = Mapping[str, Resources]  # by offering: what its real nodes lack
-
 BELIEF_SECONDS: Final = 300.0
 _DEMOTION: Final = 10_000  # beyond every priority that a pool can give
+REMEMBERED_SECONDS: Final = 86400.0  # what a node has shown, after it was last seen
+_SICK_SHARE: Final = 0.1  # this much below the median is no rule, but one machine's trouble
+
+
+class NodeSample(Struct, frozen=True, gc=False):
+    """What one node of an offering lacks of what the catalogue says, and when it was last seen."""
+
+    seen_at: float
+    lack: Resources
+
+
+class Learned(Struct, frozen=True):
+    """What machines have shown: by offering, what its nodes lack, and by offering and node the samples behind it."""
+
+    lacking: Mapping[str, Resources] = {}
+    samples: Mapping[str, Mapping[str, NodeSample]] = {}
+
+
+NOTHING_LEARNED = Learned()
 
 
 class Market(Struct, frozen=True):
@@ -185,15 +205,37 @@ def orders_possible(market: Market, allowances: tuple[Allowance, ...]) -> dict[s
 
 
 def learn(snapshot: Snapshot, known: Learned, nodes: Iterable[Node]) -> Learned:
-    """What these live nodes show now; of an offering without any, what was known before."""
-    promised = {offering.name: offering.allocatable for offering in snapshot.offerings}
-    lacking: dict[str, Resources] = {}
+    """What these live nodes show now, and what others have shown within a day."""
+    promised, now = {offering.name: offering.allocatable for offering in snapshot.offerings}, snapshot.now
+    samples = {name: _still_known(some, now) for name, some in known.samples.items() if name in promised}
     for node in nodes:
-        name = node.labels.get(OFFERING_LABEL, "")
-        if name in promised and _speaks_for_its_kind(node):
-            lack = _lack(promised[name], node, snapshot.now)
-            lacking[name] = lacking[name].at_least(lack) if name in lacking else lack
-    return {name: lack for name, lack in sorted({**known, **lacking}.items()) if lack}
+        if node.offering in promised and _speaks_for_its_kind(node):
+            sample = NodeSample(now, _lack(promised[node.offering], node, now))
+            samples.setdefault(node.offering, {})[node.name] = sample
+    lacking = {name: _believed(promised[name], some.values()) for name, some in sorted(samples.items())}
+    return Learned(
+        {name: lack for name, lack in lacking.items() if lack}, {name: some for name, some in samples.items() if some}
+    )
+
+
+def _still_known(samples: Mapping[str, NodeSample], now: float) -> dict[str, NodeSample]:
+    """A sample from the future was taken before a clock went back: it is forgotten."""
+    return {node: each for node, each in samples.items() if 0.0 <= now - each.seen_at <= REMEMBERED_SECONDS}
+
+
+def _believed(promised: Resources, samples: Iterable[NodeSample]) -> Resources:
+    """What the smallest of them lacks, those left out that are far below the median."""
+    lacks = list(dict.fromkeys(counted := [sample.lack for sample in samples]))
+    if not any(lacks):
+        return NOTHING
+    names = {name for lack in lacks for name in lack}
+    medians = {name: median([promised[name], *(promised[name] - lack[name] for lack in counted)]) for name in names}
+    healthy = [
+        lack
+        for lack in lacks
+        if all(promised[name] - lack[name] >= (1.0 - _SICK_SHARE) * medians[name] for name in names)
+    ]
+    return Resources({name: most for name in names if (most := max((lack[name] for lack in healthy), default=0)) > 0})
 
 
 def _speaks_for_its_kind(node: Node) -> bool:
@@ -212,7 +254,7 @@ def _lack(promised: Resources, node: Node, now: float) -> Resources:
 
 def corrected(offerings: Iterable[Offering], learned: Learned) -> tuple[Offering, ...]:
     """The catalogue without what real nodes turned out to lack."""
-    return tuple(_without(offering, learned.get(offering.name)) for offering in offerings)
+    return tuple(_without(offering, learned.lacking.get(offering.name)) for offering in offerings)
 
 
 def _without(offering: Offering, lack: Resources | None) -> Offering:

@@ -103,6 +103,18 @@ class HetznerProvider:
         self._seen[server_id] = (self._runtime.monotonic(), server)
         return self._machine(server)
 
+    async def find(self, name: str) -> Machine | Gone:
+        """Hetzner keeps names unique in a project, so there is one or none."""
+        server = await self._named(name)
+        if server is None:
+            await self._control_read()
+            return Gone()
+        return self._machine(server)
+
+    async def _named(self, name: str) -> HetznerServer | None:
+        found = (await self.api.get("/servers", Servers, Rank.LOOK, {"name": name})).servers
+        return next((each for each in found if each.name == name), None)
+
     async def _control_read(self) -> None:
         """Not found counts only while Hetzner otherwise answers about our servers."""
         answered_at = self.listing.answered_at
@@ -179,10 +191,9 @@ class HetznerProvider:
     async def _adopt(self, order: Order) -> Outcome:
         """The name is taken: by an earlier launch of the same request, or by another owner."""
         try:
-            found = (await self.api.get("/servers", Servers, Rank.LOOK, {"name": order.name})).servers
+            server = await self._named(order.name)
         except CallError as error:
             return Unknown(f"the name {order.name} is taken, and by whom is unknown: {error}")
-        server = next((each for each in found if each.name == order.name), None)
         if server is None or server.status == "deleting":
             return TryLater(f"the name {order.name} was taken and is about to be free", _SOON_SECONDS)
         ours = labels_of(order)
