@@ -58,6 +58,7 @@ TRANSITIONS: Final[Mapping[str, tuple[Transition, ...]]] = {
             "the provider has no capacity, or refuses; the offering is left alone until `expiresAt`, "
             "twice as long each time it repeats",
         ),
+        Transition(UNMET, PROVISIONING, "an order without an answer brought a machine late, and it is still needed"),
         Transition(PROVISIONING, READY, "the node joined, is Ready and has its labels"),
         Transition(PROVISIONING, DEPROVISIONING, "the node did not come up in time"),
     ),
@@ -88,6 +89,7 @@ def check_transition(kind: str, before: str, after: str) -> None:
         raise TransitionError(f"a {kind} does not go from {before} to {after}")
 
 
+UNANSWERED: Final = "nodeRequestUnanswered"
 IN_FLIGHT: Final = (PENDING, PROVISIONING)
 EVENTS_KEPT: Final = 20
 
@@ -171,6 +173,11 @@ class NodeRequest(Struct, frozen=True):
     def planned_pods(self) -> tuple[str, ...]:
         """The pods this node is meant for: those it was ordered for, and those planned onto it later."""
         return self.spec.planned_pods + self.status.added_pods
+
+    @property
+    def unanswered(self) -> tuple[LifeEvent, ...]:
+        """Its orders of which nobody knows what came of them."""
+        return tuple(event for event in self.status.events if event.name == UNANSWERED)
 
     @property
     def is_in_flight(self) -> bool:

@@ -35,6 +35,7 @@ class Conflict(Struct, frozen=True, tag=True):
 class TryLater(Struct, frozen=True, tag=True):
     reason: str
     retry_after_seconds: float = 1.0
+    was_asked: bool = False  # by a provider that was asked for a machine, not by a check of our own before that
 
 
 class Unknown(Struct, frozen=True, tag=True):

@@ -17,6 +17,7 @@ from growth.model.noderequest import EVENTS_KEPT, NodeRemovalRequestSpec, NodeRe
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.plan.nodes_up import provisioning
+from growth.plan.world.limits import counts
 from growth.plan.world.turn import life_event, seen
 from tests.plan.builders import (
     NOW,
@@ -103,12 +104,37 @@ def test_a_refused_launch_is_unmet_too_for_asking_again_would_not_help() -> None
 def test_a_launch_without_an_answer_is_asked_again_later_under_the_same_name(outcome: Outcome, seconds: float) -> None:
     snapshot = with_one(one())
     decision = settle_launch(snapshot, outcome)
-    assert (decision.actions, decision.again_at) == ((), NOW + seconds)
+    assert decision.again_at == NOW + seconds
     soon = plan(snapshot, decision.ledger)
     assert (soon.actions, soon.again_at) == ((), NOW + seconds)
     (again,) = plan(replace(snapshot, now=NOW + seconds), decision.ledger).actions
     assert isinstance(again, LaunchMachine)
     assert again.request.name == NAME
+
+
+@pytest.mark.parametrize("outcome", [Unknown("timeout"), TryLater("locked", was_asked=True)])
+def test_after_three_orders_without_an_answer_and_a_list_without_the_machine_the_next_offering_is_tried(
+    outcome: Outcome,
+) -> None:
+    snapshot, ledger = with_one(one(planned=["default/a"]), pods=[pod("a")]), provisioning.Ledger()
+    for number in range(3):
+        decision = settle_launch(replace(snapshot, now=NOW + 10 * number), outcome, ledger)
+        (action,) = decision.actions
+        assert isinstance(action, WriteNodeRequestStatus)
+        requests = {NAME: replace(snapshot.requests[NAME], status=action.status)}
+        snapshot, ledger = replace(snapshot, requests=requests), decision.ledger
+    doubtful = plan(replace(snapshot, now=NOW + 50), ledger)
+    assert not any(isinstance(each, WriteNodeRequestStatus) for each in doubtful.actions)
+    assert {note.about.kind for note in doubtful.notes if note.reason == "NoAnswer"} == {
+        "NodeRequest",
+        "NodePool",
+        "Pod",
+    }
+    listed = replace(snapshot, now=NOW + 50, machines_at=NOW + 40)
+    (action,) = plan(listed, ledger).actions
+    assert isinstance(action, WriteNodeRequestStatus)
+    gone = replace(snapshot.requests[NAME], status=action.status)
+    assert (gone.phase, counts(gone, listed), counts(gone, replace(listed, now=NOW + 621))) == ("Unmet", True, False)
 
 
 def test_launches_without_an_answer_are_asked_ever_less_often() -> None:

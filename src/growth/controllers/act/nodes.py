@@ -155,6 +155,8 @@ async def launch_machine(tools: Tools, action: act.LaunchMachine) -> Outcome:
         join_token=join_token,
     )
     outcome = await tools.provider.launch(order)
+    if isinstance(outcome, TryLater):
+        outcome = msgspec.structs.replace(outcome, was_asked=True)
     tools.gate.launched(order.name, outcome)
     tools.machines_changed()
     return outcome

@@ -27,6 +27,7 @@ from growth.model.decision import About, Note
 from growth.plan.nodes_down.consolidation import STAYING
 from growth.plan.nodes_down.scale_down import NEEDED_BY_BUFFER
 
+_DEEDS: Final = ("ScaleUp", "BufferScaleUp")  # each is a purchase, however much it is like the last one
 _OBJECTS_KEPT: Final = 50_000
 _REASONS_KEPT: Final = 20  # for each object, the latest
 
@@ -50,7 +51,7 @@ class Journal:
             fields = dict(note.fields)
             if note.reason == STAYING and "checkType" in fields:  # counted at each look at the node, said or not
                 self._metrics.safety_failures.labels(fields["checkType"], fields.get("nodepool", "")).inc()
-            if self._is_new(note):
+            if self._is_new(note) or note.reason in _DEEDS:
                 self._tell(note)
 
     def about(self, about: About) -> tuple[Note, ...]:

@@ -9,7 +9,7 @@ says. One note tells each pod, one each pool that buys; of buffers one each that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -95,6 +95,15 @@ def _of_pools(dealt: Dealt, snapshot: Snapshot) -> tuple[Note, ...]:
         told = ", ".join(f"{count} × {what}" for what, count in sorted(counts.items()))
         notes.append(_of_pool(name, orders, "ScaleUp", f"orders {told} for {{pods}} pods", snapshot))
     return tuple(notes)
+
+
+def of_minimum(choices: Iterable[Choice], snapshot: Snapshot) -> tuple[Note, ...]:
+    """What each pool buys so that its `min` is kept."""
+    orders: dict[str, list[tuple[Offering, Hand]]] = {}
+    for choice in choices:
+        orders.setdefault(choice.pool, []).append((choice.offering, ()))
+    told = {name: f"orders {len(some)} nodes to keep its minimum" for name, some in orders.items()}
+    return tuple(_of_pool(name, some, "ScaleUp", told[name], snapshot) for name, some in sorted(orders.items()))
 
 
 def _of_pools_for_buffers(dealt: Dealt, snapshot: Snapshot) -> tuple[Note, ...]:

@@ -20,8 +20,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from growth.model.action import WriteNodeRequestStatus
 from growth.model.api import LifeEvent
+from growth.model.decision import About, Note
 from growth.model.instant import format_instant
 from growth.model.node import Node
 from growth.model.noderequest import PROVISIONING, READY, UNMET, NodeRequest
@@ -31,11 +34,14 @@ from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.buffers.virtual_pods import planned_entries
 from growth.plan.nodes_up.demand import Demand
+from growth.plan.world.capacity import assignments
+from growth.plan.world.limits import may_come_until
 from growth.plan.world.market import unmet_until
 from growth.plan.world.nodes import working_pods
 from growth.plan.world.pools import OfferingKey
 from growth.plan.world.trials import (
     FAILURES_BEFORE_PAUSE,
+    MEMORY_SECONDS,
     NOT_USED_EVENT,
     TAKING_SECONDS,
     USED_EVENT,
@@ -46,7 +52,7 @@ from growth.plan.world.trials import (
     verdict,
     with_classes,
 )
-from growth.plan.world.turn import life_event
+from growth.plan.world.turn import about, instant_of, life_event, seen, with_request_phase
 from growth.solver.rules.fit import fits_alone, free_amounts
 
 _MOST_FOR_A_BUFFER: Final = 3
@@ -134,6 +140,59 @@ def _missed(request: NodeRequest, snapshot: Snapshot, classes: frozenset[str]) -
         return frozenset(class_of(shape) for shape in missed)
     patient = {pod.shape for pod in waiting if pod.unschedulable_at is not None and pod.unschedulable_at <= long_ago}
     return frozenset(class_of(shape) for shape in patient) & classes
+
+
+def is_remembered(request: NodeRequest, snapshot: Snapshot) -> bool:
+    """Does the pool's status know by now that this machine was in vain?"""
+    pool, shown = snapshot.pools.get(request.spec.pool), verdict(request)
+    if pool is None or shown is None or not shown.cause or snapshot.now >= shown.at + MEMORY_SECONDS:
+        return True
+    return any(trial.request == request.name and trial.cause for trial in pool.status.trials.in_vain)
+
+
+# ------------------------------------------------------------------- orders that do not come true
+
+_SILENCE_SECONDS: Final = 30.0  # so long nobody is told
+
+
+def unmet(
+    request: NodeRequest, reason: str, snapshot: Snapshot, settings: Settings
+) -> tuple[WriteNodeRequestStatus, tuple[Note, ...]]:
+    """The offering is struck out for every pool; the pods are planned again at once, onto the next best."""
+    now, place = snapshot.now, place_of(request)
+    struck = struck_until(strikes(snapshot.requests.values()).get(place), now, settings)
+    until = format_instant(max(struck, may_come_until(request)))  # not bought again while its machine may come
+    status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
+    message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
+    notes = tuple(Note(each, "Unmet", message, "Warning") for each in concerned(request, snapshot))
+    return WriteNodeRequestStatus(seen(request), replace(status, expires_at=until)), notes
+
+
+def concerned(request: NodeRequest, snapshot: Snapshot) -> tuple[About, ...]:
+    """Who is told of a purchase that did not come true: the request, its pool, and the pods that wait for it."""
+    pool, planned = snapshot.pools.get(request.spec.pool), set(request.planned_pods)
+    about_pool = About("NodePool", request.spec.pool, uid=pool.uid if pool is not None else "")
+    return (about(request), about_pool, *(about(pod) for pod in snapshot.waiting_pods if pod.key in planned))
+
+
+def told_at(request: NodeRequest, now: float) -> float | None:
+    """When people must hear that an order has no answer; None: there is none, or they have."""
+    at = (instant_of(request.unanswered[0].at) or now) + _SILENCE_SECONDS if request.unanswered else now
+    return at if at > now else None
+
+
+def of_silence(request: NodeRequest, snapshot: Snapshot) -> tuple[Note, ...]:
+    orders, place = request.unanswered, place_of(request)
+    if not orders or told_at(request, snapshot.now) is not None:
+        return ()
+    message = f"{place[0]} in {place[1]} was ordered and there is no answer: {orders[-1].reason}"
+    return tuple(Note(each, "NoAnswer", message, "Warning") for each in concerned(request, snapshot))
+
+
+def is_needed(request: NodeRequest, snapshot: Snapshot) -> bool:
+    """Does a pod it was bought for wait that has no other place?"""
+    waiting = {pod.key for pod in snapshot.waiting_pods if pod.deleted_at is None}
+    return bool((waiting & set(request.planned_pods)) - assignments(snapshot).keys)
 
 
 # ------------------------------------------------------------------------------ classes that miss

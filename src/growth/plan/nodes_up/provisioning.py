@@ -4,12 +4,14 @@
 | --- | --- | --- |
 | Pending | its machine is in the provider's list, and runs | Provisioning (adopted) |
 | Pending | pool paused, gone, or the request over a limit | wait; over a limit and surely without a machine: release |
-| Pending | otherwise | LaunchMachine: Accepted → Provisioning; NoCapacity or Refused → Unmet; no answer → again later |
+| Pending | otherwise | LaunchMachine: Accepted → Provisioning; NoCapacity or Refused → Unmet; no answer → again |
+| Pending | three orders without an answer, and the provider's list shows no machine | Unmet; told from 30 s on |
 | Provisioning | the node serves | Ready |
-| Provisioning | not in time, no working pods on it | Deprovisioning |
+| Provisioning | not in time, and no pod has run on it | Deprovisioning |
 | Ready | a pod it was bought for is there; or five minutes are over and none came | its record says so |
 | Ready | its record is old | release: the machine stays; in vain: once its pool's status tells of it |
-| Unmet | its time is over | release; if it has a machine, first a NodeRemovalRequest |
+| Unmet | its machine came late after all | Provisioning if its pods still wait for it; else a NodeRemovalRequest |
+| Unmet | its time is over, and no late machine can come | release; if it has a machine, first a NodeRemovalRequest |
 | Deprovisioning | no NodeRemovalRequest yet | CreateNodeRemovalRequest |
 | Deprovisioning | there is one | its time is written; when it is over and its pool's status tells of it: release |
 | deleted by hand, or its pool goes | Pending | release, once the provider's list shows no machine |
@@ -32,48 +34,56 @@ from msgspec.structs import replace
 
 from growth.model.action import LaunchMachine, ReleaseNodeRequest, WriteNodeRequestStatus
 from growth.model.api import FINALIZER
-from growth.model.decision import About, Decision, Note, Settled
+from growth.model.decision import Decision, Note, Settled
 from growth.model.instant import format_instant, since
-from growth.model.node import REQUEST_LABEL
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import DEPROVISIONING, PENDING, PROVISIONING, READY, UNMET, NodeRequest, NodeRequestStatus
-from growth.model.offering import Offering
-from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater
+from growth.model.noderequest import (
+    DEPROVISIONING,
+    PENDING,
+    PROVISIONING,
+    READY,
+    UNANSWERED,
+    UNMET,
+    NodeRequest,
+    NodeRequestStatus,
+)
+from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.nodes_up.failures import NOT_USED, arrival, judged, place_of, strike_seconds, strikes, struck_until
+from growth.plan.nodes_up.failures import (
+    NOT_USED,
+    arrival,
+    is_needed,
+    is_remembered,
+    judged,
+    of_silence,
+    place_of,
+    strike_seconds,
+    strikes,
+    told_at,
+    unmet,
+)
+from growth.plan.world.limits import may_come_until
 from growth.plan.world.machines import (
     DELETED,
     LOOK_AGAIN_SECONDS,
     NOT_READY,
     is_surely_absent,
+    recorded_id,
     removal_of_request,
 )
 from growth.plan.world.market import unmet_until
-from growth.plan.world.nodes import (
-    blocking_pods,
-    is_initialised,
-    is_paused,
-    is_serving,
-    lost_at,
-    phase_since,
-    working_pods,
-)
-from growth.plan.world.orders import over_limit
-from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels, why_not_buying
+from growth.plan.world.nodes import blocking_pods, is_initialised, is_paused, is_serving, lost_at, phase_since
+from growth.plan.world.orders import launch_of, over_limit
+from growth.plan.world.pools import by_key, why_not_buying
 from growth.plan.world.swaps import settles_at
-from growth.plan.world.trials import (
-    MEMORY_SECONDS,
-    NOT_READY_EVENT,
-    NOT_USED_EVENT,
-    TAKING_SECONDS,
-    needs_pods,
-    verdict,
-)
+from growth.plan.world.trials import NOT_READY_EVENT, NOT_USED_EVENT, TAKING_SECONDS, needs_pods, verdict
 from growth.plan.world.turn import Turn, about, instant_of, life_event, seen, with_events, with_request_phase
 
 _RETRY_FIRST_SECONDS: Final = 2.0
 _RETRY_LONGEST_SECONDS: Final = 60.0
+_MOST_UNANSWERED: Final = 3  # then another offering is tried
+_LATE_LOOK_SECONDS: Final = 300.0  # so much longer a record waits for a machine that comes late
 _FAILED_RECORD_SECONDS: Final = 600.0  # and until its pool's status tells of it
 
 
@@ -132,7 +142,11 @@ class _Look:
 
     def _works(self, request: NodeRequest) -> bool:
         """Pods can outlive their Node for a while: without it nothing but this record leads to the machine."""
-        return request.name in self._snapshot.nodes and bool(working_pods(self._snapshot, request.name))
+        return request.name in self._snapshot.nodes and self._has_run(request.name)
+
+    def _has_run(self, name: str) -> bool:
+        """A pod that is bound to a node and never began to run there keeps nothing."""
+        return any(pod.phase != "Pending" for pod in blocking_pods(name, self._snapshot))
 
     def _release(self, request: NodeRequest) -> None:
         self.turn.do(ReleaseNodeRequest(seen(request)))
@@ -154,6 +168,8 @@ class _Look:
         elif machine is not None and machine.state == "running":
             now = self._snapshot.now
             self._write(request, _accepted(request, machine.machine_id, now, "the machine was there already"))
+        elif len(request.unanswered) >= _MOST_UNANSWERED and self._is_listed_absent(request):
+            self._give_up(request)
         elif request.name in self._over:
             self._warn(request, "OverLimit", f"not launched: {self._over[request.name]}")
             if self._surely_no_machine(request, request.created_at):
@@ -167,11 +183,24 @@ class _Look:
             self._warn(request, "NoFinalizer", message)
             return
         now, retry = self._snapshot.now, self._ledger.retries.get(request.name)
+        self.turn.tell(*of_silence(request, self._snapshot))
+        self.turn.wake(told_at(request, now))
         if retry is not None and now < retry.at:
             self.turn.wake(retry.at)
         elif request.name not in self.asked:
             self.asked[request.name] = now
-            self.turn.do(_launch(request, pool, self._sold))
+            self.turn.do(launch_of(request, pool, self._sold))
+
+    def _give_up(self, request: NodeRequest) -> None:
+        write, notes = unmet(request, f"no answer: {request.unanswered[-1].reason}", self._snapshot, self._settings)
+        self.turn.do(write)
+        self.turn.tell(*notes)
+
+    def _is_listed_absent(self, request: NodeRequest) -> bool:
+        """Does a list that is younger than the last order show no machine of this name?"""
+        asked_at = instant_of(request.unanswered[-1].at) or request.created_at
+        self.turn.wake(self._snapshot.now + LOOK_AGAIN_SECONDS)
+        return request.name not in self.asked and is_surely_absent(request.name, asked_at, self._snapshot)
 
     def _pending_and_going(self, request: NodeRequest) -> None:
         machine = self._snapshot.machines.get(request.name)
@@ -182,7 +211,10 @@ class _Look:
 
     def _surely_no_machine(self, request: NodeRequest, since: float) -> bool:
         """Only a list that is younger than everything we asked for can say so."""
-        retry = self._ledger.retries.get(request.name)
+        retry, late_until = self._ledger.retries.get(request.name), may_come_until(request)
+        if self._snapshot.now < late_until:  # what was not answered must find a record if it comes
+            self.turn.wake(late_until)
+            return False
         asked_at = max(since, 0.0 if retry is None else retry.asked_at)
         if request.name not in self.asked and is_surely_absent(request.name, asked_at, self._snapshot):
             return True
@@ -203,7 +235,7 @@ class _Look:
         is_nearly_there = node is not None and is_initialised(node, request, pool)  # its pods are being bound
         began_at = since(now, request.changed_at, request.created_at, otherwise=now)
         deadline = began_at + given * (2 if is_nearly_there else 1)
-        if blocking_pods(request.name, self._snapshot) or is_paused(pool, self._settings):
+        if self._has_run(request.name) or is_paused(pool, self._settings):
             self.turn.wake(lost_at(request.name, self._snapshot))
         elif now >= deadline:
             self._fail(request, given)
@@ -233,7 +265,7 @@ class _Look:
         says_nothing = is_going and (request.deleted_at is not None or request.name not in self._snapshot.nodes)
         is_judged = is_going or self._judge(request)
         is_over = self._snapshot.now >= ends_at
-        if says_nothing or (is_over and is_judged and (is_going or self._is_remembered(request))):
+        if says_nothing or (is_over and is_judged and (is_going or is_remembered(request, self._snapshot))):
             self._release(request)
         elif not is_over:
             self.turn.wake(ends_at)
@@ -243,7 +275,9 @@ class _Look:
         if not needs_pods(request) or verdict(request) is not None:
             return True
         due_at = phase_since(request, self._snapshot) + TAKING_SECONDS
-        is_due = self._snapshot.now >= due_at and not is_paused(self._pool(request), self._settings)
+        is_due = self._snapshot.now >= due_at and not is_paused(
+            self._snapshot.pools.get(request.spec.pool), self._settings
+        )
         event = judged(request, self._snapshot, is_due=is_due)
         if event is not None:
             self._write(request, replace(request.status, events=with_events(request.status.events, event)))
@@ -253,27 +287,27 @@ class _Look:
             self.turn.wake(due_at if due_at > self._snapshot.now else None)
         return event is not None or is_due
 
-    def _pool(self, request: NodeRequest) -> NodePool | None:
-        return self._snapshot.pools.get(request.spec.pool)
-
-    def _is_remembered(self, request: NodeRequest) -> bool:
-        """Does the pool's status know by now that this machine was in vain?"""
-        pool, seen = self._pool(request), verdict(request)
-        if pool is None or seen is None or not seen.cause or self._snapshot.now >= seen.at + MEMORY_SECONDS:
-            return True
-        return any(trial.request == request.name and trial.cause for trial in pool.status.trials.in_vain)
-
     def _unmet(self, request: NodeRequest, is_going: bool) -> None:
         """A machine behind it is handed to removal first; the record then only says that the offering is struck out."""
         ends_at = unmet_until(request, self._snapshot.now, self._settings.unmet_seconds)
-        if request.status.machine_id and request.name in self._snapshot.removals:
+        machine = self._snapshot.machines.get(request.name)
+        is_late = machine is not None and machine.request_uid == request.uid and not request.status.machine_id
+        if machine is not None and is_late and not is_going and is_needed(request, self._snapshot):
+            status = _accepted(request, machine.machine_id, self._snapshot.now, "the machine came late")
+            self._write(request, replace(status, expires_at=None))
+        elif is_late and self._snapshot.now < may_come_until(request) + LOOK_AGAIN_SECONDS:  # or it is made once more
+            self.turn.wake(may_come_until(request) + LOOK_AGAIN_SECONDS)
+        elif is_late and request.name not in self._snapshot.removals:
+            self._hand_over(request, NOT_READY)
+        elif request.status.machine_id and request.name in self._snapshot.removals:
             self._write(request, replace(request.status, machine_id=""))
         elif request.status.machine_id:
             self._hand_over(request, NOT_READY)
         else:
-            is_needed = self._strikes.get(place_of(request)) is request
-            kept = strike_seconds(request, self._settings) if is_needed else 0.0
-            self._end_at(request, 0.0 if is_going else ends_at + kept)
+            is_latest = self._strikes.get(place_of(request)) is request
+            kept = strike_seconds(request, self._settings) if is_latest else 0.0
+            late_until = may_come_until(request) + _LATE_LOOK_SECONDS if request.unanswered else 0.0
+            self._end_at(request, max(late_until, 0.0 if is_going else ends_at + kept))
 
     def _end_at(self, request: NodeRequest, at: float) -> None:
         if self._snapshot.now >= at:
@@ -285,8 +319,11 @@ class _Look:
         """The machine goes by a NodeRemovalRequest; only once that exists, or it is sure that there is no machine, does
         this record go.
         """
-        if request.is_handed_over:
-            if self._is_remembered(request):
+        is_back = recorded_id(request.name, request.uid, self._snapshot) and request.name not in self._snapshot.removals
+        if request.is_handed_over and is_back:  # an older order took effect once more
+            self._hand_over(request, reason)
+        elif request.is_handed_over:
+            if is_remembered(request, self._snapshot):
                 self._end_at(request, (instant_of(request.status.expires_at) or 0.0) if reason == NOT_READY else 0.0)
         elif request.name not in self._snapshot.removals and not self._never_had_any(request):
             self._hand_over(request, reason)
@@ -311,16 +348,6 @@ class _Look:
 def _accepted(request: NodeRequest, machine_id: str, now: float, reason: str = "") -> NodeRequestStatus:
     status = with_request_phase(request.status, PROVISIONING, now, life_event(now, "nodeRequested", reason))
     return replace(status, node_id=request.name, machine_id=machine_id or request.status.machine_id)
-
-
-def _launch(request: NodeRequest, pool: NodePool, sold: Mapping[OfferingKey, Offering]) -> LaunchMachine:
-    """The node boots with everything but the label that says growth has registered it."""
-    spec = request.spec
-    offering = sold.get(place_of(request)) or Offering(spec.target_offering, "", spec.location, 0.0)
-    labels = {key: value for key, value in node_labels(pool, offering, request.name).items() if key != REQUEST_LABEL}
-    annotations = tuple(sorted(pool.spec.annotations.items()))
-    chosen = pool.spec.provider_settings or ""
-    return LaunchMachine(seen(request), spec, tuple(labels.items()), annotations, boot_taints(pool), chosen)
 
 
 # ----------------------------------------------------------------------------------------- outcomes
@@ -354,23 +381,15 @@ def _settle_launch(
         note = Note(about(request), "Provisioning", message)
         return Decision(ledger, (WriteNodeRequestStatus(seen(request), status),), (note,))
     if isinstance(outcome, NoCapacity | Refused):
-        return _unmet_now(request, outcome.reason, snapshot, ledger, settings)
+        write, notes = unmet(request, outcome.reason, snapshot, settings)
+        return Decision(ledger, (write,), notes, again_at=now)
     seconds = min(_RETRY_LONGEST_SECONDS, _RETRY_FIRST_SECONDS if before is None else before.seconds * 2)
     if isinstance(outcome, TryLater):
         seconds = max(seconds, outcome.retry_after_seconds)
     retry = Retry(now + seconds, seconds, now)
-    return Decision(replace(_answered(ledger, name), retries={**ledger.retries, name: retry}), again_at=retry.at)
-
-
-def _unmet_now(
-    request: NodeRequest, reason: str, snapshot: Snapshot, ledger: Ledger, settings: Settings
-) -> Decision[Ledger]:
-    """The offering is struck out for every pool; the pods are planned again at once, onto the next best."""
-    now, place, pool = snapshot.now, place_of(request), snapshot.pools.get(request.spec.pool)
-    until = format_instant(struck_until(strikes(snapshot.requests.values()).get(place), now, settings))
-    status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
-    message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
-    about_pool = About("NodePool", request.spec.pool, uid=pool.uid if pool is not None else "")
-    notes = tuple(Note(about, "Unmet", message, "Warning") for about in (about(request), about_pool))
-    write = WriteNodeRequestStatus(seen(request), replace(status, expires_at=until))
-    return Decision(ledger, (write,), notes, again_at=now)
+    ledger = replace(_answered(ledger, name), retries={**ledger.retries, name: retry})
+    if not (isinstance(outcome, Unknown) or (isinstance(outcome, TryLater) and outcome.was_asked)):
+        return Decision(ledger, again_at=retry.at)
+    events = with_events(request.status.events, life_event(now, UNANSWERED, outcome.reason))
+    write = WriteNodeRequestStatus(seen(request), replace(request.status, events=events))
+    return Decision(ledger, (write,), again_at=retry.at)

@@ -33,7 +33,7 @@ from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.virtual_pods import planned_entry
-from growth.plan.nodes_up.assign import Dealt, Hand, deal, notes_for
+from growth.plan.nodes_up.assign import Dealt, Hand, deal, notes_for, of_minimum
 from growth.plan.nodes_up.demand import Demand, buffer_name, identity
 from growth.plan.nodes_up.survey import Ledger, Survey, survey
 from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
@@ -107,7 +107,8 @@ def _without_solver(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> D
     found = survey(snapshot, ledger, settings)
     actions = tuple(create_request(choice, snapshot, "Minimum") for choice in found.minimum)
     again_at = sooner(found.again_at, found.closes_at)
-    return Decision(_next_ledger(ledger, found, snapshot, found.waits), actions, _of_problems(found, ledger), again_at)
+    notes = (*_of_problems(found, ledger), *of_minimum(found.minimum, snapshot))
+    return Decision(_next_ledger(ledger, found, snapshot, found.waits), actions, notes, again_at)
 
 
 # --------------------------------------------------------------------------------------- the memory

@@ -22,6 +22,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.model.instant import parse_instant
 from growth.model.node import Node
 from growth.model.nodepool import NodePool, PoolLimits
 from growth.model.noderequest import READY, UNMET, NodeRequest, NodeRequestSpec
@@ -34,6 +35,7 @@ from growth.plan.world.pools import OfferingKey, by_key, server_type_of
 
 _SMALLEST_PRICE: Final = 1e-9  # below this two prices are the same
 
+LATE_SECONDS: Final = 600.0
 RENEWAL: Final = "Renewal"  # the reason of orders that replace nodes which are too old, or changed
 
 
@@ -106,12 +108,20 @@ def _of_node(node: Node, snapshot: Snapshot, price_list: _PriceList) -> Member:
 
 
 def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
-    """Does a machine stand behind this request, or may one come? An Unmet one has none; a Ready one's may be gone
-    since, or was handed over.
+    """Does a machine stand behind this request, or may one come? An Unmet one has none, unless an order was not
+    answered a short while ago; a Ready one's may be gone since, or was handed over.
     """
-    if request.phase == UNMET or request.is_handed_over:
+    if request.phase == UNMET:
+        return snapshot.now < may_come_until(request)
+    if request.is_handed_over:
         return False
     return request.phase != READY or snapshot.machines_at is None or request.name in snapshot.machines
+
+
+def may_come_until(request: NodeRequest) -> float:
+    """So long an order that was not answered may still bring a machine."""
+    orders = request.unanswered
+    return parse_instant(orders[-1].at) + LATE_SECONDS if orders else 0.0
 
 
 def ordered_amounts(spec: NodeRequestSpec) -> Resources:

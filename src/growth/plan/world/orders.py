@@ -21,9 +21,12 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.action import CreateNodeRequest
+from growth.model.action import CreateNodeRequest, LaunchMachine
 from growth.model.decision import About, Note
-from growth.model.noderequest import PENDING, NodeRequestSpec
+from growth.model.node import REQUEST_LABEL
+from growth.model.nodepool import NodePool
+from growth.model.noderequest import PENDING, NodeRequest, NodeRequestSpec
+from growth.model.offering import Offering
 from growth.model.outcome import Accepted, Outcome, Refused, Unknown
 from growth.model.resources import CPU, Resources, format_amount
 from growth.model.settings import Settings
@@ -38,7 +41,7 @@ from growth.plan.world.limits import (
     with_member,
     with_surge,
 )
-from growth.plan.world.pools import by_key
+from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
 from growth.plan.world.turn import retry_at, seen
 from growth.solver.purchase.problem import Choice
 
@@ -87,6 +90,16 @@ def request_spec(
     """What a NodeRequest for this choice says; `planned`: the pods it is bought for."""
     offering, amounts = choice.offering, quantities(choice.offering.allocatable)
     return NodeRequestSpec(choice.pool, offering.name, offering.location, amounts, planned, reason, replaces)
+
+
+def launch_of(request: NodeRequest, pool: NodePool, sold: Mapping[OfferingKey, Offering]) -> LaunchMachine:
+    """The node boots with everything but the label that says growth has registered it."""
+    spec = request.spec
+    offering = sold.get((spec.target_offering, spec.location)) or Offering(spec.target_offering, "", spec.location, 0.0)
+    labels = {key: value for key, value in node_labels(pool, offering, request.name).items() if key != REQUEST_LABEL}
+    annotations = tuple(sorted(pool.spec.annotations.items()))
+    chosen = pool.spec.provider_settings or ""
+    return LaunchMachine(seen(request), spec, tuple(labels.items()), annotations, boot_taints(pool), chosen)
 
 
 def quantities(amounts: Resources) -> dict[str, str]:
