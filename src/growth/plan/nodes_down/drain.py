@@ -42,7 +42,7 @@ from growth.plan.world.machines import CONSOLIDATED
 from growth.plan.world.marks import CONSOLIDATION_TAINT, without_mark
 from growth.plan.world.nodes import is_protected_pod, waiting_shapes, would_take
 from growth.plan.world.turn import Turn, instant_of
-from growth.solver.rules.taints import tolerates
+from growth.solver.rules.taints import stays_under
 
 _NAMED_PODS: Final = 3
 _MOST_WRITTEN: Final = 1000
@@ -158,8 +158,8 @@ def evicted(uid: str) -> str:
 
 
 def tolerates_marks(pod: Pod) -> bool:
-    tolerations = pod.shape.tolerations
-    return any(tolerates(each, taint) for taint in (SCALE_DOWN_TAINT, CONSOLIDATION_TAINT) for each in tolerations)
+    """Would the scheduler put it back onto a node that is being emptied?"""
+    return stays_under((SCALE_DOWN_TAINT, CONSOLIDATION_TAINT), pod.shape.tolerations)
 
 
 def owner_key(pod: Pod) -> str:

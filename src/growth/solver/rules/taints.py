@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -62,6 +62,11 @@ def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]
         if taint.effect in HARD_EFFECTS and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
     return None
+
+
+def stays_under(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> bool:
+    """Does a pod with these tolerations come back to a node that has one of these taints?"""
+    return any(tolerates(toleration, taint) for taint in taints for toleration in tolerations)
 
 
 def count_soft_untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> int:
