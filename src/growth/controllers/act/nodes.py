@@ -34,7 +34,7 @@ from growth.model.instant import format_instant, parse_instant
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, Taint
 from growth.model.noderequest import PENDING, PROVISIONING, READY
-from growth.model.outcome import Accepted, Conflict, Outcome, Refused
+from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater
 from growth.model.warmpool import WarmPoolKind
 from growth.plan.world.machines import POOL_NAME_LENGTH
 from growth.providers.contract import Order, Provider
