@@ -34,7 +34,8 @@ from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.transport import Request
 from growth.kube.auth.credentials import Connection, Credential
-from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
+from growth.kube.election import Election, ElectionThread, LeaseSettings
+from growth.kube.fence import Fence
 from growth.providers.catalogue import built_in_catalogue
 from growth.providers.kwok import KwokProvider
 from growth.sim.apiserver.kinds import NODE, POD
@@ -98,7 +99,7 @@ async def _measure(report: Report, case: str, address: str, seconds: float) -> N
             runtime,
             lambda client, _: KwokProvider(client, runtime, built_in_catalogue()),
             Installation(),
-            fence.holds,
+            fence,
         )
         stalls = asyncio.create_task(_watch_timer(lateness))
         running = asyncio.create_task(growth.run())

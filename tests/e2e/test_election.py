@@ -11,7 +11,8 @@ from pathlib import Path
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.kubeconfig import load_connection
-from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
+from growth.kube.election import Election, ElectionThread, LeaseSettings
+from growth.kube.fence import Fence
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.controlplane.proxy import Proxy
 from tests.e2e.talking import wait_until

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.transport import Request, TransportError
-from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
+from growth.kube.election import Election, ElectionThread, LeaseSettings
+from growth.kube.fence import Fence
 from growth.sim.clock import SimRuntime, run_virtual
 from tests.kube.scripted import Answer, Hung, Json, json_answer, status_answer
 

@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +24,8 @@ from growth.kube.api.http import HttpTransport
 from growth.kube.api.request import ClientSettings
 from growth.kube.auth.credentials import Connection
 from growth.kube.auth.kubeconfig import load_connection
-from growth.kube.election import Election, ElectionThread, Fence, LeaseSettings
+from growth.kube.election import Election, ElectionThread, LeaseSettings
+from growth.kube.fence import Fence, OpenFence
 from growth.runtime import Runtime
 from growth.web import Server
 
@@ -74,9 +75,9 @@ async def _serve(configuration: Configuration, access: ClusterAccess) -> None:
     try:
         async with (
             HttpTransport(connection) as transport,
-            _leadership(configuration, connection, runtime, stopping) as leads,
+            _leadership(configuration, connection, runtime, stopping) as fence,
         ):
-            growth = Growth(transport, runtime, provider_of(configuration), _installation(configuration), leads)
+            growth = Growth(transport, runtime, provider_of(configuration), _installation(configuration), fence)
             await _until(stopping, growth, configuration, runtime)
     finally:
         runtime.close()
@@ -109,10 +110,10 @@ async def _freeze_when_full(growth: Growth, runtime: Runtime) -> None:
 @asynccontextmanager
 async def _leadership(
     configuration: Configuration, connection: Connection, runtime: Runtime, stopping: asyncio.Event
-) -> AsyncIterator[Callable[[], bool]]:
+) -> AsyncIterator[Fence]:
     """Whether this process may write: always, or while it holds the Lease."""
     if not configuration.leader_election:
-        yield lambda: True
+        yield OpenFence(runtime.monotonic)
         return
     identity = f"{socket.gethostname()}-{runtime.new_id()[:8]}"
     lease = LeaseSettings(name=configuration.installation, namespace=configuration.namespace)
@@ -122,11 +123,11 @@ async def _leadership(
         async with HttpTransport(connection) as transport:
             yield Election(transport, runtime, identity, lease, fence)
 
-    thread = ElectionThread(Fence(runtime.monotonic), open_election)
+    thread = ElectionThread(Fence(runtime.monotonic, lease.gap_seconds), open_election)
     thread.start()
     runtime.spawn("lease watch", _stop_without_lease(thread, runtime, stopping))
     try:
-        yield thread.fence.holds
+        yield thread.fence
     finally:
         await asyncio.to_thread(thread.stop)
 

@@ -28,6 +28,7 @@ from growth.kube.api.client import Client
 from growth.kube.api.events import EventSettings, Recorder
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.transport import Transport
+from growth.kube.fence import Fence, OpenFence
 from growth.model.settings import Settings
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.nodes_up.demand import is_demand
@@ -42,11 +43,6 @@ _LOOP: Final = "loop"
 _EVENTS_OF_A_SCHEDULER: Final = 20_000  # one for each pod of a burst, written when there is time
 
 log = structlog.get_logger(__name__)
-
-
-def always() -> bool:
-    """Without an election there is nobody else to lead."""
-    return True
 
 
 class Installation(Struct, frozen=True):
@@ -69,14 +65,14 @@ class Growth:
         runtime: Runtime,
         provider_for: Callable[[Client, Runtime], Provider],
         installation: Installation | None = None,
-        leads: Callable[[], bool] = always,
+        fence: Fence | None = None,
     ) -> None:
         self.installation = installation or Installation()
         self.runtime = runtime
-        self.leads = leads
+        self.fence = fence or OpenFence(runtime.monotonic)
         self.metrics = Metrics(runtime)
         self.metrics.expect((row.name for row in ROWS), (action.__name__ for action in EFFECTS))
-        self.client = Client(transport, runtime, self.installation.client, may_write=leads)
+        self.client = Client(transport, runtime, self.installation.client, self.fence.holds, self.fence.seconds_left)
         self.supervisor = Supervisor(runtime, self.metrics)
         self.provider = CarefulProvider(provider_for(self.client, runtime), runtime, self.metrics.provider_call)
         schedules = self.installation.settings.scheduler.enabled
@@ -93,7 +89,7 @@ class Growth:
 
     def refresh_metrics(self) -> None:
         """Bring the gauges up to date; asked before each reading."""
-        self.metrics.leads.set(self.leads())
+        self.metrics.leads.set(self.fence.holds())
         if self.observer is not None:
             self.observer.refresh_metrics()
             cutoff = self.installation.settings.priority_cutoff
@@ -118,24 +114,29 @@ class Growth:
         for name, work in self.observer.watches(self.journal):
             self.supervisor.keep(name, work)
         while True:
-            while not (self.observer.is_synced and self.leads()):
+            while not (self.observer.is_synced and self.fence.holds()):
                 await self.runtime.sleep(_POLL_SECONDS)
             await self._lead(self._assemble(self.observer, supply, cluster))
 
     async def _lead(self, loop: Loop) -> None:
         """Decide while leading. A new term begins with empty ledgers: what another leader did meanwhile is in the
-        objects.
+        objects. What was begun in an old term is not finished.
         """
-        self.loop = loop
-        self.supervisor.keep(_LOOP, loop.run)
-        while self.leads():
-            await self.runtime.sleep(_POLL_SECONDS if self.leads is not always else _ALONE_SECONDS)
+        self.loop, term = loop, self.fence.term
+
+        async def decide() -> None:
+            self.fence.enter_term()
+            await loop.run()
+
+        self.supervisor.keep(_LOOP, decide)
+        while self.fence.holds() and self.fence.term == term:
+            await self.runtime.sleep(_POLL_SECONDS if not isinstance(self.fence, OpenFence) else _ALONE_SECONDS)
         log.warning("growth no longer leads")
         self.supervisor.end(_LOOP)
 
     def _assemble(self, observer: Observer, supply: Supply, cluster: str) -> Loop:
         settings, tokens, runtime = self.installation.settings, self.installation.join_tokens, self.runtime
-        gate = Gate(self.client, self.provider, observer, settings, cluster, self.leads, runtime.monotonic)
+        gate = Gate(self.client, self.provider, observer, settings, cluster, self.fence, runtime.monotonic)
         mint = Mint(self.client, runtime, tokens) if tokens.mint else None
         tools = Tools(self.client, self.provider, observer, gate, runtime, self.metrics, cluster, supply.ask_soon, mint)
         applier = Applier(tools, only_observes=self.installation.only_observes)

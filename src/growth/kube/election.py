@@ -11,7 +11,8 @@ so clocks that differ or step do no harm. The times written into the record are 
     names anyone, changed since ................ waits
 
 The fence holds for `deadline_seconds` from the moment the last successful renewal was *asked for*; others wait
-`duration_seconds` from when they saw it. The difference is what a write that began in time may still take.
+`duration_seconds` from when they saw it. The difference is what a write that began in time may still take: its time
+limit is cut to that (`kube/fence.py`).
 
 `growth run` contends in a thread with a loop and a connection of its own (`ElectionThread`), so that a busy event loop
 cannot delay it; only the fence is shared. The embedded cluster spawns `Election.run` through its Runtime instead."""
@@ -33,6 +34,7 @@ from growth.kube.api.errors import KubeError, NotFound
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.resources import LEASES
 from growth.kube.api.transport import Transport
+from growth.kube.fence import Fence
 from growth.model.instant import format_precise_instant
 from growth.runtime import Runtime
 
@@ -45,30 +47,15 @@ class LeaseSettings(Struct, frozen=True):
     retry_seconds: float = 2.0
     request_seconds: float = 1.5  # below the retry period: one hung request must not cost two renewals
 
+    @property
+    def gap_seconds(self) -> float:
+        """From the last moment of one leader to the first of the next: what its last write may take."""
+        return self.duration_seconds - self.deadline_seconds
+
     def __post_init__(self) -> None:
         if not 0 < self.request_seconds < self.retry_seconds < self.deadline_seconds < self.duration_seconds:
             order = "request_seconds < retry_seconds < deadline_seconds < duration_seconds"
             raise ValueError(f"lease times must grow: {order}")
-
-
-class Fence:
-    """Says whether a write may begin now. One float, so any thread may read it."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._until = -math.inf
-        self.term = 0  # grows each time leadership is won: what was begun in an earlier term must not be finished
-
-    def holds(self) -> bool:
-        return self._monotonic() < self._until
-
-    def extend(self, until: float) -> None:
-        if not self.holds():
-            self.term += 1
-        self._until = until
-
-    def close(self) -> None:
-        self._until = -math.inf
 
 
 class Election:
@@ -84,7 +71,7 @@ class Election:
     ) -> None:
         self.settings = settings or LeaseSettings()
         self.identity = identity
-        self.fence = fence or Fence(runtime.monotonic)
+        self.fence = fence or Fence(runtime.monotonic, self.settings.gap_seconds)
         self.holder = ""  # as last seen
         self.failure: Exception | None = None  # of the last attempt
         self._runtime = runtime

@@ -7,6 +7,7 @@ from pathlib import Path
 from growth.kube.api.client import Client
 from growth.providers.catalogue import built_in_catalogue, read_catalogue
 from growth.providers.contract import Provider
+from growth.providers.hetzner.api import HetznerApi
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.kwok import KwokProvider
@@ -18,7 +19,8 @@ def open_provider(
 ) -> Provider:
     """The provider of that name; where machines are only played, with the catalogue of a file or the built-in one."""
     if name == "hetzner":
-        return HetznerProvider(hetzner or HetznerSettings(), runtime)
+        settings = hetzner or HetznerSettings()
+        return HetznerProvider(settings, runtime, HetznerApi(settings, runtime, may_write=client.may_write))
     offerings = read_catalogue(Path(catalogue)) if catalogue else built_in_catalogue()
     if name == "kwok":
         return KwokProvider(client, runtime, offerings)

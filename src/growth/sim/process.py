@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from growth.controllers.growth import Growth, Installation, always
+from growth.controllers.growth import Growth, Installation
 from growth.kube.api.client import Client
-from growth.kube.api.transport import NeverSent, Request, Response, Transport
+from growth.kube.api.transport import NeverSent, Request, Response, Transport, Withheld
 from growth.kube.election import Election
 from growth.model.labels import Labels
 from growth.model.offering import Offering
@@ -54,6 +54,8 @@ class ApiDoor:
     async def send(self, request: Request) -> Response:
         self.on_send(request)
         await self._runtime.wait_while_paused()
+        if request.may_leave is not None and not request.may_leave():
+            raise Withheld("leadership is not certain")
         if request.method == "GET":
             response = await self.transport.send(request)
         else:
@@ -121,8 +123,8 @@ class GrowthProcess:
         opens = provider_for or (lambda _client, runtime: SimulatedProvider(door, runtime, name))
         self.door = ApiDoor(transport or cluster.api, self.runtime)
         self.election = Election(self.door, self.runtime, f"growth-{life}") if is_elected else None
-        leads = self.election.fence.holds if self.election else always
-        self.growth = Growth(self.door, self.runtime, opens, installation, leads)
+        fence = self.election.fence if self.election else None
+        self.growth = Growth(self.door, self.runtime, opens, installation, fence)
         self._running: Spawned | None = None
 
     @property

@@ -14,6 +14,7 @@ from growth.controllers.observe.supply import Supply
 from growth.kube.api.client import Client
 from growth.kube.api.events import Recorder
 from growth.kube.api.resources import Resource
+from growth.kube.fence import OpenFence
 from growth.model.action import Seen
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL
@@ -70,7 +71,7 @@ class Gatehouse:
         self.runtime = SimRuntime("gate")
         self.server = ApiServer(self.runtime)
         self.shelf = Shelf()
-        self.leads = True
+        self.fence = OpenFence(self.runtime.monotonic)
         self.client = Client(self.server, self.runtime)
         self.metrics = metrics = Metrics(self.runtime)
         self.supply = Supply(self.shelf, CLUSTER, self.runtime)
@@ -81,7 +82,7 @@ class Gatehouse:
             self.observer,
             settings or Settings(),
             CLUSTER,
-            lambda: self.leads,
+            self.fence,
             self.runtime.monotonic,
         )
         self._journal = Journal(Recorder(self.client, self.runtime, "test"), metrics)

@@ -12,6 +12,7 @@ from growth.controllers.act.gate import Gate
 from growth.kube.api.client import Client
 from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
 from growth.kube.api.transport import Request, Response
+from growth.kube.fence import OpenFence
 from growth.model.action import DeleteMachine, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.noderequest import NodeRequestSpec
@@ -169,7 +170,7 @@ def test_s1_launches_under_way_count_although_the_provider_does_not_list_them_ye
 def test_s9_without_certain_leadership_nothing_is_bought_or_deleted() -> None:
     async def story(house: Gatehouse) -> Outcome | None:
         launch, delete = await ordered(house, "default-pool-2"), await removing(house)
-        house.leads = False
+        house.fence.close()
         assert isinstance(await house.gate.why_not_launch(launch), TryLater)
         return await house.gate.why_not_delete(delete)
 
@@ -209,7 +210,7 @@ def test_what_the_api_server_does_not_let_us_read_says_nothing_about_an_offering
             house.observer,
             Settings(),
             CLUSTER,
-            lambda: True,
+            OpenFence(house.runtime.monotonic),
             house.runtime.monotonic,
         )
         return await gate.why_not_launch(action)

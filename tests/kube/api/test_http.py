@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from growth.kube.api.http import HttpTransport
-from growth.kube.api.transport import NeverSent, Request, TransportError
+from growth.kube.api.transport import NeverSent, Request, TransportError, Withheld
 from growth.kube.auth.credentials import Connection, Credential
 from tests.kube.certificates import Pair, authority, signed
 
@@ -248,6 +248,25 @@ def test_after_a_401_new_credentials_are_tried_once() -> None:
         ):
             assert (await transport.send(Request("POST", "/"))).status == 200
             assert seen == ["Bearer old", "Bearer new"]
+
+    asyncio.run(scene())
+
+
+def test_after_a_401_a_write_is_repeated_only_if_it_may_still_leave() -> None:
+    seen: list[str] = []
+
+    async def strict(request: web.Request) -> web.Response:
+        seen.append(request.headers["authorization"])
+        return web.Response(status=401)
+
+    async def scene() -> None:
+        async with (
+            serving(strict) as address,
+            transport_to(address, Identity(Credential("old"), Credential("new"))) as transport,
+        ):
+            with pytest.raises(Withheld):
+                await transport.send(Request("POST", "/", may_leave=lambda: not seen))
+            assert seen == ["Bearer old"]
 
     asyncio.run(scene())
 

@@ -10,7 +10,7 @@ Answers None (open) or the Outcome that says why not.
 | every cache and the list of machines proved fresh, within 150 s | ✓ | ✓ |
 | the record, read live: same UID, right phase, not deleted | NodeRequest Pending | NodeRemovalRequest Deprovisioning |
 | the machine, read live: ours by cluster id, and the recorded one | | ✓ |
-| no working pod on the node, read live | | ✓ |
+| no working pod on the node, read live, directly before the delete | | ✓ |
 | limits, counted on the provider's machines and our own orders | ✓ | |
 | brake: while many nodes are NotReady, none of them, unless its machine is off | | ✓ |
 | leadership, last of all | ✓ | ✓ |
@@ -40,6 +40,7 @@ from growth.kube.api.errors import Refused as ApiRefused
 from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS, Resource
 from growth.kube.codec import Codec
 from growth.kube.codec.own import read_node_removal_request
+from growth.kube.fence import Fence
 from growth.model.action import BindPod, DeleteMachine, FinishRemoval, LaunchMachine
 from growth.model.api import FINALIZER
 from growth.model.labels import Labels
@@ -87,7 +88,7 @@ class Gate:
         observer: Observer,
         settings: Settings,
         cluster: str,
-        leads: Callable[[], bool],
+        fence: Fence,
         clock: Callable[[], float],
     ) -> None:
         self._client = client
@@ -95,7 +96,7 @@ class Gate:
         self._observer = observer
         self._settings = settings
         self._cluster = cluster
-        self._leads = leads
+        self.fence = fence
         self._ordered: dict[str, Machine] = {}  # launches the provider's list may not show yet
         self._binds = BindGate(client, observer.codec, clock)
 
@@ -141,8 +142,9 @@ class Gate:
         return (
             await self._why_paused(live["spec"]["pool"])
             or await self._why_braked(action, live["spec"]["pool"])
-            or await self._why_occupied(read_node_removal_request(msgspec.json.encode(live)))
             or await self._why_not_ours(action)
+            # last: the delete follows within a second, or not at all
+            or await self._why_occupied(read_node_removal_request(msgspec.json.encode(live)))
             or self._why_not_leader()
         )
 
@@ -261,7 +263,7 @@ class Gate:
             return TryLater(str(error), _CLOSED_SECONDS)
 
     def _why_not_leader(self) -> Outcome | None:
-        return None if self._leads() else TryLater("leadership is not certain", 1.0)
+        return None if self.fence.holds() else TryLater("leadership is not certain", 1.0)
 
 
 async def _answered(question: Awaitable[Outcome | None]) -> Outcome | None:

@@ -45,6 +45,7 @@ Json = dict[str, Any]
 _CREATE_ATTEMPTS = 5
 _ID_DIGITS = 12
 _LIVE_LOOKS = 5  # of the pods of one order
+DELETE_LEAVES_SECONDS = 1.0  # after the look at the pods: one that came later would die with the machine
 
 
 class Caches(Protocol):
@@ -215,7 +216,8 @@ async def delete_machine(tools: Tools, action: act.DeleteMachine) -> Outcome:
     closed = await tools.gate.why_not_delete(action)
     if closed is not None:
         return closed
-    outcome = await tools.provider.delete(action.machine_id)
+    with tools.gate.fence.leaving_within(DELETE_LEAVES_SECONDS):
+        outcome = await tools.provider.delete(action.machine_id)
     tools.machines_changed()
     return outcome
 

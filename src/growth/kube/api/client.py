@@ -5,6 +5,7 @@ for the codec to read; failures are the typed errors of `kube/api/errors.py`. Ne
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -82,7 +83,9 @@ class _Review(Struct):
 
 
 class Client:
-    """All requests of one client share one pace; before each write it asks `may_write`, the fence of the lease."""
+    """All requests of one client share one pace. Before each write, and again when it leaves, it asks `may_write`, the
+    fence of the lease; `write_seconds` is how long a write may take at most.
+    """
 
     def __init__(
         self,
@@ -90,9 +93,11 @@ class Client:
         runtime: Runtime,
         settings: ClientSettings | None = None,
         may_write: Callable[[], bool] = lambda: True,
+        write_seconds: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self.settings = settings or ClientSettings()
-        self._sender = Sender(transport, runtime, self.settings, may_write)
+        self.may_write = may_write
+        self._sender = Sender(transport, runtime, self.settings, may_write, write_seconds)
 
     # -------------------------------------------------------------------------------------- reading
 

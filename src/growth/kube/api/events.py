@@ -30,6 +30,7 @@ from growth.kube.api.errors import (
 )
 from growth.kube.api.pace import Backoff, Lane
 from growth.kube.api.resources import EVENTS
+from growth.kube.fence import belong_to_no_term
 from growth.model.instant import format_precise_instant
 from growth.runtime import Runtime, Spawned
 
@@ -135,6 +136,7 @@ class Recorder:
     # ---------------------------------------------------------------------------- beside the caller
 
     async def _write_all(self) -> None:
+        belong_to_no_term()  # what happened stays true, whoever leads by now
         backoff = Backoff(self._runtime, 1.0, 30.0)
         try:
             while self._waiting:

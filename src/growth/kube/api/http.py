@@ -14,7 +14,7 @@ from pathlib import Path
 import aiohttp
 from yarl import URL
 
-from growth.kube.api.transport import NeverSent, Request, TransportError
+from growth.kube.api.transport import NeverSent, Request, TransportError, Withheld
 from growth.kube.auth.credentials import ConfigError, Connection, Credential
 
 _CONNECT_SECONDS = 10.0
@@ -86,6 +86,8 @@ class HttpTransport:
         if credential.token:
             headers["authorization"] = f"Bearer {credential.token}"
         session = await self._session_for(credential)
+        if request.may_leave is not None and not request.may_leave():
+            raise Withheld("leadership is not certain")
         try:
             async with asyncio.timeout(request.timeout_seconds):
                 response = await session.request(

@@ -7,6 +7,7 @@ Used by `kube/api/client.py` alone, which decides what is asked; its callers dec
     5xx                                again, then ServerError    EffectUnknown
     no answer, or not in time          again, then Unreachable    EffectUnknown
     never sent                         again, then Unreachable    Unreachable
+    the fence fell before it left                                 NotLeader
     any other 4xx, a budget's 429      Refused                    Refused
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.kube.api.errors import (
     BlockedByBudget,
@@ -28,7 +30,7 @@ from growth.kube.api.errors import (
     error_from_answer,
 )
 from growth.kube.api.pace import Backoff, Lane, Throttle
-from growth.kube.api.transport import NeverSent, Request, Response, Transport, TransportError
+from growth.kube.api.transport import NeverSent, Request, Response, Transport, TransportError, Withheld
 from growth.runtime import Runtime
 
 
@@ -45,12 +47,18 @@ class Sender:
     """Sends the requests of one client over one transport."""
 
     def __init__(
-        self, transport: Transport, runtime: Runtime, settings: ClientSettings, may_write: Callable[[], bool]
+        self,
+        transport: Transport,
+        runtime: Runtime,
+        settings: ClientSettings,
+        may_write: Callable[[], bool],
+        write_seconds: Callable[[], float],
     ) -> None:
         self._transport = transport
         self._runtime = runtime
         self._settings = settings
         self._may_write = may_write
+        self._write_seconds = write_seconds
         self._throttle = Throttle(runtime, settings.requests_per_second, settings.burst)
 
     async def answer(self, request: Request, *, writes: bool, lane: Lane = Lane.NORMAL) -> bytes:
@@ -74,11 +82,16 @@ class Sender:
 
     async def _attempt(self, request: Request, writes: bool, lane: Lane) -> bytes:
         await self._throttle.take(lane)
+        unsent = NotLeader(f"{request.method} {request.path} was not sent: leadership is not certain")
         if writes and not self._may_write():
-            raise NotLeader(f"{request.method} {request.path} was not sent: leadership is not certain")
+            raise unsent
         try:
             seconds = request.timeout_seconds or self._settings.timeout_seconds
+            if writes:
+                request, seconds = replace(request, may_leave=self._may_write), min(seconds, self._write_seconds())
             return await self._runtime.within(seconds, self._whole(request))
+        except Withheld:
+            raise unsent from None
         except (TimeoutError, TransportError) as error:
             _lost(error, writes)
         except ServerError as error:

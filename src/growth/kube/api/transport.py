@@ -5,7 +5,7 @@ looks inside a body."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ class Request(Struct, frozen=True):
     headers: Mapping[str, str] = {}
     body: bytes = b""
     timeout_seconds: float | None = 30.0  # until the headers arrive; a stream afterwards is watched by its reader
+    may_leave: Callable[[], bool] | None = None  # asked again when it really leaves: it may have waited until then
 
 
 class Response(Protocol):
@@ -44,3 +45,7 @@ class TransportError(Exception):
 
 class NeverSent(TransportError):  # noqa: N818 - says what happened
     """No byte of the request left (no connection, no credentials): the server cannot have acted on it."""
+
+
+class Withheld(NeverSent):
+    """It may not leave any more: leadership is not certain."""

@@ -4,6 +4,7 @@
 | --- | --- | --- |
 | Pending | its machine is in the provider's list, and runs | Provisioning (adopted) |
 | Pending | pool paused, gone, or the request over a limit | wait; over a limit and surely without a machine: release |
+| Pending | never ordered, and its pods run or are named by other requests | release |
 | Pending | otherwise | LaunchMachine: Accepted → Provisioning; NoCapacity or Refused → Unmet; no answer → again |
 | Pending | three orders without an answer, and the provider's list shows no machine | Unmet; told from 30 s on |
 | Provisioning | the node serves | Ready |
@@ -74,7 +75,7 @@ from growth.plan.world.machines import (
 )
 from growth.plan.world.market import unmet_until
 from growth.plan.world.nodes import blocking_pods, is_initialised, is_paused, is_serving, lost_at, phase_since
-from growth.plan.world.orders import launch_of, over_limit
+from growth.plan.world.orders import is_doubled, launch_of, over_limit
 from growth.plan.world.pools import by_key, why_not_buying
 from growth.plan.world.swaps import settles_at
 from growth.plan.world.trials import NOT_READY_EVENT, NOT_USED_EVENT, TAKING_SECONDS, needs_pods, verdict
@@ -172,6 +173,10 @@ class _Look:
             self._give_up(request)
         elif request.name in self._over:
             self._warn(request, "OverLimit", f"not launched: {self._over[request.name]}")
+            if self._surely_no_machine(request, request.created_at):
+                self._release(request)
+        elif request.name not in self._ledger.retries and is_doubled(request, self._snapshot, self.asked):
+            self._warn(request, "NotNeeded", "not launched: its pods run, or other requests were made for them before")
             if self._surely_no_machine(request, request.created_at):
                 self._release(request)
         elif pool is not None and not why_not_buying(pool, self._settings.is_paused):

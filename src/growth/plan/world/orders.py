@@ -15,7 +15,7 @@ some time after the order was deleted at once, or never made; then planning goes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -25,7 +25,7 @@ from growth.model.action import CreateNodeRequest, LaunchMachine
 from growth.model.decision import About, Note
 from growth.model.node import REQUEST_LABEL
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import PENDING, NodeRequest, NodeRequestSpec
+from growth.model.noderequest import PENDING, PROVISIONING, NodeRequest, NodeRequestSpec
 from growth.model.offering import Offering
 from growth.model.outcome import Accepted, Outcome, Refused, Unknown
 from growth.model.resources import CPU, Resources, format_amount
@@ -50,6 +50,7 @@ DOUBT_SECONDS: Final = 10.0  # with one of unknown fate: long enough for a watch
 
 _REFUSED_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 2.0
+_JUST_COME_SECONDS: Final = 120.0  # so long the planned pods of a node may need until they run there
 
 
 class Purchases:
@@ -205,3 +206,20 @@ def still_awaited(awaited: tuple[Awaited, ...], snapshot: Snapshot) -> tuple[Awa
 
 def _count(spec: NodeRequestSpec, snapshot: Snapshot) -> int:
     return sum(1 for request in snapshot.requests.values() if request.spec == spec)
+
+
+def is_doubled(request: NodeRequest, snapshot: Snapshot, asked: Container[str]) -> bool:
+    """Do the pods of this waiting request have their machines without it? What an earlier leader wrote can arrive after
+    its successor has ordered for the same pods. `asked` are the requests that were ordered a moment ago.
+    """
+    if request.name in asked or request.spec.reason != "Demand" or not request.planned_pods:
+        return False
+    waiting = {pod.key for pod in snapshot.waiting_pods} & set(request.planned_pods)
+    mine = (request.created_at, request.name)
+    for other in snapshot.requests.values():
+        is_young = snapshot.now - other.created_at < _JUST_COME_SECONDS
+        is_coming = other.phase in (PENDING, PROVISIONING) and (is_young or other.name not in snapshot.nodes)
+        is_before = other.name in asked or (other.created_at, other.name) < mine
+        if is_coming and is_before and other.deleted_at is None and other.name != request.name:
+            waiting -= set(other.planned_pods)
+    return not waiting

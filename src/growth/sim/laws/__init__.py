@@ -55,6 +55,7 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("deleting", machines.only_ours),
     Law("deleting", machines.removal_is_written_first),
     Law("deleting", machines.not_while_paused),
+    Law("ordered", machines.bought_once),
     Law("written", machines.real_demand),
     Law("written", machines.struck_out),
     Law("written", machines.phases_move_forward),

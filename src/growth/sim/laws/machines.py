@@ -270,9 +270,7 @@ def phases_move_forward(witness: Witness, write: Write) -> Complaint:
 
 
 def real_demand(witness: Witness, write: Write) -> Complaint:
-    """S5: a NodeRequest is created only for demand that was real within the staleness bound, and not for pods that
-    others were bought for.
-    """
+    """S5: a NodeRequest is created only for demand that was real within the staleness bound."""
     if write.kind is not REQUEST or write.type != "ADDED" or write.item["spec"].get("reason", "Demand") != "Demand":
         return None
     if write.actor == RESTORED:
@@ -280,20 +278,36 @@ def real_demand(witness: Witness, write: Write) -> Complaint:
     name, planned = write.key[1], planned_pods(write.item)
     if not any(witness.waited_within(key, STALENESS_SECONDS) for key in planned):
         return f"{name} is for pods that do not wait: {planned[:3]}"
-    if witness.is_catalogue_wrong or not all(_is_promised_elsewhere(witness, "/".join(key), name) for key in planned):
+    return None
+
+
+def bought_once(witness: Witness, server: Server) -> Complaint:
+    """S5: no machine is ordered for pods that others were ordered for. What an earlier leader wrote may arrive late:
+    a NodeRequest too many is no machine too many.
+    """
+    request = witness.cluster.store.read(REQUEST, server.name)
+    if request is None or request["spec"].get("reason", "Demand") != "Demand" or witness.is_catalogue_wrong:
         return None
-    return f"{name} is for {len(planned)} pods that other machines on their way are for: {planned[:3]}"
+    planned = planned_pods(request)
+    if not planned or not all(_is_promised_elsewhere(witness, "/".join(key), request) for key in planned):
+        return None
+    return f"{server.name} is for {len(planned)} pods that other machines on their way are for: {planned[:3]}"
 
 
-def _is_promised_elsewhere(witness: Witness, pod: str, name: str) -> bool:
-    """Another request that is in flight, and whose node has not come yet, was made for this very pod."""
+def _is_promised_elsewhere(witness: Witness, pod: str, request: Json) -> bool:
+    """An earlier request whose machine is ordered, and whose node has not come yet, was made for this very pod."""
+    mine = _age_order(request)
     for other in witness.cluster.store.read_all(REQUEST):
         phase, metadata = (other.get("status") or {}).get("phase", "Pending"), other["metadata"]
-        is_coming = phase in ("Pending", "Provisioning") and witness.node(metadata["name"]) is None
-        is_another = is_coming and metadata["name"] != name and not metadata.get("deletionTimestamp")
-        if is_another and pod in (other["spec"].get("plannedPods") or []):
+        is_coming = phase == "Provisioning" and witness.node(metadata["name"]) is None
+        is_earlier = is_coming and _age_order(other) < mine and not metadata.get("deletionTimestamp")
+        if is_earlier and pod in (other["spec"].get("plannedPods") or []):
             return True
     return False
+
+
+def _age_order(request: Json) -> tuple[str, str]:
+    return request["metadata"]["creationTimestamp"], request["metadata"]["name"]
 
 
 def struck_out(witness: Witness, write: Write) -> Complaint:
