@@ -32,6 +32,7 @@ from growth.model.settings import WarmPoolSettings
 from growth.model.snapshot import EMPTY, Snapshot
 from growth.model.warmpool import DEPLOYMENT, REPLICA_SET, WarmPool, WarmPoolKind, WarmPoolView
 from growth.plan.warm_pools.counts import Owned, PoolCounts, counts_of
+from growth.plan.warm_pools.in_use import NOTHING_KEPT, Kept
 from growth.plan.warm_pools.obstacles import owners_of, target_of, why_not_active, why_not_target
 
 
@@ -90,7 +91,9 @@ def _explain_one(autoscaler: PoolAutoscaler, given: GivenCounts, settings: WarmP
 
 
 def counted(autoscaler: PoolAutoscaler, given: GivenCounts, settings: WarmPoolSettings) -> PoolCounts:
-    """What is neither available nor said to be starting is used, where members can be."""
+    """What is neither available nor said to be starting is used, where members can be. At least those stay: which
+    pods they are, and so whether more must stay, a file does not say.
+    """
     replicas, starting = given.replicas or 0, given.starting or 0
     available = replicas if given.available is None else given.available
     rest = replicas - available - starting
@@ -99,7 +102,9 @@ def counted(autoscaler: PoolAutoscaler, given: GivenCounts, settings: WarmPoolSe
     kind = settings.kind_of(autoscaler.spec.scale_target_ref)
     is_told = kind is None or kind.members in {"Stay", "Leave"} or autoscaler.spec.pods_in_use is not None
     if is_told and (kind is None or kind.members != "Spare"):
-        return PoolCounts(replicas, available, rest, starting)
+        is_by_pods = kind is not None and kind.members == "Pods"
+        kept = Kept(rest, f"{rest} pods are in use") if is_by_pods else NOTHING_KEPT
+        return PoolCounts(replicas, available, rest, starting, kept)
     return PoolCounts(replicas, available, 0, starting + rest)
 
 

@@ -112,7 +112,7 @@ class ScaledReference:
             rule = f'apiGroups: ["{resource.group}"], resources: ["{resource.plural}/scale"], verbs: ["get"]'
             why = f"growth may not read the scale of {resource}: add the rule {rule} to its role"
             return ScaledObject(why=why, is_unread=True)
-        replicas, named = 1 if scale.replicas is None else max(0, scale.replicas), f"{self._reference.kind} {name}"
+        replicas, named = max(0, scale.replicas or 0), f"{self._reference.kind} {name}"  # a zero is left out of a Scale
         if not scale.selector:
             return ScaledObject(replicas, why=f"the scale of {named} names no selector, so its pods cannot be found")
         pods, _ = await self._client.list(PODS, self._namespace, labels=scale.selector)
