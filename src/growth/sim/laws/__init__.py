@@ -67,6 +67,7 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("written", writes.few_evictions_of_one_owner),
     Law("written", writes.within_disruption_budgets),
     Law("written", writes.only_replicas_within_bounds),
+    Law("written", writes.scales_are_apart),
     Law("sent", writes.only_the_leader_writes),
     Law("done", writes.nothing_of_an_earlier_leader),
 )

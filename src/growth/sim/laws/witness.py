@@ -95,6 +95,7 @@ class Witness:
         self.meddled_at: dict[str, float] = {}  # nodes: when a user last changed them
         self.erased: dict[str, None] = {}  # NodeRequests that a user deleted: what growth could know after a restart
         self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
+        self.scaled_at: dict[str, float] = {}  # targets whose replicas growth wrote, and when it last did
         self.is_catalogue_wrong = False  # machines are smaller than it says: what was planned onto one may not fit
         self.is_clock_off = False  # growth's own clock has been stepped
         self.live_reads: dict[str, float] = {}  # what growth read live, and when

@@ -14,6 +14,8 @@ from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, STAR
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.model.settings import Settings
 from growth.plan.nodes_down.removal import IRREVOCABLE
+from growth.plan.warm_pools.memory import APART_SECONDS
+from growth.plan.warm_pools.size import PODS_IN_USE
 from growth.plan.world.machines import DELETED, DRAINING, NOT_READY
 from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, NODE, POD, Json
 from growth.sim.apiserver.store import Write
@@ -245,7 +247,7 @@ DEPLOYMENT: Final = BY_NAME["Deployment"]
 
 def only_replicas_within_bounds(witness: Witness, write: Write) -> Complaint:
     """S12: of a warm pool only the replicas are written, between the bounds of an autoscaler in its own namespace; a
-    StatefulSet may stay above its bound while its last members are in use.
+    pool of pods may stay above its bound while members that would go are in use.
     """
     if write.kind.name not in WARM_POOLS or write.actor != GROWTH:
         return None
@@ -257,9 +259,23 @@ def only_replicas_within_bounds(witness: Witness, write: Write) -> Complaint:
     targets = [(one["spec"]["scaleTargetRef"], _bounds(one)) for one in scalers]
     bounds = [each for target, each in targets if (target["kind"], target["name"]) == (kind, name)]
     replicas = write.item["spec"]["replicas"]
-    if not any(least <= replicas and (replicas <= most or kind == "StatefulSet") for least, most in bounds):
+    if not any(least <= replicas and (replicas <= most or kind != "SandboxSet") for least, most in bounds):
         return f"growth set {kind} {name} to {replicas} replicas; bounds: {bounds}"
     return None
+
+
+def scales_are_apart(witness: Witness, write: Write) -> Complaint:
+    """S12: two writes of growth to the replicas of one target are ten seconds apart, give or take one."""
+    if write.actor != GROWTH or write.type != "MODIFIED" or not write.kind.has_scale or write.before is None:
+        return None
+    before = write.before.decoded()["spec"]
+    if before.get("replicas") == write.item["spec"].get("replicas"):
+        return None
+    target = f"{write.kind.name} {'/'.join(write.key)}"
+    last_at, witness.scaled_at[target] = witness.scaled_at.get(target), witness.now
+    if last_at is None or witness.is_clock_off or witness.now - last_at >= APART_SECONDS - 1.0:
+        return None
+    return f"growth scaled {target} {witness.now - last_at:.1f} s after it last did"
 
 
 def warm_pools(witness: Witness) -> Iterator[str]:
@@ -272,6 +288,9 @@ def warm_pools(witness: Witness) -> Iterator[str]:
         replicas, policy = pool["spec"]["replicas"], scaler["spec"]["capacityPolicy"]
         pods = [pod for key, pod in witness.pods.items() if key[0] == namespace and pod.shape.labels.get("app") == name]
         free = sum(pod.is_ready and pod.deleted_at is None and CLAIMED not in pod.shape.labels for pod in pods)
+        conditions = (scaler.get("status") or {}).get("conditions") or []
+        if any(each["reason"] == PODS_IN_USE for each in conditions):
+            continue  # it says that what would go is in use
         is_short = free < policy["targetAvailable"] - policy["tolerance"] and replicas < most
         if is_short or (free > policy["targetAvailable"] + policy["tolerance"] and replicas > least):
             yield f"{free} of {replicas} pods of {name} are available, {policy['targetAvailable']} are wanted"
