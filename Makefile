@@ -10,7 +10,7 @@ BENCHES = $(basename $(notdir $(shell grep -l '^if __name__ ==' bench/*.py)))
 PYTHON ?= $(shell for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
 	command -v $$candidate >/dev/null && $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' && { echo $$candidate; break; }; done)
 
-.PHONY: help demo test lint unit scenarios e2e oracle sim bench docs lock format clean
+.PHONY: help demo test lint unit scenarios e2e oracle sim ray bench docs lock format clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -46,6 +46,16 @@ oracle: $(STAMP)  ## feasibility against the real scheduler's plugins (CASES=200
 
 sim: $(STAMP)  ## seeds of trouble in the embedded cluster (SEEDS=300)
 	$(BIN)/growth sim --seeds $(SEEDS)
+
+# In an environment of its own: Ray is large, and nothing else needs it.
+GRID := burst --grid settings.scaleDownDelaySeconds=30,300 --seeds 2 --output json
+ray:  ## a small grid by processes and by Ray, which must give the same
+	@test -n "$(PYTHON)" || { echo "growth needs Python 3.11 or later on PATH (python3, python3.11 ... python3.14)." >&2; exit 1; }
+	$(PYTHON) -m venv .build/ray
+	.build/ray/bin/pip install --quiet --disable-pip-version-check -e '.[ray]'
+	.build/ray/bin/growth simulate $(GRID) --engine processes > .build/ray/processes.json
+	.build/ray/bin/growth simulate $(GRID) --engine ray > .build/ray/ray.json
+	cmp .build/ray/processes.json .build/ray/ray.json && echo "the same results: $$(wc -l < .build/ray/ray.json) runs"
 
 bench: $(STAMP)  ## every benchmark, one after the other
 	@set -e; for name in $(BENCHES); do echo "== bench.$$name"; $(BIN)/python -m bench.$$name; done

@@ -72,6 +72,8 @@ def test_a_report_is_one_page_that_asks_for_nothing(tmp_path: Path) -> None:
     text = page.read_text()
     assert text.count("<svg") == 5
     assert "settings.scaleDownDelaySeconds=300" in text
+    assert text.count("settings.scaleDownDelaySeconds=300") == 2, "in the table and in the one key of all plots"
+    assert "95 of 100 pods waited at most" in text
     assert "<script" not in text
     assert 'src="http' not in text
 
