@@ -10,7 +10,7 @@ BENCHES = $(basename $(notdir $(shell grep -l '^if __name__ ==' bench/*.py)))
 PYTHON ?= $(shell for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
 	command -v $$candidate >/dev/null && $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' && { echo $$candidate; break; }; done)
 
-.PHONY: help demo test lint unit scenarios e2e oracle sim ray bench docs lock format clean
+.PHONY: help demo test lint unit scenarios e2e oracle sim mutants ray bench docs lock format clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -56,6 +56,9 @@ ray:  ## a small grid by processes and by Ray, which must give the same
 	.build/ray/bin/growth simulate $(GRID) --engine processes > .build/ray/processes.json
 	.build/ray/bin/growth simulate $(GRID) --engine ray > .build/ray/ray.json
 	cmp .build/ray/processes.json .build/ray/ray.json && echo "the same results: $$(wc -l < .build/ray/ray.json) runs"
+
+mutants: $(STAMP)  ## plant every bug of tests/sim/mutants.py: does a law notice?
+	$(BIN)/python -m tests.sim.mutants
 
 bench: $(STAMP)  ## every benchmark, one after the other
 	@set -e; for name in $(BENCHES); do echo "== bench.$$name"; $(BIN)/python -m bench.$$name; done

@@ -7,14 +7,11 @@ without the bug passes it."""
 
 from __future__ import annotations
 
-import importlib
 import logging
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -30,77 +27,10 @@ from growth.plan.world.trials import Standing
 from growth.plan.world.turn import seen
 from growth.providers.contract import Gone, ProviderError
 from growth.sim.stories.simulation import Report, Wish, simulate
+from tests.sim import guards
+from tests.sim.planting import now, open_gate, replaced, rows_with
 
 SEEDS_OF_A_HUNT: Final = 12
-
-
-@contextmanager
-def replaced(**changes: Any) -> Iterator[None]:
-    """Things of growth exchanged for a while, each by its place in PLACES; a place that is gone is an error."""
-    with ExitStack() as stack:
-        for place, new in changes.items():
-            owner, name = _find(PLACES[place])
-            stack.callback(setattr, owner, name, getattr(owner, name))
-            setattr(owner, name, new)
-        yield
-
-
-def _find(path: str) -> tuple[Any, str]:
-    module, _, attributes = path.partition(":")
-    *outer, name = attributes.split(".")
-    owner: Any = importlib.import_module(module)
-    for attribute in outer:
-        owner = getattr(owner, attribute)
-    return owner, name
-
-
-def _now(place: str) -> Any:
-    owner, name = _find(PLACES[place])
-    return getattr(owner, name)
-
-
-PLACES: Final = {
-    "rows": "growth.controllers.loop.loop:ROWS",
-    "effects": "growth.controllers.act.apply:EFFECTS",
-    "write_taints": "growth.controllers.act.nodes:_patch_node",
-    "gate_limits": "growth.controllers.act.gate:Gate._why_over_limit",
-    "gate_pods": "growth.controllers.act.gate:Gate._why_occupied",
-    "gate_owner": "growth.controllers.act.gate:Gate._why_not_ours",
-    "gate_launch": "growth.controllers.act.gate:Gate.why_not_launch",
-    "gate_closed": "growth.controllers.act.gate:Gate._why_closed",
-    "gate_paused": "growth.controllers.act.gate:Gate._why_paused",
-    "allowances": "growth.plan.nodes_up.survey:allowances",
-    "over_limit": "growth.plan.nodes_up.provisioning:over_limit",
-    "expected_nodes": "growth.plan.world.capacity:_expected_nodes",
-    "struck_out": "growth.plan.world.market:struck_out",
-    "buying": "growth.plan.world.market:why_not_buying",
-    "launching": "growth.plan.nodes_up.provisioning:why_not_buying",
-    "surely_gone": "growth.plan.nodes_down.removal:is_surely_gone",
-    "minimum": "growth.plan.nodes_down.scale_down:minimum",
-    "remembered": "growth.plan.nodes_down.orphans:_remembered",
-    "budget": "growth.plan.nodes_down.candidates:disruptions_left",
-    "protected_for_plan": "growth.plan.nodes_down.what_if:is_protected_pod",
-    "protected_for_drain": "growth.plan.nodes_down.drain:is_protected_pod",
-    "stays": "growth.plan.nodes_down.what_if:Emptying.why_stays",
-    "stuck": "growth.plan.nodes_down.what_if:Emptying.why_stuck",
-    "choose": "growth.plan.nodes_down.what_if:Emptying.choose",
-    "wanted": "growth.plan.nodes_down.drain:Drains._is_wanted",
-    "kept": "growth.plan.nodes_down.scale_down:place_buffers",
-    "clamped": "growth.plan.warm_pools.size:clamped",
-    "standings": "growth.plan.world.market:standings",
-    "launch": "growth.providers.simulated:SimulatedProvider.launch",
-    "list": "growth.providers.simulated:SimulatedProvider.list",
-    "describe": "growth.providers.simulated:SimulatedProvider.describe",
-}
-
-
-async def _open_gate(*_arguments: Any) -> None:
-    return None
-
-
-def _rows_with(name: str, plan: Callable[[Any, Any, Any, Any], Any]) -> Any:
-    """The table of rows with one plan wrapped; the wrapper gets the plan it replaces first."""
-    return tuple(replace(row, plan=partial(plan, row.plan)) if row.name == name else row for row in _now("rows"))
 
 
 # ----------------------------------------------------------------------------------------- the bugs
@@ -113,7 +43,7 @@ def second_name() -> Any:
         outcome = await launch(self, order)
         return await launch(self, replace(order, name=f"{order.name}x")) if isinstance(outcome, Unknown) else outcome
 
-    launch = _now("launch")
+    launch = now("launch")
     return replaced(launch=launch_again)
 
 
@@ -124,12 +54,12 @@ def no_limits() -> Any:
 
 def gate_ignores_pods() -> Any:
     """The gate does not look for pods before a delete."""
-    return replaced(gate_pods=_open_gate)
+    return replaced(gate_pods=open_gate)
 
 
 def gate_ignores_records() -> Any:
     """A machine is bought without a live look at its request."""
-    return replaced(gate_launch=_open_gate)
+    return replaced(gate_launch=open_gate)
 
 
 def foreign_machines() -> Any:
@@ -142,7 +72,7 @@ def foreign_machines() -> Any:
             for server in servers
         )
 
-    return replaced(list=list_all, gate_owner=_open_gate, remembered=_forgetful)
+    return replaced(list=list_all, gate_owner=open_gate, remembered=_forgetful)
 
 
 def forgets_what_is_on_its_way() -> Any:
@@ -158,7 +88,7 @@ def drops_foreign_taints() -> Any:
             hands, node, metadata, tuple(taint for taint in taints if taint.key.startswith("growth.dev/"))
         )
 
-    write = _now("write_taints")
+    write = now("write_taints")
     return replaced(write_taints=write_own)
 
 
@@ -173,7 +103,7 @@ def restless() -> Any:
         ]
         return replace(decision, actions=(*decision.actions, *again), again_at=snapshot.now + 30)
 
-    return replaced(rows=_rows_with("pool status", plan_restlessly))
+    return replaced(rows=rows_with("pool status", plan_restlessly))
 
 
 def keeps_startup_taint() -> Any:
@@ -185,7 +115,7 @@ def keeps_startup_taint() -> Any:
     return replaced(
         effects={
             kind: replace(effect, perform=say_so) if kind is ReadyNode else effect
-            for kind, effect in _now("effects").items()
+            for kind, effect in now("effects").items()
         }
     )
 
@@ -213,7 +143,7 @@ def unknown_is_absent() -> Any:
         except ProviderError:
             return Gone()
 
-    describe = _now("describe")
+    describe = now("describe")
     return replaced(describe=describe_boldly, surely_gone=lambda *_: True)
 
 
@@ -270,11 +200,13 @@ def beyond_its_bounds() -> Any:
 
 
 class Mutant(Struct, frozen=True):
-    """A bug, and where it shows."""
+    """A bug, where it shows, and, where that is known, which law it breaks in which seed of its hunt."""
 
     plant: Callable[[], Any]
     behaviours: tuple[str, ...]
     faults: tuple[str, ...] = ()
+    law: str = ""
+    number: int = 0
 
     @property
     def wish(self) -> Wish:
@@ -304,6 +236,16 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "moves without room": Mutant(moves_without_room, ("thinned out",)),
     "gives back spare room": Mutant(gives_back_spare_room, ("spare room",)),
     "beyond its bounds": Mutant(beyond_its_bounds, ("warm pool",)),
+    "no brake": Mutant(guards.no_brake, ("sick nodes",), law="not while braked"),
+    "no fence": Mutant(guards.no_fence, ("burst",), ("two growths",), law="only the leader writes"),
+    "no limits of all pools": Mutant(guards.no_limits_of_all, ("limits of all",), law="within limits of all"),
+    "disturbs protected nodes": Mutant(
+        guards.disturbs_protected_nodes, ("protected nodes",), law="protected nodes stay", number=1
+    ),
+    "writes labels of others": Mutant(guards.writes_labels_of_others, ("scale to zero",), law="only allowed writes"),
+    "says nothing": Mutant(guards.says_nothing, ("hopeless",), law="pods without a place"),
+    "forgets the minimum": Mutant(guards.forgets_the_minimum, ("minimum",), law="missing minimum", number=1),
+    "never learns from broken images": Mutant(never_learns, ("broken buffer",), law="few in vain"),
 }
 
 
@@ -317,6 +259,13 @@ def hunt(name: str) -> Report | None:
         if not caught.succeeded and simulate(seed, wish=mutant.wish).succeeded:
             return caught
     return None
+
+
+def replay(name: str) -> set[str]:
+    """The laws that the bug breaks in the seed in which it is known to show."""
+    mutant = MUTANTS[name]
+    with mutant.plant():
+        return {violation.law for violation in simulate(f"{name}-{mutant.number}", wish=mutant.wish).violations}
 
 
 def main() -> int:

@@ -13,7 +13,8 @@ from growth.sim.faults.faults import FAULTS
 from growth.sim.laws import LAWS
 from growth.sim.stories.behaviours import BEHAVIOURS
 from growth.sim.stories.simulation import CALM, Wish, deaths, die_at, differences, reference, simulate
-from tests.sim.mutants import MUTANTS, PLACES, _find, hunt
+from tests.sim.mutants import MUTANTS, hunt, replay
+from tests.sim.planting import PLACES, find
 
 A_FEW_SEEDS = [str(seed) for seed in range(6)]
 ONCE_FAILED = [  # and 196, below
@@ -63,9 +64,14 @@ def test_a_planted_bug_is_caught(name: str) -> None:
     assert caught.violations
 
 
+@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.law])
+def test_a_planted_bug_breaks_its_law_in_its_known_seed(name: str) -> None:
+    assert MUTANTS[name].law in replay(name)
+
+
 def test_every_place_a_bug_is_planted_in_still_exists() -> None:
     for path in PLACES.values():
-        owner, name = _find(path)
+        owner, name = find(path)
         assert callable(getattr(owner, name)) or getattr(owner, name), path
 
 

@@ -1,0 +1,90 @@
+"""How is a bug planted? Things of growth are exchanged for one simulation, each by its place in PLACES."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+
+@contextmanager
+def replaced(**changes: Any) -> Iterator[None]:
+    """Things of growth exchanged for a while, each by its place in PLACES; a place that is gone is an error."""
+    with ExitStack() as stack:
+        for place, new in changes.items():
+            owner, name = find(PLACES[place])
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, new)
+        yield
+
+
+def find(path: str) -> tuple[Any, str]:
+    module, _, attributes = path.partition(":")
+    *outer, name = attributes.split(".")
+    owner: Any = importlib.import_module(module)
+    for attribute in outer:
+        owner = getattr(owner, attribute)
+    return owner, name
+
+
+def now(place: str) -> Any:
+    owner, name = find(PLACES[place])
+    return getattr(owner, name)
+
+
+PLACES: Final = {
+    "rows": "growth.controllers.loop.loop:ROWS",
+    "effects": "growth.controllers.act.apply:EFFECTS",
+    "write_taints": "growth.controllers.act.nodes:_patch_node",
+    "gate_limits": "growth.controllers.act.gate:Gate._why_over_limit",
+    "gate_pods": "growth.controllers.act.gate:Gate._why_occupied",
+    "gate_owner": "growth.controllers.act.gate:Gate._why_not_ours",
+    "gate_launch": "growth.controllers.act.gate:Gate.why_not_launch",
+    "gate_closed": "growth.controllers.act.gate:Gate._why_closed",
+    "gate_paused": "growth.controllers.act.gate:Gate._why_paused",
+    "allowances": "growth.plan.nodes_up.survey:allowances",
+    "over_limit": "growth.plan.nodes_up.provisioning:over_limit",
+    "expected_nodes": "growth.plan.world.capacity:_expected_nodes",
+    "struck_out": "growth.plan.world.market:struck_out",
+    "buying": "growth.plan.world.market:why_not_buying",
+    "launching": "growth.plan.nodes_up.provisioning:why_not_buying",
+    "surely_gone": "growth.plan.nodes_down.removal:is_surely_gone",
+    "minimum": "growth.plan.nodes_down.scale_down:minimum",
+    "remembered": "growth.plan.nodes_down.orphans:_remembered",
+    "budget": "growth.plan.nodes_down.candidates:disruptions_left",
+    "protected_for_plan": "growth.plan.nodes_down.what_if:is_protected_pod",
+    "protected_for_drain": "growth.plan.nodes_down.drain:is_protected_pod",
+    "stays": "growth.plan.nodes_down.what_if:Emptying.why_stays",
+    "stuck": "growth.plan.nodes_down.what_if:Emptying.why_stuck",
+    "choose": "growth.plan.nodes_down.what_if:Emptying.choose",
+    "wanted": "growth.plan.nodes_down.drain:Drains._is_wanted",
+    "kept": "growth.plan.nodes_down.scale_down:place_buffers",
+    "clamped": "growth.plan.warm_pools.size:clamped",
+    "standings": "growth.plan.world.market:standings",
+    "brake": "growth.plan.world.brake:Brake.why",
+    "make_growth": "growth.controllers.growth:Growth.__init__",
+    "over_at_gate": "growth.controllers.act.gate:why_over_limit",
+    "protected_node": "growth.plan.world.nodes:is_protected_node",
+    "protected_node_for_swaps": "growth.plan.world.swaps:is_protected_node",
+    "protected_node_for_removal": "growth.plan.nodes_down.removal:is_protected_node",
+    "protected_node_for_what_if": "growth.plan.nodes_down.what_if:is_protected_node",
+    "protected_node_for_buffers": "growth.plan.buffers.giving_way:is_protected_node",
+    "notes": "growth.plan.nodes_up.scale_up:notes_for",
+    "missing_minimum": "growth.plan.nodes_up.survey:missing_minimum",
+    "launch": "growth.providers.simulated:SimulatedProvider.launch",
+    "list": "growth.providers.simulated:SimulatedProvider.list",
+    "describe": "growth.providers.simulated:SimulatedProvider.describe",
+}
+
+
+async def open_gate(*_arguments: Any) -> None:
+    return None
+
+
+def rows_with(name: str, plan: Callable[[Any, Any, Any, Any], Any]) -> Any:
+    """The table of rows with one plan wrapped; the wrapper gets the plan it replaces first."""
+    return tuple(replace(row, plan=partial(plan, row.plan)) if row.name == name else row for row in now("rows"))
