@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from growth.controllers.growth import Growth, always
+from growth.controllers.growth import Growth
 from growth.model.nodepool import PoolLimits
 from tests.sim.planting import now, replaced
 
@@ -19,8 +19,8 @@ def no_brake() -> Any:
 def no_fence() -> Any:
     """A growth that does not lead acts all the same."""
 
-    def without_fence(self: Growth, *arguments: Any, **keywords: Any) -> None:
-        make(self, *arguments[:4], always, **keywords)
+    def without_fence(self: Growth, *arguments: Any) -> None:
+        make(self, *arguments[:4])
 
     make = now("make_growth")
     return replaced(make_growth=without_fence)
