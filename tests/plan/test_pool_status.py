@@ -11,14 +11,14 @@ from growth.model.action import HoldNodePool, WriteNodePoolStatus
 from growth.model.api import Condition
 from growth.model.decision import Decision
 from growth.model.instant import format_instant
-from growth.model.nodepool import NodePool, NodePoolStatus, OfferingStatus, PoolLimits
+from growth.model.nodepool import DisruptedNode, NodePool, NodePoolStatus, OfferingStatus, PoolLimits
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import pool_status
 from growth.plan.pool_status import price_text
 from growth.plan.world.turn import seen
-from tests.plan.builders import NOW, limited, machine, node, offering, pool, request, world
+from tests.plan.builders import NOW, bound, limited, machine, node, offering, pod, pool, request, world
 
 SMALL = offering("small", 2, 4096, 0.01)
 BIG = offering("big", 8, 16384, 0.05)
@@ -28,10 +28,12 @@ def plan(snapshot: Snapshot, settings: Settings | None = None) -> Decision[pool_
     return pool_status.plan(snapshot, pool_status.Ledger(), settings or Settings())
 
 
+def statuses(snapshot: Snapshot, settings: Settings | None = None) -> list[NodePoolStatus]:
+    return [each.status for each in plan(snapshot, settings).actions if isinstance(each, WriteNodePoolStatus)]
+
+
 def status_of(snapshot: Snapshot, settings: Settings | None = None) -> NodePoolStatus:
-    (status,) = [
-        action.status for action in plan(snapshot, settings).actions if isinstance(action, WriteNodePoolStatus)
-    ]
+    (status,) = statuses(snapshot, settings)
     return status
 
 
@@ -206,3 +208,55 @@ def test_a_type_that_is_not_sold_for_long_is_a_condition_that_says_until_when() 
         f"sold no longer than: {SMALL.server_type} until 2027-01-15T08:00:00Z",
     )
     assert "Deprecated" not in conditions(status_of(world(pools=[pool()], offerings=[SMALL])))
+
+
+# ----------------------------------------------------------------------------- nodes that were disrupted
+
+
+def with_status(status: NodePoolStatus) -> NodePool:
+    return replace(pool(), status=status)
+
+
+def drained(name: str) -> NodeRemovalRequest:
+    return NodeRemovalRequest(name, NodeRemovalRequestSpec(name, "default", "sim-small", "id", "Expired"))
+
+
+def test_a_drained_node_stands_in_the_status_until_the_window_after_it_went_has_passed() -> None:
+    at, nodes, pods = NOW, [node("n0", of=SMALL)], [bound(pod("p"), "n0")]
+    with_pods: dict[str, Any] = {"nodes": nodes, "pods": pods, "removals": [drained("n0")]}
+    begun = status_of(world(pools=[pool()], now=at, **with_pods))
+    assert (begun.recorded_since, begun.disrupted) == (format_instant(at), (DisruptedNode("n0"),))
+    assert statuses(world(pools=[with_status(begun)], now=at + 300, **with_pods)) == []
+    gone = status_of(world(pools=[with_status(begun)], now=at + 400))
+    assert (gone.recorded_since, gone.disrupted) == (
+        format_instant(at),
+        (DisruptedNode("n0", format_instant(at + 400)),),
+    )
+    assert statuses(world(pools=[with_status(gone)], now=at + 999)) == []
+    over = status_of(world(pools=[with_status(gone)], now=at + 1001))
+    assert (over.recorded_since, over.disrupted) == (format_instant(at + 400), ())
+
+
+def test_a_node_that_stays_after_all_leaves_the_status_and_one_without_pods_never_enters_it() -> None:
+    nodes = [node("n0", of=SMALL), node("n1", of=SMALL)]
+    begun = NodePoolStatus(recorded_since=format_instant(NOW), disrupted=(DisruptedNode("n0"),))
+    assert status_of(world(pools=[with_status(begun)], nodes=nodes, removals=[drained("n1")])).disrupted == ()
+
+
+def test_of_too_many_nodes_the_newest_stand_in_the_status_and_it_says_since_when_it_is_whole() -> None:
+    went = tuple(DisruptedNode(f"n{number}", format_instant(NOW - number % 500)) for number in range(1200))
+    before = NodePoolStatus(recorded_since=format_instant(NOW - 9000), disrupted=went)
+    status = status_of(world(pools=[with_status(before)]))
+    assert len(status.disrupted) == 1000
+    assert status.recorded_since == format_instant(NOW - 400)
+
+
+def test_a_stamp_from_before_a_clock_went_back_counts_from_now() -> None:
+    later = format_instant(NOW + 86_400)
+    status = status_of(
+        world(pools=[with_status(NodePoolStatus(recorded_since=later, disrupted=(DisruptedNode("n0", later),)))])
+    )
+    assert (status.recorded_since, status.disrupted) == (
+        format_instant(NOW),
+        (DisruptedNode("n0", format_instant(NOW)),),
+    )

@@ -165,6 +165,7 @@ class OfferingStatus(Struct, frozen=True, rename="camel"):
 
 
 MOST_TRIALS: Final = 40
+MOST_DISRUPTED: Final = 1000  # nodes in a pool's status
 
 
 class Trial(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -201,6 +202,15 @@ class PoolTrials(Struct, frozen=True, rename="camel", omit_defaults=True):
     ] = ()
 
 
+class DisruptedNode(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A node that was marked or drained while it had pods."""
+
+    name: Annotated[str, Meta(max_length=253, description="The node.")]
+    gone_at: Annotated[
+        Instant | None, Meta(description="When it was first seen to be gone; absent: it is still there.")
+    ] = None
+
+
 class NodePoolStatus(Struct, frozen=True, rename="camel"):
     """How the pool stands. Written by growth."""
 
@@ -215,6 +225,13 @@ class NodePoolStatus(Struct, frozen=True, rename="camel"):
     ] = ()
     observed_generation: Annotated[int, Meta(description="The generation of the spec that this status is about.")] = 0
     trials: Annotated[PoolTrials, Meta(description="Whether the machines that were bought were of use.")] = PoolTrials()
+    recorded_since: Annotated[
+        Instant | None, Meta(description="Every node with pods that was disrupted since then is in `disrupted`.")
+    ] = None
+    disrupted: Annotated[
+        tuple[DisruptedNode, ...],
+        Meta(max_length=MOST_DISRUPTED, description="Nodes that use up disruption budgets, in their windows."),
+    ] = ()
 
 
 class NodePool(Struct, frozen=True):

@@ -12,6 +12,10 @@ something new.
 | Failing | machines were bought in vain, so no more are for a while: how many, the last cause, when it is tried again |
 | Paused | its annotation, or the global switch, stops buying and deleting |
 
+A node with pods that is marked or drained stands in the status until the longest window of the pool's budgets has
+passed since it went: budgets are read off that after a restart. `recordedSince` moves on to the newest that was left
+out, so that nothing is believed to be whole that is not.
+
 The finalizer goes on before anything is bought, and comes off once no request, removal, machine or node of the pool is
 left (`growth.dev/orphan-nodes: "true"` leaves the nodes alone)."""
 
@@ -26,9 +30,17 @@ from msgspec import Struct
 from growth.model.action import Action, HoldNodePool, WriteNodePoolStatus
 from growth.model.api import FINALIZER, Condition
 from growth.model.decision import Decision, Note
-from growth.model.instant import format_instant
+from growth.model.instant import format_instant, is_from_future
 from growth.model.node import Node
-from growth.model.nodepool import ORPHAN_NODES, RELEASE_BRAKE, NodePool, NodePoolStatus, OfferingStatus
+from growth.model.nodepool import (
+    MOST_DISRUPTED,
+    ORPHAN_NODES,
+    RELEASE_BRAKE,
+    DisruptedNode,
+    NodePool,
+    NodePoolStatus,
+    OfferingStatus,
+)
 from growth.model.offering import Offering
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -36,9 +48,10 @@ from growth.plan.world.brake import Brake
 from growth.plan.world.limits import Allowance, Member, allowances, headroom, members
 from growth.plan.world.machines import claimed_pool, pool_of_machine
 from growth.plan.world.market import struck_out
-from growth.plan.world.pools import offerings_of, why_not_buying
+from growth.plan.world.nodes import is_disrupted, was_kept
+from growth.plan.world.pools import longest_window_seconds, offerings_of, why_not_buying
 from growth.plan.world.trials import Standing, as_written, standings
-from growth.plan.world.turn import Conditions, Turn, about, retry_after, seen, without_times
+from growth.plan.world.turn import Conditions, Turn, about, instant_of, retry_after, seen, without_times
 
 _MOST_OFFERINGS = 1000
 _RETRY_SECONDS = 5.0
@@ -129,6 +142,7 @@ class _View:
         name, snapshot = self.pool.name, self.snapshot
         nodes = {node.name: node for node in snapshot.nodes.values() if node.pool == name}
         ordered = [each for each in snapshot.requests.values() if each.spec.pool == name]
+        recorded_since, disrupted = self._disrupted(nodes.values())
         return NodePoolStatus(
             nodes=len(nodes),
             in_flight=sum(request.name not in nodes for request in ordered if request.is_in_flight),
@@ -137,7 +151,33 @@ class _View:
             conditions=self._conditions(),
             observed_generation=self.pool.generation,
             trials=as_written(self.pool, ordered, snapshot.now),
+            recorded_since=format_instant(recorded_since),
+            disrupted=disrupted,
         )
+
+    def _disrupted(self, nodes: Iterable[Node]) -> tuple[float, tuple[DisruptedNode, ...]]:
+        """Since when they are known, and which: those that are still there first, then the newest."""
+        now, snapshot, before = self.snapshot.now, self.snapshot, self.pool.status
+        names = {each.name for each in before.disrupted} | {each.name for each in nodes if is_disrupted(each, snapshot)}
+        went = {each.name: self._not_from_future(each.gone_at) for each in before.disrupted}
+        gone = {
+            name: now if name in snapshot.nodes else went.get(name, now)
+            for name in names
+            if not was_kept(name, snapshot)
+        }
+        order = sorted(gone, key=lambda name: (name not in snapshot.nodes, -gone[name], name))
+        oldest = now - longest_window_seconds(self.pool, self.settings)
+        kept = [name for name in order[:MOST_DISRUPTED] if gone[name] > oldest]
+        left_out = [gone[name] for name in order[len(kept) :]]
+        recorded = tuple(
+            DisruptedNode(name, None if name in snapshot.nodes else format_instant(gone[name])) for name in kept
+        )
+        return max(self._not_from_future(before.recorded_since), *left_out, 0.0), recorded
+
+    def _not_from_future(self, text: str | None) -> float:
+        """An instant that is not known, or was written before a clock went back, counts as now."""
+        at, now = instant_of(text), self.snapshot.now
+        return now if at is None or is_from_future(now, at) else at
 
     def _offerings(self, nodes: Iterable[Node]) -> tuple[OfferingStatus, ...]:
         counts = Counter((node.offering, self._location(node.name)) for node in nodes)

@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from growth.model.instant import parse_instant
-from growth.model.nodepool import DisruptionBudget, NodePool
+from growth.model.instant import format_instant, parse_instant
+from growth.model.nodepool import DisruptedNode, DisruptionBudget, NodePool, NodePoolStatus
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -124,3 +125,38 @@ def test_what_went_before_the_start_is_not_known() -> None:
     recent = with_moment(Recent(), ten(of()), SETTINGS)
     assert recent.known_at(of(), SETTINGS) == NOW + 600
     assert recent.known_at(of(DisruptionBudget(window_seconds=3600)), SETTINGS) == NOW + 3600
+
+
+def recorded(*nodes: DisruptedNode, since: float = NOW - 86_400) -> NodePool:
+    status = NodePoolStatus(recorded_since=format_instant(since), disrupted=nodes)
+    return replace(of(DisruptionBudget("2")), status=status)
+
+
+def test_after_a_restart_the_window_is_known_since_the_status_was_first_written() -> None:
+    recent = with_moment(Recent(), ten(of()), SETTINGS)
+    assert recent.known_at(recorded(since=NOW - 500), SETTINGS) == NOW + 100
+    assert recent.known_at(recorded(since=NOW + 500), SETTINGS) == NOW + 600
+
+
+@pytest.mark.parametrize(
+    ("gone_at", "left"), [(None, 1), (format_instant(NOW - 599), 1), (format_instant(NOW - 601), 2), ("nonsense", 1)]
+)
+def test_after_a_restart_what_went_is_read_off_the_status(gone_at: str | None, left: int) -> None:
+    """What was still there when growth ended went at an unknown time since: that counts from now."""
+    budgets = recorded(DisruptedNode("n0", gone_at))
+    assert left_after(budgets, Recent(), 0) == left
+
+
+def test_after_a_restart_a_node_of_the_status_that_was_kept_is_forgotten() -> None:
+    assert with_moment(Recent(), ten(recorded(DisruptedNode("n0"))), SETTINGS).seen == {}
+
+
+def test_a_drained_node_counts_though_its_machine_is_gone_before_its_node() -> None:
+    """Its Node is then of no pool by the provider's list; the removal names it."""
+    budgets = of(DisruptionBudget("50%"))
+    removal = NodeRemovalRequest("n0", NodeRemovalRequestSpec("n0", "default", "sim-small", "id", "PoolDeleted"))
+    nodes = [replace(node("n0"), pool=""), node("n1")]
+    snapshot = world(nodes=nodes, pools=[budgets], removals=[removal])
+    assert disruptions_left(budgets, snapshot, SETTINGS, Recent()) == 0
+    with_pods = world(nodes=nodes, pools=[budgets], removals=[removal], pods=[bound(pod("p"), "n0")])
+    assert with_moment(Recent(), with_pods, SETTINGS).seen == {"n0": ("default", NOW)}

@@ -6,13 +6,13 @@ that hold now the smallest counts.
 
 | uses a budget up | |
 | --- | --- |
-| a node that is being drained, or is marked and has pods | now |
+| a node that is being drained, or is marked and has pods | now, until its Node is gone |
 | a node that is not Ready | now |
 | a node with pods that went within the budget's window (law S8) | until the window has passed |
 
 A budget with a schedule holds from each time it names, in its time zone, for its duration; one that cannot be read
-holds always. What went before growth started is not known, so the first window after a restart counts as used up: a
-lost memory errs on the safe side.
+holds always. Which nodes were disrupted lately stands in the pool's status, so that it survives a restart. What went
+before that was first written is not known, and counts as used up for one window: a lost memory errs on the safe side.
 
 While many nodes fail the brake holds (`plan/world/brake`), whatever the budgets say.
 """
@@ -27,8 +27,10 @@ from growth.model.node import Node
 from growth.model.nodepool import DisruptionBudget, NodePool
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.nodes import NodeState, state_of, working_pods
+from growth.plan.world.nodes import NodeState, is_disrupted, was_kept
+from growth.plan.world.pools import longest_window_seconds, window_seconds
 from growth.plan.world.schedule import ScheduleError, UnknownTimeZoneError, read_schedule
+from growth.plan.world.turn import instant_of
 
 
 class Recent(Struct, frozen=True):
@@ -39,30 +41,33 @@ class Recent(Struct, frozen=True):
 
     def known_at(self, pool: NodePool, settings: Settings) -> float:
         """When the whole window of the pool's budgets is known; of a pool that was made since, everything is."""
-        return 0.0 if pool.created_at >= self.known_since > 0.0 else self.known_since + _longest_window(pool, settings)
+        if pool.created_at >= self.known_since > 0.0:
+            return 0.0
+        recorded_since = instant_of(pool.status.recorded_since)
+        known_since = self.known_since if recorded_since is None else min(self.known_since, recorded_since)
+        return known_since + longest_window_seconds(pool, settings)
 
 
 def with_moment(recent: Recent, snapshot: Snapshot, settings: Settings) -> Recent:
     """What is remembered after one more look; without nodes whose mark or removal was taken back."""
     now = snapshot.now
-    oldest = now - max((_longest_window(pool, settings) for pool in snapshot.pools.values()), default=0.0)
+    oldest = now - max((longest_window_seconds(pool, settings) for pool in snapshot.pools.values()), default=0.0)
     seen = {name: (pool, now if name in snapshot.nodes else at) for name, (pool, at) in recent.seen.items()}
-    for name in [name for name, node in snapshot.nodes.items() if _is_disrupted(node, snapshot)]:
-        seen.setdefault(name, (snapshot.nodes[name].pool, now))
+    for pool in snapshot.pools.values():
+        for each in pool.status.disrupted:
+            gone_at = None if each.name in snapshot.nodes else instant_of(each.gone_at)
+            seen.setdefault(each.name, (pool.name, now if gone_at is None else min(now, gone_at)))
+    for node in [node for node in snapshot.nodes.values() if is_disrupted(node, snapshot)]:
+        seen.setdefault(node.name, (_pool_of(node, snapshot), now))
     known_since = recent.known_since if 0.0 < recent.known_since <= now else now
-    seen = {name: each for name, each in seen.items() if each[1] > oldest and not _was_kept(name, snapshot)}
+    seen = {name: each for name, each in seen.items() if each[1] > oldest and not was_kept(name, snapshot)}
     return Recent(known_since, seen)
 
 
-def _is_disrupted(node: Node, snapshot: Snapshot) -> bool:
-    """Its pods leave, or will."""
-    state = NodeState(node, snapshot.removals.get(node.name))
-    return (state.is_draining or node.is_marked) and bool(working_pods(snapshot, node.name))
-
-
-def _was_kept(name: str, snapshot: Snapshot) -> bool:
-    state = state_of(name, snapshot)
-    return state.node is not None and state.node.is_ready and not state.is_going
+def _pool_of(node: Node, snapshot: Snapshot) -> str:
+    """A node whose machine is gone already belongs to the pool that its removal names."""
+    removal = snapshot.removals.get(node.name)
+    return node.pool or (removal.spec.pool if removal is not None else "")
 
 
 def with_disrupted(recent: Recent, node: Node, now: float) -> Recent:
@@ -79,11 +84,11 @@ def disruptions_left(
     """By the strictest budget that holds now. To a repair a node that is not Ready is disrupted already: it does not
     count before it is drained.
     """
-    nodes = [node for node in snapshot.nodes.values() if node.pool == pool.name]
+    nodes = [node for node in snapshot.nodes.values() if _pool_of(node, snapshot) == pool.name]
     used = sum(_uses_up(node, snapshot, is_repair=is_repair) for node in nodes)
     lefts = []
     for budget in budgets_now(pool, snapshot.now):
-        since = snapshot.now - _window(budget, settings)
+        since = snapshot.now - window_seconds(budget, settings)
         gone = [name for name, (of_pool, at) in recent.seen.items() if of_pool == pool.name and at > since]
         gone_lately = sum(name not in snapshot.nodes for name in gone)
         lefts.append(_allowed(budget.nodes, len(nodes)) - used - gone_lately)
@@ -93,7 +98,7 @@ def disruptions_left(
 def _uses_up(node: Node, snapshot: Snapshot, *, is_repair: bool) -> bool:
     if not node.is_ready and not is_repair:
         return True
-    return NodeState(node, snapshot.removals.get(node.name)).is_draining or _is_disrupted(node, snapshot)
+    return NodeState(node, snapshot.removals.get(node.name)).is_draining or is_disrupted(node, snapshot)
 
 
 def budgets_now(pool: NodePool, now: float) -> list[DisruptionBudget]:
@@ -125,14 +130,6 @@ def _changes_at(budget: DisruptionBudget, now: float) -> float | None:
         return ends_at if ends_at > now else schedule.next_after(now)
     except (ScheduleError, UnknownTimeZoneError):
         return None
-
-
-def _window(budget: DisruptionBudget, settings: Settings) -> float:
-    return settings.disruption_window_seconds if budget.window_seconds is None else float(budget.window_seconds)
-
-
-def _longest_window(pool: NodePool, settings: Settings) -> float:
-    return max((_window(budget, settings) for budget in pool.spec.budgets), default=settings.disruption_window_seconds)
 
 
 def _allowed(text: str, count: int) -> int:

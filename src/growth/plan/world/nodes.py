@@ -252,6 +252,18 @@ def why_not_idle(node: Node, snapshot: Snapshot, arrival_seconds: float) -> str:
     return ""
 
 
+def is_disrupted(node: Node, snapshot: Snapshot) -> bool:
+    """Its pods leave, or will."""
+    is_leaving = node.is_marked or NodeState(node, snapshot.removals.get(node.name)).is_draining
+    return is_leaving and bool(working_pods(snapshot, node.name))
+
+
+def was_kept(name: str, snapshot: Snapshot) -> bool:
+    """A node that was disrupted works on: its mark or removal was taken back."""
+    state = state_of(name, snapshot)
+    return state.node is not None and state.node.is_ready and not state.is_going
+
+
 def working_pods(snapshot: Snapshot, node: str) -> tuple[Pod, ...]:
     """Those that keep the node from being idle."""
     return tuple(pod for pod in snapshot.pods_by_node.get(node, ()) if pod.counts_as_work)

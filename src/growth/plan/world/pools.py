@@ -30,9 +30,10 @@ from growth.model.labels import (
     Requirement,
 )
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Taint
-from growth.model.nodepool import DEFAULT_POOL, NodePool, PoolTaint, ServerTypeChoice
+from growth.model.nodepool import DEFAULT_POOL, DisruptionBudget, NodePool, PoolTaint, ServerTypeChoice
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
+from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet
 from growth.solver.rules.fit import may_run_on
 from growth.solver.rules.selectors import any_term_matches_labels
@@ -126,6 +127,17 @@ def offerings_of(pool: NodePool, offerings: Iterable[Offering]) -> tuple[Offerin
         for each in offerings
         if each.server_type.lower() in types and (not places or each.location.lower() in places)
     )
+
+
+def window_seconds(budget: DisruptionBudget, settings: Settings) -> float:
+    """How long a node that went uses the budget up."""
+    return settings.disruption_window_seconds if budget.window_seconds is None else float(budget.window_seconds)
+
+
+def longest_window_seconds(pool: NodePool, settings: Settings) -> float:
+    """Of all its budgets."""
+    windows = (window_seconds(budget, settings) for budget in pool.spec.budgets)
+    return max(windows, default=settings.disruption_window_seconds)
 
 
 def why_not_buying(pool: NodePool, is_paused: bool) -> str:
