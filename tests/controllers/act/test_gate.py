@@ -247,6 +247,27 @@ def test_s3_a_pod_that_the_caches_do_not_know_yet_still_blocks_the_delete() -> N
     assert asked(story) == Conflict("pod default/late is on node default-pool-1")
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_irrevocable", "is_kept"),
+    [("Empty", False, True), ("Consolidated", False, True), ("Empty", True, False), ("Unhealthy", False, False)],
+)
+def test_a_node_that_must_not_be_disrupted_is_seen_live(reason: str, is_irrevocable: bool, is_kept: bool) -> None:
+    """The annotation came after the plan had looked. What may have been deleted already is not kept."""
+
+    async def story(house: Gatehouse) -> Outcome | None:
+        name, irrevocable = "default-pool-1", {**WELL, "type": "Irrevocable", "reason": "AnswerUnknown", "message": ""}
+        house.shelf.put(name)
+        await house.put(NODES, name)
+        status = {"phase": "Deprovisioning", "conditions": [irrevocable] if is_irrevocable else []}
+        spec = {"nodeName": name, "pool": "default", "reason": reason}
+        seen = await house.put(NODE_REMOVAL_REQUESTS, name, spec=spec, status=status)
+        annotations = {"metadata": {"annotations": {"growth.dev/do-not-disrupt": "true"}}}
+        await house.client.merge_patch(NODES, name, annotations)
+        return await house.gate.why_not_delete(DeleteMachine(seen, name, f"id-{name}"))
+
+    assert asked(story) == (Conflict("node default-pool-1 must not be disrupted") if is_kept else None)
+
+
 def test_s7_a_machine_of_another_cluster_is_never_deleted() -> None:
     async def story(house: Gatehouse) -> Outcome | None:
         action = await removing(house)

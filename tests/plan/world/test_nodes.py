@@ -16,6 +16,7 @@ from growth.plan.world.nodes import (
     Prices,
     awaiting_pools,
     fills_minimum,
+    is_kept_by_wish,
     state_of,
     staying_by_kind,
     waiting_shapes,
@@ -142,3 +143,19 @@ def test_pools_wait_for_pods_that_are_new_or_have_a_node_on_its_way_and_for_no_o
     assert awaiting_pools(world(pools=pools, pods=[old], requests=[coming])) == {"other"}
     gated = [pod("gated", created_at=NOW, is_gated=True), pod("going", created_at=NOW, deleted_at=NOW)]
     assert awaiting_pools(world(pools=pools, pods=[*gated, pod("lost", created_at=NOW, pool="nope")])) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_ready", "is_kept"),
+    [
+        *((reason, True, True) for reason in ("Empty", "Consolidated", "Expired", "Drifted", "Orphaned")),
+        *((reason, False, False) for reason in ("Unhealthy", "NotReady", "Deleted", "PoolDeleted")),
+        ("PoolDeleted", True, True),
+    ],
+)
+def test_an_annotation_keeps_a_node_unless_it_is_dead_or_a_person_deleted_it(
+    reason: str, is_ready: bool, is_kept: bool
+) -> None:
+    wished = node("n", is_ready=is_ready, annotations={"growth.dev/do-not-disrupt": "true"})
+    assert is_kept_by_wish(wished, reason) is is_kept
+    assert not is_kept_by_wish(node("n", is_ready=is_ready), reason)

@@ -10,6 +10,7 @@ Answers None (open) or the Outcome that says why not.
 | every cache and the list of machines proved fresh, within 150 s | ✓ | ✓ |
 | the record, read live: same UID, right phase, not deleted | NodeRequest Pending | NodeRemovalRequest Deprovisioning |
 | the machine, read live: ours by cluster id, and the recorded one | | ✓ |
+| the Node, read live: no annotation keeps it, unless an earlier delete may have been accepted | | ✓ |
 | no working pod on the node, read live, directly before the delete | | ✓ |
 | limits, counted on the provider's machines and our own orders | ✓ | |
 | brake: while many nodes are NotReady, none of them, unless its machine is off | | ✓ |
@@ -52,11 +53,12 @@ from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater,
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.plan.nodes_down.drain import has_returned
+from growth.plan.nodes_down.removal import is_irrevocable
 from growth.plan.nodes_down.what_if import Evictability
 from growth.plan.world.brake import is_switched_off, why_braked
 from growth.plan.world.limits import counts, why_over_limit
 from growth.plan.world.machines import is_node_of, last_part, names_another
-from growth.plan.world.nodes import is_lost, was_ever_ready
+from growth.plan.world.nodes import is_kept_by_wish, is_lost, was_ever_ready
 from growth.providers.contract import Gone, Provider, ProviderError
 
 OLDEST_CACHE_SECONDS: Final = 150.0  # bookmarks come once a minute
@@ -139,12 +141,13 @@ class Gate:
         closed = self._why_closed(live["spec"]["pool"])
         if closed:
             return TryLater(closed, _CLOSED_SECONDS)
+        removal = read_node_removal_request(msgspec.json.encode(live))
         return (
             await self._why_paused(live["spec"]["pool"])
             or await self._why_braked(action, live["spec"]["pool"])
-            or await self._why_not_ours(action)
+            or await self._why_not_this_one(action, removal)
             # last: the delete follows within a second, or not at all
-            or await self._why_occupied(read_node_removal_request(msgspec.json.encode(live)))
+            or await self._why_occupied(removal)
             or self._why_not_leader()
         )
 
@@ -224,7 +227,8 @@ class Gate:
                 return Conflict(f"pod {pod.key} is on node {node}")
         return None
 
-    async def _why_not_ours(self, action: DeleteMachine) -> Outcome | None:
+    async def _why_not_this_one(self, action: DeleteMachine, removal: NodeRemovalRequest) -> Outcome | None:
+        """Is it ours, the recorded one, and does nobody want to keep its node?"""
         machine = await self._describe(action.machine_id)
         if isinstance(machine, TryLater):
             return machine
@@ -238,6 +242,8 @@ class Gate:
             return Refused(f"machine {action.machine_id} is not the one recorded for node {action.node_name}")
         if node is not None and names_another(node, machine.machine_id, machine.provider_id):
             return Refused(f"node {node.name} is {node.provider_id}, not machine {action.machine_id}")
+        if node is not None and is_kept_by_wish(node, removal.spec.reason) and not is_irrevocable(removal):
+            return Conflict(f"node {node.name} must not be disrupted")
         return None
 
     async def _is_gone_or_ready(self, name: str) -> bool:

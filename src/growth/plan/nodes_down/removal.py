@@ -64,7 +64,7 @@ from growth.plan.world.machines import (
     machine_to_delete,
 )
 from growth.plan.world.marks import unmark_node
-from growth.plan.world.nodes import blocking_pods, is_paused, is_protected_node, lost_at
+from growth.plan.world.nodes import blocking_pods, is_kept_by_wish, is_paused, lost_at
 from growth.plan.world.turn import Turn, about, cut, life_event, retry_at, seen, with_removal_phase
 
 IRREVOCABLE: Final = "Irrevocable"
@@ -176,7 +176,7 @@ class _Look:
             return f"pod {pods[0].key} is on the node"
         if removal.spec.reason == UNHEALTHY and node is not None and node.is_ready:
             return "it is Ready again"
-        if removal.spec.reason != UNHEALTHY and node is not None and is_protected_node(node):
+        if node is not None and is_kept_by_wish(node, removal.spec.reason):
             return "it must not be disrupted"
         return self._drains.why_take_back(removal, pods)
 
@@ -185,7 +185,7 @@ class _Look:
         node = self._snapshot.nodes.get(removal.spec.node_name)
         if node is None:
             return ""
-        is_kept = removal.spec.reason == POOL_DELETED and node.is_ready and is_protected_node(node)
+        is_kept = removal.spec.reason == POOL_DELETED and is_kept_by_wish(node, POOL_DELETED)
         return cut(self._brake.why_held(node)) or ("the node must not be disrupted" if is_kept else "")
 
     def _cancel(self, removal: NodeRemovalRequest, why: str) -> None:

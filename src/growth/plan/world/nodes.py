@@ -29,7 +29,16 @@ from growth.model.pod import Pod, PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import ordered_amounts
-from growth.plan.world.machines import CONSOLIDATED, DRAINING, NOT_READY, is_registered, is_surely_absent
+from growth.plan.world.machines import (
+    CONSOLIDATED,
+    DELETED,
+    DRAINING,
+    NOT_READY,
+    POOL_DELETED,
+    UNHEALTHY,
+    is_registered,
+    is_surely_absent,
+)
 from growth.plan.world.pools import choice_of_type, is_transient, pools_for
 from growth.solver.rules import Neighbours
 from growth.solver.rules.fit import fits_alone, free_amounts
@@ -226,6 +235,14 @@ def phase_since(request: NodeRequest, snapshot: Snapshot) -> float:
 
 def is_protected_node(node: Node) -> bool:
     return any(node.annotations.get(key) == "true" for key in _PROTECTED_NODE)
+
+
+def is_kept_by_wish(node: Node, reason: str) -> bool:
+    """Does its annotation keep a node from a removal for this reason? What died, never came up or was deleted by a
+    person goes all the same; of a pool that is deleted, what works stays until the annotation is gone.
+    """
+    may_stay = node.is_ready if reason == POOL_DELETED else reason not in (UNHEALTHY, NOT_READY, DELETED)
+    return may_stay and is_protected_node(node)
 
 
 def is_protected_pod(pod: Pod) -> bool:
