@@ -25,7 +25,7 @@ from growth.plan.world.turn import Turn, life_event, with_removal_phase, with_re
 from tests.house.tree import python_files, text_of
 
 KINDS: Final = {"NodeRequest": RequestPhase, "NodeRemovalRequest": RemovalPhase}
-FINAL_PHASES: Final = {"NodeRequest": {"Ready", "Unmet", "Deprovisioning"}, "NodeRemovalRequest": {REMOVAL_FAILED}}
+FINAL_PHASES: Final = {"NodeRequest": {"Ready", "Deprovisioning"}, "NodeRemovalRequest": {REMOVAL_FAILED}}
 every_kind = pytest.mark.parametrize("kind", sorted(KINDS))
 
 
@@ -88,12 +88,13 @@ def test_a_phase_is_written_in_one_place() -> None:
 
 
 def test_the_api_server_admits_every_arrow() -> None:
-    assert not any(after == PENDING for kind in KINDS for _, after in arrows(kind))
+    assert not any(after == PENDING for _, after in arrows("NodeRequest"))
+    assert {before for before, after in arrows("NodeRemovalRequest") if after == PENDING} == {"Deprovisioning"}
     assert not any(before == REMOVAL_FAILED for before, _ in arrows("NodeRemovalRequest"))
     rules = [rule for status in (NodeRequestStatus, NodeRemovalRequestStatus) for rule, _ in RULES[status]]
     assert rules == [
         "self.phase == oldSelf.phase || self.phase != 'Pending'",
-        "self.phase == oldSelf.phase || self.phase != 'Pending'",
+        "self.phase == oldSelf.phase || self.phase != 'Pending' || oldSelf.phase == 'Deprovisioning'",
         "self.phase == oldSelf.phase || oldSelf.phase != 'RemovalFailed'",
     ]
 

@@ -123,6 +123,7 @@ _ABOUT_POOL_NAMES: Final = "a pool's name has at most 40 characters: it is part 
 _SHORT_KEYS: Final = "self.all(key, size(key) <= 317)"
 _ONCE_EACH: Final = "self.all(one, self.exists_one(other, other.name.lowerAscii() == one.name.lowerAscii()))"
 _NOT_PENDING_AGAIN: Final = "self.phase == oldSelf.phase || self.phase != 'Pending'"
+_PENDING_IF_UNASKED: Final = f"{_NOT_PENDING_AGAIN} || oldSelf.phase == 'Deprovisioning'"
 _FAILED_IS_FINAL: Final = "self.phase == oldSelf.phase || oldSelf.phase != 'RemovalFailed'"
 _SAME_NODE: Final = "self.nodeName == oldSelf.nodeName && self.pool == oldSelf.pool"
 _MIN_FITS_MAX: Final = "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas"
@@ -154,7 +155,7 @@ _ROWS: Final[tuple[tuple[Place, str, str], ...]] = (
     ((CronPolicy, "schedule"), _EXISTS, "there is no such day in these months"),
     (PodExpression, _VALUES_FIT, "In and NotIn need values, Exists and DoesNotExist take none"),
     ((PodSelector, "match_labels"), _SHORT_KEYS, "a label key has at most 317 characters"),
-    (NodeRemovalRequestStatus, _NOT_PENDING_AGAIN, "a removal that has begun does not go back to Pending"),
+    (NodeRemovalRequestStatus, _PENDING_IF_UNASKED, "only an attempt that was never made goes back to Pending"),
     (NodeRemovalRequestStatus, _FAILED_IS_FINAL, "RemovalFailed is final: delete the NodeRemovalRequest to try again"),
 )
 
