@@ -19,7 +19,7 @@ TOLD = {
     ),
     "buffer": ("BufferScaleUp", "CapacityProvisioned: there is room for all 5 chunks", "scale Deployment web to 8"),
     "burst": ("add Job report", "60 of 60 pods running", "given back, 0 left"),
-    "consolidation": ("6 × CX33", "1 node marked", "given back, 2 left"),
+    "consolidation": ("5 × CX33", "1 × CX33", "1 node marked", "given back, 2 left"),
     "morning-load": ("scale Deployment web to 40", "40 of 40 pods running", "scale Deployment web to 12"),
     "stock-out": ("begins: sold-out.", "not met: sold out", "CX32 in fsn1"),
     "warm-pool": ("scales SandboxSet agents from 4 to 8", "take into use 4 of SandboxSet agents"),

@@ -9,11 +9,12 @@ import pytest
 
 from growth.cli.session import provider_of, read_text
 from growth.controllers.configuration import Configuration
+from growth.kube.api.client import Client
 from growth.providers.contract import ProviderError
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.sim.clock import SimRuntime, run_virtual
 
-NO_CLIENT: Any = None
+NO_CLUSTER: Any = None
 
 
 def test_every_command_opens_the_provider_with_its_section_of_the_settings(tmp_path: Path) -> None:
@@ -21,7 +22,8 @@ def test_every_command_opens_the_provider_with_its_section_of_the_settings(tmp_p
     configuration = Configuration(provider="hetzner", hetzner=HetznerSettings(token_file=str(tmp_path / "token")))
 
     async def ask() -> None:
-        await provider_of(configuration)(NO_CLIENT, SimRuntime("session")).offerings()
+        runtime = SimRuntime("session")
+        await provider_of(configuration)(Client(NO_CLUSTER, runtime), runtime).offerings()
 
     with pytest.raises(ProviderError, match=str(tmp_path / "token")):
         run_virtual(ask())

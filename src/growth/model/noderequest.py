@@ -70,8 +70,8 @@ TRANSITIONS: Final[Mapping[str, tuple[Transition, ...]]] = {
         Transition(
             DEPROVISIONING, DEPROVISIONING, "the provider did not answer in time: asked again, one attempt more"
         ),
-        Transition(DEPROVISIONING, PENDING, "it was surely not asked, now or ever: the attempt does not count"),
-        Transition(DEPROVISIONING, COULD_NOT_REMOVE, "the provider refused, or was surely not asked this time"),
+        Transition(DEPROVISIONING, PENDING, "surely nothing was done, now or ever: the attempt does not count"),
+        Transition(DEPROVISIONING, COULD_NOT_REMOVE, "the provider refused, or surely did nothing this time"),
         Transition(DEPROVISIONING, REMOVAL_FAILED, "the last attempt was refused, or not answered"),
         Transition(COULD_NOT_REMOVE, DEPROVISIONING, "`removalRetrySeconds` are over: the next attempt"),
         Transition(COULD_NOT_REMOVE, REMOVAL_FAILED, "no attempt is left"),

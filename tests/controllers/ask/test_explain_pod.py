@@ -61,11 +61,19 @@ def test_a_nominated_pod_is_told_where() -> None:
     assert plan == "nothing: it is nominated to node n, which has room"
 
 
-def test_filler_below_the_cutoff_is_told_so() -> None:
-    of = replace(ASKED, shape=replace(ASKED.shape, priority=-20))
-    assert (
-        asked(of=of, settings=Settings(priority_cutoff=-10))[1] == "nothing: its priority -20 is below the cutoff -10"
+@pytest.mark.parametrize("looked_at", [ASKED.unschedulable_at, None])
+def test_filler_below_the_cutoff_is_told_so_whether_or_not_the_scheduler_has_looked_at_it(
+    looked_at: float | None,
+) -> None:
+    of = replace(ASKED, shape=replace(ASKED.shape, priority=-20), unschedulable_at=looked_at)
+    assert asked(of=of, settings=Settings(priority_cutoff=-10))[1] == (
+        "Unplaced: no place for this pod: its priority -20 is below the cutoff -10, so no machine is bought for it"
     )
+
+
+def test_filler_that_cannot_be_read_is_told_what_is_wrong_with_it() -> None:
+    of = replace(ASKED, shape=replace(ASKED.shape, priority=-20, malformed="cpu: not a number"))
+    assert "cpu: not a number" in asked(of=of, settings=Settings(priority_cutoff=-10))[1]
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,12 @@ WAITING = [
     (504, "timeout"),
 ]
 STAYING = [
-    (403, "protected"),
-    (403, "forbidden"),
-    (409, "conflict"),
-    (423, "locked"),
-    (429, "rate_limit_exceeded"),
-    (500, "server_error"),
+    (403, "protected", "CouldNotRemove", 1),
+    (403, "forbidden", "CouldNotRemove", 1),
+    (409, "conflict", "Pending", 0),  # surely not done: the attempt does not count
+    (423, "locked", "Pending", 0),
+    (429, "rate_limit_exceeded", "Pending", 0),
+    (500, "server_error", "Deprovisioning", 1),
 ]
 
 
@@ -56,12 +56,17 @@ def told(town: Town, reason: str) -> list[str]:
     return [str(event["note"]) for event in town.cluster.objects("Event") if event["reason"] == reason]
 
 
+def told_on(town: Town, reason: str) -> list[str]:
+    """The kinds of the objects that it is told on."""
+    return sorted(event["regarding"]["kind"] for event in town.cluster.objects("Event") if event["reason"] == reason)
+
+
 def requests(town: Town) -> list[dict[str, Any]]:
     return town.cluster.objects("NodeRequest")
 
 
 @pytest.mark.parametrize(("status", "code"), UNMET)
-def test_an_order_that_cannot_be_had_is_unmet_told_on_request_and_pool_and_tried_again_later(
+def test_an_order_that_cannot_be_had_is_unmet_told_on_request_pool_and_pod_and_tried_again_later(
     status: int, code: str
 ) -> None:
     async def test(town: Town) -> None:
@@ -75,7 +80,7 @@ def test_an_order_that_cannot_be_had_is_unmet_told_on_request_and_pool_and_tried
         assert code in request["status"]["events"][0]["reason"]
         assert request["status"]["expiresAt"] > request["metadata"]["creationTimestamp"]
         await town.cluster.runtime.sleep(30)
-        assert len(told(town, "Unmet")) == 2
+        assert told_on(town, "Unmet") == ["NodePool", "NodeRequest", "Pod"]
         allow(town)
         await town.wait_for(lambda: town.running() == 1, 400)
 
@@ -101,8 +106,10 @@ def test_an_order_without_a_no_stays_pending_and_is_tried_again_under_the_same_n
     in_town(test)
 
 
-@pytest.mark.parametrize(("status", "code"), STAYING)
-def test_a_server_that_cannot_be_deleted_stays_recorded_and_goes_later(status: int, code: str) -> None:
+@pytest.mark.parametrize(("status", "code", "phase", "attempts"), STAYING)
+def test_a_server_that_cannot_be_deleted_stays_recorded_and_goes_later(
+    status: int, code: str, phase: str, attempts: int
+) -> None:
     async def test(town: Town) -> None:
         town.cluster.create(node_pool("default", "CX33"), deployment("web", 1, cpu="1", memory="1Gi"))
         await town.wait_for(lambda: town.running() == 1, 200)
@@ -111,9 +118,11 @@ def test_a_server_that_cannot_be_deleted_stays_recorded_and_goes_later(status: i
         await town.wait_for(lambda: bool(town.cluster.objects("NodeRemovalRequest")), 300)
         await town.cluster.runtime.sleep(40)
         [removal] = town.cluster.objects("NodeRemovalRequest")
-        is_refused = code in ("protected", "forbidden")
-        assert removal["status"]["phase"] == ("CouldNotRemove" if is_refused else "Deprovisioning")
-        assert any(code in text for text in told(town, "CouldNotRemove")) == is_refused
+        found = removal["status"]
+        assert (found["phase"], found.get("removalAttempt", 0)) == (phase, attempts)
+        why = "limit of requests" if code == "rate_limit_exceeded" else code
+        assert (why in found.get("waitingFor", "")) == (phase == "Pending")
+        assert any(code in text for text in told(town, "CouldNotRemove")) == (phase == "CouldNotRemove")
         assert [server.status for server in town.project.servers.values()] == ["running"]
         allow(town)
         await town.wait_for(town.is_empty, 1200)

@@ -140,8 +140,6 @@ def _planned(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
         return "; ".join(f"{note.reason}: {note.message}" for note in notes)
     if wait is not None and wait.lodged_on:
         return f"nothing: node {wait.lodged_on} has room for it, and the scheduler decides"
-    if pod.shape.priority < settings.priority_cutoff:
-        return f"nothing: its priority {pod.shape.priority} is below the cutoff {settings.priority_cutoff}"
     return "after the machines that `min` keeps warm have been ordered" if question is None else "nothing"
 
 

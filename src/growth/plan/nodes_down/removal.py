@@ -13,7 +13,7 @@
 | Pending, CouldNotRemove | the brake keeps the node (`plan/world/brake`) | wait, and write down why |
 | Pending | no pods | write Deprovisioning, attempt 1; then DeleteMachine |
 | Deprovisioning | the provider answered no | CouldNotRemove; after the last attempt RemovalFailed |
-| Deprovisioning | surely not asked (the gate was closed) | the attempt is taken back: Pending, or CouldNotRemove |
+| Deprovisioning | surely not done (gate closed, provider busy) | attempt is taken back: Pending, or CouldNotRemove |
 | Deprovisioning | a later list still shows it after the retry time | next attempt; irrevocable: an answer is unknown |
 | CouldNotRemove | pods came, and it is not irrevocable | cancel |
 | CouldNotRemove | the retry time is over | write Deprovisioning, next attempt; then DeleteMachine |
@@ -79,7 +79,7 @@ _NAMELESS_LAG_SECONDS: Final = 60.0  # without an id only the list can tell
 class Ledger(Struct, frozen=True):
     """Lost at a restart: then an attempt that was never asked counts as one whose answer is unknown."""
 
-    unasked: Mapping[str, str] = {}  # Deprovisioning ones whose attempt was surely not asked, and why
+    unasked: Mapping[str, str] = {}  # Deprovisioning ones whose attempt surely did nothing, and why
     not_before: Mapping[str, float] = {}  # by removal or pod: when to try the last step again
 
 
@@ -285,7 +285,7 @@ def _next_attempt(removal: NodeRemovalRequest, now: float) -> NodeRemovalRequest
 
 
 def _take_attempt_back(removal: NodeRemovalRequest, why: str) -> WriteNodeRemovalStatus:
-    """The provider was surely not asked: the attempt does not count, and its event goes."""
+    """The provider was surely not asked, or too busy to do it: the attempt does not count, and its event goes."""
     status, attempt = removal.status, removal.status.removal_attempt - 1
     phase: RemovalPhase = COULD_NOT_REMOVE if attempt else PENDING
     asked_at = status.remove_attempted_at if attempt else None

@@ -94,11 +94,10 @@ def demands(
     for pod in pods:
         if pod.unschedulable_at is None or pod.key in placed:
             continue
-        if pod.shape.priority < priority_cutoff:
-            problems += [_below(pod, priority_cutoff)] if is_plannable(pod) else []
-            continue
         if pod.shape.malformed and pod.deleted_at is None:
             problems.append(Problem(pod, MALFORMED, pod.shape.malformed))
+        elif is_plannable(pod) and pod.shape.priority < priority_cutoff:
+            problems.append(_below(pod, priority_cutoff))
         elif is_plannable(pod):
             match, shape = reader.read(pod.shape)
             if match.names:
