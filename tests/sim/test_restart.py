@@ -4,6 +4,8 @@ to three and stops buying.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from growth.model.instant import parse_instant
 from growth.sim.apiserver.kinds import BY_NAME
 from growth.sim.apiserver.objects import deployment, node_pool
@@ -58,18 +60,25 @@ def test_ruling_19_the_time_of_unmet_doubles_across_restarts() -> None:
     assert run_virtual(story()) == [1, 2, 4, 5]
 
 
-def test_ruling_8_three_machines_that_never_become_ready_strike_their_offering_out_across_restarts() -> None:
-    async def story() -> tuple[list[str], int]:
+def test_three_machines_that_never_become_ready_pause_their_pool_for_longer_each_time_across_restarts() -> None:
+    async def story() -> tuple[list[str], list[float]]:
         cluster = Cluster("restarts")
-        seen = phases_written(cluster)
+        seen, created_at = phases_written(cluster), []
+
+        def look(write: Write) -> None:
+            if write.kind is BY_NAME["NodeRequest"] and write.before is None:
+                created_at.append(cluster.runtime.monotonic())
+
+        cluster.store.on_write(look)
         cluster.cloud.trouble.never_boots = 1.0
         cluster.create(
             node_pool("default", "CX33", locations=["fsn1"], readinessWaitSeconds=60), deployment("web", 1, "1", "1Gi")
         )
-        await live_and_die(cluster, 600)
-        return [phase for phase, _ in seen if phase in ("Deprovisioning", "Unmet")], len(cluster.cloud.creates)
+        await live_and_die(cluster, 1500)
+        assert len(cluster.cloud.creates) == len(created_at)
+        return [phase for phase, _ in seen if phase in ("Deprovisioning", "Unmet")], created_at
 
-    ends, machines = run_virtual(story())
-    assert ends[:3] == ["Deprovisioning", "Deprovisioning", "Unmet"]
-    assert set(ends[3:]) == {"Unmet"}  # each further one strikes it out for longer
-    assert machines <= 5
+    ends, created_at = run_virtual(story())
+    assert ends == ["Deprovisioning"] * 5  # the offering can be had: none of them strikes it out
+    apart = [round((later - earlier) / 60) for earlier, later in pairwise(created_at)]
+    assert apart == [1, 1, 6, 11]  # a minute each, then one after five minutes, then after ten

@@ -35,7 +35,6 @@ from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.buffers.virtual_pods import planned_entries
 from growth.plan.nodes_up.demand import Demand
 from growth.plan.world.capacity import assignments
-from growth.plan.world.limits import may_come_until
 from growth.plan.world.market import unmet_until
 from growth.plan.world.nodes import working_pods
 from growth.plan.world.pools import OfferingKey
@@ -160,8 +159,7 @@ def unmet(
 ) -> tuple[WriteNodeRequestStatus, tuple[Note, ...]]:
     """The offering is struck out for every pool; the pods are planned again at once, onto the next best."""
     now, place = snapshot.now, place_of(request)
-    struck = struck_until(strikes(snapshot.requests.values()).get(place), now, settings)
-    until = format_instant(max(struck, may_come_until(request)))  # not bought again while its machine may come
+    until = format_instant(struck_until(strikes(snapshot.requests.values()).get(place), now, settings))
     status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
     message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
     notes = tuple(Note(each, "Unmet", message, "Warning") for each in concerned(request, snapshot))

@@ -22,7 +22,6 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.instant import parse_instant
 from growth.model.node import Node
 from growth.model.nodepool import NodePool, PoolLimits
 from growth.model.noderequest import READY, UNMET, NodeRequest, NodeRequestSpec
@@ -32,6 +31,7 @@ from growth.model.resources import CPU, MEMORY, NOTHING, Resources, format_amoun
 from growth.model.snapshot import Snapshot
 from growth.plan.world.machines import pool_of_machine
 from growth.plan.world.pools import OfferingKey, by_key, server_type_of
+from growth.plan.world.turn import instant_of
 
 _SMALLEST_PRICE: Final = 1e-9  # below this two prices are the same
 
@@ -121,7 +121,7 @@ def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
 def may_come_until(request: NodeRequest) -> float:
     """So long an order that was not answered may still bring a machine."""
     orders = request.unanswered
-    return parse_instant(orders[-1].at) + LATE_SECONDS if orders else 0.0
+    return (instant_of(orders[-1].at) or request.changed_at) + LATE_SECONDS if orders else 0.0
 
 
 def ordered_amounts(spec: NodeRequestSpec) -> Resources:
