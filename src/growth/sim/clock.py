@@ -164,7 +164,7 @@ class SimRuntime:
         self.paused_until = 0.0  # by the loop's clock: as after SIGSTOP
         self.solver_hangs: Callable[[], bool] = lambda: False
         self.is_dead = False
-        self.on_offload: Callable[[Any], None] = lambda _result: None  # sees what heavy work answered
+        self.on_offload: Callable[[Any, Any], None] = lambda _asked, _answer: None  # sees heavy work and its answer
         self._loop = asyncio.get_running_loop()
         self._chance = random.Random(seed)
         self._ids = random.Random(f"{seed}/ids")
@@ -211,7 +211,7 @@ class SimRuntime:
             raise TimeoutError
         await self.wait_while_paused()
         result: Result = _travelled(function(*_travelled(arguments)))
-        self.on_offload(result)
+        self.on_offload(arguments[0] if arguments else None, result)
         return result
 
     async def in_thread(self, function: Callable[[], Result]) -> Result:

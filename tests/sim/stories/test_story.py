@@ -43,8 +43,9 @@ def test_the_demo_at_hetzner_falls_over_to_other_types_and_gives_everything_back
     assert "120 of 120, all running after" in told
     assert "0 left at the end" in told
     [(price, bound)] = re.findall(r"price per hour +([0-9.]+) \(no plan can cost less than ([0-9.]+)\)", told)
-    assert float(bound) <= float(price) <= 1.15 * float(bound), (
-        "the cheapest type was sold out, and so it cost a little more"
+    assert float(bound) <= float(price) <= 1.2 * float(bound), (
+        "the bound is that of all 120 pods; the cheapest type was sold out, and a new pool buys five machines first, "
+        "so it cost a little more"
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.kube.api.client import Client
 from growth.providers.contract import Provider
@@ -30,6 +31,7 @@ from growth.sim.scenarios.result import Result, broken_expectations
 from growth.sim.scenarios.run import ScenarioRun
 from growth.sim.scenarios.schema import sentence_of, tag_of
 from growth.sim.stories.timeline import Say, Timeline
+from growth.solver.purchase.solve import solve
 
 _PLACED_WITHIN_SECONDS: Final = 300.0
 _QUIET_SECONDS: Final = 60
@@ -132,19 +134,29 @@ class Story:
         for workload in self.setting.workloads:
             cluster.scale("Deployment", workload["metadata"]["name"], 0)
         await self._until_gone(clock.monotonic() + _GONE_WITHIN_SECONDS)
-        bounds = [solution.lower_bound for solution in self.timeline.solutions]
         return Summary(
             pods=view.pods,
             placed=view.bound,
             nodes=nodes,
             price_per_hour=price,
-            lower_bound=max(filter(None, bounds), default=None),  # not the sum: pods may be asked about twice
+            lower_bound=self._lower_bound(),
             placed_after_seconds=None if placed_at is None else placed_at - began,
             nodes_left=len(cluster.objects("Node")),
             spent=self.cluster.shop.amount_due(),
             virtual_seconds=clock.monotonic(),
             failures=tuple(f"{name}: {error!r}" for name, error in self.process.failures),
         )
+
+    def _lower_bound(self) -> float | None:
+        """Of the plan for most pods; not the sum, since pods may be asked about twice. A plan that left pods out, as
+        the first of a new pool does, is made once more without limits: nothing that places them all can cost less.
+        """
+        asked = max(self.timeline.plans, key=lambda plan: sum(one.count for one in plan[0].demands), default=None)
+        if asked is None:
+            return None
+        problem, solution = asked
+        whole = solve(replace(problem, limits=())) if solution.unplaced else solution
+        return whole.lower_bound or None
 
     async def _until_placed(self, deadline: float) -> float | None:
         """When every pod ran on its node, or None if they did not in time."""

@@ -18,7 +18,7 @@ from growth.sim.apiserver.kinds import Json
 from growth.sim.apiserver.store import Write
 from growth.sim.cluster import Cluster
 from growth.sim.laws.witness import GROWTH
-from growth.solver.purchase.problem import PlacementSolution
+from growth.solver.purchase.problem import PlacementProblem, PlacementSolution
 
 Say = Callable[[float, str, str], None]  # virtual seconds, who, what
 
@@ -44,10 +44,10 @@ class View(Struct, frozen=True):
 
 
 class Timeline:
-    """Says each change once; `solutions` keeps the solver's answers that planned machines."""
+    """Says each change once; `plans` keeps what the solver was asked and answered when it planned machines."""
 
     def __init__(self, cluster: Cluster, say: Say) -> None:
-        self.solutions: list[PlacementSolution] = []
+        self.plans: list[tuple[PlacementProblem, PlacementSolution]] = []
         self._cluster = cluster
         self._say = say
         self._before = View()
@@ -79,10 +79,10 @@ class Timeline:
             self._tell("growth", f"{reason}: {_shortened(notes[reason])}{more}")
         self._events.clear()
 
-    def look_at_answer(self, answer: object) -> None:
+    def look_at_answer(self, asked: object, answer: object) -> None:
         """The solver has answered; an answer that plans machines is told with its price and its bound."""
-        if isinstance(answer, PlacementSolution) and answer.nodes:
-            self.solutions.append(answer)
+        if isinstance(asked, PlacementProblem) and isinstance(answer, PlacementSolution) and answer.nodes:
+            self.plans.append((asked, answer))
             gap = (
                 f", at most {100 * answer.gap:.1f} % above the cheapest possible"
                 if answer.lower_bound and answer.gap < _TELLING_GAP
