@@ -75,6 +75,25 @@ def test_a_failing_callback_fails_the_run() -> None:
         run_virtual(work())
 
 
+def test_a_run_that_fails_leaves_no_task_behind() -> None:
+    ended = []
+
+    async def companion() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append("cancelled")
+
+    async def work() -> None:
+        SimRuntime("clock").spawn("companion", companion())
+        await asyncio.sleep(1)
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        run_virtual(work())
+    assert ended == ["cancelled"]
+
+
 def test_a_failing_task_is_recorded_with_its_name() -> None:
     async def work() -> list[tuple[str, BaseException]]:
         runtime = SimRuntime("clock")
