@@ -81,6 +81,7 @@ class Witness:
         self.bought_at: dict[str, float] = {}  # machines, by name
         self.in_vain_at: dict[str, float] = {}  # machines, by name: when it was plain that they help nobody
         self.readiness: dict[str, bool] = {}  # of nodes that have been Ready
+        self.once_ready: dict[str, None] = {}  # nodes that have been, also those that are gone
         self.braked_since: dict[str, float] = {}  # pools; "" is the cluster
         self.protected_since: dict[str, float] = {}  # nodes that must not be disturbed
         self.sent_at: dict[str, float] = {}  # calls that left growth, by their text: the latest of each
@@ -131,7 +132,7 @@ class Witness:
             after(seconds + SETTLED_SECONDS, lambda: self._judge_readiness(server.name))
 
     def _judge_readiness(self, name: str) -> None:
-        if name not in self.readiness:
+        if name not in self.once_ready:
             self.in_vain_at.setdefault(name, self.now)
 
     def _judge_use(self, name: str) -> None:
@@ -168,6 +169,7 @@ class Witness:
             self.readiness.pop(name, None)
         elif is_ready or was_known:
             self.readiness[name] = is_ready
+            self.once_ready[name] = None
             if not was_known:
                 after(IN_VAIN_SECONDS + SETTLED_SECONDS, lambda: self._judge_use(name))
         if is_ready != was_ready or write.type == "DELETED":
