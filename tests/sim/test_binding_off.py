@@ -25,17 +25,19 @@ class Ending(Struct, frozen=True):
 
 
 def lived(seed: int, *, binds: bool, competes: bool) -> Ending:
-    """Pods of four shapes at once on an empty cluster; machines boot in any order. The competitors' pods come while
-    they do.
+    """Pods of four shapes at once for a pool that has shown that its machines work, so that they all come in one wave;
+    machines boot in any order. The competitors' pods come while they do.
     """
 
     async def play() -> Ending:
         cluster, chance = Cluster(f"binding off {seed}"), random.Random(seed)
         cluster.create(node_pool("default", "CX33", "CX32", "CX31", bindPlannedPods=binds))
+        cluster.create(deployment("first", 1, "200m", "256Mi"))
+        process = GrowthProcess(cluster).start()
+        await cluster.runtime.sleep(90)
         counts = [chance.randint(20, 60) for _ in SHAPES]
         for number, (count, (cpu, memory)) in enumerate(zip(counts, SHAPES, strict=True)):
             cluster.create(deployment(f"shape-{number}", count, cpu, memory))
-        process = GrowthProcess(cluster).start()
         await cluster.runtime.sleep(chance.uniform(15, 30))
         if competes:
             cluster.create(deployment("competitor", 12, "700m", "1Gi"))
@@ -43,7 +45,7 @@ def lived(seed: int, *, binds: bool, competes: bool) -> Ending:
         assert process.failures == []
         prices = [cluster.cloud.bills[server.server_id].price_per_hour for server in cluster.cloud.servers.values()]
         running = sum(pod["status"].get("phase") == "Running" for pod in cluster.objects("Pod"))
-        return Ending(sum(counts) + 12 * competes, running, len(prices), sum(prices))
+        return Ending(1 + sum(counts) + 12 * competes, running, len(prices), sum(prices))
 
     return run_virtual(play())
 
