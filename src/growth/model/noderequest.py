@@ -65,7 +65,10 @@ TRANSITIONS: Final[Mapping[str, tuple[Transition, ...]]] = {
     "NodeRemovalRequest": (
         Transition(PENDING, DEPROVISIONING, "the node is empty: written before the provider is asked"),
         Transition(
-            PENDING, REMOVAL_FAILED, "its status says that all attempts are spent, which only a person can write"
+            PENDING,
+            REMOVAL_FAILED,
+            "its machine is there, but no longer carries growth's label at the provider; or a person wrote into its "
+            "status that all attempts are spent",
         ),
         Transition(
             DEPROVISIONING, DEPROVISIONING, "the provider did not answer in time: asked again, one attempt more"

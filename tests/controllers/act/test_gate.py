@@ -13,7 +13,7 @@ from growth.kube.api.client import Client
 from growth.kube.api.resources import NODE_POOLS, NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES, PODS
 from growth.kube.api.transport import Request, Response
 from growth.kube.fence import OpenFence
-from growth.model.action import DeleteMachine, LaunchMachine
+from growth.model.action import DeleteMachine, FinishRemoval, LaunchMachine, Seen
 from growth.model.api import FINALIZER
 from growth.model.noderequest import NodeRequestSpec
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
@@ -370,3 +370,20 @@ def test_whether_a_node_is_ready_is_looked_at_live_while_the_brake_holds() -> No
         return await house.gate.why_not_delete(action)
 
     assert asked(story) is None
+
+
+@pytest.mark.parametrize(
+    ("cluster", "state", "said"), [(CLUSTER, "running", TryLater), ("", "running", Refused), ("", "deleting", TryLater)]
+)
+def test_a_node_stays_while_its_machine_is_there_and_one_without_our_label_is_no_longer_ours_to_delete(
+    cluster: str, state: str, said: type[Outcome]
+) -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        house.shelf.put("default-pool-1", cluster)
+        machine = house.shelf.machines["id-default-pool-1"]
+        house.shelf.machines["id-default-pool-1"] = replace(machine, state=state)
+        return await house.gate.why_not_finish(
+            FinishRemoval(Seen("default-pool-1"), "default-pool-1", "id-default-pool-1")
+        )
+
+    assert isinstance(asked(story), said)

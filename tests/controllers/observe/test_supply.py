@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from growth.controllers.observe.supply import Supply
+from growth.model.labels import Labels
 from growth.model.offering import Machine
 from growth.providers.contract import Gone
 from growth.sim.clock import SimRuntime, run_virtual
@@ -82,6 +83,15 @@ def test_one_that_is_being_deleted_may_be_missing() -> None:
         shelf.machines["id-m0"] = replace(shelf.machines["id-m0"], state="deleting")
         assert await supply.refresh()
         assert "m0" not in supply.machines
+
+    with_machines(test)
+
+
+def test_a_machine_whose_label_was_taken_off_is_rightly_missing_and_the_rest_of_the_list_holds() -> None:
+    async def test(supply: Supply, shelf: Careless) -> None:
+        shelf.machines["id-m0"] = replace(shelf.machines["id-m0"], labels=Labels())
+        assert await supply.refresh()
+        assert (sorted(supply.machines), supply.age_seconds) == (["m1", "m2", "m3", "m4"], 0.0)
 
     with_machines(test)
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.model.action import CancelRemoval, EvictPod, UnmarkScaleDown, WriteNodeRemovalStatus
+from growth.model.action import CancelRemoval, EvictPod, MarkScaleDown, UnmarkScaleDown, WriteNodeRemovalStatus
 from growth.model.decision import Decision, Settled
 from growth.model.disruption import PodDisruptionBudget
 from growth.model.instant import format_instant
 from growth.model.labels import LabelSelector
-from growth.model.node import SCALE_DOWN_AT, Node
+from growth.model.node import SCALE_DOWN_AT, SCALE_DOWN_TAINT, Node
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRemovalRequestStatus
 from growth.model.outcome import Accepted, TryLater
 from growth.model.pod import Pod
@@ -213,3 +213,20 @@ def test_an_empty_node_waits_until_the_scheduler_has_looked_at_those_that_came_i
     assert [type(action) for action in plan(cluster([replace(fresh)], [going(reason="Expired")])).actions] == [
         WriteNodeRemovalStatus
     ]
+
+
+@pytest.mark.parametrize("has_annotation", [True, False])
+@pytest.mark.parametrize("machine_id", ["", "id-a"])
+def test_no_pod_is_evicted_from_a_node_without_the_mark_since_it_would_come_back(
+    machine_id: str, has_annotation: bool
+) -> None:
+    """A person wrote the removal, or took the taint or all of the mark off."""
+    begun = going(reason="Expired", drain_began_at=format_instant(NOW - 30))
+    begun = replace(begun, spec=replace(begun.spec, machine_id=machine_id))
+    at = {SCALE_DOWN_AT: format_instant(NOW - 60)} if has_annotation else {}
+    seen_at = cluster([bound(pod("p"), "a")], [begun])
+    bare = replace(seen_at, nodes={**seen_at.nodes, "a": node("a", of=SMALL, annotations=at)})
+    (mark,) = [action for action in plan(bare).actions if not isinstance(action, WriteNodeRemovalStatus)]
+    assert isinstance(mark, MarkScaleDown)
+    assert any(taint.key == SCALE_DOWN_TAINT.key for taint in mark.taints)
+    assert EvictPod in [type(action) for action in plan(seen_at).actions]

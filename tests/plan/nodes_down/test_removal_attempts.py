@@ -7,13 +7,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.model.action import CancelRemoval, WriteNodeRemovalStatus
+from growth.model.action import CancelRemoval, FinishRemoval, WriteNodeRemovalStatus
+from growth.model.decision import Settled
 from growth.model.node import Node
-from growth.model.outcome import Conflict, TryLater
+from growth.model.noderequest import RemovalPhase
+from growth.model.outcome import Conflict, Refused, TryLater
+from growth.plan.nodes_down import removal
+from growth.plan.world.turn import seen
 from tests.plan.builders import NOW, bound, node, pod
 from tests.plan.nodes_down.test_removal import (
     IRREVOCABLE,
     NAME,
+    SETTINGS,
     SMALL,
     asked,
     going,
@@ -62,6 +67,18 @@ def test_no_attempt_is_spent_while_no_list_tells_what_came_of_the_last_one() -> 
     one = going("Deprovisioning", 1, NOW - 600)
     assert plan(there(one, machines_at=NOW - 601)).actions == ()
     assert status_of(plan(there(one, machines_at=NOW - 1))).removal_attempt == 2
+
+
+@pytest.mark.parametrize("phase", ["Pending", "CouldNotRemove"])
+def test_a_machine_that_is_there_but_no_longer_ours_to_delete_is_left_to_a_person(phase: RemovalPhase) -> None:
+    one = going(phase)
+    action = FinishRemoval(seen(one), NAME, f"id-{NAME}", f"uid-{NAME}")
+    snapshot = there(one)
+    decision = removal.settle(Settled(action, Refused("no label")), snapshot, removal.Ledger(), SETTINGS)
+    assert status_of(decision).phase == "RemovalFailed"
+    assert "no label" in decision.notes[0].message
+    failed = there(going("RemovalFailed"))
+    assert not removal.settle(Settled(action, Refused("no label")), failed, removal.Ledger(), SETTINGS).actions
 
 
 # ----------------------------------------------------------------------------------------- the brake

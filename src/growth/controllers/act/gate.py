@@ -153,7 +153,8 @@ class Gate:
 
     async def _why_not_finish(self, action: FinishRemoval) -> Outcome | None:
         """By the recorded id. Without one by its name, whoever owns a machine of that name by now, and by the id that
-        the Node names: a machine that only lost our label still runs, and is paid for.
+        the Node names: a machine that only lost our label still runs, and is paid for. Accepted: it is gone, and the
+        Node is another's.
         """
         node = await self._live_node(action.node_name)
         asked = [self._describe(action.machine_id) if action.machine_id else self._find(action.node_name)]
@@ -162,12 +163,15 @@ class Gate:
         for machine in [await each for each in asked]:
             if isinstance(machine, TryLater):
                 return machine
+            if isinstance(machine, Machine) and machine.cluster != self._cluster and machine.state != "deleting":
+                why = "is there without this cluster's label at the provider: it is not growth's to delete"
+                return Refused(f"machine {machine.machine_id} of node {action.node_name} {why}")
             if isinstance(machine, Machine):
                 return TryLater(f"machine {machine.machine_id} of node {action.node_name} is still {machine.state}")
         if node is not None and not action.machine_id and node.is_ready and node.uid == action.node_uid:
             return TryLater(f"node {node.name} is Ready, though no machine of its name is known", _CLOSED_SECONDS)
         if node is not None and action.machine_id and names_another(node, action.machine_id):
-            return Refused(f"node {node.name} is {node.provider_id}, not the recorded machine {action.machine_id}")
+            return Accepted()  # the recorded machine is gone; a stranger has the name of its node, and stays
         return None
 
     # --------------------------------------------------------------------------------------- checks

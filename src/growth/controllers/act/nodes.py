@@ -225,10 +225,10 @@ async def delete_machine(tools: Tools, action: act.DeleteMachine) -> Outcome:
 async def finish_removal(tools: Tools, action: act.FinishRemoval) -> Outcome:
     """Only a positive "gone" from the provider ends a node's life, and only that of the Node that was judged."""
     closed = await tools.gate.why_not_finish(action)
-    if closed is not None and not isinstance(closed, Refused):
+    if closed is not None and not isinstance(closed, Accepted):
         return closed
     try:
-        if action.node_uid and closed is None:  # refused: a stranger has the name of our node, and stays
+        if action.node_uid and closed is None:  # else a stranger has the name of our node, and stays
             await tools.client.delete(NODES, action.node_name, uid=action.node_uid)
             tools.caches.forgot(NODES, action.node_name)
     except NotFound:

@@ -2,7 +2,8 @@
 
 Read by observe and the gate. An answer that fails leaves the last one standing with its age: unknown is not absent.
 Lists can be empty, old or cut short although the provider says that all is well. So of machines that the last list had
-and this one lacks a few are asked for by their ids; if one of them is there after all, the list is not believed."""
+and this one lacks a few are asked for by their ids; if one of them is there after all, the list is not believed. One
+that is there without our label, since somebody took it off, is rightly missing."""
 
 from __future__ import annotations
 
@@ -97,7 +98,7 @@ class Supply:
         """Raises ProviderError if one of them is there: the first, the last, one in the middle."""
         for machine in dict.fromkeys(lost[index] for index in (0, len(lost) // 2, -1)) if lost else ():
             found = await self._provider.describe(machine.machine_id)
-            if isinstance(found, Machine) and found.state != "deleting":
+            if isinstance(found, Machine) and found.state != "deleting" and found.cluster == self._cluster:
                 raise ProviderError(f"the list of machines lacks {machine.name}, which is there")
 
     def _tell(self) -> None:

@@ -12,6 +12,9 @@ not be disrupted, is waited for, and written down.
 
 Nodes that go for other reasons are waited for: their pods get new machines where they need them.
 
+No pod is evicted from a Ready node without the mark's taint, as when a person wrote the removal or took the taint off:
+it would come back, and be evicted over and over. The drain is written down, the mark is set, then pods leave.
+
 | a pod that tolerates the mark (an operator, an agent) comes back after an eviction, so it | |
 | --- | --- |
 | is work like any other | while a node is judged |
@@ -29,6 +32,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from growth.model.action import MarkScaleDown
 from growth.model.instant import format_instant
 from growth.model.node import SCALE_DOWN_TAINT
 from growth.model.noderequest import READY, NodeRemovalRequest, NodeRemovalRequestStatus, ToleratingPods
@@ -39,7 +43,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.budgets import Recent, disruptions_left
 from growth.plan.nodes_down.what_if import Emptying, Evictability
 from growth.plan.world.machines import CONSOLIDATED
-from growth.plan.world.marks import CONSOLIDATION_TAINT, without_mark
+from growth.plan.world.marks import CONSOLIDATION, CONSOLIDATION_TAINT, SCALE_DOWN, mark_node, mark_of, without_mark
 from growth.plan.world.nodes import is_protected_pod, waiting_shapes, would_take
 from growth.plan.world.turn import Turn, instant_of
 from growth.solver.rules.taints import stays_under
@@ -94,6 +98,14 @@ class Drains:
         without = replace(snapshot, removals=others)
         is_allowed = disruptions_left(snapshot.pools[node.pool], without, self._settings, Recent()) > 0
         return "" if is_allowed else f"the disruption budget of NodePool {node.pool} is used up"
+
+    def missing_mark(self, removal: NodeRemovalRequest) -> MarkScaleDown | None:
+        """To be set before pods leave: without it they would come back."""
+        node = self._snapshot.nodes.get(removal.spec.node_name)
+        mark = None if node is None else mark_of(node)
+        if node is None or not node.is_ready or (mark is not None and mark.has_taint):
+            return None
+        return mark_node(node, CONSOLIDATION if removal.spec.reason == CONSOLIDATED else SCALE_DOWN, self._snapshot.now)
 
     def is_unclear(self, removal: NodeRemovalRequest) -> bool:
         """The pods have left a moment ago, and the scheduler has not yet said whether those that replace them have a

@@ -4,6 +4,7 @@
 | --- | --- | --- |
 | Pending | its node is not growth's (`plan/world/machines`) | cancel: said on both |
 | any | the machine is gone, by a list younger than the last step | FinishRemoval (asks the provider once more, by id) |
+| any | ... and it is there by its id, without our label: not ours to delete any more | RemovalFailed |
 | Pending | a person wrote it (the node serves and has no mark), and pods are on it | drained within the budgets only |
 | Pending | written without a machine's id, and now the provider shows one | cancel, so that it is written with the id |
 | Pending | pods on the node, and the reason does not drain | cancel: the mark comes off |
@@ -56,11 +57,10 @@ from growth.plan.world.machines import (
     DRAINING,
     DRIFTED,
     EXPIRED,
-    LIST_LAG_SECONDS,
     LOOK_AGAIN_SECONDS,
     POOL_DELETED,
     UNHEALTHY,
-    is_surely_absent,
+    is_surely_gone,
     machine_to_delete,
 )
 from growth.plan.world.marks import unmark_node
@@ -72,8 +72,6 @@ IRREVOCABLE: Final = "Irrevocable"
 _ASKED: Final = "deletionRequested"
 _RETRY_SECONDS: Final = 5.0
 _CLOSED_SECONDS: Final = 30.0  # each attempt is written twice if the gate is closed
-_STAMP_SECONDS: Final = 1.0  # stamps in a status are cut to the second
-_NAMELESS_LAG_SECONDS: Final = 60.0  # without an id only the list can tell
 
 
 class Ledger(Struct, frozen=True):
@@ -199,7 +197,10 @@ class _Look:
     def _drain(self, removal: NodeRemovalRequest, pods: tuple[Pod, ...]) -> None:
         """Through the Eviction API; a budget or a wish not to be disrupted is waited for, and written down."""
         status = with_tolerating(removal.status, pods, self._snapshot.now)
-        if status.tolerating == removal.status.tolerating:  # else they are written down first
+        mark = self._drains.missing_mark(removal)
+        if mark is not None and removal.status.drain_began_at is not None:
+            self._turn.do(mark)
+        elif mark is None and status.tolerating == removal.status.tolerating:  # else they are written down first
             self._turn.do(*(EvictPod(seen(pod)) for pod in self._drains.next_batch(pods)))
         self._turn.wake(lost_at(removal.spec.node_name, self._snapshot))
         self._write_status(removal, replace(status, waiting_for=cut(self._drains.waits_for(pods))))
@@ -317,21 +318,12 @@ def _write_phase(
 # -------------------------------------------------------------------------------------- the machine
 
 
-def is_surely_gone(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
-    """By a list younger than our last step."""
-    lag = LIST_LAG_SECONDS if removal.spec.machine_id else _NAMELESS_LAG_SECONDS
-    if removal.phase == DEPROVISIONING and removal.spec.machine_id:
-        lag = _STAMP_SECONDS
-    asked_at = max(since(snapshot.now, removal.created_at), since(snapshot.now, removal.attempted_at or 0.0))
-    return is_surely_absent(removal.name, asked_at, snapshot, lag)
-
-
 def _was_recorded_too_early(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
     """The removal was written while the provider did not show the machine; now it does. Only a recorded machine is
     deleted, so the removal is written again.
     """
-    is_known = removal.name in snapshot.machines
-    return not removal.spec.machine_id and is_known and not is_asked_for_by_a_person(removal, snapshot)
+    is_begun = removal.status.drain_began_at is not None or is_asked_for_by_a_person(removal, snapshot)
+    return not removal.spec.machine_id and removal.name in snapshot.machines and not is_begun
 
 
 def _delete(removal: NodeRemovalRequest, snapshot: Snapshot) -> tuple[DeleteMachine, ...]:
@@ -352,6 +344,10 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     held = dict(ledger.not_before)
     if isinstance(action, FinishRemoval):
         held[action.removal.name] = again_at  # if it was accepted: until it is seen to be gone
+        removal = snapshot.removals.get(action.removal.name)
+        if isinstance(outcome, Refused) and removal is not None and removal.phase != REMOVAL_FAILED:
+            failed, notes = _give_up(removal, snapshot, outcome.reason)
+            return Decision(replace(ledger, not_before=held), (failed,), notes)
     elif isinstance(action, EvictPod):
         held[evicted(action.pod.uid) if is_done else action.pod.uid] = again_at  # until it is seen to leave
     return Decision(replace(ledger, not_before=held), again_at=None if is_done else again_at)

@@ -49,7 +49,14 @@ from msgspec.structs import replace
 from growth.model.action import CreateNodeRemovalRequest, Seen
 from growth.model.instant import since
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, Node
-from growth.model.noderequest import PROVISIONING, READY, NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequest
+from growth.model.noderequest import (
+    DEPROVISIONING,
+    PROVISIONING,
+    READY,
+    NodeRemovalRequest,
+    NodeRemovalRequestSpec,
+    NodeRequest,
+)
 from growth.model.offering import Machine
 from growth.model.snapshot import Snapshot
 from growth.plan.world.turn import seen
@@ -68,6 +75,8 @@ DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED, DRIFTED, UNHEALTHY
 
 LOOK_AGAIN_SECONDS: Final = 15.0
 LIST_LAG_SECONDS: Final = 10.0  # a list this much younger than an event shows what the event did
+_NAMELESS_LAG_SECONDS: Final = 60.0  # without an id only the list can tell
+_STAMP_SECONDS: Final = 1.0  # stamps in a status are cut to the second
 
 POOL_NAME_LENGTH: Final = 40  # of a pool's name that goes into the names of its machines
 _POOL_MARK: Final = "-pool-"
@@ -196,6 +205,15 @@ def is_surely_absent(name: str, asked_at: float, snapshot: Snapshot, lag_seconds
     if listed_at is None or name in snapshot.machines or not is_credible(snapshot):
         return False
     return listed_at > since(snapshot.now, asked_at) + lag_seconds
+
+
+def is_surely_gone(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
+    """The machine of a removal, by a list younger than our last step."""
+    lag = LIST_LAG_SECONDS if removal.spec.machine_id else _NAMELESS_LAG_SECONDS
+    if removal.phase == DEPROVISIONING and removal.spec.machine_id:
+        lag = _STAMP_SECONDS
+    asked_at = max(since(snapshot.now, removal.created_at), since(snapshot.now, removal.attempted_at or 0.0))
+    return is_surely_absent(removal.name, asked_at, snapshot, lag)
 
 
 def is_credible(snapshot: Snapshot) -> bool:

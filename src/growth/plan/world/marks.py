@@ -11,6 +11,7 @@ annotation `growth.dev/scale-down-at`. So it survives a restart, and versions of
 | renewal | what replaces an old or drifted node is Ready | at once | none: scale-down | Expired, Drifted |
 | consolidation | its pods fit on other nodes | after the pool's delay | consolidation | Consolidated |
 | replacement | cheaper nodes are Ready for its pods | after the pool's delay | consolidation | Consolidated |
+| removal | its pods are about to leave, and it has no mark, or lost it | at once | by the removal's reason | – |
 
 The reason that scale-down hands over with is asked again when the mark is due (`plan/world/swaps.why_replaced`), so it
 need not be written on the Node: a node that must go goes with its pods, one that was only idle stays if pods came.

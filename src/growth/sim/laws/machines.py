@@ -11,6 +11,7 @@ from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL
 from growth.model.nodepool import RELEASE_BRAKE
 from growth.model.noderequest import PENDING, REMOVAL_FAILED, TRANSITIONS
+from growth.model.offering import CLUSTER_LABEL
 from growth.model.pod import Pod
 from growth.model.quantity import parse_quantity
 from growth.model.resources import CPU, MEMORY, parse_amount, sum_resources
@@ -259,13 +260,17 @@ def removal_is_written_first(witness: Witness, server: Server) -> Complaint:
 
 
 def phases_move_forward(witness: Witness, write: Write) -> Complaint:
-    """S14: phases only move along the arrows of `model/noderequest`; a removal fails only after an attempt."""
-    del witness
+    """S14: phases only move along the arrows of `model/noderequest`; a removal fails only after an attempt, or
+    if its machine lost our label.
+    """
     if write.kind not in (REQUEST, REMOVAL) or write.before is None or write.type == "DELETED":
         return None
     old = (write.before.decoded().get("status") or {}).get("phase", "Pending")
     new = (write.item.get("status") or {}).get("phase", "Pending")
-    arrows = {(each.before, each.after) for each in TRANSITIONS[write.kind.name]} - {(PENDING, REMOVAL_FAILED)}
+    servers = witness.cluster.shop.servers.values()
+    is_lost = any(each.name == write.key[1] and CLUSTER_LABEL not in each.labels for each in servers)
+    arrows = {(each.before, each.after) for each in TRANSITIONS[write.kind.name]}
+    arrows -= set() if is_lost else {(PENDING, REMOVAL_FAILED)}
     return None if new == old or (old, new) in arrows else f"{write.kind.name} {write.key[1]} went from {old} to {new}"
 
 

@@ -30,6 +30,7 @@ Complaint = str | None
 
 IN_VAIN_SECONDS: Final = 300.0  # a machine that is Ready for so long, and took none of its pods, is in vain
 SETTLED_SECONDS: Final = 30.0
+REMARKED_SECONDS: Final = 30.0  # by then growth has put a mark back that a user took off
 BRAKE_SHARE: Final = 0.2
 
 GROWTH: Final = "growth"
@@ -45,7 +46,9 @@ class Emptied(Struct, frozen=True):
 
 
 class Drain(Struct):
-    """How many pods each owner had on a node when the first of them was evicted there, and how many were since."""
+    """How many pods each owner had on a node when the first of them was evicted there, and how many were since. Those
+    count that came when a user had just changed the node.
+    """
 
     removal: str  # its UID
     began_at: float
@@ -217,10 +220,19 @@ class Witness:
         self.owner_of[write.key] = pod.owner.uid if pod.owner else pod.uid
         if pod.node_name:
             self.bound.setdefault(pod.node_name, {})[write.key] = pod
+            if pod.uid not in self.bound_at:
+                self._see_guest(pod)
             self.bound_at.setdefault(pod.uid, self.now)
             self.served.setdefault(pod.node_name, {})[self.owner_of[write.key]] = None
         if before is None or (before.node_name == "" and pod.node_name):
             self.waited_at[write.key] = self.now
+
+    def _see_guest(self, pod: Pod) -> None:
+        """Who comes just after a user changed a node, such as its mark, counts as if it had been there."""
+        drain, meddled_at = self.drains.get(pod.node_name), self.meddled_at.get(pod.node_name, -1e9)
+        if drain is not None and self.now - meddled_at <= REMARKED_SECONDS:
+            owner = self.owner_of[pod.namespace, pod.name]
+            drain.pods[owner] = drain.pods.get(owner, 0) + 1
 
     def _count_eviction(self, pod: Pod, removal: str) -> None:
         drain, owner = self.drains.get(pod.node_name), self.owner_of[pod.namespace, pod.name]
