@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from growth.model.instant import format_instant
-from growth.model.node import STARTUP_TAINT, Node
+from growth.model.labels import Labels
+from growth.model.node import STARTUP_TAINT, TEMPLATE, Node
 from growth.model.nodepool import RELEASE_BRAKE
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
 from growth.model.snapshot import Snapshot
@@ -74,6 +75,15 @@ def test_nodes_that_never_were_ready_do_not_count(never: str) -> None:
     snapshot = of(sick("default-pool-1"), young, requests=requests, removals=removals)
     assert why_braked("default", snapshot) == ""
     assert why_braked("default", of(sick("default-pool-1"), sick("default-pool-9")))
+
+
+def test_a_node_that_was_opened_counts_before_its_record_says_ready() -> None:
+    late = request("default-pool-9", SMALL, "Provisioning")
+    digest = Labels({TEMPLATE: "digest"})
+    opened = replace(sick("default-pool-9"), annotations=digest)
+    assert why_braked("default", of(sick("default-pool-1"), opened, requests=[late]))
+    starting = replace(opened, taints=(STARTUP_TAINT,))
+    assert why_braked("default", of(sick("default-pool-1"), starting, requests=[late])) == ""
 
 
 # ------------------------------------------------------------------------------------- what it holds

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from growth.model.instant import is_from_future
 from growth.model.labels import ZONE
-from growth.model.node import DO_NOT_DISRUPT, STARTUP_TAINT, Node
+from growth.model.node import DO_NOT_DISRUPT, STARTUP_TAINT, TEMPLATE, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import PENDING, READY, NodeRemovalRequest, NodeRequest
 from growth.model.pod import Pod, PodShape
@@ -211,10 +211,12 @@ def is_serving(node: Node, request: NodeRequest, pool: NodePool | None) -> bool:
 
 def was_ever_ready(node: Node, snapshot: Snapshot) -> bool:
     """Has it been Ready, as far as its Ready condition and our own records tell? The condition of a node that never
-    was also changes, when its kubelet falls silent.
+    was also changes, when its kubelet falls silent. Registering a node puts our start-up taint and the digest
+    of its template onto it; the taint comes off when it is Ready, which may be before its record says so.
     """
     request, removal = snapshot.requests.get(node.name), snapshot.removals.get(node.name)
-    if node.is_ready or (request is not None and request.phase == READY):
+    was_opened = TEMPLATE in node.annotations and not node.is_starting
+    if node.is_ready or was_opened or (request is not None and request.phase == READY):
         return True
     is_late = request is not None or (removal is not None and removal.spec.reason == NOT_READY)
     return not is_late and not node.is_starting and node.ready_changed_at > node.created_at + _SKEW_SECONDS
