@@ -45,7 +45,7 @@ from growth.model.offering import Offering
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.brake import Brake
-from growth.plan.world.limits import Allowance, Member, allowances, headroom, members
+from growth.plan.world.limits import Allowance, Member, allowances, members, why_not_one_more
 from growth.plan.world.machines import claimed_pool, pool_of_machine
 from growth.plan.world.market import struck_out
 from growth.plan.world.nodes import is_disrupted, was_kept
@@ -199,8 +199,12 @@ class _View:
         return "Available" if self._has_headroom(offering) else "LimitReached"
 
     def _has_headroom(self, offering: Offering) -> bool:
-        covering = (each for each in self.left if each.covers(self.pool.name, offering.name))
-        return all(headroom(each, offering.allocatable, offering.price_per_hour) > 0 for each in covering)
+        return not self._why_not_one_more(offering)
+
+    def _why_not_one_more(self, offering: Offering) -> str:
+        """The limit that leaves no room for it, with its number."""
+        one = Member("", self.pool.name, offering.name, offering.allocatable, offering.price_per_hour)
+        return why_not_one_more(self.left, one)
 
     # ----------------------------------------------------------------------------------- conditions
 
@@ -218,7 +222,7 @@ class _View:
         for_sale = (each for each in offerings if each.is_available and (each.name, each.location) not in self.struck)
         is_unmet = bool(offerings) and not any(for_sale)
         unmet = "everything this pool lists is Unmet or out of stock" if is_unmet else ""
-        limited = "no limit leaves room for one more node" if is_full else ""
+        limited = "; ".join(dict.fromkeys(map(self._why_not_one_more, offerings))) if is_full else ""
         return (
             self.write("Ready", reason == "Ready", reason, text),
             self._problem("UnknownServerType", self._unknown_types(), "NotSold", "AllKnown"),

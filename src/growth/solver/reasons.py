@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
 from growth.model.resources import format_amount
+
+_LONGEST_BRIEF: Final = 400
+_LONGEST_WORDS: Final = 240
 
 
 class Kind(StrEnum):
@@ -89,6 +93,20 @@ def sentence(phrases: Mapping[str, int], node_count: int) -> str:
     return f"0/{node_count} nodes are available: {counted}" if counted else f"0/{node_count} nodes are available"
 
 
+def in_brief(counted: Mapping[str, int], total: int, noun: str) -> str:
+    """`2 of 3 offerings: untolerated taint gpu=true:NoSchedule; 1: insufficient cpu (needs 4, has 2)`: the most
+    frequent reason first, short enough for an event.
+    """
+    told, length, left = list[str](), 0, total
+    for words, count in sorted(counted.items(), key=lambda item: (-item[1], item[0])):
+        brief = words if len(words) <= _LONGEST_WORDS else f"{words[: _LONGEST_WORDS - 1]}…"
+        if told and length + len(brief) > _LONGEST_BRIEF:
+            break
+        told.append(f"{count}: {brief}" if told else f"{count} of {total} {noun}: {brief}")
+        length, left = length + len(brief), left - count
+    return "; ".join([*told, f"{left} for other reasons"] if left > 0 else told)
+
+
 # --------------------------------------------------------------------------------- why a node stays
 
 
@@ -131,7 +149,7 @@ def no_capacity(name: str, needed: int, free: int, headroom: float, available: i
     needs = f"needs {format_amount(name, needed)}" + (f" with {headroom:.0%} headroom" if headroom else "")
     short = f"insufficient {name} on the {available} remaining node{plural(available)}"
     text = f"its pods cannot be rescheduled: {short} ({needs}, has {format_amount(name, max(0, free))})"
-    return Block("capacity", text, constraint_type="capacity", constraint=name, available_nodes=available)
+    return Block("capacity", text, "", "capacity", name, available, available)
 
 
 def plural(count: int) -> str:

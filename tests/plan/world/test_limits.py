@@ -99,9 +99,9 @@ def test_a_limit_that_cannot_be_read_lets_nothing_be_bought() -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (PoolLimits(nodes=0), "limits of NodePool default: no more nodes"),
-        (PoolLimits(cpu="1500m"), "limits of NodePool default: cpu left 1500m"),
-        (PoolLimits(price_per_hour="0.009"), "limits of NodePool default: price per hour"),
+        (PoolLimits(nodes=0), "limits of NodePool default: at most 0 nodes"),
+        (PoolLimits(cpu="1500m"), "limits of NodePool default: at most 1500m cpu (1500m left)"),
+        (PoolLimits(price_per_hour="0.009"), "limits of NodePool default: at most 0.009 per hour (0.0090 left)"),
     ],
 )
 def test_a_reached_limit_is_named(limits: PoolLimits, words: str) -> None:
@@ -118,7 +118,7 @@ def test_law_s1_the_gate_counts_the_machines_the_provider_has() -> None:
     others = [replace(each, name=each.name.replace("default", "gpu")) for each in machines]
     assert why_over_limit(of_pool, spec, others, [SMALL]) == ""
     assert (
-        why_over_limit(of_pool, spec, others, [SMALL], PoolLimits(nodes=2)) == "limits of the settings: no more nodes"
+        why_over_limit(of_pool, spec, others, [SMALL], PoolLimits(nodes=2)) == "limits of the settings: at most 2 nodes"
     )
 
 

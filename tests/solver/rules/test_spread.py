@@ -34,7 +34,7 @@ def test_a_domain_may_hold_max_skew_more_than_the_emptiest() -> None:
 def test_the_reason_names_key_and_skew() -> None:
     refused = why_not(pod(spread=(level(),)), NODES[0], Neighbours(NODES, [pod("p", "a")]))
     assert refused is not None
-    assert (refused.kind, refused.constraint) == (Kind.SPREAD, f"{ZONE} (max skew 1)")
+    assert (refused.kind, refused.constraint) == (Kind.SPREAD, f"{ZONE} (max skew 1 of app In [web])")
     assert refused.detail == "1 there, 0 in the emptiest"
 
 

@@ -61,6 +61,7 @@ class Allowance(Struct, frozen=True):
     price_per_hour: float | None = None
     malformed: str = ""
     is_firm: bool = False  # holds for renewals too, and its name says all there is to say
+    stated: Mapping[str, str] = {}  # in words: of "nodes", of each resource by name, of "price"
 
     def covers(self, pool: str, offering: str) -> bool:
         return self.pool in ("", pool) and self.server_type in ("", server_type_of(offering))
@@ -191,8 +192,12 @@ def _allowance(name: str, pool: str, limits: PoolLimits) -> Allowance:
         resources = {key: parse_amount(key, text) for key, text in given.items() if text is not None}
         price = None if limits.price_per_hour is None else float(limits.price_per_hour)
     except (QuantityError, ValueError) as error:
-        return Allowance(name, pool, nodes=0, malformed=str(error))
-    return Allowance(name, pool, nodes=limits.nodes, resources=resources, price_per_hour=price)
+        text = f"{name} cannot be read: {error}"
+        return Allowance(name, pool, nodes=0, malformed=str(error), stated={"nodes": text})
+    amounts = {key: f"{name}: at most {format_amount(key, most)} {key}" for key, most in resources.items()}
+    price_words = f"{name}: at most {limits.price_per_hour} per hour"
+    stated = {"nodes": f"{name}: at most {limits.nodes} nodes", "price": price_words, **amounts}
+    return Allowance(name, pool, nodes=limits.nodes, resources=resources, price_per_hour=price, stated=stated)
 
 
 def _usage(present: Iterable[Member]) -> dict[tuple[str, str], Member]:
@@ -221,15 +226,12 @@ def with_member(allowances: Iterable[Allowance], member: Member) -> tuple[Allowa
 
 
 def _less(allowance: Allowance, member: Member) -> Allowance:
-    return Allowance(
-        allowance.name,
-        allowance.pool,
-        allowance.server_type,
-        None if allowance.nodes is None else allowance.nodes - member.count,
-        {name: left - member.allocatable[name] for name, left in allowance.resources.items()},
-        None if allowance.price_per_hour is None else allowance.price_per_hour - member.price_per_hour,
-        allowance.malformed,
-        allowance.is_firm,
+    price = allowance.price_per_hour
+    return replace(
+        allowance,
+        nodes=None if allowance.nodes is None else allowance.nodes - member.count,
+        resources={name: left - member.allocatable[name] for name, left in allowance.resources.items()},
+        price_per_hour=None if price is None else price - member.price_per_hour,
     )
 
 
@@ -269,15 +271,15 @@ def _why_not(allowance: Allowance, member: Member) -> str | None:
         or headroom(allowance, member.allocatable, member.price_per_hour) > 0
     ):
         return None
-    if allowance.malformed:
-        return f"{allowance.name} cannot be read: {allowance.malformed}"
     if allowance.is_firm:
         return allowance.name
-    short = [name for name, left in allowance.resources.items() if left < member.allocatable[name]]
     if allowance.nodes is not None and allowance.nodes <= 0:
-        return f"{allowance.name} is reached" if allowance.server_type else f"{allowance.name}: no more nodes"
-    left = (f"{name} left {format_amount(name, max(0, allowance.resources[name]))}" for name in short)
-    return f"{allowance.name}: {', '.join(left) or 'price per hour'}"
+        return allowance.stated.get("nodes") or f"{allowance.name} is reached"
+    for name, left in allowance.resources.items():
+        if left < member.allocatable[name]:
+            return f"{allowance.stated[name]} ({format_amount(name, max(0, left))} left)"
+    left_price = max(0.0, allowance.price_per_hour or 0.0)
+    return f"{allowance.stated['price']} ({left_price:.4f} left)"
 
 
 def why_over_limit(

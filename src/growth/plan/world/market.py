@@ -175,7 +175,8 @@ def _limit(allowance: Allowance, choices: tuple[Choice, ...], promised: Mapping[
         for name, left in allowance.resources.items()
     }
     price = None if allowance.price_per_hour is None else max(0.0, allowance.price_per_hour)
-    return Limit(allowance.name, covered, None if allowance.nodes is None else max(0, allowance.nodes), bounds, price)
+    nodes = None if allowance.nodes is None else max(0, allowance.nodes)
+    return Limit(allowance.name, covered, nodes, bounds, price, allowance.stated)
 
 
 def _shrunk(left: int, name: str, offerings: Iterable[Offering], promised: Mapping[OfferingKey, Offering]) -> int:

@@ -155,6 +155,7 @@ def _without(problem: ExchangeProblem, going: list[Leaving], offered: list[int])
         rooms=tuple(room for room in staying if room.is_open or room.contents),
         choices=tuple(world.choices[index] for index in offered),
         limits=tuple(_renumbered(limit, numbers) for limit in world.limits),
+        is_explained=False,
     )
 
 

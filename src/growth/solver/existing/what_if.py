@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -31,14 +31,13 @@ from growth.model.node import Node
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from growth.model.snapshot import EMPTY, VolumeWorld
-from growth.solver.arrays import Amounts, FloatArray, Mask
+from growth.solver.arrays import FloatArray, Mask
 from growth.solver.existing.relocation import Mover, Relocated, Relocation, StepBudget
-from growth.solver.reasons import Block, Kind, Reason, no_capacity, no_nodes, plural
+from growth.solver.reasons import Block, Kind, no_capacity, no_nodes, plural
 from growth.solver.rules import Neighbours
 from growth.solver.rules.pod_class import PodClass
-from growth.solver.rules.question import Question
-from growth.solver.rules.resources import NodeResourcesFit, counted_needs
-from growth.solver.rules.rule import NodeRule
+from growth.solver.rules.question import Question, RefusedNodes
+from growth.solver.rules.resources import counted_needs
 
 PLAIN_HEADROOM: Final = 0.20
 SEARCH_STEPS: Final = 20_000  # for all questions to one what-if together
@@ -238,53 +237,20 @@ def is_target(node: Node, leaving: Collection[str] = ()) -> bool:
     return node.is_ready and not (node.malformed or node.is_unschedulable or is_going)
 
 
-class RefusedNodes(NamedTuple):
-    """So many nodes refuse for one reason."""
-
-    reason: Reason
-    nodes: int
-    detail: str
-
-
 def cannot_move(pod: str, question: Question, targets: Mask) -> Block:
     """A pod that none of the targets takes: `pod myapp/web-abc123 cannot be rescheduled: taint gpu=true:NoSchedule on 3
     of 4 remaining nodes is not tolerated; 1 node: insufficient memory (needs 4Gi, has 1Gi)`.
     """
     available = int(targets.sum())
-    refused = _count_refusals(question, targets)
+    refused = question.refusals(targets)
     first = refused[0].reason
     kind = _RENAMED.get(first.kind, first.kind)
     message = f"pod {pod} cannot be rescheduled: {'; '.join(_in_words(each, available) for each in refused)}"
     return Block(f"rescheduling_{kind}", message, pod, str(kind), first.constraint, available, available)
 
 
-def _count_refusals(question: Question, targets: Mask) -> list[RefusedNodes]:
-    """What refuses the targets, the reason of most of them first; among equals in the order of the rules."""
-    if question.before:
-        return [RefusedNodes(question.before[0], int(targets.sum()), question.before[0].detail)]
-    found: dict[tuple[Kind, tuple[str, ...]], RefusedNodes] = {}
-    for rule, refused in question.refusals(targets):
-        for group in rule.groups(np.flatnonzero(refused)):
-            reason, detail = _reason_of(rule, group)
-            key = (reason.kind, reason.phrases)
-            known = found.get(key, RefusedNodes(reason, 0, detail))
-            detail = detail if detail == known.detail else ""
-            found[key] = RefusedNodes(known.reason, known.nodes + len(group), detail)
-    return sorted(found.values(), key=lambda each: -each.nodes)
-
-
-def _reason_of(rule: NodeRule, group: Amounts) -> tuple[Reason, str]:
-    """Why the rule refuses these nodes. Of amounts, in the words of the roomiest of them."""
-    if not isinstance(rule, NodeResourcesFit):
-        reason = rule.explain(int(group[0]))
-        return reason, reason.detail
-    reason = rule.explain(rule.roomiest(group))
-    return reason, reason.detail if len(group) == 1 else reason.detail.replace("has ", "has at most ")
-
-
 def _in_words(refused: RefusedNodes, available: int) -> str:
-    reason, count, detail = refused
+    reason, count = refused.reason, refused.nodes
     if reason.kind is Kind.TOLERATION:
         return f"taint {reason.constraint} on {count} of {available} remaining nodes is not tolerated"
-    phrase = ", ".join(reason.phrases)
-    return f"{count} node{plural(count)}: {phrase}" + (f" ({detail})" if detail else "")
+    return f"{count} node{plural(count)}: {refused}"

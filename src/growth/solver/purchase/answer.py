@@ -1,9 +1,10 @@
 """How does a plan read as an answer, why is no place left for the rest, and how near to the optimum is it? Asked at the
 end, whatever stage placed the pods.
 
-Counts of classes go back to the demand classes they were made of. Reasons add up over all rooms and all choices. The
-bound forgets zones, and the order in which anything was done: rows are classes with everything they may go to. Two sets
-of values are tried, those of the fluid program and those of the pattern program; the better proof counts."""
+Counts of classes go back to the demand classes they were made of. Reasons are those of `solver/rules`, asked of what
+the plan leaves, and add up over all rooms and all choices. The bound forgets zones, and the order in which anything was
+done: rows are classes with everything they may go to. Two sets of values are tried, those of the fluid program and
+those of the pattern program; the better proof counts."""
 
 from __future__ import annotations
 
@@ -13,17 +14,36 @@ from dataclasses import replace
 
 import numpy as np
 
-from growth.model.resources import format_amount
-from growth.solver.arrays import FloatArray, IntArray
+from growth.model.node import Node
+from growth.model.pod import PodShape
+from growth.model.resources import PODS, format_amount, sum_resources
+from growth.solver.arrays import FloatArray, IntArray, Mask
 from growth.solver.patterns.bound import ProvenBound, no_bound, prove, sharpen
 from growth.solver.patterns.fluid import Selected, select
 from growth.solver.patterns.knapsack import priced_uppers
 from growth.solver.patterns.stock import Stock
 from growth.solver.purchase.bins import Bins, planned, price_of
 from growth.solver.purchase.layout import Layout
-from growth.solver.purchase.problem import Pattern, Placement, PlacementSolution, PlannedNode, Proof, Stage, Unplaced
+from growth.solver.purchase.problem import (
+    Choice,
+    Pattern,
+    Placement,
+    PlacementSolution,
+    PlannedNode,
+    Proof,
+    Room,
+    Stage,
+    Unplaced,
+    planned_node,
+    unmarked,
+)
 from growth.solver.purchase.rows import RelaxedRows, Rows, everything, rows_of
+from growth.solver.reasons import Kind, in_brief
+from growth.solver.rules import Neighbours
+from growth.solver.rules.question import Question, RefusedNodes
 
+NOT_ASKED = ("why was not asked",)
+NOTHING_FOR_SALE = "no offering can be bought"
 _EXACT_ROWS = 64
 _DEAREST = 10.0  # times the price of the dearest node: the most that a place under a limit is worth
 
@@ -39,11 +59,8 @@ def write_answer(
         PlannedNode(int(layout.choice_index[bins.choice[number]]), dealer.deal(bins.contents[number]))
         for number in planned(bins)
     ]
-    unplaced = []
-    for index in np.flatnonzero(left_over):
-        reasons = _why_unplaced(bins, int(index))
-        dealt = dealer.deal({int(index): int(left_over[index])})
-        unplaced += [Unplaced(demand, count, reasons) for demand, count in dealt]
+    left = [pair for index in np.flatnonzero(left_over) for pair in dealer.deal({int(index): int(left_over[index])})]
+    unplaced = _explained(bins, left) if layout.problem.is_explained else [Unplaced(*pair, NOT_ASKED) for pair in left]
     values = [0.0] * len(layout.problem.demands)
     for value, members in zip(bound.values, layout.members, strict=True):
         for demand in members:
@@ -59,6 +76,11 @@ def write_answer(
         proof=Proof(tuple(values), tuple(float(price) for price in bound.limit_prices)),
         patterns=patterns,
     )
+
+
+def _explained(bins: Bins, left: Sequence[tuple[int, int]]) -> list[Unplaced]:
+    refusals = Refusals(bins, [demand for demand, _ in left]) if left else None
+    return [Unplaced(demand, count, refusals.why(demand)) for demand, count in left] if refusals is not None else []
 
 
 class Dealer:
@@ -94,56 +116,155 @@ class Dealer:
 # ---------------------------------------------------------------------------------------- no place
 
 
-def _why_unplaced(bins: Bins, index: int) -> tuple[str, ...]:
-    """Why pods of a class found no place: sentences for people, the most frequent reason first."""
-    shape = bins.layout.shapes[index]
-    if shape.malformed:
-        return (shape.malformed,)
-    counted = Counter(_room_reason(bins, index, room) for room in range(bins.rooms))
-    rooms = tuple(f"{count} of {bins.rooms} nodes: {reason}" for reason, count in counted.most_common())
-    return rooms + _choices_refuse(bins, index)
+_FITS_ALONE = "it would fit there alone, but no place was found beside the other pods of the plan"
 
 
-def _room_reason(bins: Bins, index: int, room: int) -> str:
-    layout = bins.layout
-    if not layout.problem.rooms[int(layout.room_index[room])].is_open:
-        return "takes no pods"
-    if not layout.room_fits[index, room]:
-        return "selector, affinity or taints do not agree"
-    amounts = zip(layout.resources, layout.need[index], bins.left[room], strict=True)
-    short = [name for name, need, left in amounts if need > left]
-    return f"insufficient {', '.join(short)}" if short else "rules between pods"
+class Refusals:
+    """What the rules say against a pod, asked of the cluster as the plan leaves it: on each room, and on a new node of
+    each choice. Demands of one class are asked about one by one: they may be kept from the same nodes by different
+    rules. An index is dear, so it is made only where something is left over.
+    """
+
+    def __init__(self, bins: Bins, left_over: Sequence[int]) -> None:
+        layout, problem = bins.layout, bins.layout.problem
+        self._bins, self._problem = bins, problem
+        self._rooms = [problem.rooms[int(number)] for number in layout.room_index]
+        self._choices = [problem.choices[int(number)] for number in layout.choice_index]
+        self._shapes = {demand: problem.demands[demand].shape for demand in left_over}
+        self._index = self._as_planned()
+        self._new = self._empty_nodes()
+        self._openable = bins.openable()
+        self._around = self._pods_around()
+
+    def _as_planned(self) -> Neighbours:
+        """Rooms and planned nodes, with all that is on them."""
+        bins, held = self._bins, [(unmarked(room), list(room.contents)) for room in self._rooms]
+        numbers = [*range(bins.rooms), *planned(bins)]
+        held += [self._empty(self._choices[int(bins.choice[number])], number) for number in numbers[bins.rooms :]]
+        for number, (_, contents) in zip(numbers, held, strict=True):
+            contents += [(bins.layout.shapes[index], count) for index, count in bins.contents[number].items()]
+        return self._indexed(held)
+
+    def _empty_nodes(self) -> Neighbours:
+        return self._indexed([self._empty(choice, number) for number, choice in enumerate(self._choices)])
+
+    def _empty(self, choice: Choice, number: int) -> tuple[Node, list[tuple[PodShape, int]]]:
+        """A new node of a choice, with its daemons."""
+        return planned_node(choice, number), [(shape, 1) for shape in choice.daemons]
+
+    def _indexed(self, nodes: Sequence[tuple[Node, list[tuple[PodShape, int]]]]) -> Neighbours:
+        held: dict[PodShape, dict[int, int]] = {}
+        for number, (_, contents) in enumerate(nodes):
+            for shape, count in contents:
+                of_shape = held.setdefault(shape, {})
+                of_shape[number] = of_shape.get(number, 0) + count
+        daemons = {shape for choice in self._choices for shape in choice.daemons}
+        index = Neighbours(
+            [node for node, _ in nodes], volumes=self._problem.volumes, namespaces=self._problem.namespaces,
+            shapes=[*self._shapes.values(), *held, *daemons],
+        )  # fmt: skip
+        for shape in self._shapes.values():
+            index.question(index.class_of(shape))  # what it looks at is counted below
+        for shape, counts in held.items():
+            numbers, pods = np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64)
+            index.count_in_many(index.class_of(shape), numbers, pods)
+        return index
+
+    def _pods_around(self) -> dict[tuple[int, int], str]:
+        """By demand and choice: which rule about other pods refuses a new node that is large enough and open to it."""
+        index, asked = self._index, dict[int, list[int]]()
+        for demand, shape in self._shapes.items():
+            if index.question(index.class_of(shape)).is_entangled:
+                for fitting in np.flatnonzero(self._fits_alone(demand)):
+                    asked.setdefault(int(fitting), []).append(demand)
+        found = {}
+        for choice, demands in sorted(asked.items()):
+            with index.trial():
+                number = index.add_nodes([planned_node(self._choices[choice], self._bins.size)])[0]
+                for shape in self._choices[choice].daemons:
+                    index.add(index.class_of(shape), number)
+                for demand in demands:
+                    reason = index.why_not(index.class_of(self._shapes[demand]), number)
+                    if reason is not None:
+                        found[demand, choice] = ", ".join(reason.phrases)
+        return found
+
+    def _fits_alone(self, demand: int) -> Mask:
+        new = self._new
+        return new.question(new.class_of(self._shapes[demand])).fits_alone(self._offered(demand))
+
+    def _offered(self, demand: int) -> Mask:
+        pools = self._problem.demands[demand].pools
+        return np.array([choice.pool in pools for choice in self._choices], dtype=np.bool_)
+
+    # ------------------------------------------------------------------------------------- in words
+
+    def why(self, demand: int) -> tuple[str, ...]:
+        """Why pods of a demand class found no place: what is wrong with them, or a sentence about nodes and one about
+        offerings.
+        """
+        question = self._index.question(self._index.class_of(self._shapes[demand]))
+        if question.before:
+            return (str(question.before[0]),)
+        rooms = (in_brief(self._of_rooms(demand, question), len(self._rooms), "nodes"),) if self._rooms else ()
+        return (*rooms, self._of_choices(demand))
+
+    def _of_rooms(self, demand: int, question: Question) -> Counter[str]:
+        pools, told = self._problem.demands[demand].pools, Counter[str]()
+        asked = np.zeros(len(self._index.table), dtype=np.bool_)
+        for number, room in enumerate(self._rooms):
+            why_closed = _why_closed(room, pools)
+            asked[number] = not why_closed
+            told.update([why_closed] if why_closed else [])
+        for refused in question.refusals(asked):
+            told[str(refused)] += refused.nodes
+        return told + Counter({_FITS_ALONE: len(self._rooms) - told.total()})
+
+    def _of_choices(self, demand: int) -> str:
+        pools, offered, new = self._problem.demands[demand].pools, self._offered(demand), self._new
+        if not offered.any():
+            return f"no offering in its pools ({', '.join(pools) or 'none'})" if self._choices else NOTHING_FOR_SALE
+        told = Counter[str]()
+        question = new.question(new.class_of(self._shapes[demand]))
+        for refused in question.refusals(offered, alone=True):
+            told[_with_daemons(refused, self._choices[refused.example])] += refused.nodes
+        for choice in np.flatnonzero(question.fits_alone(offered)):
+            told[self._around.get((demand, int(choice))) or self._why_not_bought(int(choice))] += 1
+        return in_brief(told, int(offered.sum()), "offerings")
+
+    def _why_not_bought(self, choice: int) -> str:
+        layout = self._bins.layout
+        if self._openable[choice] > 0:
+            return _FITS_ALONE
+        limits = zip(layout.limit_name, layout.limit_use[:, choice], self._bins.limit_left, strict=True)
+        reached = [name for name, use, left in limits if use > left + 1e-9]
+        return f"limit reached: {', '.join(reached)}"
 
 
-def _choices_refuse(bins: Bins, index: int) -> tuple[str, ...]:
-    layout = bins.layout
-    if not len(layout.price):
-        return ("no offering can be bought",)
-    pools = layout.problem.demands[layout.members[index][0]].pools
-    numbers = enumerate(layout.choice_index)
-    offered = [choice for choice, number in numbers if layout.problem.choices[int(number)].pool in pools]
-    if not offered:
-        return (f"no offering in its pools ({', '.join(pools) or 'none'})",)
-    openable = bins.openable()
-    counted = Counter(_choice_reason(bins, index, choice, int(openable[choice])) for choice in offered)
-    return tuple(f"{count} of {len(offered)} offerings: {reason}" for reason, count in counted.most_common())
+def _why_closed(room: Room, pools: Sequence[str]) -> str:
+    """Empty: pods of these pools may go there."""
+    if room.kind != "node" and room.node.pool and room.node.pool not in pools:
+        return f"kept for pods of NodePool {room.node.pool}"
+    if room.is_open:
+        return ""
+    if room.node.is_unschedulable:
+        return "cordoned (spec.unschedulable)"
+    return "takes no pods" if room.node.is_ready else "not ready"
 
 
-def _choice_reason(bins: Bins, index: int, choice: int, openable: int) -> str:
-    layout = bins.layout
-    if not layout.fits[index, choice]:
-        return "selector, affinity or taints do not agree"
-    amounts = zip(layout.resources, layout.need[index], layout.offer[choice], strict=True)
-    short = [
-        f"{name} (needs {format_amount(name, int(need))})" for name, need, offer in amounts if need > max(offer, 0)
+def _with_daemons(refused: RefusedNodes, choice: Choice) -> str:
+    """Of amounts, also what DaemonSets take of the machine."""
+    if refused.reason.kind is not Kind.RESOURCES or not choice.daemons:
+        return str(refused)
+    taken = {**sum_resources(shape.requests for shape in choice.daemons), PODS: len(choice.daemons)}
+    words = [
+        f"{format_amount(name, taken[name])} of {format_amount(name, choice.offering.allocatable[name])} {name}"
+        for name in refused.reason.constraint.split(", ")
+        if taken.get(name)
     ]
-    if short:
-        return f"too small in {', '.join(short)}"
-    if openable > 0:
-        return "rules between pods"
-    limits = zip(layout.limit_name, layout.limit_use[:, choice], bins.limit_left, strict=True)
-    reached = [name for name, use, left in limits if use > left + 1e-9]
-    return f"limit reached: {', '.join(reached)}" if reached else "limit reached"
+    if not words:
+        return str(refused)
+    return str(refused._replace(detail=f"{refused.detail}; DaemonSets take {', '.join(words)}"))
 
 
 # --------------------------------------------------------------------------------------- the bound

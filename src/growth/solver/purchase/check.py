@@ -19,11 +19,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from growth.model.labels import HOSTNAME
-from growth.model.node import Node
 from growth.solver.patterns.bound import prove, sharpen
 from growth.solver.purchase.layout import lay_out
-from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, unmarked
+from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, planned_node, unmarked
 from growth.solver.purchase.rows import everything, rows_of
 from growth.solver.rules import Neighbours
 
@@ -124,17 +122,12 @@ def _broken_rules(problem: PlacementProblem, solution: PlacementSolution) -> Ite
             index.add(index.class_of(shape), number, count)
     waiting = [[placement.demand, placement.room, placement.count] for placement in solution.placements]
     waiting = _carry_out(problem, index, waiting)
-    planned = [_node_of(problem.choices[node.choice], number) for number, node in enumerate(solution.nodes)]
+    planned = [planned_node(problem.choices[node.choice], number) for number, node in enumerate(solution.nodes)]
     for node, number in zip(solution.nodes, index.add_nodes(planned), strict=True):
         for shape in problem.choices[node.choice].daemons:
             index.add(index.class_of(shape), number)
         waiting += [[demand, number, count] for demand, count in node.contents]
     yield from _broken_in_the_end(problem, index, _carry_out(problem, index, waiting))
-
-
-def _node_of(choice: Choice, number: int) -> Node:
-    name = f"planned-{number}"
-    return Node(name, choice.labels.with_items({HOSTNAME: name}), choice.taints, choice.offering.allocatable)
 
 
 def _carry_out(problem: PlacementProblem, index: Neighbours, waiting: list[list[int]]) -> list[list[int]]:

@@ -319,11 +319,11 @@ class _Draft:
                 names.append(name)
 
             if limit.nodes is not None:
-                write(limit.name, limit.nodes, lambda _: 1.0)
+                write(limit.words("nodes"), limit.nodes, lambda _: 1.0)
             for name, bound in sorted(limit.resources.items()):
-                write(f"{limit.name} ({name})", bound, lambda one, name=name: float(one.offering.allocatable[name]))  # type: ignore[misc]
+                write(limit.words(name), bound, lambda one, name=name: float(one.offering.allocatable[name]))  # type: ignore[misc]
             if limit.price_per_hour is not None:
-                write(f"{limit.name} (price)", limit.price_per_hour, lambda one: one.offering.price_per_hour)
+                write(limit.words("price"), limit.price_per_hour, lambda one: one.offering.price_per_hour)
         table = np.array(uses, dtype=np.float64).reshape(len(uses), len(self.choices))
         return table, np.array(bounds, dtype=np.float64), tuple(names)
 

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.labels import Labels
+from growth.model.labels import HOSTNAME, Labels
 from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node, Taint
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
@@ -64,6 +64,12 @@ class Choice(Struct, frozen=True):
     type_priority: int = 0
 
 
+def planned_node(choice: Choice, number: int) -> Node:
+    """The node that a choice would become; its name is no real node's."""
+    name = f"planned-{number}"
+    return Node(name, choice.labels.with_items({HOSTNAME: name}), choice.taints, choice.offering.allocatable)
+
+
 class Limit(Struct, frozen=True):
     """What the planned nodes of some choices may not exceed together: a type over its zones, a pool, the cluster."""
 
@@ -72,6 +78,10 @@ class Limit(Struct, frozen=True):
     nodes: int | None = None
     resources: Mapping[str, int] = EMPTY  # of allocatable
     price_per_hour: float | None = None
+    stated: Mapping[str, str] = EMPTY  # in words and numbers: of "nodes", of each resource by name, of "price"
+
+    def words(self, of: str) -> str:
+        return self.stated.get(of) or (self.name if of == "nodes" else f"{self.name} ({of})")
 
 
 class Pattern(Struct, frozen=True, gc=False):
@@ -94,6 +104,7 @@ class PlacementProblem(Struct, frozen=True):
     node_price_per_hour: float = 0.0  # what a node costs beside its machine
     budget: Budget = Budget()
     patterns: tuple[Pattern, ...] = ()  # of an earlier solution: a head start, nothing more
+    is_explained: bool = True  # whether the answer says why for pods that found no place
     is_checked: bool = False  # whether the answer is looked at by `solver/purchase/check` before it is given
 
 

@@ -106,13 +106,9 @@ class Neighbours(Placements):
 
     def why_refused(self, pod_class: PodClass, open_to_it: Mask) -> dict[str, int]:
         """The same for some of the nodes, and quicker: nodes that are refused alike are asked once."""
-        question = self.question(pod_class)
         counts: Counter[str] = Counter()
-        for reason in question.before[:1]:
-            counts.update(dict.fromkeys(reason.phrases, int(open_to_it.sum())))
-        for rule, refused in question.refusals(open_to_it):
-            for group in rule.groups(np.flatnonzero(refused)):
-                counts.update(dict.fromkeys(rule.explain(int(group[0])).phrases, len(group)))
+        for refused in self.question(pod_class).refusals(open_to_it):
+            counts.update(dict.fromkeys(refused.reason.phrases, refused.nodes))
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def sentence(self, pod_class: PodClass) -> str:

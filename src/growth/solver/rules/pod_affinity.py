@@ -47,8 +47,7 @@ class Term(Struct, frozen=True):
         return in_view and self.selector.matches(pod_class.labels)
 
     def __str__(self) -> str:
-        pods = ", ".join(str(requirement) for requirement in self.selector.requirements) or "any pod"
-        return f"{'no pod' if self.selector.matches_nothing else pods} on {self.topology_key}"
+        return f"{self.selector} on {self.topology_key}"
 
 
 def why_term_malformed(term: PodAffinityTerm) -> str:
@@ -153,6 +152,18 @@ class InterPodAffinity(NodeRule):
         is_first, counters = self.is_first(), (counter for _, counter in self._near)
         return all(one.column.codes[index] != ABSENT and (is_first or one.at(index) > 0) for one in counters)
 
+    def _unattracted(self, index: int) -> Reason:
+        """The topology key that the node lacks, or the pods that are not there; several terms mean the same pods."""
+        for term, counter in self._near:
+            if counter.column.codes[index] == ABSENT:
+                text = f"no label {term.topology_key} for pod affinity {term}"
+                return refusal(Kind.AFFINITY, self.rule, str(term), text)
+        if all(counter.total <= 0 for _, counter in self._near):
+            terms = " and ".join(str(term) for term, _ in self._near)
+            return refusal(Kind.AFFINITY, self.rule, terms, f"no pod anywhere matches pod affinity {terms}")
+        term = next(term for term, counter in self._near if counter.at(index) <= 0)
+        return refusal(Kind.AFFINITY, self.rule, str(term), f"didn't match pod affinity {term}")
+
     def _present(self) -> Iterator[DomainCounter]:
         """Counters of those to avoid, where there are any."""
         for counter in self.avoided():
@@ -171,8 +182,7 @@ class InterPodAffinity(NodeRule):
 
     def explain(self, index: int) -> Reason:
         if not self._attracts(index):
-            term = next((term for term, counter in self._near if counter.at(index) <= 0), self._near[0][0])
-            return refusal(Kind.AFFINITY, self.rule, str(term), f"didn't match pod affinity {term}")
+            return self._unattracted(index)
         for term, counter in self._apart:
             if counter.at(index) > 0:
                 return refusal(Kind.ANTIAFFINITY, self.rule, str(term), f"didn't match pod anti-affinity {term}")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -57,6 +57,18 @@ from growth.solver.rules.volumes import (
 )
 
 TAKEN_OUT: Final = refusal(Kind.NO_NODES, Rule.TARGET, "", "taken out of the question")
+
+
+class RefusedNodes(NamedTuple):
+    """So many nodes are refused for one reason."""
+
+    reason: Reason
+    nodes: int
+    detail: str
+    example: int  # the number of one of them; of amounts, the roomiest
+
+    def __str__(self) -> str:
+        return ", ".join(self.reason.phrases) + (f" ({self.detail})" if self.detail else "")
 
 
 class Question:
@@ -192,18 +204,37 @@ class Question:
                 yield rule.explain(int(index))
             left &= passes
 
-    def refusals(self, among: Mask) -> Iterator[tuple[NodeRule, Mask]]:
-        """Rule by rule: the nodes of `among` that this rule is the first to refuse. Nothing where the pod itself is
-        refused (`before`).
+    def refusals(self, among: Mask, *, alone: bool = False) -> list[RefusedNodes]:
+        """What refuses these nodes, the reason of most of them first; among equals in the order of the rules. Nodes
+        that are refused alike are asked once. `alone`: by what the node and its amounts say, whatever pods are around.
         """
+        if self.before:
+            return [RefusedNodes(self.before[0], int(among.sum()), self.before[0].detail, int(among.argmax()))]
+        found: dict[tuple[Kind, tuple[str, ...]], RefusedNodes] = {}
+        for rule, refused in self._first_to_refuse(among, alone):
+            for group in rule.groups(np.flatnonzero(refused)):
+                reason, detail, example = _reason_of(rule, group)
+                key = (reason.kind, reason.phrases)
+                known = found.get(key, RefusedNodes(reason, 0, detail, example))
+                detail = detail if detail == known.detail else ""
+                found[key] = RefusedNodes(known.reason, known.nodes + len(group), detail, known.example)
+        return sorted(found.values(), key=lambda each: -each.nodes)
+
+    def _first_to_refuse(self, among: Mask, alone: bool) -> Iterator[tuple[NodeRule, Mask]]:
         span = slice(0, len(self._allowed))
         left = among[span].copy()
-        for rule in self._rules if not self.before else ():
-            passes = rule.passes(span)
-            refused = left & ~passes
-            if refused.any():
-                yield rule, refused
-            left &= passes
+        for rule in self._rules:
+            if not alone or not rule.looks_at_pods or rule is self.amounts:
+                passes = rule.passes(span)
+                refused = left & ~passes
+                if refused.any():
+                    yield rule, refused
+                left &= passes
+
+    def fits_alone(self, among: Mask) -> Mask:
+        """Those of the nodes that no rule refuses which looks at the node and its amounts only."""
+        span = slice(0, len(self._allowed))
+        return among[span] & self.allowed_by_nodes() & self.amounts.passes(span)
 
     def every_reason(self, index: int) -> list[Reason]:
         if not self._table.is_here[index]:
@@ -211,6 +242,16 @@ class Question:
         refused = {reason.rule for reason in self.before}
         reasons = (rule.why_not(index) for rule in self._rules if rule.rule not in refused)
         return [*self.before, *filter(None, reasons)]
+
+
+def _reason_of(rule: NodeRule, group: Amounts) -> tuple[Reason, str, int]:
+    """Why the rule refuses these nodes. Of amounts, in the words of the roomiest of them."""
+    if not isinstance(rule, NodeResourcesFit):
+        reason = rule.explain(int(group[0]))
+        return reason, reason.detail, int(group[0])
+    example = rule.roomiest(group)
+    reason = rule.explain(example)
+    return reason, reason.detail if len(group) == 1 else reason.detail.replace("has ", "has at most "), example
 
 
 def _refusals_before(pod_class: PodClass) -> tuple[Reason, ...]:

@@ -44,6 +44,7 @@ _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _LARGEST = 2**63
+_MOST_KINDS = 60  # bits of a number
 
 
 def is_label_key(key: str) -> bool:
@@ -115,6 +116,11 @@ class Selector(Struct, frozen=True):
         if self.matches_nothing:
             return False
         return all(holds(requirement, labels.get(requirement.key)) for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        """The pods it selects."""
+        pods = ", ".join(str(requirement) for requirement in self.requirements) or "any pod"
+        return "no pod" if self.matches_nothing else pods
 
 
 NOTHING: Final = Selector(matches_nothing=True)
@@ -188,7 +194,7 @@ def _any_term(
     """What terms mean."""
     found = nothing
     for term in terms:
-        if (term.expressions or term.fields) and not why_term_malformed(term):
+        if not _why_term_never_matches(term):
             matched = everything
             for requirement in term.expressions:
                 matched = matched & on_label(requirement)
@@ -196,6 +202,14 @@ def _any_term(
                 matched = matched & on_field(field)
             found = found | matched
     return found
+
+
+def _why_term_never_matches(term: NodeSelectorTerm) -> str:
+    """A term that matches no node whatever its labels, in words."""
+    if not (term.expressions or term.fields):
+        return "an empty term, which matches no node"
+    problem = why_term_malformed(term)
+    return f"{term} (malformed: {problem})" if problem else ""
 
 
 def labelled(table: NodeTable, requirement: Requirement, span: slice) -> Mask:
@@ -247,10 +261,11 @@ def why_terms_conflict(shape: PodShape) -> Reason | None:
     return refusal(Kind.NODEAFFINITY, Rule.NODE_AFFINITY, text, f"node affinity contradicts itself: {text}")
 
 
+NO_TERMS: Final = "an empty list of terms, which matches no node"
+
+
 def describe_terms(terms: tuple[NodeSelectorTerm, ...]) -> str:
-    problems = [why_term_malformed(term) for term in terms]
-    words = [f"{term} (malformed: {why})" if why else str(term) for term, why in zip(terms, problems, strict=True)]
-    return " or ".join(words) or "nothing"
+    return " or ".join(_why_term_never_matches(term) or str(term) for term in terms) or NO_TERMS
 
 
 class NodeAffinity(NodeRule):
@@ -263,15 +278,45 @@ class NodeAffinity(NodeRule):
         return eligible(self._table, self._shape, span)
 
     def groups(self, numbers: Amounts) -> list[Amounts]:
-        has_labels = selected(self._table, self._shape.node_selector, slice(0, len(self._table)))
-        return grouped(numbers, has_labels[numbers].astype(np.int64))
+        """Nodes that lack the same pairs of the selector; of those that have them all, the same expressions."""
+        span, kinds = slice(0, len(self._table)), np.zeros(len(numbers), np.int64)
+        has_labels = selected(self._table, self._shape.node_selector, span)[numbers]
+        pairs = [labelled(self._table, pair, span)[numbers] for pair in self._pairs()]
+        asked = [self._holds(one, is_field, span)[numbers] | ~has_labels for one, is_field in self._expressions()]
+        for position, row in enumerate((pairs + asked)[:_MOST_KINDS]):
+            kinds |= row.astype(np.int64) << position
+        return grouped(numbers, kinds)
+
+    def _pairs(self) -> list[Requirement]:
+        return [Requirement(key, "In", (value,)) for key, value in self._shape.node_selector.items()]
+
+    def _expressions(self) -> list[tuple[Requirement, bool]]:
+        """Of terms that can match at all; and whether it is about a field."""
+        terms = [term for term in self._shape.node_affinity or () if not _why_term_never_matches(term)]
+        return [pair for term in terms for pair in _parts(term)]
+
+    def _holds(self, requirement: Requirement, is_field: bool, span: slice) -> Mask:
+        look = _field_matches if is_field else labelled
+        return look(self._table, requirement, span)
 
     def explain(self, index: int) -> Reason:
-        selector = self._shape.node_selector
-        if not selected(self._table, selector, slice(index, index + 1))[0]:
-            return refusal(Kind.NODESELECTOR, self.rule, str(selector), f"didn't match node selector {selector}")
-        text = describe_terms(self._shape.node_affinity or ())
+        """Only what does not hold is named."""
+        one = slice(index, index + 1)
+        missing = [pair for pair in self._pairs() if not labelled(self._table, pair, one)[0]]
+        if missing:
+            text = ",".join(f"{pair.key}={pair.values[0]}" for pair in missing)
+            return refusal(Kind.NODESELECTOR, self.rule, text, f"didn't match node selector {text}")
+        words = [_why_term_never_matches(term) or self._broken(term, one) for term in self._shape.node_affinity or ()]
+        text = " or ".join(dict.fromkeys(words)) or NO_TERMS
         return refusal(Kind.NODEAFFINITY, self.rule, text, f"didn't match node affinity {text}")
+
+    def _broken(self, term: NodeSelectorTerm, one: slice) -> str:
+        return " and ".join(str(part) for part, is_field in _parts(term) if not self._holds(part, is_field, one)[0])
+
+
+def _parts(term: NodeSelectorTerm) -> list[tuple[Requirement, bool]]:
+    """Its requirements, and whether each is about a field."""
+    return [*((one, False) for one in term.expressions), *((one, True) for one in term.fields)]
 
 
 class NodeName(NodeRule):

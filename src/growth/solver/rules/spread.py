@@ -36,7 +36,7 @@ class Constraint(Struct, frozen=True):
         return 1 if self.stated.min_domains is None else self.stated.min_domains
 
     def __str__(self) -> str:
-        return f"{self.stated.topology_key} (max skew {self.stated.max_skew})"
+        return f"{self.stated.topology_key} (max skew {self.stated.max_skew} of {self.selector})"
 
 
 def hard_constraints(pod_class: PodClass) -> list[TopologySpread]:
