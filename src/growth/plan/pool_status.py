@@ -146,7 +146,7 @@ class _View:
         return NodePoolStatus(
             nodes=len(nodes),
             in_flight=sum(request.name not in nodes for request in ordered if request.is_in_flight),
-            price_per_hour=price_text(sum(member.price_per_hour for member in self.members)),
+            price_per_hour=price_text(sum(one.price_per_hour for one in self.members if one.may_come_until is None)),
             offerings=self._offerings(nodes.values())[:_MOST_OFFERINGS],
             conditions=self._conditions(),
             observed_generation=self.pool.generation,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from growth.model.api import LifeEvent
+from growth.model.instant import format_instant
 from growth.model.nodepool import PoolLimits
-from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequestSpec
+from growth.model.noderequest import UNANSWERED, NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequestSpec
 from growth.plan.world.limits import (
     Member,
     allowances,
@@ -62,6 +64,14 @@ def test_a_request_counts_while_a_machine_may_stand_behind_it(
     listed = [machine("r", SMALL)] if is_listed else []
     snapshot = world(requests=[request("r", SMALL, phase)], machines=listed if is_known else None, offerings=[SMALL])  # type: ignore[arg-type]
     assert len(members(snapshot)) == counted
+
+
+def test_an_order_without_an_answer_counts_for_ten_minutes_though_nothing_else_changes() -> None:
+    asked = LifeEvent(format_instant(NOW), UNANSWERED, "503")
+    early = world(requests=[request("r", SMALL, "Unmet", events=(asked,))], offerings=[SMALL])
+    assert [member.may_come_until for member in members(early)] == [NOW + 600]
+    assert members(replace(early, now=NOW + 599)) == members(early)
+    assert members(replace(early, now=NOW + 601)) == ()
 
 
 def test_the_larger_of_promise_and_truth_counts_against_a_limit() -> None:

@@ -48,6 +48,7 @@ class Member(Struct, frozen=True, gc=False):
     allocatable: Resources = NOTHING
     price_per_hour: float = 0.0
     count: int = 1
+    may_come_until: float | None = None  # its order was not answered; None: it is there, or surely coming
 
 
 class Allowance(Struct, frozen=True):
@@ -72,13 +73,16 @@ class Allowance(Struct, frozen=True):
 
 def members(snapshot: Snapshot) -> tuple[Member, ...]:
     """Everybody who counts, once each, by name. Several rows ask at each look, so the answer is kept in the memo:
-    nothing here may depend on the time.
+    nothing in it may depend on the time, which is looked at afterwards.
     """
     made_from = (
         snapshot.nodes, snapshot.requests, snapshot.removals, snapshot.machines, snapshot.machines_at is None,
         snapshot.offerings,
     )  # fmt: skip
-    return snapshot.memo.recall("members", made_from, lambda: _members(snapshot))
+    found = snapshot.memo.recall("members", made_from, lambda: _members(snapshot))
+    if all(each.may_come_until is None for each in found):
+        return found
+    return tuple(each for each in found if each.may_come_until is None or snapshot.now < each.may_come_until)
 
 
 def _members(snapshot: Snapshot) -> tuple[Member, ...]:
@@ -94,8 +98,11 @@ def _members(snapshot: Snapshot) -> tuple[Member, ...]:
             continue  # of a stranger's node: it will be refused
         found.setdefault(removal.name, price_list.member(removal.name, removal.spec.pool, removal.spec.offering, ""))
     for request in snapshot.requests.values():
-        if counts(request, snapshot):
+        if _stands_behind(request, snapshot):
             found[request.name] = price_list.of_order(request.name, request.spec)
+        elif request.phase == UNMET and request.unanswered:
+            doubtful = price_list.of_order(request.name, request.spec)
+            found.setdefault(request.name, replace(doubtful, may_come_until=may_come_until(request)))
     for node in snapshot.nodes.values():
         if node.pool:
             found[node.name] = _of_node(node, snapshot, price_list)
@@ -110,11 +117,14 @@ def _of_node(node: Node, snapshot: Snapshot, price_list: _PriceList) -> Member:
 
 def counts(request: NodeRequest, snapshot: Snapshot) -> bool:
     """Does a machine stand behind this request, or may one come? An Unmet one has none, unless an order was not
-    answered a short while ago; a Ready one's may be gone since, or was handed over.
+    answered a short while ago.
     """
-    if request.phase == UNMET:
-        return snapshot.now < may_come_until(request)
-    if request.is_handed_over:
+    return _stands_behind(request, snapshot) or (request.phase == UNMET and snapshot.now < may_come_until(request))
+
+
+def _stands_behind(request: NodeRequest, snapshot: Snapshot) -> bool:
+    """That of a Ready one may be gone since, or was handed over."""
+    if request.phase == UNMET or request.is_handed_over:
         return False
     return request.phase != READY or snapshot.machines_at is None or request.name in snapshot.machines
 
