@@ -135,7 +135,7 @@ def test_after_three_orders_without_an_answer_and_a_list_without_the_machine_the
     assert isinstance(action, WriteNodeRequestStatus)
     gone = replace(snapshot.requests[NAME], status=action.status)
     assert (gone.phase, counts(gone, listed), counts(gone, replace(listed, now=NOW + 621))) == ("Unmet", True, False)
-    assert action.status.expires_at == format_instant(NOW + 50 + Settings().unmet_seconds)  # then it is tried again
+    assert action.status.expires_at == format_instant(NOW + 50 + 2 * Settings().unmet_seconds)  # then it is tried again
     garbled = (*gone.status.events[:2], replace(gone.status.events[2], at="soon"), *gone.status.events[3:])
     unclear = replace(gone, status=replace(gone.status, events=garbled))
     assert (counts(unclear, listed), counts(unclear, replace(listed, now=NOW + 651))) == (True, False)

@@ -6,7 +6,8 @@ by provisioning and scale-up. Read off the records, so that a restart forgets no
 | Unmet | struck out until its `expiresAt` |
 | Provisioning or Ready, newer | the provider has some again: it is over |
 
-The first strike lasts the setting's seconds, each further one twice as long as the one before, up to the longest.
+The first strike lasts the setting's seconds, after orders without an answer twice that, since a machine may still
+come; each further one lasts twice as long as the one before, up to the longest.
 Several refusals in one strike are one. An Unmet record is kept as long again as it lasted, so that the next one knows.
 
 Machines that came in vain are counted for each pool (`plan/world/trials`). A class of pods that goes on missing, while
@@ -74,9 +75,9 @@ def strikes(requests: Iterable[NodeRequest]) -> Mapping[OfferingKey, NodeRequest
     return found
 
 
-def struck_until(strike: NodeRequest | None, now: float, settings: Settings) -> float:
-    """Until when one more refusal strikes the offering out."""
-    shortest = settings.unmet_seconds
+def struck_until(strike: NodeRequest | None, now: float, settings: Settings, *, may_come: bool = False) -> float:
+    """Until when one more refusal strikes the offering out; `may_come`: it was no answer, and a machine may follow."""
+    shortest = settings.unmet_seconds * (2 if may_come else 1)
     if strike is None:
         return now + shortest
     until = unmet_until(strike, now, shortest)
@@ -159,7 +160,8 @@ def unmet(
 ) -> tuple[WriteNodeRequestStatus, tuple[Note, ...]]:
     """The offering is struck out for every pool; the pods are planned again at once, onto the next best."""
     now, place = snapshot.now, place_of(request)
-    until = format_instant(struck_until(strikes(snapshot.requests.values()).get(place), now, settings))
+    strike, may_come = strikes(snapshot.requests.values()).get(place), bool(request.unanswered)
+    until = format_instant(struck_until(strike, now, settings, may_come=may_come))
     status = with_request_phase(request.status, UNMET, now, life_event(now, "nodeRequestFailed", reason))
     message = f"{place[0]} in {place[1]} cannot be had now, struck out until {until}: {reason}"
     notes = tuple(Note(each, "Unmet", message, "Warning") for each in concerned(request, snapshot))
