@@ -41,7 +41,7 @@ def no_limits_of_all() -> Any:
 
 def disturbs_protected_nodes() -> Any:
     """A node that must not be disturbed is treated like any other."""
-    places = ("", "_for_swaps", "_for_removal", "_for_what_if", "_for_buffers")
+    places = ("", "_for_swaps", "_for_what_if", "_for_buffers")
     return replaced(**{f"protected_node{place}": lambda *_: False for place in places})
 
 
