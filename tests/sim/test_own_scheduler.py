@@ -135,10 +135,10 @@ def test_the_laws_hold_under_faults_when_growth_schedules_every_pod(seed: str, m
         complete(admission, pod)
 
     def begin_with_scheduler(
-        process: GrowthProcess, cluster: Cluster, installation: Installation, *others: Any
+        process: GrowthProcess, cluster: Cluster, installation: Installation, *others: Any, **named: Any
     ) -> None:
         settings = replace(installation.settings, scheduler=SchedulerSettings(enabled=True))
-        begin(process, cluster, replace(installation, settings=settings), *others)
+        begin(process, cluster, replace(installation, settings=settings), *others, **named)
 
     monkeypatch.setattr(Admission, "_complete_pod", complete_as_ours)
     monkeypatch.setattr(GrowthProcess, "__init__", begin_with_scheduler)
