@@ -14,6 +14,7 @@ from typing import Final
 from growth.controllers.growth import Installation
 from growth.kube.api.transport import Request, TransportError
 from growth.kube.election import LeaseSettings
+from growth.kube.fence import belong_to_no_term
 from growth.model.settings import Settings
 from growth.sim.clock import after
 from growth.sim.faults.faults import Adversity
@@ -75,6 +76,7 @@ class Lives:
                 process.runtime.paused_until = 0.0
 
     def _start(self, number: int) -> None:
+        belong_to_no_term()  # a new process inherits nothing from the call that its predecessor died in
         self.count += 1
         is_elected = len(self._replicas) > 1
         installation = Installation(settings=self._settings)
