@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from growth.model.resources import format_amount
 
-_LONGEST_BRIEF: Final = 400
+_LONGEST_BRIEF: Final = 360
 _LONGEST_WORDS: Final = 240
 
 

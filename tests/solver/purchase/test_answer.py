@@ -145,6 +145,16 @@ def test_pods_that_go_nowhere_alike_are_told_each_its_own_reason() -> None:
     assert [one.reasons[0].split()[-1] for one in found] == ["disk=ssd", "gpu=yes"]
 
 
+def test_choices_in_different_zones_are_told_apart_by_rules_about_other_pods() -> None:
+    choices = tuple(choice(f"{size}-{zone}", size, zone=zone) for size in (2, 4) for zone in ("z1", "z2"))
+    rooms = (room("r", 0.1, contents=((WEB, 1),)),)
+    problem = PlacementProblem(
+        (demand(1, anti_affinity=(term(ZONE, app="web"),)),), rooms, choices, (Limit("none left", (1, 3), nodes=0),)
+    )
+    apart = f"didn't match pod anti-affinity app In [web] on {ZONE}"
+    assert told(problem)[-1] == f"2 of 4 offerings: {apart}; 2: limit reached: none left"
+
+
 def test_reasons_not_asked_for_are_not_looked_for() -> None:
     problem = PlacementProblem((demand(1, 99),), choices=(choice(),), is_explained=False)
     assert told(problem) == ("why was not asked",)

@@ -31,7 +31,6 @@ from growth.solver.purchase.problem import (
     PlacementSolution,
     PlannedNode,
     Proof,
-    Room,
     Stage,
     Unplaced,
     planned_node,
@@ -42,6 +41,8 @@ from growth.solver.reasons import Kind, in_brief
 from growth.solver.rules import Neighbours
 from growth.solver.rules.question import Question, RefusedNodes
 
+_MOST_PAIRS = 5_000  # of a demand and a kind of new node
+_BLOCK = 200
 NOT_ASKED = ("why was not asked",)
 NOTHING_FOR_SALE = "no offering can be bought"
 _EXACT_ROWS = 64
@@ -79,8 +80,12 @@ def write_answer(
 
 
 def _explained(bins: Bins, left: Sequence[tuple[int, int]]) -> list[Unplaced]:
-    refusals = Refusals(bins, [demand for demand, _ in left]) if left else None
-    return [Unplaced(demand, count, refusals.why(demand)) for demand, count in left] if refusals is not None else []
+    """Block by block: in an index, every class is looked at by every other."""
+    found, blocks = list[Unplaced](), range(0, len(left), _BLOCK)
+    for block in (left[start : start + _BLOCK] for start in blocks):
+        refusals = Refusals(bins, [demand for demand, _ in block], _MOST_PAIRS // len(blocks))
+        found += [Unplaced(demand, count, refusals.why(demand)) for demand, count in block]
+    return found
 
 
 class Dealer:
@@ -122,18 +127,19 @@ _FITS_ALONE = "it would fit there alone, but no place was found beside the other
 class Refusals:
     """What the rules say against a pod, asked of the cluster as the plan leaves it: on each room, and on a new node of
     each choice. Demands of one class are asked about one by one: they may be kept from the same nodes by different
-    rules. An index is dear, so it is made only where something is left over.
-    """
+    rules."""
 
-    def __init__(self, bins: Bins, left_over: Sequence[int]) -> None:
+    def __init__(self, bins: Bins, left_over: Sequence[int], most_pairs: int) -> None:
         layout, problem = bins.layout, bins.layout.problem
-        self._bins, self._problem = bins, problem
+        self._bins, self._problem, self._most_pairs = bins, problem, most_pairs
         self._rooms = [problem.rooms[int(number)] for number in layout.room_index]
         self._choices = [problem.choices[int(number)] for number in layout.choice_index]
         self._shapes = {demand: problem.demands[demand].shape for demand in left_over}
         self._index = self._as_planned()
-        self._new = self._empty_nodes()
+        self._new = self._indexed([self._empty(choice, number) for number, choice in enumerate(self._choices)])
+        self._closed: dict[tuple[str, ...], list[str]] = {}  # by pools: why each room takes no pods of theirs
         self._openable = bins.openable()
+        self._alike = self._first_alike()
         self._around = self._pods_around()
 
     def _as_planned(self) -> Neighbours:
@@ -145,10 +151,8 @@ class Refusals:
             contents += [(bins.layout.shapes[index], count) for index, count in bins.contents[number].items()]
         return self._indexed(held)
 
-    def _empty_nodes(self) -> Neighbours:
-        return self._indexed([self._empty(choice, number) for number, choice in enumerate(self._choices)])
-
-    def _empty(self, choice: Choice, number: int) -> tuple[Node, list[tuple[PodShape, int]]]:
+    @staticmethod
+    def _empty(choice: Choice, number: int) -> tuple[Node, list[tuple[PodShape, int]]]:
         """A new node of a choice, with its daemons."""
         return planned_node(choice, number), [(shape, 1) for shape in choice.daemons]
 
@@ -171,12 +175,18 @@ class Refusals:
         return index
 
     def _pods_around(self) -> dict[tuple[int, int], str]:
-        """By demand and choice: which rule about other pods refuses a new node that is large enough and open to it."""
-        index, asked = self._index, dict[int, list[int]]()
+        """By demand and choice: which rule about other pods refuses a new node that is large enough, open to it and
+        could be bought. Choices that such rules cannot tell apart are asked about once, and of very many not all.
+        """
+        index, asked, pairs = self._index, dict[int, list[int]](), 0
         for demand, shape in self._shapes.items():
-            if index.question(index.class_of(shape)).is_entangled:
-                for fitting in np.flatnonzero(self._fits_alone(demand)):
-                    asked.setdefault(int(fitting), []).append(demand)
+            if pairs < self._most_pairs and index.question(index.class_of(shape)).is_entangled:
+                alone = self._new.question(self._new.class_of(shape)).fits_alone(self._offered(demand))
+                fitting = np.flatnonzero(alone & (self._openable > 0))
+                alike = {self._alike[choice] for choice in fitting.tolist()}
+                pairs += len(alike)
+                for choice in alike:
+                    asked.setdefault(choice, []).append(demand)
         found = {}
         for choice, demands in sorted(asked.items()):
             with index.trial():
@@ -189,9 +199,14 @@ class Refusals:
                         found[demand, choice] = ", ".join(reason.phrases)
         return found
 
-    def _fits_alone(self, demand: int) -> Mask:
-        new = self._new
-        return new.question(new.class_of(self._shapes[demand])).fits_alone(self._offered(demand))
+    def _first_alike(self) -> list[int]:
+        """For each choice the first that rules about other pods cannot tell from it."""
+        first: dict[object, int] = {}
+        keys = self._index.table.label_keys()
+        return [
+            first.setdefault((tuple(choice.labels.get(key) for key in keys), choice.daemons), number)
+            for number, choice in enumerate(self._choices)
+        ]
 
     def _offered(self, demand: int) -> Mask:
         pools = self._problem.demands[demand].pools
@@ -210,12 +225,12 @@ class Refusals:
         return (*rooms, self._of_choices(demand))
 
     def _of_rooms(self, demand: int, question: Question) -> Counter[str]:
-        pools, told = self._problem.demands[demand].pools, Counter[str]()
+        pools = self._problem.demands[demand].pools
+        if pools not in self._closed:
+            self._closed[pools] = [room.why_closed(pools) for room in self._rooms]
         asked = np.zeros(len(self._index.table), dtype=np.bool_)
-        for number, room in enumerate(self._rooms):
-            why_closed = _why_closed(room, pools)
-            asked[number] = not why_closed
-            told.update([why_closed] if why_closed else [])
+        asked[: len(self._rooms)] = [not why for why in self._closed[pools]]
+        told = Counter(filter(None, self._closed[pools]))
         for refused in question.refusals(asked):
             told[str(refused)] += refused.nodes
         return told + Counter({_FITS_ALONE: len(self._rooms) - told.total()})
@@ -229,27 +244,16 @@ class Refusals:
         for refused in question.refusals(offered, alone=True):
             told[_with_daemons(refused, self._choices[refused.example])] += refused.nodes
         for choice in np.flatnonzero(question.fits_alone(offered)):
-            told[self._around.get((demand, int(choice))) or self._why_not_bought(int(choice))] += 1
+            told[self._why_not_bought(demand, int(choice))] += 1
         return in_brief(told, int(offered.sum()), "offerings")
 
-    def _why_not_bought(self, choice: int) -> str:
+    def _why_not_bought(self, demand: int, choice: int) -> str:
         layout = self._bins.layout
         if self._openable[choice] > 0:
-            return _FITS_ALONE
+            return self._around.get((demand, self._alike[choice]), _FITS_ALONE)
         limits = zip(layout.limit_name, layout.limit_use[:, choice], self._bins.limit_left, strict=True)
         reached = [name for name, use, left in limits if use > left + 1e-9]
         return f"limit reached: {', '.join(reached)}"
-
-
-def _why_closed(room: Room, pools: Sequence[str]) -> str:
-    """Empty: pods of these pools may go there."""
-    if room.kind != "node" and room.node.pool and room.node.pool not in pools:
-        return f"kept for pods of NodePool {room.node.pool}"
-    if room.is_open:
-        return ""
-    if room.node.is_unschedulable:
-        return "cordoned (spec.unschedulable)"
-    return "takes no pods" if room.node.is_ready else "not ready"
 
 
 def _with_daemons(refused: RefusedNodes, choice: Choice) -> str:
@@ -257,14 +261,11 @@ def _with_daemons(refused: RefusedNodes, choice: Choice) -> str:
     if refused.reason.kind is not Kind.RESOURCES or not choice.daemons:
         return str(refused)
     taken = {**sum_resources(shape.requests for shape in choice.daemons), PODS: len(choice.daemons)}
-    words = [
-        f"{format_amount(name, taken[name])} of {format_amount(name, choice.offering.allocatable[name])} {name}"
-        for name in refused.reason.constraint.split(", ")
-        if taken.get(name)
-    ]
-    if not words:
-        return str(refused)
-    return str(refused._replace(detail=f"{refused.detail}; DaemonSets take {', '.join(words)}"))
+    names = [name for name in refused.reason.constraint.split(", ") if name in taken]
+    whole = choice.offering.allocatable
+    words = [f"{format_amount(name, taken[name])} of {format_amount(name, whole[name])} {name}" for name in names]
+    told = f"{refused.detail}; DaemonSets take {', '.join(words)}" if words else refused.detail
+    return str(refused._replace(detail=told))
 
 
 # --------------------------------------------------------------------------------------- the bound

@@ -5,7 +5,7 @@ here: the asker keeps for each demand class the list of its pods and deals them 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -40,6 +40,16 @@ class Room(Struct, frozen=True):
     contents: tuple[tuple[PodShape, int], ...] = ()
     kind: Literal["node", "marked", "in-flight"] = "node"
     is_open: bool = True
+
+    def why_closed(self, pools: Sequence[str]) -> str:
+        """Why pods of these pools may not go there, whatever they are. Empty: they may."""
+        if self.kind != "node" and self.node.pool and self.node.pool not in pools:
+            return f"kept for pods of NodePool {self.node.pool}"
+        if self.is_open:
+            return ""
+        if self.node.is_unschedulable:
+            return "cordoned (spec.unschedulable)"
+        return "takes no pods" if self.node.is_ready else "not ready"
 
     def free(self) -> Resources:
         """What its contents leave of the node's amounts."""

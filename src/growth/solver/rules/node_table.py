@@ -149,6 +149,10 @@ class NodeTable:
                 known.put(index, node.labels.get(key))
         return known
 
+    def label_keys(self) -> list[str]:
+        """The labels that any rule has looked at."""
+        return sorted(self._columns)
+
     def row(self, name: str) -> int:
         """The row of a resource in `free`; made when first asked for."""
         known = self.rows.get(name)
