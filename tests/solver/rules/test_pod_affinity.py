@@ -33,6 +33,15 @@ def test_the_first_of_its_kind_may_go_anywhere_that_has_the_keys() -> None:
     assert fitting(pod(affinity=(near("web", key=ZONE),)), pod("w", "c"), nodes=(*NODES, bare)) == "c"
 
 
+def test_the_missing_key_is_told_apart_from_missing_pods() -> None:
+    own = pod(affinity=(near("web", key=ZONE), near("web", key="rack")))
+    assert str(refusal(own, node())) == "no label rack for pod affinity app In [web] on rack"
+    lonely = pod(affinity=(near("db", key=ZONE),))
+    assert str(refusal(lonely, node())) == f"no pod anywhere matches pod affinity app In [db] on {ZONE}"
+    elsewhere = why_not(lonely, NODES[2], Neighbours(NODES, [pod("db", "a", app="db")]))
+    assert str(elsewhere) == f"didn't match pod affinity app In [db] on {ZONE}"
+
+
 def test_one_pod_must_match_all_terms_together() -> None:
     both = pod(affinity=(near("db"), PodAffinityTerm(ZONE, LabelSelector((Requirement("tier", "Exists"),)))))
     split = (pod("p", "a", app="db"), Pod("q", shape("x"), node_name="a"))

@@ -166,6 +166,11 @@ def test_terms_are_alternatives_and_their_parts_are_not() -> None:
     assert not fits(either, node())
 
 
+def test_of_each_term_only_what_does_not_hold_is_named() -> None:
+    either = pod(node_affinity=(term(IN_Z1, Requirement("disktype", "Exists")), term(Requirement("size", "Exists"))))
+    assert str(refusal(either, node())) == "didn't match node affinity disktype Exists or size Exists"
+
+
 def test_a_malformed_term_matches_nothing_but_leaves_the_others() -> None:
     broken = term(Requirement(ZONE, "Near", ("z1",)))
     assert fits(pod(node_affinity=(broken, term(IN_Z1))), node())
