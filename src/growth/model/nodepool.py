@@ -181,6 +181,7 @@ class Trial(Struct, frozen=True, rename="camel", omit_defaults=True):
         Meta(max_length=5, description="Which kinds of pods it took none of, as checksums; none of them ran since."),
     ] = ()
     has_worked_since: Annotated[bool, Meta(description="Whether its offering has worked since.")] = False
+    ordered_at: Annotated[Instant | None, Meta(description="When it was ordered.")] = None
 
 
 class PoolTrials(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -195,6 +196,9 @@ class PoolTrials(Struct, frozen=True, rename="camel", omit_defaults=True):
         Instant | None, Meta(description="When the spec, the credentials or `growth.dev/retry` last changed.")
     ] = None
     worked_at: Annotated[Instant | None, Meta(description="When a machine last became of use.")] = None
+    worked_ordered_at: Annotated[
+        Instant | None, Meta(description="When the newest machine that became of use was ordered.")
+    ] = None
     template: Annotated[str, Meta(max_length=63, description="The template of that machine, as a checksum.")] = ""
     in_vain: Annotated[
         tuple[Trial, ...],

@@ -70,6 +70,17 @@ def test_two_in_a_row_leave_one_at_a_time_and_three_a_pause_that_doubles() -> No
         assert (standing(long).until or 0) <= NOW + 7200
 
 
+def test_of_many_ordered_together_the_few_that_never_became_ready_are_no_row() -> None:
+    ordered = NOW - 400
+    many = [replace(worked(f"w{number}", NOW - 300), created_at=ordered) for number in range(30)]
+    few = [failed(f"f{number}", NOW - 10 + number / 10, created_at=ordered) for number in range(25)]
+    seen = standing(pool_with(), *many, *few)
+    assert (seen.pause.in_a_row, seen.most, seen.in_vain) == (0, None, 3)
+    assert not seen.is_closed(PLACE, NOW)
+    written = as_written(pool_with(), [*many, *few], NOW)
+    assert standing(pool_with(in_vain=written.in_vain, worked_ordered_at=written.worked_ordered_at)).most is None
+
+
 def test_what_was_under_way_when_a_pause_began_does_not_prolong_it() -> None:
     assert standing(pool_with(in_vain=in_vain(30, 20, 10, 5, 2))).until == NOW - 10 + 300
 

@@ -79,9 +79,13 @@ def test_a_server_that_sends_a_byte_now_and_then_holds_no_thread(first: bytes, t
             api = api_at(endpoint, tmp_path, runtime, lambda: True)
             asked = [api.get("/servers/1", OneServer, Rank.LOOK) for _ in range(8)]
             answers = await asyncio.gather(*asked, return_exceptions=True)
-            assert {type(answer) for answer in answers} == {NoAnswer}
-            await until(lambda: len(ended) == 8)  # all threads are free again
-            with pytest.raises(NoAnswer):
+            sent = [
+                answer for answer in answers if not isinstance(answer, NeverSent)
+            ]  # a busy machine has no thread yet
+            assert sent
+            assert all(isinstance(answer, NoAnswer | NeverSent) for answer in answers)
+            await until(lambda: len(ended) >= len(sent))  # all threads are free again
+            with pytest.raises((NoAnswer, NeverSent)):
                 await api.get("/servers/1", OneServer, Rank.LOOK)
         runtime.close()
 

@@ -19,6 +19,10 @@ The same pauses hold for an offering that goes on failing while others work, and
 missing (its checksum leaves out labels and names that differ from pod to pod, so that pods made anew are the same).
 An offering that has just failed is taken after all others, so that one that works is soon found.
 
+In a row is meant by when machines were ordered, not by when it was known: of three hundred that are ordered together,
+the few that never become Ready are known last, and say nothing against the others. What was on its way when the third
+failure of a day became known does not count among the twenty.
+
 A pool is mended by a change of its spec or credentials, or of its annotation `growth.dev/retry`. That counts from when
 it stands in the status: where statuses cannot be written, nothing is forgotten.
 """
@@ -156,19 +160,22 @@ def trials_of(pool: NodePool, requests: Iterable[NodeRequest], now: float) -> Po
         elif seen is not None and (request.name not in found or not found[request.name].cause):
             found[request.name] = _trial(request, min(seen.at, now), seen.cause, seen.classes)
     worked_at, template = _instant(known.worked_at), known.template
+    newest = max((request.created_at for request, _ in successes), default=0.0)
+    worked_ordered_at = max(_instant(known.worked_ordered_at), min(newest, now))
     for request, seen in successes:
         at = min(seen.at, now)
-        found = {name: _after_success(each, request, at, seen.classes) for name, each in found.items()}
+        found = {name: _after_success(each, request, seen.classes) for name, each in found.items()}
         if at > worked_at:
             worked_at = at
             template = template_digest(pool.spec) if request.created_at >= _instant(known.mended_at) else template
     for request in requests:  # what was bought after a pause, and says nothing, ends that pause's one try
         is_silent = request.phase == READY and verdict(request) is None and request.name not in found
-        if is_silent and request.changed_at >= _pause([*found.values()], known, worked_at).until_if_failing:
+        if is_silent and request.changed_at >= _pause([*found.values()], known, worked_ordered_at).until_if_failing:
             found[request.name] = _trial(request, min(request.changed_at, now))
     recent = (each for each in found.values() if _instant(each.at) > now - MEMORY_SECONDS)
     in_vain = tuple(sorted(recent, key=lambda each: (each.at, each.request)))[-MOST_TRIALS:]
-    return replace(known, in_vain=in_vain, worked_at=_text(worked_at), template=template)
+    worked = _text(worked_at), _text(worked_ordered_at)
+    return replace(known, in_vain=in_vain, worked_at=worked[0], worked_ordered_at=worked[1], template=template)
 
 
 def as_written(pool: NodePool, requests: Iterable[NodeRequest], now: float, credentials: str = "") -> PoolTrials:
@@ -190,7 +197,9 @@ def as_written(pool: NodePool, requests: Iterable[NodeRequest], now: float, cred
 
 def _trial(request: NodeRequest, at: float, cause: str = "", classes: tuple[str, ...] = ()) -> Trial:
     spec = request.spec
-    return Trial(request.name, format_instant(at), spec.target_offering, spec.location, cause, classes)
+    ordered_at = format_instant(min(request.created_at, at))
+    place = spec.target_offering, spec.location
+    return Trial(request.name, format_instant(at), *place, cause, classes, ordered_at=ordered_at)
 
 
 def _not_from_future(trial: Trial, now: float) -> Trial:
@@ -198,12 +207,17 @@ def _not_from_future(trial: Trial, now: float) -> Trial:
     return trial if _instant(trial.at) <= now else replace(trial, at=format_instant(now))
 
 
-def _after_success(trial: Trial, request: NodeRequest, at: float, classes: tuple[str, ...]) -> Trial:
-    if _instant(trial.at) > at:
+def _after_success(trial: Trial, request: NodeRequest, classes: tuple[str, ...]) -> Trial:
+    if _ordered(trial) > request.created_at:
         return trial
     is_same = place_of_trial(trial) == (request.spec.target_offering, request.spec.location)
     left = tuple(each for each in trial.classes if each not in classes)
     return replace(trial, classes=left, has_worked_since=trial.has_worked_since or is_same)
+
+
+def _ordered(trial: Trial) -> float:
+    """When its machine was ordered; an older version wrote only when it was known."""
+    return _instant(trial.ordered_at or trial.at)
 
 
 def place_of_trial(trial: Trial) -> OfferingKey:
@@ -234,15 +248,15 @@ class Pause(Struct, frozen=True):
 
 
 def _pause(trials: Iterable[Trial], known: PoolTrials, since: float = 0.0) -> Pause:
-    """What was under way when a pause began does not prolong it."""
+    """Of what was ordered since then. What was under way when a pause began does not prolong it."""
     mended_at = _instant(known.mended_at)
-    in_order = sorted(trials, key=lambda each: (each.at, each.request))
-    older = [each for each in in_order if each.cause and since < _instant(each.at) <= mended_at]
+    in_order = sorted((each for each in trials if _ordered(each) > since), key=lambda each: (each.at, each.request))
+    older = [each for each in in_order if each.cause and _instant(each.at) <= mended_at]
     count = FAILURES_BEFORE_ONE if len(older) >= FAILURES_BEFORE_PAUSE else 0
     until, seconds, latest = 0.0, _PAUSE_SECONDS, older[-1] if older else None
     for each in in_order:
         at = _instant(each.at)
-        if at <= max(since, mended_at):
+        if at <= mended_at:
             continue
         count, latest = (count + 1, each) if each.cause else (count, latest)
         if count == FAILURES_BEFORE_PAUSE and each.cause:
@@ -305,7 +319,7 @@ def standings(snapshot: Snapshot) -> dict[str, Standing]:
 def _standing(pool: NodePool, requests: list[NodeRequest], snapshot: Snapshot, waiting: Mapping[str, Pod]) -> Standing:
     trials, now = trials_of(pool, requests, snapshot.now), snapshot.now
     in_vain = tuple(each for each in trials.in_vain if each.cause)
-    pause = _pause(trials.in_vain, trials, _instant(trials.worked_at))
+    pause = _pause(trials.in_vain, trials, _instant(trials.worked_ordered_at or trials.worked_at))
     in_flight = sum(each.is_in_flight for each in requests)
     unjudged = (each for each in requests if each.phase == READY and verdict(each) is None)
     silent = [each for each in unjudged if waiting_planned(each, waiting)]
@@ -313,13 +327,20 @@ def _standing(pool: NodePool, requests: list[NodeRequest], snapshot: Snapshot, w
     standing = Standing(
         pool.name,
         pause,
-        len(in_vain),
+        _counted(in_vain),
         in_flight + len(silent),
         offerings=_by_place(in_vain, trials),
         classes=_by_class(in_vain, trials),
     )
     most, until, why = _bound(standing, trials, len(suspects), _has_worked(pool, trials, snapshot), now)
     return replace(standing, most=most, until=until, why=why)
+
+
+def _counted(in_vain: tuple[Trial, ...]) -> int:
+    """How many of a day's machines in vain count: not those that were on their way when the third became known."""
+    known = sorted(in_vain, key=lambda each: (each.at, each.request))
+    first, others = known[:FAILURES_BEFORE_PAUSE], known[FAILURES_BEFORE_PAUSE:]
+    return len(first) + sum(_ordered(each) > _instant(first[-1].at) for each in others)
 
 
 def _bound(
