@@ -17,7 +17,7 @@ If many nodes stop reporting at once, the fault may be the network's or growth's
 | a node that never was Ready | goes as ever, unless a pod has run there: nothing is lost with it |
 
 A person lifts it for a pool with the annotation `growth.dev/release-brake`: until that time, which is at most a day
-ahead, it does not hold for the pool. What is bought while it holds, and how much: `why_braked` tells the rows that buy.
+ahead, it does not hold for the pool. Buffers buy nothing while it holds.
 """
 
 from __future__ import annotations
