@@ -62,7 +62,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
     Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),
     Command("role", "Print ServiceAccount, roles and bindings: the least that growth needs."),
-    Command("doctor", "Check API server, clock, kinds, rights, provider and pools, and say what to do."),
+    Command("doctor", "Check API server, clock, kinds, namespace, rights, provider and pools, and say what to do."),
     Command("orphans", "List machines that nothing in the cluster speaks of; give back those that are named."),
     Command("hetzner", "check: say whether buying at Hetzner would work, and what each pool would cost."),
     Command("release", "After growth is stopped, take its finalizers off; nodes and machines stay."),

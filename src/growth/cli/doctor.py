@@ -19,7 +19,8 @@ from growth.cli.session import (
     SettingsFile,
     provider_of,
 )
-from growth.controllers.ask.doctor import Doctor, Finding, Installed
+from growth.controllers.ask.doctor import Doctor, Finding
+from growth.controllers.ask.premises import installed_by
 from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.loop.journal import be_quiet
 from growth.controllers.loop.runtime import SystemRuntime
@@ -36,7 +37,7 @@ def doctor(
     catalogue: CatalogueFile = None,
     output: FindingsOutput = "text",
 ) -> int:
-    """Check API server, clock, kinds, rights, provider and pools; end with 1 if anything fails."""
+    """Check API server, clock, kinds, namespace, rights, leadership, provider and pools; end with 1 if any fails."""
     be_quiet()
     configuration = load_configuration(settings, os.environ, {"provider": provider, "catalogue": catalogue})
     return show(asyncio.run(_examine(configuration, access)), output)
@@ -48,10 +49,8 @@ async def _examine(configuration: Configuration, access: ClusterAccess) -> list[
         connection = load_connection(runtime, access.kubeconfig, access.context)
     except ConfigError as error:
         return [Finding("API server", "failed", str(error), "name a kubeconfig with --kubeconfig or KUBECONFIG")]
-    name, namespace, mints = configuration.installation, configuration.namespace, configuration.join_tokens.mint
-    installed = Installed(configuration.provider, name, namespace, mints)
     async with HttpTransport(connection) as transport:
-        return await Doctor(transport, runtime, provider_of(configuration), installed).examine()
+        return await Doctor(transport, runtime, provider_of(configuration), installed_by(configuration)).examine()
 
 
 def show(findings: Sequence[Finding], output: str) -> int:

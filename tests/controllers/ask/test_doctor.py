@@ -30,7 +30,7 @@ def refusal(code: int, reason: str) -> tuple[int, Json]:
 
 def test_a_healthy_cluster_has_nothing_to_complain_about() -> None:
     findings = examined()
-    assert [finding.state for finding in findings] == ["ok"] * (5 + len(KINDS))
+    assert [finding.state for finding in findings] == ["ok"] * (7 + len(KINDS))
     assert [finding.what for finding in findings if finding.check in ("API server", "provider", "pools")] == [
         "it answers, version v1.36.3",
         "kwok offers 8 server types in 3 locations; 0 machines are ours",
@@ -152,6 +152,36 @@ def test_the_right_to_mint_join_tokens_is_asked_for_where_they_are_minted() -> N
         True,
         True,
     )
+
+
+def test_a_namespace_that_is_missing_or_going_is_a_finding_with_the_command_that_makes_it() -> None:
+    def remove(clinic: Clinic) -> None:
+        clinic.answers["/namespaces/growth-system"] = refusal(404, "NotFound")
+
+    def delete(clinic: Clinic) -> None:
+        metadata = {"name": "growth-system", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        clinic.answers["/namespaces/growth-system"] = (200, {"metadata": metadata})
+
+    finding = only("namespace", examined(remove))
+    assert finding.state == "failed"
+    assert "growth-system does not exist" in finding.what
+    assert "kubectl create namespace growth-system" in finding.advice
+    assert "is being deleted" in only("namespace", examined(delete)).what
+
+
+def test_who_leads_is_told_and_a_lease_that_cannot_be_read_is_a_finding() -> None:
+    lease = "/leases/growth"
+
+    def hold(clinic: Clinic) -> None:
+        held = {"holderIdentity": "vm-1", "renewTime": "2026-01-01T00:00:00.000000Z"}
+        clinic.answers[lease] = (200, {"metadata": {}, "spec": held})
+
+    def refuse(clinic: Clinic) -> None:
+        clinic.answers[lease] = refusal(403, "Forbidden")
+
+    assert only("leadership", examined()).what == "nobody leads: there is no Lease yet"
+    assert "is held by vm-1, last renewed 2026-01-01" in only("leadership", examined(hold)).what
+    assert only("leadership", examined(refuse)).state == "failed"
 
 
 class Silent:

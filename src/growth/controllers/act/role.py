@@ -27,18 +27,16 @@ _PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
 }
 
 
-def rights(provider: str, kinds: tuple[WarmPoolKind, ...] = ()) -> tuple[Right, ...]:
-    """All that a running growth uses outside its own namespace; `kinds` are the user's own that it may scale."""
+def rights(provider: str, kinds: tuple[WarmPoolKind, ...] = (), *, acts: bool = True) -> tuple[Right, ...]:
+    """All that a running growth uses outside its own namespace; `kinds` are the user's own that it may scale. One that
+    only observes uses less.
+    """
     watched = tuple(Right(resource, ("list", "watch")) for resource in (*WATCHED, *BUFFER_KINDS))
     acted = tuple(right for way in EFFECTS.values() for right in way.rights)
-    return (
-        *watched,
-        *acted,
-        *scale_rights(kinds),
-        Right(NAMESPACES, ("get",)),  # kube-system's UID is the cluster's identity
-        Right(EVENTS, ("create", "patch")),
-        *_PROVIDER_RIGHTS.get(provider, ()),
-    )
+    told = (Right(NAMESPACES, ("get",)), Right(EVENTS, ("create", "patch")))  # kube-system's UID names the cluster
+    if not acts:
+        return (*watched, *told)
+    return (*watched, *acted, *scale_rights(kinds), *told, *_PROVIDER_RIGHTS.get(provider, ()))
 
 
 def lease_rights(namespace: str) -> tuple[Right, ...]:

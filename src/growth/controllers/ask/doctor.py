@@ -8,7 +8,9 @@ the others.
 | API server | its version | it does not answer |
 | clock | the Date of its answer | it is more than 30 s away from ours |
 | kinds | discovery, and the definitions where we may read them | a kind is missing, or not as this growth knows it |
+| namespace | the namespace of the settings | it does not exist, or is being deleted |
 | rights | a review of each right of the role | any is denied |
+| leadership | the Lease | it cannot be read (no Lease yet: nobody leads) |
 | provider | its catalogue, and the machines of this cluster | it does not answer, or sells nothing |
 | pools | each pool, against the catalogue | it cannot be read, or can buy nothing at all |
 """
@@ -16,7 +18,7 @@ the others.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal
@@ -24,12 +26,11 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
-from growth.controllers.act.role import lease_rights, rights
+from growth.controllers.ask.premises import Installed, denied_rights, needed_rights, why_not_namespace
 from growth.controllers.configuration import cluster_id
 from growth.kube.api.client import JSON, Client
 from growth.kube.api.errors import Forbidden, KubeError, NotFound
-from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_POOLS, Right
+from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, NODE_POOLS
 from growth.kube.api.transport import Request, Transport, TransportError
 from growth.kube.codec import Codec
 from growth.kube.crds import definitions
@@ -60,15 +61,6 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     advice: str = ""
 
 
-class Installed(Struct, frozen=True):
-    """The settings with which growth will run here, as far as the checks need them."""
-
-    provider: str
-    name: str
-    namespace: str
-    mints_join_tokens: bool = False
-
-
 class Doctor:
     """Examines one cluster, as one user, for one installation."""
 
@@ -92,7 +84,9 @@ class Doctor:
         checks = {
             "clock": self._clock,
             "kinds": self._kinds,
+            "namespace": self._namespace,
             "rights": self._rights,
+            "leadership": self._leadership,
             "provider": self._provider,
             "pools": self._pools,
         }
@@ -151,21 +145,43 @@ class Doctor:
             return Finding("kinds", "failed", what, _INSTALL)
         return Finding("kinds", "ok", f"{name} is installed as this growth knows it")
 
+    async def _namespace(self) -> AsyncIterator[Finding]:
+        namespace = self._installed.namespace
+        why_not = await why_not_namespace(self._client, self._installed)
+        if why_not:
+            advice = f"create it (`kubectl create namespace {namespace}`), or name another one in the settings"
+            yield Finding("namespace", "failed", why_not, advice)
+        elif self._installed.elects:
+            yield Finding("namespace", "ok", f"{namespace} is there, for the Lease")
+        else:
+            yield Finding("namespace", "ok", "none is needed: leader election is off")
+
+    async def _leadership(self) -> AsyncIterator[Finding]:
+        installed = self._installed
+        if not installed.elects:
+            yield Finding("leadership", "ok", "every growth leads: leader election is off, so there must be only one")
+            return
+        try:
+            lease = msgspec.json.decode(await self._client.get(LEASES, installed.name, installed.namespace))
+        except NotFound:
+            yield Finding("leadership", "ok", "nobody leads: there is no Lease yet")
+            return
+        told = lease.get("spec", {})
+        holder, renewed = told.get("holderIdentity") or "nobody", told.get("renewTime") or "never"
+        what = f"the Lease {installed.namespace}/{installed.name} is held by {holder}, last renewed {renewed}"
+        yield Finding("leadership", "ok", what)
+
     async def _rights(self) -> AsyncIterator[Finding]:
         installed = self._installed
-        tokens = TOKEN_RIGHTS if installed.mints_join_tokens else ()
-        needed = _single((*rights(installed.provider), *lease_rights(installed.namespace), *tokens))
-        denied = [words for words, right in needed.items() if not await self._may(right)]
+        needed = needed_rights(installed)
+        denied = await denied_rights(self._client, needed)
         if denied:
-            given = " --settings FILE" if installed.mints_join_tokens else ""
+            given = " --settings FILE" if installed.mints_join_tokens or installed.kinds else ""
             command = f"growth role --provider {installed.provider} --namespace {installed.namespace}{given}"
             advice = f"apply the role: `{command} | kubectl apply -f -`, or `helm upgrade`"
             yield Finding("rights", "failed", f"these credentials may not: {', '.join(denied)}", advice)
         else:
             yield Finding("rights", "ok", f"these credentials have all {len(needed)} rights of the role")
-
-    async def _may(self, right: Right) -> bool:
-        return await self._client.may(right.verbs[0], right.resource, right.namespace, subresource=right.subresource)
 
     async def _provider(self) -> AsyncIterator[Finding]:
         try:
@@ -230,17 +246,6 @@ async def _every(name: str, check: AsyncIterator[Finding]) -> list[Finding]:
         advice = "look at what the checks before this one say"
         findings.append(Finding(name, "failed", f"could not be checked: {error}", advice))
     return findings
-
-
-def _single(needed: Iterable[Right]) -> dict[str, Right]:
-    """Each verb by itself and only once, by its words: patch nodes, create pods/binding."""
-    seen: dict[str, Right] = {}
-    for right in needed:
-        what = f"{right.resource}/{right.subresource}" if right.subresource else str(right.resource)
-        for verb in right.verbs:
-            words = f"{verb} {what}" + (f" in {right.namespace}" if right.namespace else "")
-            seen.setdefault(words, msgspec.structs.replace(right, verbs=(verb,)))
-    return seen
 
 
 def _is_tried(version: str) -> bool:

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from growth.kube.api.errors import Expired, UnreadableAnswer
 from growth.kube.api.pace import Lane
 from growth.kube.api.request import ClientSettings, Sender
-from growth.kube.api.resources import ACCESS_REVIEWS, PODS, Resource
+from growth.kube.api.resources import ACCESS_REVIEWS, PODS, RULES_REVIEWS, Resource
 from growth.kube.api.transport import Request, Response, Transport
 from growth.runtime import Runtime
 
@@ -80,6 +80,30 @@ class _ReviewStatus(Struct):
 
 class _Review(Struct):
     status: _ReviewStatus
+
+
+class Rule(Struct, frozen=True, rename="camel"):
+    """What these credentials may do, as the server words it: every verb on every resource of every group in it; `*` is
+    all of them.
+    """
+
+    verbs: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+
+    def covers(self, verb: str, group: str, resource: str) -> bool:
+        """Whether it allows this on objects of any name; `resource` is a plural, or a plural and its subresource."""
+        asked = ((verb, self.verbs), (group, self.api_groups), (resource, self.resources))
+        return not self.resource_names and all(one in given or "*" in given for one, given in asked)
+
+
+class _RulesStatus(Struct, rename="camel"):
+    resource_rules: tuple[Rule, ...] | None = None
+
+
+class _RulesReview(Struct):
+    status: _RulesStatus
 
 
 class Client:
@@ -166,6 +190,14 @@ class Client:
         review = _of_kind("authorization.k8s.io/v1", "SelfSubjectAccessReview", spec={"resourceAttributes": attributes})
         body = await self._sender.answer(self._request("POST", ACCESS_REVIEWS.path(), review), writes=False)
         return _decoded(body, _Review).status.allowed
+
+    async def rules(self, namespace: str) -> tuple[Rule, ...]:
+        """What these credentials may do in a namespace, and everywhere, in one answer. It may lack what the server's
+        authorizers cannot list: only `may` tells for certain that something is denied.
+        """
+        review = _of_kind("authorization.k8s.io/v1", "SelfSubjectRulesReview", spec={"namespace": namespace})
+        body = await self._sender.answer(self._request("POST", RULES_REVIEWS.path(), review), writes=False)
+        return _decoded(body, _RulesReview).status.resource_rules or ()
 
     # -------------------------------------------------------------------------------------- writing
 
