@@ -18,7 +18,7 @@ from growth.providers.contract import ProviderError
 from growth.sim.clock import SimRuntime, run_virtual
 
 ADDED_BY_PROMETHEUS = {"namespace", "exported_namespace", "job", "pod", "le"}
-PROMQL = {"by", "absent", "max", "sum", "rate", "increase", "histogram_quantile"}
+PROMQL = {"by", "absent", "max", "min", "sum", "rate", "increase", "histogram_quantile"}
 
 
 def metrics() -> dict[str, set[str]]:

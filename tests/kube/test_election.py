@@ -228,6 +228,30 @@ def test_a_hung_server_is_given_up_before_the_next_attempt() -> None:
     run_virtual(scene())
 
 
+def test_attempts_that_fail_in_a_row_are_told_and_one_that_fails_is_not() -> None:
+    async def scenario() -> None:
+        store, runtime = LeaseStore(), SimRuntime("a")
+        wire = Wire(store, ["lost before"])
+        election = Election(wire, runtime, "a")
+        contending = runtime.spawn("a", election.run())
+        await runtime.sleep(1.0)
+        assert (election.failure is not None, election.why_not_leading()) == (True, "")
+        await runtime.sleep(3.0)
+        assert election.failure is None
+        wire.is_cut = True
+        await runtime.sleep(10.0)
+        assert election.why_not_leading().startswith("the Lease growth-system/growth cannot be taken: ")
+        assert election.why_not_trying() == ""
+        wire.is_cut = False
+        await runtime.sleep(3.0)
+        assert election.why_not_leading() == ""
+        contending.cancel()
+        await runtime.sleep(31.0)
+        assert election.why_not_trying().startswith("the lease was not tried for 3")
+
+    run_virtual(scenario())
+
+
 def test_times_must_grow() -> None:
     with pytest.raises(ValueError, match="lease times must grow"):
         LeaseSettings(retry_seconds=12.0)

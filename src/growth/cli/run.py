@@ -17,8 +17,10 @@ import structlog
 from cyclopts import Parameter
 
 from growth.cli.session import THE_CLUSTER, CatalogueFile, ClusterAccess, ProviderName, provider_of, set_up_logs
+from growth.controllers.ask.premises import installed_by
 from growth.controllers.configuration import Configuration, load_configuration, print_configuration, with_scheduler
 from growth.controllers.growth import Growth, Installation
+from growth.controllers.health import Health, Premises
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.request import ClientSettings
@@ -75,21 +77,23 @@ async def _serve(configuration: Configuration, access: ClusterAccess) -> None:
     try:
         async with (
             HttpTransport(connection) as transport,
-            _leadership(configuration, connection, runtime, stopping) as fence,
+            _leadership(configuration, connection, runtime, stopping) as (fence, thread),
         ):
             growth = Growth(transport, runtime, provider_of(configuration), _installation(configuration), fence)
-            await _until(stopping, growth, configuration, runtime)
+            premises = Premises(growth.client, runtime, installed_by(configuration))
+            await _until(stopping, growth, Health(growth, premises, thread), configuration)
     finally:
         runtime.close()
 
 
-async def _until(stopping: asyncio.Event, growth: Growth, configuration: Configuration, runtime: Runtime) -> None:
-    server = Server(growth)
+async def _until(stopping: asyncio.Event, growth: Growth, health: Health, configuration: Configuration) -> None:
+    server = Server(growth, health)
     port = await server.start(configuration.listen_host, configuration.listen_port)
     log.info("growth listens", host=configuration.listen_host, port=port)
     running = asyncio.create_task(growth.run())
     ended = asyncio.create_task(stopping.wait())
-    runtime.spawn("freeze", _freeze_when_full(growth, runtime))
+    growth.runtime.spawn("freeze", _freeze_when_full(growth))
+    health.start()
     await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
     ended.cancel()
     if not running.done():
@@ -99,10 +103,10 @@ async def _until(stopping: asyncio.Event, growth: Growth, configuration: Configu
     await server.stop()
 
 
-async def _freeze_when_full(growth: Growth, runtime: Runtime) -> None:
+async def _freeze_when_full(growth: Growth) -> None:
     """What fills the caches stays: looking through it for garbage again and again would hold up the loop."""
-    while not growth.is_ready:
-        await runtime.sleep(1.0)
+    while not growth.is_filled:
+        await growth.runtime.sleep(1.0)
     gc.collect()
     gc.freeze()
 
@@ -110,10 +114,10 @@ async def _freeze_when_full(growth: Growth, runtime: Runtime) -> None:
 @asynccontextmanager
 async def _leadership(
     configuration: Configuration, connection: Connection, runtime: Runtime, stopping: asyncio.Event
-) -> AsyncIterator[Fence]:
+) -> AsyncIterator[tuple[Fence, ElectionThread | None]]:
     """Whether this process may write: always, or while it holds the Lease."""
     if not configuration.leader_election:
-        yield OpenFence(runtime.monotonic)
+        yield OpenFence(runtime.monotonic), None
         return
     identity = f"{socket.gethostname()}-{runtime.new_id()[:8]}"
     lease = LeaseSettings(name=configuration.installation, namespace=configuration.namespace)
@@ -127,7 +131,7 @@ async def _leadership(
     thread.start()
     runtime.spawn("lease watch", _stop_without_lease(thread, runtime, stopping))
     try:
-        yield thread.fence
+        yield thread.fence, thread
     finally:
         await asyncio.to_thread(thread.stop)
 

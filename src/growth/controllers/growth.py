@@ -13,7 +13,7 @@ import structlog
 from msgspec import Struct
 
 from growth.controllers.act.apply import EFFECTS, Applier
-from growth.controllers.act.gate import Gate
+from growth.controllers.act.gate import OLDEST_CACHE_SECONDS, Gate
 from growth.controllers.act.join_tokens import JoinTokens, Mint
 from growth.controllers.act.nodes import Tools
 from growth.controllers.configuration import cluster_id
@@ -81,11 +81,25 @@ class Growth:
         self.journal = Journal(self.events, self.metrics)
         self.observer: Observer | None = None
         self.loop: Loop | None = None
+        self._why_no_cluster = ""
 
     @property
-    def is_ready(self) -> bool:
+    def is_filled(self) -> bool:
         """All caches have been filled once and the provider has answered."""
         return self.observer is not None and self.observer.is_synced
+
+    def why_not_alive(self) -> tuple[str, ...]:
+        """What in this process stands still or has ended: it must be started again. Nothing outside it counts."""
+        turning = self.loop.why_not_turning() if self.loop is not None and self.supervisor.keeps(_LOOP) else ""
+        return tuple(filter(None, (self.supervisor.why_not_alive(), turning)))
+
+    def why_not_sure(self) -> tuple[str, ...]:
+        """What growth would have to know before it acts, and does not."""
+        if self.observer is None:
+            return (f"it is not known yet which cluster this is: {self._why_no_cluster or 'not answered yet'}",)
+        silent = self.loop is not None and self.supervisor.keeps(_LOOP) and self.loop.solver_silences
+        solver = ("the solver did not answer the last question, and was ended",) if silent else ()
+        return (*self.observer.why_not_sure(OLDEST_CACHE_SECONDS), *solver)
 
     def refresh_metrics(self) -> None:
         """Bring the gauges up to date; asked before each reading."""
@@ -147,5 +161,5 @@ class Growth:
             try:
                 return await cluster_id(self.client, self.installation.name)
             except Exception as error:  # an answer without the field that names the cluster is none either
-                log.warning("growth waits: it cannot read which cluster this is", error=str(error))
+                self._why_no_cluster = str(error) or type(error).__name__
                 await self.runtime.sleep(_START_RETRY_SECONDS)

@@ -24,7 +24,7 @@ import math
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 from msgspec import Struct
@@ -37,6 +37,9 @@ from growth.kube.api.transport import Transport
 from growth.kube.fence import Fence
 from growth.model.instant import format_precise_instant
 from growth.runtime import Runtime
+
+_STILL_SECONDS: Final = 30.0  # an attempt is two requests, each with a limit below the period
+_FAILING_SECONDS: Final = 5.0  # one attempt may fail: somebody else was quicker
 
 
 class LeaseSettings(Struct, frozen=True):
@@ -74,6 +77,8 @@ class Election:
         self.fence = fence or Fence(runtime.monotonic, self.settings.gap_seconds)
         self.holder = ""  # as last seen
         self.failure: Exception | None = None  # of the last attempt
+        self.failing_since: float | None = None  # the first of the attempts in a row that failed
+        self.tried_at = runtime.monotonic()  # when the last attempt began
         self._runtime = runtime
         paced = ClientSettings(timeout_seconds=self.settings.request_seconds, attempts=1)
         self._client = Client(transport, runtime, paced)
@@ -84,7 +89,7 @@ class Election:
     async def run(self) -> NoReturn:
         """Contend and renew until cancelled; call `release` afterwards."""
         while True:
-            began_at = self._runtime.monotonic()
+            began_at = self.tried_at = self._runtime.monotonic()
             await self._attempt()
             spent, pause = self._runtime.monotonic() - began_at, self.settings.retry_seconds
             if not self.fence.holds():
@@ -102,15 +107,27 @@ class Election:
         except KubeError as failure:
             self.failure = failure  # then the others wait for it to run out
 
+    def why_not_trying(self) -> str:
+        """A contender tries every few seconds, whatever it is answered. Empty: it does."""
+        still_seconds = self._runtime.monotonic() - self.tried_at
+        return f"the lease was not tried for {still_seconds:.0f} s" if still_seconds > _STILL_SECONDS else ""
+
+    def why_not_leading(self) -> str:
+        """Why the lease cannot be had by anybody here: some attempts in a row failed. Empty: none of that."""
+        if self.failing_since is None or self._runtime.monotonic() - self.failing_since < _FAILING_SECONDS:
+            return ""
+        return f"the Lease {self.settings.namespace}/{self.settings.name} cannot be taken: {self.failure}"
+
     async def _attempt(self) -> None:
         try:
             if self._uncertain or not self.fence.holds():
                 await self._read()
             if self._is_free():
                 await self._take()
-            self._uncertain, self.failure = False, None
+            self._uncertain, self.failure, self.failing_since = False, None, None
         except Exception as failure:  # whatever it was: an election that ends would leave nobody to lead
             self._uncertain, self.failure = True, failure
+            self.failing_since = self.tried_at if self.failing_since is None else self.failing_since
 
     async def _read(self) -> None:
         try:
@@ -165,6 +182,7 @@ class ElectionThread:
 
     def __init__(self, fence: Fence, open_election: OpenElection) -> None:
         self.fence = fence
+        self.election: Election | None = None  # to be asked how it goes, from any thread
         self._open_election = open_election
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -198,6 +216,7 @@ class ElectionThread:
         if self._stop_wanted.is_set():
             return
         async with self._open_election(self.fence) as election:
+            self.election = election
             contending = asyncio.create_task(election.run())
             stopping = asyncio.create_task(self._stopping.wait())
             await asyncio.wait((contending, stopping), return_when=asyncio.FIRST_COMPLETED)

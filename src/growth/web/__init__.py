@@ -12,6 +12,8 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 
 from growth.controllers.growth import Growth
+from growth.controllers.health import Health
+from growth.providers.redaction import redact
 
 _SAFE_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'",
@@ -27,10 +29,10 @@ ProcessCollector(registry=_PROCESS)  # what the process itself uses: CPU, memory
 class Server:
     """Serves one Growth."""
 
-    def __init__(self, growth: Growth) -> None:
-        self._growth = growth
+    def __init__(self, growth: Growth, health: Health) -> None:
+        self._growth, self._health = growth, health
         app = web.Application()
-        app.router.add_get("/healthz", self._health)
+        app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/metrics", self._metrics)
         app.on_response_prepare.append(_harden)
@@ -46,18 +48,24 @@ class Server:
     async def stop(self) -> None:
         await self._runner.cleanup()
 
-    async def _health(self, _request: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
+    async def _alive(self, _request: web.Request) -> web.Response:
+        return _answer(self._health.why_not_alive())
 
     async def _ready(self, _request: web.Request) -> web.Response:
-        if self._growth.is_ready:
-            return web.Response(text="ok\n")
-        return web.Response(status=503, text="the caches are not filled yet\n")
+        return _answer(self._health.why_not_ready())
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         self._growth.refresh_metrics()
+        self._growth.metrics.ready.set(not self._health.why_not_ready())
         body = generate_latest(self._growth.metrics.registry) + generate_latest(_PROCESS)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _answer(why_not: tuple[str, ...]) -> web.Response:
+    """Ok, or each reason in a line of its own."""
+    if not why_not:
+        return web.Response(text="ok\n")
+    return web.Response(status=503, text="".join(f"{redact(reason)}\n" for reason in why_not))
 
 
 async def _harden(_request: web.Request, response: web.StreamResponse) -> None:

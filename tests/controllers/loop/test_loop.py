@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from growth.controllers.loop.loop import Loop, RowMemory
+from growth.controllers.loop.loop import STILL_SECONDS, Loop, RowMemory
 from growth.controllers.loop.metrics import Metrics
-from growth.controllers.loop.table import Row
+from growth.controllers.loop.table import ROWS, Row
 from growth.model.action import Action, ReleaseNodeRequest, Seen, WriteNodeRequestStatus
 from growth.model.decision import Decision, Settled
 from growth.model.noderequest import NodeRequestStatus
@@ -144,5 +144,32 @@ def test_where_the_solver_does_not_answer_in_time_a_simpler_way_answers_and_it_i
         hangs += [False, False]
         await loop._look(RowMemory(broken))
         assert seen[-1] == 7.0
+
+    run_virtual(play())
+
+
+def test_a_loop_that_stands_still_says_so_and_one_that_works_slowly_does_not() -> None:
+    async def play() -> None:
+        runtime, world = SimRuntime("loop"), World(seconds=STILL_SECONDS - 1)
+        loop = Loop(world, world, Quiet(), Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]
+        queue = [WRITE, WRITE, WRITE]
+        working = runtime.spawn("write", loop._perform(RowMemory(ROWS[0]), queue))
+        for _ in queue:
+            await runtime.sleep(STILL_SECONDS - 1)
+            assert loop.why_not_turning() == ""
+        await working
+        await runtime.sleep(STILL_SECONDS + 1)
+        assert "the loop has stood still for 601 s" in loop.why_not_turning()
+
+    run_virtual(play())
+
+
+def test_one_question_may_be_too_hard_but_a_solver_that_never_answers_is_named() -> None:
+    async def play() -> None:
+        runtime, world = SimRuntime("loop"), World()
+        loop = Loop(world, world, Quiet(), Metrics(runtime), runtime, Settings())  # type: ignore[arg-type]
+        for silences, said in ((0, ""), (2, ""), (3, "the solver did not answer the last 3 questions")):
+            loop.solver_silences = silences
+            assert loop.why_not_turning() == said
 
     run_virtual(play())

@@ -35,6 +35,8 @@ _COALESCE_SECONDS: Final = 0.05  # events come in bursts
 _LONGEST_SLEEP_SECONDS: Final = 30.0
 _CLOCK_STEP_SECONDS: Final = 5.0  # less is a correction, more is a step
 SOLVE_SECONDS: Final = 45.0  # its own budgets end it long before
+STILL_SECONDS: Final = 600.0  # the longest single step is a request that the API server leaves without an answer
+_SILENCES: Final = 3  # one question may be too hard; so many in a row mean that the worker process is of no use
 _FAILED_SECONDS: Final = 10.0  # before a decision that failed by our own mistake is tried again
 
 log = structlog.get_logger(__name__)
@@ -79,6 +81,7 @@ class Loop:
         self.wake = Signal(runtime)
         self.memories = tuple(RowMemory(row) for row in ROWS)
         self._under_way: set[tuple[str, str]] = set()
+        self.turned_at = runtime.monotonic()  # when something of it last came to an end
         self.solver_silences = 0  # questions in a row that the solver did not answer in time
         self._latest = 0.0
         observer.on_change(self.wake.set)
@@ -87,9 +90,22 @@ class Loop:
         """For ever: the caller cancels it."""
         while True:
             await self.tick()
+            self._turn()
             await self.wake.wait(self._sleep_seconds())
             await self.runtime.sleep(_COALESCE_SECONDS)
             self.wake.clear()
+
+    def why_not_turning(self) -> str:
+        """What stands still, so that growth must be started again. Empty: nothing."""
+        still_seconds = self.runtime.monotonic() - self.turned_at
+        if still_seconds > STILL_SECONDS:
+            return f"the loop has stood still for {still_seconds:.0f} s"
+        if self.solver_silences >= _SILENCES:
+            return f"the solver did not answer the last {self.solver_silences} questions"
+        return ""
+
+    def _turn(self) -> None:
+        self.turned_at = self.runtime.monotonic()
 
     async def tick(self) -> None:
         """Let every row that has a reason look once."""
@@ -99,6 +115,7 @@ class Loop:
             if memory.is_due(self.observer.version, self.runtime.now()):
                 with self.metrics.time(self.metrics.rows.labels(memory.row.name)):
                     await self._look_safely(memory)
+                self._turn()
 
     def _notice_a_clock_that_went_back(self) -> None:
         """Timers in memory then lie in a future that may not come for an hour. A ledger may be lost: it begins anew."""
@@ -156,6 +173,7 @@ class Loop:
             return answer
         except TimeoutError:
             self.solver_silences += 1
+            self._turn()
             self.metrics.solver_timeouts.labels(row.name).inc()
             log.error("the solver did not answer and was ended", row=row.name, seconds=SOLVE_SECONDS)
         except Exception:
@@ -197,7 +215,9 @@ class Loop:
         settled = list[Settled]()
 
         async def perform(queue: list[Action]) -> None:
-            settled.extend([Settled(action, await self.applier.perform(action)) for action in queue])
+            for action in queue:
+                settled.append(Settled(action, await self.applier.perform(action)))
+                self._turn()
 
         await work_through(self.runtime, "apply", queues.values(), _PARALLEL_WRITES, perform)
         return settled

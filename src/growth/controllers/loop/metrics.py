@@ -112,6 +112,7 @@ class Metrics:
     ]
     observations: Annotated[Counter, "growth_poolautoscaler_observations_total", "Samples taken for capacity policies."]
     leads: Annotated[Gauge, "growth_leader", "1 while this process leads."]
+    ready: Annotated[Gauge, "growth_ready", "1 while this process would act if it led, as `/readyz` says."]
     solver_timeouts: Annotated[
         Counter, "growth_solver_timeouts_total", "Questions that the solver did not answer in time.", ("row",)
     ]

@@ -5,7 +5,7 @@ watches, the loop, the writer of events.
     again and again ...... after pauses that double to a minute
     it is cancelled ...... it ends: growth stops, or leads no more
 
-Asked by `controllers/growth`; `/healthz` asks whether all of them are alive."""
+Asked by `controllers/growth`, which `/healthz` asks whether all of them are alive."""
 
 from __future__ import annotations
 
@@ -53,6 +53,10 @@ class Supervisor:
     def end_all(self) -> None:
         for name in list(self._kept):
             self.end(name)
+
+    def keeps(self, name: str) -> bool:
+        """Whether this task shall be alive."""
+        return name in self._kept
 
     def why_not_alive(self) -> str:
         """The tasks that ended although nobody ended them. Empty: none."""

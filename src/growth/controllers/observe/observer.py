@@ -38,6 +38,7 @@ from growth.kube.cache import Cache
 from growth.kube.cache.pods import PodCache
 from growth.kube.codec import Codec
 from growth.kube.watch.reflector import Reflector, Trouble
+from growth.kube.watch.stream import TroubleKind
 from growth.model.decision import About, Note
 from growth.model.disruption import PodDisruptionBudget
 from growth.model.labels import Labels
@@ -206,6 +207,17 @@ class Observer:
                 return f"what growth knows of {reflector.resource} is too old ({reflector.age_seconds:.0f} s)"
         return ""
 
+    def why_not_sure(self, oldest_seconds: float) -> tuple[str, ...]:
+        """What growth does not know by now, and why: kinds that it cannot follow, and the provider. Empty: nothing."""
+        troubled: dict[str, list[Reflector]] = {}
+        for reflector in self._reflectors:
+            why = _why_not_followed(reflector, oldest_seconds)
+            if why:
+                troubled.setdefault(why, []).append(reflector)
+        kinds = (f"{', '.join(str(one.resource) for one in ones)}: {why}" for why, ones in troubled.items())
+        provider = self.supply.why_not_sure()
+        return (*kinds, provider) if provider else tuple(kinds)
+
     def refresh_metrics(self) -> None:
         for reflector in self._reflectors:
             if reflector.synced:
@@ -237,6 +249,21 @@ class Observer:
 
     def bound(self, pod: str, uid: str, node: str) -> None:
         self.pods.bound(pod, uid, node)
+
+
+_TROUBLES: Final = {  # those that last, in the same words for every kind; the log has had the first one's own words
+    TroubleKind.MISSING: "the API server does not know this kind; install it (`growth crds`)",
+    TroubleKind.FORBIDDEN: "the right to list and watch it is missing (`growth role`)",
+    TroubleKind.UNREACHABLE: "the API server does not answer",
+}
+
+
+def _why_not_followed(reflector: Reflector, oldest_seconds: float) -> str:
+    if reflector.trouble is not None:
+        return _TROUBLES.get(reflector.trouble.kind, "what the API server answers cannot be used")
+    if not reflector.synced:
+        return "not listed yet"
+    return f"not proved up to date for {oldest_seconds:.0f} s" if reflector.age_seconds > oldest_seconds else ""
 
 
 class _OwnedNodes:

@@ -22,6 +22,7 @@ _CATALOGUE_SECONDS: Final = 300.0
 _MACHINES_SECONDS: Final = 30.0
 _SOONEST_SECONDS: Final = 1.0  # however often we change something, the list is asked for no more often than this
 _RETRY_SECONDS: Final = 5.0
+_SILENT_SECONDS: Final = 55.0  # a list comes twice a minute
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +35,7 @@ class Supply:
         self.machines: Mapping[str, Machine] = {}
         self.machines_at: float | None = None
         self.version = 0
+        self.failure = ""  # why the last question was not answered; empty: it was
         self._provider = provider
         self._cluster = cluster
         self._runtime = runtime
@@ -67,12 +69,27 @@ class Supply:
             await self._refresh_catalogue()
             await self._refresh_machines()
         except ProviderError as error:
+            self.failure = f"the provider did not answer: {error}"
             log.warning("the provider did not answer", error=str(error))
             return False
-        except Exception:  # our own mistake: the list is asked for again all the same
+        except Exception as error:  # our own mistake: the list is asked for again all the same
+            self.failure = f"what the provider answered could not be used: {type(error).__name__}: {error}"
             log.exception("what the provider answered could not be used")
             return False
+        self.failure = ""
         return True
+
+    def why_not_sure(self) -> str:
+        """What growth does not know of the provider by now: its answer, or a list of its machines that is not too old.
+        Empty: nothing.
+        """
+        if self.failure:
+            return self.failure
+        if self.machines_at is None:
+            return "the provider has not said yet which machines there are"
+        if self.age_seconds > _SILENT_SECONDS:
+            return f"the provider's list of machines is {self.age_seconds:.0f} s old, and no new one came"
+        return "" if self.offerings else "the provider offers no machine"
 
     async def _refresh_catalogue(self) -> None:
         now = self._runtime.monotonic()

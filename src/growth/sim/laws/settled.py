@@ -210,7 +210,7 @@ def _free_on(witness: Witness, node: Node) -> Resources:
 
 def old_caches(growth: Growth) -> Iterator[str]:
     """No cache is older than 150 s, or not ready."""
-    if growth.observer is None or not growth.is_ready:
+    if growth.observer is None or not growth.is_filled:
         yield "growth is not ready"
     elif stale := growth.observer.why_stale(OLDEST_CACHE_SECONDS):
         yield stale
