@@ -25,10 +25,12 @@ from growth.controllers.loop.table import ROWS
 from growth.controllers.observe.observer import Observer
 from growth.controllers.observe.supply import Supply
 from growth.kube.api.client import Client
-from growth.kube.api.events import EventSettings, Recorder
+from growth.kube.api.events import Recorder
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.transport import Transport
 from growth.kube.fence import Fence, OpenFence
+from growth.model.decision import About
+from growth.model.pod import Owner
 from growth.model.settings import Settings
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.nodes_up.demand import is_demand
@@ -40,7 +42,6 @@ _START_RETRY_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
 _ALONE_SECONDS: Final = 3600.0
 _LOOP: Final = "loop"
-_EVENTS_OF_A_SCHEDULER: Final = 20_000  # one for each pod of a burst, written when there is time
 
 log = structlog.get_logger(__name__)
 
@@ -75,10 +76,8 @@ class Growth:
         self.client = Client(transport, runtime, self.installation.client, self.fence.holds, self.fence.seconds_left)
         self.supervisor = Supervisor(runtime, self.metrics)
         self.provider = CarefulProvider(provider_for(self.client, runtime), runtime, self.metrics.provider_call)
-        schedules = self.installation.settings.scheduler.enabled
-        paced = EventSettings(waiting=_EVENTS_OF_A_SCHEDULER) if schedules else None
-        self.events = Recorder(self.client, runtime, self.installation.name, paced)
-        self.journal = Journal(self.events, self.metrics)
+        self.events = Recorder(self.client, runtime, self.installation.name)
+        self.journal = Journal(self.events, self.metrics, self._owner_of)
         self.observer: Observer | None = None
         self.loop: Loop | None = None
         self._why_no_cluster = ""
@@ -155,6 +154,10 @@ class Growth:
         tools = Tools(self.client, self.provider, observer, gate, runtime, self.metrics, cluster, supply.ask_soon, mint)
         applier = Applier(tools, only_observes=self.installation.only_observes)
         return Loop(observer, applier, self.journal, self.metrics, self.runtime, settings)
+
+    def _owner_of(self, pod: About) -> Owner | None:
+        known = self.observer.pods.get(f"{pod.namespace}/{pod.name}") if self.observer is not None else None
+        return known.owner if known is not None else None
 
     async def _cluster_id(self) -> str:
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.metrics import Metrics
 from growth.controllers.loop.runtime import SystemRuntime
 from growth.model.decision import About, Note
+from growth.model.pod import Owner
 from growth.plan.nodes_down.consolidation import STAYING
 from growth.solver.reasons import no_nodes
 
@@ -21,9 +23,11 @@ class KeptEvents:
 
     def __init__(self) -> None:
         self.events: list[tuple[Any, ...]] = []
+        self.counts: Counter[str] = Counter()  # by name of the object
 
-    def record(self, *event: Any) -> None:
+    def record(self, *event: Any, count: int = 1) -> None:
         self.events.append(event)
+        self.counts[event[0].name] += count
 
 
 @pytest.fixture
@@ -81,3 +85,37 @@ def test_every_look_is_counted_and_only_a_change_is_told() -> None:
         "no available nodes for rescheduling",
         "the node stays for now: the budget is used up",
     ]
+
+
+def owned(events: KeptEvents, owner: Owner | None) -> Journal:
+    return Journal(events, Metrics(SystemRuntime()), lambda _pod: owner)  # type: ignore[arg-type]  # a double
+
+
+def test_what_is_said_of_many_pods_of_one_owner_is_said_on_the_first_hundred_and_counted_on_the_owner(
+    events: KeptEvents,
+) -> None:
+    journal = owned(events, Owner("ReplicaSet", "web", "u", "apps/v1"))
+    pods = [About("Pod", f"web-{number}", "shop", f"uid-{number}") for number in range(1500)]
+    journal.record(Note(pod, "Unplaced", "no place", "Warning") for pod in pods)
+    journal.record(Note(pod, "Unplaced", "no place", "Warning") for pod in pods)  # nothing new
+    assert events.counts == Counter({"web": 1500} | {f"web-{number}": 1 for number in range(100)})
+    regarding, *said = next(event for event in events.events if event[0].name == "web")
+    assert (regarding.api_version, regarding.kind, regarding.namespace, regarding.uid) == (
+        "apps/v1",
+        "ReplicaSet",
+        "shop",
+        "u",
+    )
+    assert said == ["Warning", "Unplaced", "of its pods: no place"]
+
+
+def test_a_pod_that_is_alone_and_good_news_stay_on_the_pod(events: KeptEvents) -> None:
+    journal = owned(events, Owner("ReplicaSet", "web", "u", "apps/v1"))
+    journal.record([Note(POD, "Unplaced", "no place", "Warning"), Note(POD, "Placed", "on node-1")])
+    journal.record([Note(About("Pod", "other", "shop", "o"), "Placed", "on node-1")])
+    assert "ReplicaSet" not in {event[0].kind for event in events.events}
+    unowned = owned(events, None)
+    unowned.record(
+        Note(About("Pod", f"a-{number}", "shop"), "Unplaced", "no place", "Warning") for number in range(300)
+    )
+    assert sum(event[0].name.startswith("a-") for event in events.events) == 300

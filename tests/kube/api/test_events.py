@@ -138,6 +138,35 @@ def test_one_noisy_object_does_not_drown_the_others() -> None:
     play(scene)
 
 
+def test_many_events_are_written_ten_a_second_warnings_first_and_none_is_lost() -> None:
+    async def scene() -> None:
+        notebook = Notebook()
+        recorder = notebook.recorder()
+        for number in range(3000):
+            recorder.record(Regarding("v1", "Pod", f"pod-{number}", "shop"), "Normal", "Bound", "to node-1")
+        recorder.record(POD, "Warning", "Unplaced", "no place for this pod")
+        await asyncio.sleep(10)
+        assert 95 <= len(notebook.bodies) <= 101
+        assert notebook.bodies[0]["reason"] == "Unplaced"
+        await asyncio.sleep(300)
+        assert (len(notebook.bodies), recorder.waiting, recorder.dropped) == (3001, 0, 0)
+
+    play(scene)
+
+
+def test_what_happened_several_times_at_once_is_one_event_with_its_count() -> None:
+    async def scene() -> None:
+        notebook = Notebook()
+        recorder = notebook.recorder()
+        recorder.record(POD, "Warning", "Unplaced", "no place", count=2)
+        for _ in range(3):
+            recorder.record(POD, "Warning", "Unplaced", "no place")
+        await asyncio.sleep(1)
+        assert [body["series"]["count"] for body in notebook.bodies] == [5]
+
+    play(scene)
+
+
 def test_a_lost_answer_makes_no_second_event() -> None:
     async def scene() -> None:
         notebook = Notebook(TransportError("cut"), status_answer(409, "AlreadyExists"))
@@ -174,11 +203,11 @@ def test_memory_is_bounded_while_the_server_is_away() -> None:
         for number in range(500):
             recorder.record(Regarding("v1", "Pod", f"pod-{number}", "shop"), "Normal", "Bound", "to node-1")
         assert recorder.dropped == 490
-        assert (len(recorder._occasions), len(recorder._budgets), len(recorder._waiting)) == (50, 50, 10)
+        assert (len(recorder._occasions), len(recorder._budgets), recorder.waiting) == (50, 50, 10)
         await asyncio.sleep(600)
-        assert (recorder.dropped, len(recorder._waiting)) == (490, 10)
+        assert (recorder.dropped, recorder.waiting) == (490, 10)
         await asyncio.sleep(3700)
-        assert (recorder.dropped, len(recorder._waiting)) == (500, 0)
+        assert (recorder.dropped, recorder.waiting) == (500, 0)
 
     play(scene)
 

@@ -1,13 +1,18 @@
 """Tells people why: every note becomes a log line, an event on its object, and a count.
 
 Written by the loop. A note that says nothing new is not written again. The latest notes on each object are kept,
-within bounds."""
+within bounds.
+
+    a Warning on a pod that nobody owns ............... an event on the pod
+    the same Warning on pods of one owner ............. an event on each of the first 100, and from the second on one on
+                                                        the owner, with their count
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
@@ -24,11 +29,14 @@ from growth.kube.api.resources import (
     POOL_AUTOSCALERS,
 )
 from growth.model.decision import About, Note
+from growth.model.pod import Owner
 from growth.plan.nodes_down.consolidation import STAYING
 from growth.plan.nodes_down.scale_down import NEEDED_BY_BUFFER
 
 _DEEDS: Final = ("ScaleUp", "BufferScaleUp")  # each is a purchase, however much it is like the last one
 _OBJECTS_KEPT: Final = 50_000
+_TOLD_SINGLY: Final = 100
+_OF_PODS: Final = "of its pods: "
 _REASONS_KEPT: Final = 20  # for each object, the latest
 
 # kinds that get events
@@ -41,9 +49,13 @@ log = structlog.get_logger("growth")
 class Journal:
     """The last word on each object, by reason."""
 
-    def __init__(self, events: Recorder, metrics: Metrics) -> None:
+    def __init__(
+        self, events: Recorder, metrics: Metrics, owner_of: Callable[[About], Owner | None] = lambda _pod: None
+    ) -> None:
         self._events = events
         self._metrics = metrics
+        self._owner_of = owner_of
+        self._equal: OrderedDict[tuple[Owner, str, str], int] = OrderedDict()  # pods that were told the same
         self._said: OrderedDict[About, dict[str, Note]] = OrderedDict()
 
     def record(self, notes: Iterable[Note]) -> None:
@@ -81,9 +93,25 @@ class Journal:
         level = log.warning if note.severity == "Warning" else log.info
         level(note.message, about=str(note.about), reason=note.reason, **dict(note.fields))
         about, version = note.about, _API_VERSIONS.get(note.about.kind)
-        if version is not None:
+        if version is not None and self._tell_owner(note) <= _TOLD_SINGLY:
             regarding = Regarding(version, about.kind, about.name, about.namespace, about.uid or about.name)
             self._events.record(regarding, note.severity, note.reason, note.message)
+
+    def _tell_owner(self, note: Note) -> int:
+        """How many pods of the same owner were told the same by now, this one among them; the owner hears it too."""
+        is_shared = note.about.kind == PODS.kind and note.severity == "Warning"
+        owner = self._owner_of(note.about) if is_shared else None
+        if owner is None:
+            return 0
+        key = (owner, note.reason, note.message)
+        count = self._equal[key] = self._equal.pop(key, 0) + 1
+        if len(self._equal) > _OBJECTS_KEPT:
+            self._equal.popitem(last=False)
+        if count > 1:
+            regarding = Regarding(owner.api_version, owner.kind, owner.name, note.about.namespace, owner.uid)
+            more = 2 if count == 2 else 1  # the first one was not counted while it was alone
+            self._events.record(regarding, "Warning", note.reason, f"{_OF_PODS}{note.message}", count=more)
+        return count
 
 
 def be_quiet() -> None:

@@ -7,6 +7,7 @@ and age. Never blocks its caller and never fails it: what could not be written i
                                                   again ........ counted; written at most once in `series_seconds`
     it cannot be written now                      it goes to the end of the queue, and is dropped after an hour
     many different events of one object           beyond `burst` only one each `refill_seconds`, the others are dropped
+    many events at once                           `per_second` are written, Warnings first; the others wait their turn
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Regarding(Struct, frozen=True, gc=False, rename="camel", omit_defaults=Tru
 class EventSettings(Struct, frozen=True):
     controller: str = "growth.dev/growth"
     remembered: int = 4096  # events whose repetition is noticed, and objects whose rate is known
-    waiting: int = 1024  # events that are not written yet
+    waiting: int = 20_000  # events that are not written yet: one for each pod of a large burst
+    per_second: float = 10.0
     series_seconds: float = 300.0
     burst: int = 20
     refill_seconds: float = 60.0
@@ -90,16 +92,24 @@ class Recorder:
         self._settings = settings or EventSettings()
         self._occasions: OrderedDict[tuple[Regarding, str, str, str], _Occasion] = OrderedDict()
         self._budgets: OrderedDict[Regarding, tuple[float, float]] = OrderedDict()  # events left, and as of when
-        self._waiting: deque[_Occasion] = deque()
+        self._waiting: dict[Severity, deque[_Occasion]] = {"Warning": deque(), "Normal": deque()}  # in this order
         self._writing: Spawned | None = None
 
-    def record(self, regarding: Regarding, severity: Severity, reason: str, note: str, action: str = "") -> None:
+    @property
+    def waiting(self) -> int:
+        """How many events are not written yet."""
+        return sum(map(len, self._waiting.values()))
+
+    def record(
+        self, regarding: Regarding, severity: Severity, reason: str, note: str, action: str = "", count: int = 1
+    ) -> None:
+        """It happened, so many times."""
         action, reason = _cut(action or reason, _WORD_BYTES), _cut(reason, _WORD_BYTES)
         occasion = self._occasion(regarding, severity, reason, _cut(note, NOTE_BYTES), action)
         if occasion is None:
             self.dropped += 1
             return
-        occasion.count += 1
+        occasion.count += count
         occasion.last_at = self._runtime.now()
         is_due = self._runtime.monotonic() >= occasion.written_at + self._settings.series_seconds
         if is_due and not occasion.is_waiting:
@@ -124,12 +134,12 @@ class Recorder:
         return left >= 1
 
     def _enqueue(self, occasion: _Occasion) -> None:
-        if len(self._waiting) >= self._settings.waiting:
+        if self.waiting >= self._settings.waiting:
             self.dropped += 1
             return
         occasion.is_waiting = True
         occasion.queued_at = self._runtime.monotonic()
-        self._waiting.append(occasion)
+        self._waiting[occasion.severity].append(occasion)
         if self._writing is None:
             self._writing = self._runtime.spawn("event recorder", self._write_all())
 
@@ -139,8 +149,8 @@ class Recorder:
         belong_to_no_term()  # what happened stays true, whoever leads by now
         backoff = Backoff(self._runtime, 1.0, 30.0)
         try:
-            while self._waiting:
-                occasion = self._waiting.popleft()
+            while self.waiting:
+                occasion = next(filter(None, self._waiting.values())).popleft()
                 occasion.is_waiting = False
                 occasion.written_at = self._runtime.monotonic()
                 try:
@@ -151,6 +161,7 @@ class Recorder:
                     await backoff.wait(getattr(failure, "retry_after_seconds", None))
                 except Exception:  # an event is never worth a failure; `dropped` tells
                     self.dropped += 1
+                await self._runtime.sleep(1 / self._settings.per_second)
         finally:
             self._writing = None
 
@@ -159,11 +170,11 @@ class Recorder:
         is_old = self._runtime.monotonic() >= occasion.queued_at + _KEPT_SECONDS
         if occasion.is_waiting:
             return
-        if is_old or len(self._waiting) >= self._settings.waiting:
+        if is_old or self.waiting >= self._settings.waiting:
             self.dropped += 1
             return
         occasion.is_waiting = True
-        self._waiting.append(occasion)
+        self._waiting[occasion.severity].append(occasion)
 
     async def _write(self, occasion: _Occasion) -> None:
         if occasion.is_created:
