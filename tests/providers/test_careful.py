@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from growth.kube.redaction import SECRETS
 from growth.model.outcome import Accepted, Unknown
 from growth.providers.careful import LONGEST_SECONDS, CarefulProvider
 from growth.providers.contract import Order, ProviderError
-from growth.providers.redaction import SECRETS
 from growth.runtime import Runtime
 from growth.sim.clock import FOREVER_SECONDS, SimRuntime, run_virtual
 

@@ -20,8 +20,8 @@ from growth.controllers.loop.runtime import SystemRuntime
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.kubeconfig import load_connection
+from growth.kube.redaction import SECRETS
 from growth.providers.contract import Provider
-from growth.providers.redaction import SECRETS
 from growth.providers.registry import open_provider
 from growth.runtime import Runtime
 

@@ -18,10 +18,10 @@ from typing import Final, TypeVar
 
 import structlog
 
+from growth.kube.redaction import redact
 from growth.model.offering import Machine, Offering
 from growth.model.outcome import Accepted, Outcome, TryLater, Unknown
 from growth.providers.contract import Gone, Order, Provider, ProviderError
-from growth.providers.redaction import redact
 from growth.runtime import Runtime
 
 # a call may be several requests, each with a limit of its own; these are for the whole of it

@@ -13,7 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCol
 
 from growth.controllers.growth import Growth
 from growth.controllers.health import Health
-from growth.providers.redaction import redact
+from growth.kube.redaction import redact
 
 _SAFE_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'",

@@ -13,9 +13,9 @@ from growth.controllers.act.join_tokens import JoinTokens, Mint, secret_name, to
 from growth.controllers.growth import Installation
 from growth.kube.api.errors import Forbidden, NotFound, Status
 from growth.kube.api.resources import SECRETS
+from growth.kube.redaction import redact
 from growth.model.instant import parse_instant
 from growth.model.node import REQUEST_LABEL
-from growth.providers.redaction import redact
 from growth.sim.apiserver.objects import deployment, node_pool
 from growth.sim.cloud.hetzner.project import FakeTrouble
 from tests.providers.hetzner.embedded import Town, in_town

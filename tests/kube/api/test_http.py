@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import socket
 import ssl
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +17,10 @@ from aiohttp import web
 from growth.kube.api.http import HttpTransport
 from growth.kube.api.transport import NeverSent, Request, TransportError, Withheld
 from growth.kube.auth.credentials import Connection, Credential
+from growth.kube.redaction import redact
 from tests.kube.certificates import Pair, authority, signed
+
+CANARY = "c4n4ry-of-the-proxy"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -220,6 +225,25 @@ def test_a_proxy_carries_tls_that_is_verified_end_to_end(tmp_path: Path) -> None
             assert asked == [f"CONNECT {address.removeprefix('https://')} HTTP/1.1"]
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", b"nonsense\r\n\r\n"])
+def test_the_password_of_a_proxy_stands_in_no_error(answer: bytes) -> None:
+    async def ask() -> BaseException:
+        async with proxying(answer) as (proxy, _):
+            with_password = proxy.replace("http://", f"http://canary:{CANARY}@")
+            async with transport_to("https://api.example", proxy_url=with_password) as transport:
+                with pytest.raises(TransportError) as failure:
+                    await transport.send(Request("GET", "/version"))
+        return failure.value
+
+    error = asyncio.run(ask())
+    encoded = base64.b64encode(f"canary:{CANARY}".encode()).decode()
+    shown = redact("".join(traceback.format_exception(error)))
+    for text in (str(error), shown):
+        assert CANARY not in text
+        assert "canary:" not in text
+        assert encoded not in text
 
 
 def test_a_proxy_that_refuses_means_never_sent() -> None:

@@ -179,3 +179,18 @@ def test_a_plugin_that_is_not_there_comes_with_its_hint(tmp_path: Path) -> None:
 def test_a_plugin_that_must_ask_a_person_needs_a_terminal(tmp_path: Path) -> None:
     said = refusal(script(tmp_path, "answer(token='x')"), interactive_mode="Always")
     assert "standard input is not a terminal" in said
+
+
+def test_what_a_plugin_says_for_people_is_passed_on_without_what_it_was_given_or_gives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = (
+        "sys.stderr.write('logged in at https://me:canary-1@host with ' + os.environ['KEY'] + ', got canary-token-3')\n"
+        "answer(token='canary-token-3')\n"
+    )
+    credentials = PluginCredentials(
+        plugin(script(tmp_path, body), environment={"KEY": "canary-2-key"}), SettableClock()
+    )
+    assert asyncio.run(credentials.current()).token == "canary-token-3"
+    said = capsys.readouterr().err
+    assert said == "logged in at https://[redacted]@host with [redacted], got [redacted]"

@@ -25,10 +25,10 @@ from growth.kube.api.client import Client
 from growth.kube.api.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from growth.kube.api.resources import SECRETS, Right
 from growth.kube.crds.policies import LONGEST_SECONDS, NAMESPACE, TOKEN_TYPE
+from growth.kube.redaction import SECRETS as KNOWN_SECRETS
+from growth.kube.redaction import redact
 from growth.model.instant import format_instant
 from growth.model.node import REQUEST_LABEL
-from growth.providers.redaction import SECRETS as KNOWN_SECRETS
-from growth.providers.redaction import redact
 from growth.runtime import Runtime
 
 RIGHTS: Final = (Right(SECRETS, ("create", "delete"), namespace=NAMESPACE),)

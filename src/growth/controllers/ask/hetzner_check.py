@@ -20,6 +20,7 @@ from math import inf
 from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
 from growth.controllers.ask.doctor import Finding, why_not_pool
 from growth.kube.api.client import Client
+from growth.kube.redaction import redact
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.plan.world.pools import offerings_of
@@ -28,7 +29,6 @@ from growth.providers.hetzner.errors import Unusable
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings, Launch
 from growth.providers.hetzner.userdata import user_data_for
-from growth.providers.redaction import redact
 
 HOURS_A_MONTH = 730
 LITTLE_LEFT = 600

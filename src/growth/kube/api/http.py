@@ -16,6 +16,7 @@ from yarl import URL
 
 from growth.kube.api.transport import NeverSent, Request, TransportError, Withheld
 from growth.kube.auth.credentials import ConfigError, Connection, Credential
+from growth.kube.redaction import SECRETS, redact
 
 _CONNECT_SECONDS = 10.0
 _READ_BUFFER_BYTES = 256 << 10
@@ -47,6 +48,7 @@ class HttpTransport:
     """A pool of connections to one API server, as one user."""
 
     def __init__(self, connection: Connection) -> None:
+        SECRETS.add_url(connection.proxy_url)
         self._connection = connection
         self._session: aiohttp.ClientSession | None = None
         self._presented: tuple[bytes, bytes] = (b"", b"")  # the client certificate and key the session was opened with
@@ -151,4 +153,4 @@ def tls_context(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLCont
 
 
 def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    return redact(str(error) or type(error).__name__)

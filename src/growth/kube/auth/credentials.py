@@ -3,7 +3,7 @@ credentials are asked by the HTTP transport before each request, and again after
 
 Three sources: what a kubeconfig holds, files that are rewritten while we run (service account tokens, certificates),
 and exec plugins. Secrets never appear in an error or a repr; what a plugin says for people goes to standard error, as
-with kubectl.
+with kubectl, and without the secrets it was given or gives, unless it speaks with a person.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
+from growth.kube.redaction import Secrets, redact
 from growth.model.instant import InstantError, parse_instant
 from growth.runtime import Runtime
 
@@ -108,15 +110,21 @@ class PluginCredentials:
         spec = {"interactive": interactive, **({"cluster": plugin.cluster} if plugin.cluster else {})}
         info = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}
         environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
-        stdin = None if interactive else asyncio.subprocess.DEVNULL
+        stdin, stderr = (None, None) if interactive else (asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
         try:
             process = await asyncio.create_subprocess_exec(
-                plugin.command, *plugin.arguments, env=environment, stdin=stdin, stdout=asyncio.subprocess.PIPE
+                plugin.command,
+                *plugin.arguments,
+                env=environment,
+                stdin=stdin,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=stderr,
             )
         except OSError as error:
             raise self._failed(f"cannot be started: {error.strerror}. {plugin.install_hint}".strip()) from error
         try:
-            output, _ = await self._runtime.within(_PLUGIN_SECONDS, process.communicate())
+            output, said = await self._runtime.within(_PLUGIN_SECONDS, process.communicate())
+            self._pass_on(said, output)
         except TimeoutError:
             raise self._failed(f"did not answer within {_PLUGIN_SECONDS:.0f} s") from None
         finally:
@@ -125,6 +133,14 @@ class PluginCredentials:
         if process.returncode:
             raise self._failed(f"ended with code {process.returncode}; see standard error for what it said")
         return output
+
+    def _pass_on(self, said: bytes | None, output: bytes) -> None:
+        """What it said for people, without what only it and we know."""
+        secrets = Secrets()
+        answered = re.findall(r'"(?:token|clientKeyData)"\s*:\s*"([^"]+)"', output.decode(errors="replace"))
+        for secret in (*self._plugin.environment.values(), *answered):
+            secrets.add_long_token(secret)
+        sys.stderr.write(redact(secrets.redact((said or b"").decode(errors="replace"))))
 
     def _may_ask(self) -> bool:
         mode = self._plugin.interactive_mode

@@ -20,12 +20,12 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from growth.kube.redaction import SECRETS
 from growth.providers.hetzner.errors import LIMITED, Answered, CallError, NeverSent, NoAnswer
 from growth.providers.hetzner.line import Connect, Line, OneCall, connect
 from growth.providers.hetzner.quota import Quota, Rank
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.hetzner.wire import Action, Actions, Meta
-from growth.providers.redaction import SECRETS
 from growth.runtime import Runtime, Spawned
 
 Result = TypeVar("Result")

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from growth.kube.redaction import redact
 from growth.model.outcome import NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.providers.contract import ProviderError
-from growth.providers.redaction import redact
 
 NO_CAPACITY: Final = ("resource_unavailable", "placement_error")
 LATER: Final = ("conflict", "locked", "maintenance")

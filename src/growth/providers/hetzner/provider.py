@@ -12,6 +12,7 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
+from growth.kube.redaction import redact
 from growth.model.instant import InstantError, parse_instant
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL
@@ -38,7 +39,6 @@ from growth.providers.hetzner.listing import Listing
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.hetzner.wire import CreatedServer, HetznerServer, OneAction, Servers, label_value
-from growth.providers.redaction import redact
 from growth.runtime import Runtime
 
 FOLLOWED_SECONDS: Final = 20.0  # how long a launch waits to hear that its server is made

@@ -23,11 +23,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from growth.kube.redaction import SECRETS
 from growth.model.labels import ARCHITECTURE, HOSTNAME, INSTANCE_TYPE, OPERATING_SYSTEM, REGION, ZONE
 from growth.providers.contract import Order
 from growth.providers.hetzner.errors import Unusable
 from growth.providers.hetzner.settings import LARGEST_USER_DATA_BYTES, Launch
-from growth.providers.redaction import SECRETS
 
 PROVIDER_ID: Final = (
     "hcloud://$(curl -fsS --retry 10 --retry-connrefused http://169.254.169.254/hetzner/v1/metadata/instance-id)"

@@ -1,18 +1,23 @@
 """Which words must nobody ever read? Secrets are made known here once; whatever is shown passes through `redact`.
 
-Asked by providers for every text that came from outside (a provider's own error may quote part of a token), and by the
-logs for every line. A part of a secret is a secret too: any run of `SHORTEST_PART` characters of a token, or of
-`SHORTEST_QUOTE` of a longer text, is struck out. Secrets that were replaced stay secret; those that are surely
+Asked by providers and by the HTTP transport for every text that came from outside (a provider's own error may quote
+part of a token, a proxy's the address with its password), and by the logs for every line. A part of a secret is a
+secret too: any run of `SHORTEST_PART` characters of a token, or of `SHORTEST_QUOTE` of a longer text, is struck out;
+the user part of any URL is, without being made known. Secrets that were replaced stay secret; those that are surely
 worthless can be forgotten."""
 
 from __future__ import annotations
 
+import base64
+import re
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 SHORTEST_PART: Final = 8
 SHORTEST_QUOTE: Final = 24  # of user data: short runs of it are ordinary words
 STRUCK_OUT: Final = "[redacted]"
 _LATEST_TEXTS: Final = 8
+_USER_OF_URL: Final = re.compile(r"(?<=://)[^\s/?#\"'<>]+(?=@)")  # user and password
 
 
 class Secrets:
@@ -25,6 +30,19 @@ class Secrets:
     def add_token(self, secret: str) -> None:
         """Make a token known: every part of it is secret."""
         self._parts |= {part: len(part) for part in _parts_of(secret)}
+
+    def add_url(self, url: str) -> None:
+        """Make the password in an address known: by itself, and as it is sent. A short one would strike out words."""
+        parts = urlsplit(url)
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        if password:
+            self.add_token(base64.b64encode(f"{user}:{password}".encode()).decode())
+            self.add_long_token(password)
+
+    def add_long_token(self, secret: str) -> None:
+        """Make it known unless it is so short that it may be an ordinary word."""
+        if len(secret) >= SHORTEST_PART:
+            self.add_token(secret)
 
     def forget_token(self, secret: str) -> None:
         """Forget a token that is worthless now."""
@@ -43,6 +61,7 @@ class Secrets:
             del self._quotes[next(iter(self._quotes))]
 
     def redact(self, text: str) -> str:
+        text = _USER_OF_URL.sub(STRUCK_OUT, text)
         covered = [False] * len(text)
         for length in sorted({*self._parts.values()}):
             self._cover(text, covered, length, self._parts)

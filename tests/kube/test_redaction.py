@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from growth.cli.session import redact
-from growth.providers.redaction import SECRETS, SHORTEST_PART, Secrets
+from growth.kube.redaction import SECRETS, SHORTEST_PART, Secrets
 
 SECRET = "s3cr3tTOKENwithManyCharacters0123456789"
 
@@ -65,3 +66,27 @@ def test_log_lines_are_redacted_in_every_field_and_in_objects_within() -> None:
     )
     assert SECRET[:SHORTEST_PART] not in repr(event)
     assert (event["count"], event["ok"]) == (3, True)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://user:p4ss@proxy:3128", "https://user@host/path?x=a@b", "socks5://u:p@ss@host", "x://:p@h"]
+)
+def test_the_user_part_of_any_address_goes_and_the_host_stays(address: str) -> None:
+    clean = Secrets().redact(f"no connection, url='{address}', and mail to a@b")
+    scheme, _, rest = address.partition("://")
+    host = rest.partition("/")[0].rpartition("@")[2]
+    assert f"{scheme}://[redacted]@{host}" in clean
+    assert clean.endswith("mail to a@b")
+
+
+@pytest.mark.parametrize("text", ["https://host/path@1", "https://host:6443/api?user=a@b", "a://b c@d"])
+def test_an_address_without_a_user_part_stays(text: str) -> None:
+    assert Secrets().redact(text) == text
+
+
+def test_the_password_of_an_address_is_secret_by_itself_and_as_it_is_sent() -> None:
+    secrets = Secrets()
+    secrets.add_url("http://me:long%20password@proxy:1")
+    secrets.add_url("http://me:short@proxy:1")
+    secrets.add_url("")
+    assert secrets.redact("long password; bWU6bG9uZyBwYXNzd29yZA==; short") == "[redacted]; [redacted]; short"
