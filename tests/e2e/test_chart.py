@@ -190,7 +190,8 @@ def test_the_doctor_is_content_under_the_rendered_role_and_says_so_when_a_right_
     cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     cluster.apply(node_pool("default", "CAX11"))
     kubeconfig = cluster.kubeconfig_for(USER)
-    well = {check: {"ok"} for check in ("API server", "clock", "kinds", "rights", "provider", "pools")}
+    checks = ("API server", "clock", "kinds", "namespace", "rights", "leadership", "provider", "pools")
+    well = {check: {"ok"} for check in checks}
     assert examined(kubeconfig) == (0, well)
     assert examined(cluster.kubeconfig) == (
         0,
@@ -198,7 +199,8 @@ def test_the_doctor_is_content_under_the_rendered_role_and_says_so_when_a_right_
     )  # an administrator may also read the definitions, and they are ours to the letter
     cluster.kubectl("delete", "rolebinding", "growth", f"--namespace={NAMESPACE}")
     cluster.wait_until(
-        lambda: examined(kubeconfig) == (1, {**well, "rights": {"failed"}}), "the missing right to be noticed"
+        lambda: examined(kubeconfig) == (1, {**well, "rights": {"failed"}, "leadership": {"failed"}}),
+        "the missing right to be noticed",
     )
 
 

@@ -267,7 +267,8 @@ def test_events_read_well_in_describe(cluster: ControlPlane) -> None:
             )
 
             async def is_written() -> bool:
-                return "PoolMissing" in await asyncio.to_thread(cluster.kubectl, "describe", "pod", "web")
+                pod = await asyncio.to_thread(cluster.kubectl, "describe", "pod", "web")
+                return "PoolMissing" in pod and "ScaleDownMarked" in cluster.kubectl("describe", "node", "one")
 
             await wait_for(is_written, "the events to be written")
             assert recorder.dropped == 0
