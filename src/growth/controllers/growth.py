@@ -96,9 +96,8 @@ class Growth:
         """What growth would have to know before it acts, and does not."""
         if self.observer is None:
             return (f"it is not known yet which cluster this is: {self._why_no_cluster or 'not answered yet'}",)
-        silent = self.loop is not None and self.supervisor.keeps(_LOOP) and self.loop.solver_silences
-        solver = ("the solver did not answer the last question, and was ended",) if silent else ()
-        return (*self.observer.why_not_sure(OLDEST_CACHE_SECONDS), *solver)
+        solver = self.loop.why_not_solving() if self.loop is not None and self.supervisor.keeps(_LOOP) else ""
+        return (*self.observer.why_not_sure(OLDEST_CACHE_SECONDS), *filter(None, [solver]))
 
     def refresh_metrics(self) -> None:
         """Bring the gauges up to date; asked before each reading."""

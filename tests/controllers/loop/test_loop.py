@@ -137,6 +137,9 @@ def test_where_the_solver_does_not_answer_in_time_a_simpler_way_answers_and_it_i
         runtime.solver_hangs = lambda: hangs.pop(0)
         await loop._look(RowMemory(row))
         assert (seen, loop.solver_silences) == ([7.0], 1)
+        assert loop.why_not_solving() == "the solver did not answer the last question, and was ended"
+        await runtime.sleep(601)
+        assert loop.why_not_solving() == ""
         await loop._look(RowMemory(row))
         assert (seen, loop.solver_silences) == ([7.0, "7"], 0)
         assert metrics.registry.get_sample_value("growth_solver_timeouts_total", {"row": "buy"}) == 1

@@ -10,6 +10,7 @@ twice."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ _CLOCK_STEP_SECONDS: Final = 5.0  # less is a correction, more is a step
 SOLVE_SECONDS: Final = 45.0  # its own budgets end it long before
 STILL_SECONDS: Final = 600.0  # the longest single step is a request that the API server leaves without an answer
 _SILENCES: Final = 3  # one question may be too hard; so many in a row mean that the worker process is of no use
+_LATELY_SECONDS: Final = 600.0
 _FAILED_SECONDS: Final = 10.0  # before a decision that failed by our own mistake is tried again
 
 log = structlog.get_logger(__name__)
@@ -83,6 +85,7 @@ class Loop:
         self._under_way: set[tuple[str, str]] = set()
         self.turned_at = runtime.monotonic()  # when something of it last came to an end
         self.solver_silences = 0  # questions in a row that the solver did not answer in time
+        self._silent_at = -math.inf  # when the last of them was given up
         self._latest = 0.0
         observer.on_change(self.wake.set)
 
@@ -103,6 +106,13 @@ class Loop:
         if self.solver_silences >= _SILENCES:
             return f"the solver did not answer the last {self.solver_silences} questions"
         return ""
+
+    def why_not_solving(self) -> str:
+        """Whether the solver was silent, and lately: hours later nobody knows whether it would answer. Empty: no."""
+        is_lately = self.runtime.monotonic() - self._silent_at < _LATELY_SECONDS
+        return (
+            "the solver did not answer the last question, and was ended" if self.solver_silences and is_lately else ""
+        )
 
     def _turn(self) -> None:
         self.turned_at = self.runtime.monotonic()
@@ -173,6 +183,7 @@ class Loop:
             return answer
         except TimeoutError:
             self.solver_silences += 1
+            self._silent_at = self.runtime.monotonic()
             self._turn()
             self.metrics.solver_timeouts.labels(row.name).inc()
             log.error("the solver did not answer and was ended", row=row.name, seconds=SOLVE_SECONDS)
