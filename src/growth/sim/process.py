@@ -43,13 +43,19 @@ def _retrieve_exception(task: asyncio.Task[Any]) -> None:
 
 class ApiDoor:
     """The process's connection to the API server; `transport` may be changed for a faulty one before it is used.
-    `on_send` is told of every request that leaves.
+    `on_send` is told of every request that leaves. A write that growth waits for no longer may still arrive: what is on
+    the network is not called back.
     """
 
     def __init__(self, transport: Transport, runtime: SimRuntime) -> None:
         self.transport = transport
         self.on_send: Callable[[Request], None] = lambda _request: None
         self._runtime = runtime
+        self._given_up: list[Request] = []
+
+    def has_given_up(self, request: Request) -> bool:
+        """Was its connection closed before the answer came?"""
+        return any(each is request for each in self._given_up)
 
     async def send(self, request: Request) -> Response:
         self.on_send(request)
@@ -59,9 +65,16 @@ class ApiDoor:
         if request.method == "GET":
             response = await self.transport.send(request)
         else:
-            response = await send_off(self.transport.send(request), self._runtime)
+            response = await self._write(request)
         await self._runtime.wait_while_paused()
         return response
+
+    async def _write(self, request: Request) -> Response:
+        try:
+            return await send_off(self.transport.send(request), self._runtime)
+        except asyncio.CancelledError:
+            self._given_up.append(request)
+            raise
 
 
 class CloudDoor:

@@ -63,6 +63,7 @@ class Call(Struct, frozen=True):
     leads: bool
     another_leads: bool
     stood_still: bool
+    was_given_up: bool = False  # its sender had closed the connection by then, and could do no more
 
 
 class Witness:

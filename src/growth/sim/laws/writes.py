@@ -232,10 +232,11 @@ def only_the_leader_writes(_witness: Witness, call: Call) -> Complaint:
 
 
 def nothing_of_an_earlier_leader(_witness: Witness, call: Call) -> Complaint:
-    """S9: when another growth leads, no write of the one before takes effect; one that stood still may finish what it
-    was sending.
+    """S9: when another growth leads, no write of the one before takes effect that it still waits for; one that stood
+    still may finish what it was sending. What the network delivers after its sender gave it up in time is nobody's
+    doing: what it says of the version it was decided on, and the names of orders, keep it harmless.
     """
-    is_late = call.another_leads and not call.leads and not call.stood_still
+    is_late = call.another_leads and not call.leads and not call.stood_still and not call.was_given_up
     return f"{call.text} of a former leader took effect while another leads" if is_late else None
 
 

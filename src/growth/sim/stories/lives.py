@@ -11,6 +11,8 @@ from contextvars import Context
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from growth.controllers.growth import Installation
 from growth.kube.api.transport import Request, TransportError
 from growth.kube.election import LeaseSettings
@@ -109,7 +111,8 @@ class Lives:
     def _at_effect(self, number: int, process: GrowthProcess, request: Request) -> None:
         path = request.path.partition("?")[0]
         if "/leases" not in path and "/events" not in path:
-            self._judge.hear_effect(self._call(number, process, f"{request.method} {path}"))
+            call = self._call(number, process, f"{request.method} {path}")
+            self._judge.hear_effect(replace(call, was_given_up=process.door.has_given_up(request)))
 
     def _call(self, number: int, process: GrowthProcess, text: str) -> Call:
         others = [each for at, each in enumerate(self._replicas) if each is not None and at != number]
