@@ -252,6 +252,13 @@ def test_attempts_that_fail_in_a_row_are_told_and_one_that_fails_is_not() -> Non
     run_virtual(scenario())
 
 
+def test_a_lease_of_another_length_keeps_its_proportions() -> None:
+    assert LeaseSettings.lasting(15, "growth", "growth-system") == LeaseSettings()
+    short = LeaseSettings.lasting(5, "other", "elsewhere")
+    assert (short.name, short.namespace, short.duration_seconds) == ("other", "elsewhere", 5)
+    assert short.gap_seconds == pytest.approx(5 / 3)
+
+
 def test_times_must_grow() -> None:
     with pytest.raises(ValueError, match="lease times must grow"):
         LeaseSettings(retry_seconds=12.0)

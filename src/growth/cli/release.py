@@ -39,8 +39,7 @@ def release(
 ) -> int:
     """Take growth's finalizer off NodeRequests, NodeRemovalRequests and NodePools. Stop growth first."""
     configuration = load_configuration(settings, os.environ, {"namespace": namespace})
-    lease = LeaseSettings(name=configuration.installation, namespace=configuration.namespace)
-    return asyncio.run(_release(lease, access))
+    return asyncio.run(_release(configuration.lease, access))
 
 
 async def _release(lease: LeaseSettings, access: ClusterAccess) -> int:

@@ -26,7 +26,7 @@ from growth.kube.api.http import HttpTransport
 from growth.kube.api.request import ClientSettings
 from growth.kube.auth.credentials import Connection
 from growth.kube.auth.kubeconfig import load_connection
-from growth.kube.election import Election, ElectionThread, LeaseSettings
+from growth.kube.election import Election, ElectionThread
 from growth.kube.fence import Fence, OpenFence
 from growth.runtime import Runtime
 from growth.web import Server
@@ -120,7 +120,8 @@ async def _leadership(
         yield OpenFence(runtime.monotonic), None
         return
     identity = f"{socket.gethostname()}-{runtime.new_id()[:8]}"
-    lease = LeaseSettings(name=configuration.installation, namespace=configuration.namespace)
+    lease = configuration.lease
+    log.info("growth contends for leadership", identity=identity, lease=f"{lease.namespace}/{lease.name}")
 
     @asynccontextmanager
     async def open_election(fence: Fence) -> AsyncIterator[Election]:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from growth.controllers.act.join_tokens import JoinTokens
 from growth.kube.api.client import Client
 from growth.kube.api.resources import NAMESPACES
+from growth.kube.election import LeaseSettings
 from growth.model.settings import Settings
 from growth.plan.world.schedule import UnknownTimeZoneError, read_zone
 from growth.providers.hetzner.settings import HetznerSettings
@@ -56,6 +57,15 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     ] = "info"
     observe: Annotated[bool, Meta(description="Watch, plan and explain, but never buy, bind or delete.")] = False
     leader_election: Annotated[bool, Meta(description="Needed as soon as there may be two of us.")] = True
+    lease_seconds: Annotated[
+        int,
+        Meta(
+            ge=5,
+            le=60,
+            description="Another replica leads when nothing was heard of the leader for this long; a leader without an "
+            "answer stops after two thirds of it.",
+        ),
+    ] = 15
     requests_per_second: Annotated[
         float,
         Meta(
@@ -82,6 +92,10 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     @property
     def serves_buffers(self) -> bool:
         return self.feature_gates != "CapacityBuffer=false"
+
+    @property
+    def lease(self) -> LeaseSettings:
+        return LeaseSettings.lasting(self.lease_seconds, self.installation, self.namespace)
 
 
 def load_configuration(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Configuration:

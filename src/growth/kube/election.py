@@ -24,7 +24,7 @@ import math
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Self
 
 import msgspec
 from msgspec import Struct
@@ -49,6 +49,14 @@ class LeaseSettings(Struct, frozen=True):
     deadline_seconds: float = 10.0
     retry_seconds: float = 2.0
     request_seconds: float = 1.5  # below the retry period: one hung request must not cost two renewals
+
+    @classmethod
+    def lasting(cls, duration_seconds: int, name: str, namespace: str) -> Self:
+        """A lease of this length, its other times in the same proportions."""
+        usual = cls()
+        share = duration_seconds / usual.duration_seconds
+        times = (usual.deadline_seconds, usual.retry_seconds, usual.request_seconds)
+        return cls(name, namespace, duration_seconds, *(each * share for each in times))
 
     @property
     def gap_seconds(self) -> float:
