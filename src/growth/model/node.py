@@ -29,6 +29,7 @@ class Taint(Struct, frozen=True, gc=False):
 
 SCALE_DOWN_TAINT: Final = Taint("growth.dev/scale-down")
 STARTUP_TAINT: Final = Taint("growth.dev/unregistered")
+NOT_READY_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")  # Kubernetes' own
 
 
 class Node(Struct, frozen=True, gc=False):

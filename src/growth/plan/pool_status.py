@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
 
 from msgspec import Struct
 
@@ -44,7 +43,7 @@ from growth.model.nodepool import (
 from growth.model.offering import Offering
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.brake import Brake
+from growth.plan.world.brake import BRAKED, Brake
 from growth.plan.world.limits import Allowance, Member, allowances, members, why_not_one_more
 from growth.plan.world.machines import claimed_pool, pool_of_machine
 from growth.plan.world.market import struck_out
@@ -55,7 +54,6 @@ from growth.plan.world.turn import Conditions, Turn, about, instant_of, retry_af
 
 _MOST_OFFERINGS = 1000
 _RETRY_SECONDS = 5.0
-BRAKED: Final = "Braked"
 
 
 class Ledger(Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRequest
 from growth.model.labels import ZONE
-from growth.model.node import Node
+from growth.model.node import Node, Taint
 from growth.model.nodepool import PoolLimits, ServerTypeChoice
 from growth.plan.nodes_up.survey import lacks_minimum
 from tests.plan.builders import (
@@ -103,3 +103,35 @@ def test_choices_of_a_pool_keep_their_own_minimum_while_pods_wait() -> None:
     second = run_scale_up(applied(snapshot, first.actions), first.ledger)
     assert orders(second.actions) == []  # the pod goes onto the warm machine
     assert len(second.actions) == 1
+
+
+# ------------------------------------------------------------------------- while many nodes are NotReady
+
+SICK = [node(f"default-pool-{number}", of=TINY, is_ready=False, ready_changed_at=NOW - 400) for number in range(4)]
+
+
+def test_while_the_brake_holds_nothing_is_bought_for_a_minimum() -> None:
+    """Two machines of six are missing, and those that are there do not report."""
+    listed = [machine(each.name, TINY) for each in SICK]
+    snapshot = world(pools=[pool("default", limited("small", 9, 6))], offerings=[TINY], nodes=SICK, machines=listed)
+    assert run_scale_up(snapshot).actions == ()
+    well = [replace(each, is_ready=True) for each in SICK]
+    assert len(orders(run_scale_up(replace(snapshot, nodes={each.name: each for each in well})).actions)) == 2
+
+
+def test_while_the_brake_holds_three_machines_are_bought_for_waiting_pods_and_the_others_hear_why() -> None:
+    waiting = pods(7, 1.5)
+    snapshot = world(pools=[pool("default", "small")], offerings=[TINY], nodes=SICK, pods=waiting)
+    decision = run_scale_up(snapshot)
+    assert len(orders(decision.actions)) == 3
+    told = notes_by_reason(decision)["Unplaced"]
+    assert len(told) == 4
+    assert all("at most 3 machines are bought for NodePool default in 10 minutes" in each for each in told)
+
+
+def test_nothing_is_bought_for_a_pod_that_fits_on_a_node_that_is_ready_again_and_still_has_its_taint() -> None:
+    back = node("default-pool-1", of=TINY, taints=(Taint("node.kubernetes.io/unreachable", "", "NoSchedule"),))
+    snapshot = world(pools=[pool("default", "small")], offerings=[TINY], nodes=[back], pods=pods(1, 1.5))
+    assert run_scale_up(snapshot).actions == ()
+    gone = replace(back, is_ready=False)
+    assert run_scale_up(replace(snapshot, nodes={gone.name: gone})).actions

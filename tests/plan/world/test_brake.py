@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from growth.model.api import Condition
 from growth.model.instant import format_instant
 from growth.model.labels import Labels
 from growth.model.node import STARTUP_TAINT, TEMPLATE, Node
 from growth.model.nodepool import RELEASE_BRAKE
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
 from growth.model.snapshot import Snapshot
-from growth.plan.world.brake import Brake, why_braked
+from growth.plan.world.brake import BRAKED, Brake, why_braked
 from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, request, world
 
 SMALL = offering("small", 2, 4096, 0.01)
@@ -84,6 +85,45 @@ def test_a_node_that_was_opened_counts_before_its_record_says_ready() -> None:
     assert why_braked("default", of(sick("default-pool-1"), opened, requests=[late]))
     starting = replace(opened, taints=(STARTUP_TAINT,))
     assert why_braked("default", of(sick("default-pool-1"), starting, requests=[late])) == ""
+
+
+# ----------------------------------------------------------------------------------- what is bought
+
+
+def left(snapshot: Snapshot, name: str = "default") -> int | None:
+    found = Brake(snapshot).allowance(name)
+    return None if found is None else found[0].nodes
+
+
+@pytest.mark.parametrize(("well", "ill", "most"), [(8, 2, None), (0, 2, 3), (3, 9, 3), (8, 8, 4), (60, 40, 25)])
+def test_a_quarter_of_the_pool_may_be_bought_and_at_least_three(well: int, ill: int, most: int | None) -> None:
+    assert left(of(*nodes(well, ill))) == most
+
+
+def test_what_is_on_its_way_counts_and_what_was_ordered_in_the_last_ten_minutes() -> None:
+    given = nodes(0, 3)
+    old, young = request("a", SMALL, "Provisioning", created_at=NOW - 900), request("b", SMALL, "Pending")
+    ready = request("c", SMALL, "Ready", created_at=NOW - 300)
+    unmet, past = request("d", SMALL, "Unmet"), request("e", SMALL, "Ready", created_at=NOW - 700)
+    assert left(of(*given, requests=[old, young, ready, unmet, past])) == 0
+    assert left(of(*given, node("c", of=SMALL, created_at=NOW - 290), requests=[old, ready])) == 1
+    assert left(of(*given, node("c", of=SMALL, created_at=NOW - 290))) == 2
+
+
+def test_what_was_ordered_before_the_brake_held_does_not_count_once_that_is_written() -> None:
+    ready, known = request("c", SMALL, "Ready", created_at=NOW - 300), pool()
+    began = Condition(BRAKED, "True", "ManyNotReady", "", format_instant(NOW - 200))
+    told = replace(known, status=replace(known.status, conditions=(began,)))
+    assert left(of(*nodes(0, 3), requests=[ready], pools=[known])) == 2
+    assert left(of(*nodes(0, 3), requests=[ready], pools=[told])) == 3
+
+
+def test_it_is_more_ten_minutes_after_the_first_order() -> None:
+    orders = [request(name, SMALL, "Ready", created_at=NOW - ago) for name, ago in (("a", 100), ("b", 300))]
+    found = Brake(of(*nodes(0, 3), requests=orders)).allowance("default")
+    assert found is not None
+    assert found[1] == NOW + 300
+    assert "at most 3 machines are bought for NodePool default in 10 minutes" in found[0].name
 
 
 # ------------------------------------------------------------------------------------- what it holds

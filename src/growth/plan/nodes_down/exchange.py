@@ -153,7 +153,7 @@ class _Asking:
         snapshot = self._snapshot
         offerings = corrected(snapshot.offerings, learn(snapshot, NOTHING_LEARNED, snapshot.nodes.values()))
         pools = sorted({name for demand in self._classes for name in demand.pools if name not in closed})
-        return open_market(snapshot, pools, offerings, {}, self._settings)
+        return open_market(snapshot, pools, offerings, {}, self._settings).without_braked
 
     def world(self, market: Market, allowed: tuple[Allowance, ...]) -> PlacementProblem:
         price = self._settings.node_price_per_hour

@@ -12,8 +12,8 @@ So a real pod is never planned later, or elsewhere, because of a buffer. A deman
 (`plan/buffers/giving_way`), and a buffer for which three machines came and hold none of it is not bought for.
 
 `min` of a server type counts nodes that serve or come; those in removal do not, and neither do dead ones whose machine
-is surely gone. The cheapest location that is for sale is taken, within all limits; while none is, the pool simply has
-fewer.
+is surely gone. The cheapest location that is for sale is taken, within all limits; while none is, or the brake holds,
+the pool simply has fewer.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
         assigned=assigned,
         allowances=allowed,
         market=market,
-        minimum=missing_minimum(snapshot, market, present, allowed),
+        minimum=missing_minimum(snapshot, market.without_braked, present, allowed),
         demands=asked.wanted,
         problems=asked.problems,
         again_at=sooner(market.reopens_at, *ledger.orders.closed_pools(now).values()),

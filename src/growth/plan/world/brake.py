@@ -16,8 +16,16 @@ If many nodes stop reporting at once, the fault may be the network's or growth's
 | a node whose machine is gone or off, by the word of the provider | goes as ever |
 | a node that never was Ready | goes as ever, unless a pod has run there: nothing is lost with it |
 
+| bought for its pool while it holds | |
+| --- | --- |
+| for buffers, `min`, replacement and renewal | nothing: what stopped reporting may be back soon |
+| for waiting pods | as many machines as a quarter of the pool, at least 3; as many again every 10 minutes |
+
+What is on its way counts, and what was ordered in the last ten minutes, or since it holds: read off the objects, so a
+restart forgets nothing. Only a machine that could not be had does not count.
+
 A person lifts it for a pool with the annotation `growth.dev/release-brake`: until that time, which is at most a day
-ahead, it does not hold for the pool. Buffers buy nothing while it holds.
+ahead, it does not hold for the pool.
 """
 
 from __future__ import annotations
@@ -27,7 +35,9 @@ from typing import Final
 
 from growth.model.node import Node
 from growth.model.nodepool import RELEASE_BRAKE, NodePool
+from growth.model.noderequest import UNMET
 from growth.model.snapshot import Snapshot
+from growth.plan.world.limits import Allowance
 from growth.plan.world.machines import is_surely_absent
 from growth.plan.world.nodes import blocking_pods, is_ours, was_ever_ready
 from growth.plan.world.turn import instant_of, sooner
@@ -36,6 +46,10 @@ SHARE: Final = 0.2
 POOL_NODES: Final = 2
 CLUSTER_NODES: Final = 3
 LONGEST_RELEASE_SECONDS: Final = 86_400.0
+BRAKED: Final = "Braked"  # the condition of pools for which it holds
+FEWEST_MACHINES: Final = 3
+MACHINES_SHARE: Final = 0.25
+AGAIN_SECONDS: Final = 600.0
 
 _IS_OFF: Final = ("stopped", "deleting")
 
@@ -70,6 +84,13 @@ class Brake:
 
     def why(self, pool: str) -> str:
         """In words; empty: it does not hold for this pool."""
+        if not (counted := self._counted(pool)):
+            return ""
+        held = "neither they nor nodes with pods are given up, and little is bought"
+        return f"{counted}: until that is understood {held}{_ignored(self._snapshot.pools.get(pool))}"
+
+    def _counted(self, pool: str) -> str:
+        """How many fail; empty: it does not hold."""
         sick, known = (self._sick[pool], self._known[pool]) if pool else (0, 0)
         if sick >= POOL_NODES and sick > SHARE * known:
             counted = f"{sick} of {known} nodes of NodePool {pool} are NotReady"
@@ -80,7 +101,7 @@ class Brake:
         found = self._snapshot.pools.get(pool)
         if found is not None and _released_until(found, self._snapshot.now) is not None:
             return ""
-        return f"{counted}: until that is understood neither they nor nodes with pods are given up{_ignored(found)}"
+        return counted
 
     def why_held(self, node: Node) -> str:
         """In words why this node is not given up now; empty: the brake does not keep it."""
@@ -92,6 +113,39 @@ class Brake:
             return why if pods else ""
         has_served = was_ever_ready(node, self._snapshot) or any(pod.phase == "Running" for pod in pods)
         return why if has_served else ""
+
+    def allowance(self, pool: str) -> tuple[Allowance, float | None] | None:
+        """How many machines may be bought now for pods of this pool, and when it is more by time alone; None: the brake
+        does not say.
+        """
+        if not self._counted(pool):
+            return None
+        ordered = self._ordered(pool)
+        size = self._known[pool] - sum(name in self._snapshot.nodes for name in ordered)
+        most = max(FEWEST_MACHINES, int(MACHINES_SHARE * size))
+        told = f"{self._counted(pool)}: meanwhile at most {most} machines are bought for NodePool {pool} in 10 minutes"
+        again = [at + AGAIN_SECONDS for at in ordered.values() if at + AGAIN_SECONDS > self._snapshot.now]
+        return Allowance(told, pool, nodes=most - len(ordered), is_firm=True), min(again, default=None)
+
+    def _ordered(self, pool: str) -> dict[str, float]:
+        """The machines that count, and when they were ordered."""
+        snapshot, since = self._snapshot, self._counts_since(pool)
+        young = (each for each in snapshot.nodes.values() if each.pool == pool and each.created_at >= since)
+        return {each.name: each.created_at for each in young} | {
+            name: each.created_at
+            for name, each in snapshot.requests.items()
+            if each.spec.pool == pool and each.phase != UNMET and (each.is_in_flight or each.created_at >= since)
+        }
+
+    def _counts_since(self, pool: str) -> float:
+        """A brake that has just begun does not blame what was bought before; until its condition is written nobody
+        knows since when it holds.
+        """
+        found, latest = self._snapshot.pools.get(pool), self._snapshot.now - AGAIN_SECONDS
+        written = () if found is None else found.status.conditions
+        held = (each for each in written if each.type == BRAKED and each.status == "True")
+        began = (instant_of(each.last_transition_time) for each in held)
+        return max(latest, next((at for at in began if at is not None), latest))
 
     def changes_at(self) -> float | None:
         """When the first release ends."""

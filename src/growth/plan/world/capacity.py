@@ -4,7 +4,7 @@ own scheduler.
 
 | node | room |
 | --- | --- |
-| Ready, schedulable | open |
+| Ready, schedulable | open; so is one that was NotReady a moment ago and still has Kubernetes' taint for that |
 | marked for scale-down, Ready | open, kind "marked": revive before buying |
 | being emptied to save money, provider not asked | the same, once its pods have left: a pod that fits ends it |
 | of a live NodeRequest, or that request alone | open, kind "in-flight", with its planned pods in it |
@@ -31,7 +31,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.node import Node
+from growth.model.node import NOT_READY_TAINTS, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import READY, NodeRequest
 from growth.model.offering import Offering
@@ -102,7 +102,17 @@ def _of_node(node: Node, snapshot: Snapshot, holding: tuple[Pod, ...]) -> Room:
         staying = [pod for pod in staying if pod.deleted_at is None or pod.deleted_at > gone_at]
     shapes = [pod.shape for pod in (*staying, *holding)]
     is_open = state_of(node.name, snapshot).takes_pods
-    return Room(without_mark(node), _counted(shapes), "marked" if node.is_marked else "node", is_open=is_open)
+    return Room(_soon(node), _counted(shapes), "marked" if node.is_marked else "node", is_open=is_open)
+
+
+def _soon(node: Node) -> Node:
+    """As it will be in a moment: a mark can be taken off, and Kubernetes takes its own taint off a node that is Ready
+    again.
+    """
+    found = without_mark(node)
+    if not node.is_ready or not any(each.key in NOT_READY_TAINTS for each in found.taints):
+        return found
+    return replace(found, taints=tuple(each for each in found.taints if each.key not in NOT_READY_TAINTS))
 
 
 def _counted(shapes: Iterable[PodShape]) -> tuple[tuple[PodShape, int], ...]:
@@ -143,7 +153,7 @@ def holders(pods: Iterable[tuple[Pod, str]], snapshot: Snapshot) -> dict[str, tu
             sent.setdefault(name, []).append(pod)
     found = {}
     for name, wanting in sent.items():
-        node, here = without_mark(snapshot.nodes[name]), snapshot.pods_by_node.get(name, ())
+        node, here = _soon(snapshot.nodes[name]), snapshot.pods_by_node.get(name, ())
         staying = (each.shape for each in here if not each.is_finished and each.deleted_at is None)
         free, holding = free_amounts(node.allocatable, staying), list[Pod]()
         for pod in wanting:

@@ -2,7 +2,8 @@
 solver, for the machines that `min` keeps warm, by the buffers' status and pool status.
 
 Struck out: what is Unmet anywhere, for every pool; what the provider says is out of stock; pools that are paused or
-going; what goes on failing in a pool (`plan/world/trials`). An offering whose Unmet has just expired is on probation:
+going; what goes on failing in a pool (`plan/world/trials`); while many nodes fail, whatever no pod waits for
+(`plan/world/brake`). An offering whose Unmet has just expired is on probation:
 one order at a time, until one of them is accepted.
 
 A machine may turn out smaller than its catalogue says: what the smallest of its offering's nodes lacks is taken off for
@@ -33,6 +34,7 @@ from growth.model.pod import PodShape
 from growth.model.resources import NOTHING, Resources
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
+from growth.plan.world.brake import Brake
 from growth.plan.world.limits import Allowance, headroom
 from growth.plan.world.pools import (
     OfferingKey,
@@ -81,13 +83,21 @@ class Market(Struct, frozen=True):
 
     choices: tuple[Choice, ...]
     probations: Mapping[OfferingKey, int]  # how many more orders of an offering that is being tried again
-    reopens_at: float | None  # when the first Unmet expires, or the first pause after machines in vain
+    reopens_at: float | None  # when an Unmet expires, a pause after machines in vain ends, or the brake gives more
     standings: Mapping[str, Standing] = {}  # of the pools: how far each may be trusted with money
+    braked: tuple[Allowance, ...] = ()  # what waiting pods may have bought while many nodes fail
 
     @property
     def bounds(self) -> tuple[Allowance, ...]:
-        """What machines in vain leave of each pool's allowance."""
-        return tuple(bound for each in self.standings.values() if (bound := each.allowance()) is not None)
+        """What machines in vain, and the brake, leave of each pool's allowance."""
+        trusted = (bound for each in self.standings.values() if (bound := each.allowance()) is not None)
+        return (*trusted, *self.braked)
+
+    @property
+    def without_braked(self) -> Market:
+        """What may be bought that no pod waits for."""
+        pools = {each.pool for each in self.braked}
+        return replace(self, choices=tuple(each for each in self.choices if each.pool not in pools))
 
 
 NOTHING_FOR_SALE = Market((), {}, None)
@@ -101,7 +111,7 @@ def open_market(
     settings: Settings,
 ) -> Market:
     """Everything the named pools may buy."""
-    now, trusted = snapshot.now, standings(snapshot)
+    now, trusted, brake = snapshot.now, standings(snapshot), Brake(snapshot)
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
     choices: list[Choice] = []
     for pool in (snapshot.pools[name] for name in sorted(pools)):
@@ -113,8 +123,10 @@ def open_market(
                 if place not in struck and not standing.is_closed(place, now):
                     choices.append(_choice(pool, each, snapshot.daemon_sets, standing.demotion(place, now)))
     probations = {place: _orders_left(place, snapshot) for place in sorted(struck_at) if place not in struck}
-    reopens_at = sooner(*struck.values(), *(each.wakes_at(now) for each in trusted.values()))
-    return Market(tuple(choices), probations, reopens_at, trusted)
+    braked = tuple(found for name in sorted(pools) if (found := brake.allowance(name)) is not None)
+    wakes = (*(each.wakes_at(now) for each in trusted.values()), *(at for _, at in braked))
+    reopens_at = sooner(*struck.values(), *wakes)
+    return Market(tuple(choices), probations, reopens_at, trusted, tuple(each for each, _ in braked))
 
 
 def _choice(pool: NodePool, offering: Offering, daemon_sets: Iterable[DaemonSet], demotion: int) -> Choice:
