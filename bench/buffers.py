@@ -32,7 +32,7 @@ from growth.model.capacitybuffer import (
 from growth.model.decision import Decision
 from growth.model.labels import ARCHITECTURE, HOSTNAME, Labels
 from growth.model.node import DO_NOT_DISRUPT, OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, Node
-from growth.model.nodepool import NodePool, NodePoolSpec, ServerTypeChoice
+from growth.model.nodepool import NodePool, NodePoolSpec, PoolLimits, ServerTypeChoice
 from growth.model.noderequest import NodeRequest
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
@@ -61,7 +61,7 @@ OFFERINGS = tuple(
 )
 POOL = NodePool(
     "default",
-    NodePoolSpec(tuple(ServerTypeChoice(each.server_type) for each in OFFERINGS)),
+    NodePoolSpec(tuple(ServerTypeChoice(each.server_type) for each in OFFERINGS), limits=PoolLimits(nodes=100_000)),
     uid="pool",
     finalizers=(FINALIZER,),
 )

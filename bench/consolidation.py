@@ -35,7 +35,7 @@ from growth.cli.plan.files import read_offerings
 from growth.model.action import CreateNodeRequest, MarkScaleDown
 from growth.model.labels import HOSTNAME
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, Node
-from growth.model.nodepool import DisruptionBudget, NodePool, NodePoolSpec, ServerTypeChoice
+from growth.model.nodepool import DisruptionBudget, NodePool, NodePoolSpec, PoolLimits, ServerTypeChoice
 from growth.model.noderequest import NodeRequest, NodeRequestStatus
 from growth.model.offering import Machine, Offering
 from growth.model.pod import Owner, Pod, PodShape
@@ -291,7 +291,8 @@ def _snapshot(
 ) -> Snapshot:
     """In one pool, which may be consolidated."""
     types = tuple(ServerTypeChoice(name) for name in dict.fromkeys(each.server_type for each in sold))
-    pool = NodePool("default", NodePoolSpec(types, consolidation="Full", budgets=(DisruptionBudget(budget),)))
+    limits, budgets = PoolLimits(nodes=100_000), (DisruptionBudget(budget),)
+    pool = NodePool("default", NodePoolSpec(types, limits=limits, consolidation="Full", budgets=budgets))
     return Snapshot(NOW, nodes=nodes, pods_by_node=pods, pools={"default": pool}, offerings=sold, machines_at=NOW)
 
 

@@ -26,7 +26,9 @@ from msgspec.structs import replace
 from bench.report import Report, main, measured, parser
 from growth.controllers.growth import Installation
 from growth.controllers.observe.supply import Supply
+from growth.model.nodepool import PoolLimits
 from growth.model.outcome import Accepted
+from growth.model.settings import Settings
 from growth.providers.contract import Order
 from growth.providers.hetzner.provider import HetznerProvider
 from growth.sim.apiserver.objects import deployment, node_pool
@@ -36,6 +38,7 @@ from growth.sim.cloud.hetzner.project import FakeTrouble
 from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess
 
+MANY = Installation(settings=Settings(limits=PoolLimits(nodes=10_000, price_per_hour="1000")))
 TROUBLE = FakeTrouble(
     lost_before_effect=0.02,
     lost_after_effect=0.05,
@@ -84,7 +87,7 @@ async def buy(cluster: Cluster, cloud: HetznerCloud, machines: int) -> dict[str,
     project, clock = cloud.project, cluster.runtime
     project.stock = {("cx33", "fsn1"): machines // 3, ("cx33", "nbg1"): machines // 3}
     project.trouble = TROUBLE
-    GrowthProcess(cluster, Installation(), provider_for=cloud.provider_for()).start()
+    GrowthProcess(cluster, MANY, provider_for=cloud.provider_for()).start()
     cluster.create(node_pool("default", "CX33"), deployment("web", machines, cpu="3", memory="2Gi"))
     await _until(cluster, lambda: len(project.servers) >= machines // 3, 7200)
     project.trouble = replace(TROUBLE, refused_until=clock.now() + LIMITED_SECONDS)

@@ -36,7 +36,6 @@ METAPHORS: Final = frozenset(
 TABLES: Final[Mapping[str, str]] = {
     "growth.cli.doctor": "a command is the module of its own name",
     "growth.controllers.observe.warm_pools": "the twin of observe/buffers",
-    "growth.providers.registry": "the table of providers",
     "growth.sim.scenarios.traces": "a format of its own",
 }
 

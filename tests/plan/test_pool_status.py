@@ -16,7 +16,7 @@ from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan import pool_status
-from growth.plan.pool_status import price_text
+from growth.plan.world.limits import price_text
 from growth.plan.world.turn import seen
 from tests.plan.builders import NOW, bound, limited, machine, node, offering, pod, pool, request, world
 

@@ -20,8 +20,10 @@ from growth.kube.api.client import Client
 from growth.kube.api.resources import NAMESPACES
 from growth.kube.election import LeaseSettings
 from growth.model.settings import Settings
+from growth.plan.world.limits import DEFAULT_PRICE_PER_HOUR
 from growth.plan.world.schedule import UnknownTimeZoneError, read_zone
 from growth.providers.hetzner.settings import HetznerSettings
+from growth.providers.registry import COSTS_MONEY
 
 InstallationName = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 
@@ -113,6 +115,19 @@ def with_scheduler(configuration: Configuration, enabled: bool) -> Configuration
     """The settings with growth's own scheduler on or off: a flag for what is deep in the file."""
     plans = configuration.plans
     return replace(configuration, plans=replace(plans, scheduler=replace(plans.scheduler, enabled=enabled)))
+
+
+def with_money(plans: Settings, provider: str) -> Settings:
+    """The settings with what only the provider's name says: whether machines cost money."""
+    if plans.machines_cost_money is not None:
+        return plans
+    return replace(plans, machines_cost_money=provider in COSTS_MONEY)
+
+
+NO_PRICE_LIMIT = (
+    f"no limit of price is set: all pools together may cost {DEFAULT_PRICE_PER_HOUR:g} per hour, or what they cost "
+    "when this first held; plans.limits.pricePerHour says otherwise"
+)
 
 
 def _with_zone(

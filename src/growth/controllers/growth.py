@@ -11,12 +11,13 @@ from typing import Final
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.controllers.act.apply import EFFECTS, Applier
 from growth.controllers.act.gate import OLDEST_CACHE_SECONDS, Gate
 from growth.controllers.act.join_tokens import JoinTokens, Mint
 from growth.controllers.act.nodes import Tools
-from growth.controllers.configuration import cluster_id
+from growth.controllers.configuration import NO_PRICE_LIMIT, cluster_id, with_money
 from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.loop import Loop
 from growth.controllers.loop.metrics import Metrics
@@ -34,6 +35,7 @@ from growth.model.pod import Owner
 from growth.model.settings import Settings
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.nodes_up.demand import is_demand
+from growth.plan.world.limits import needs_default_price
 from growth.providers.careful import CarefulProvider
 from growth.providers.contract import Provider
 from growth.runtime import Runtime
@@ -68,14 +70,15 @@ class Growth:
         installation: Installation | None = None,
         fence: Fence | None = None,
     ) -> None:
-        self.installation = installation or Installation()
         self.runtime = runtime
         self.fence = fence or OpenFence(runtime.monotonic)
         self.metrics = Metrics(runtime)
         self.metrics.expect((row.name for row in ROWS), (action.__name__ for action in EFFECTS))
-        self.client = Client(transport, runtime, self.installation.client, self.fence.holds, self.fence.seconds_left)
+        given = installation or Installation()
+        self.client = Client(transport, runtime, given.client, self.fence.holds, self.fence.seconds_left)
         self.supervisor = Supervisor(runtime, self.metrics)
         self.provider = CarefulProvider(provider_for(self.client, runtime), runtime, self.metrics.provider_call)
+        self.installation = replace(given, settings=with_money(given.settings, self.provider.name))
         self.events = Recorder(self.client, runtime, self.installation.name)
         self.journal = Journal(self.events, self.metrics, self._owner_of)
         self.observer: Observer | None = None
@@ -118,6 +121,8 @@ class Growth:
     async def _run(self) -> None:
         cluster, chosen = await self._cluster_id(), self.installation
         log.info("growth starts", cluster=cluster, provider=self.provider.name, observes=chosen.only_observes)
+        if needs_default_price(chosen.settings):
+            log.warning(NO_PRICE_LIMIT)
         supply = Supply(self.provider, cluster, self.runtime)
         self.observer = Observer(
             self.client, self.runtime, supply, self.metrics, chosen.settings, serves_buffers=chosen.serves_buffers

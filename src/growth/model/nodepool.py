@@ -215,6 +215,15 @@ class DisruptedNode(Struct, frozen=True, rename="camel", omit_defaults=True):
     ] = None
 
 
+class Exempt(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What the pool had when a limit by default first held for it: so much it may have, and replace, for ever."""
+
+    nodes: Annotated[Count | None, Meta(description="Nodes; absent: the pool has limits of its own.")] = None
+    price_per_hour: Annotated[
+        PriceText | None, Meta(description="What they cost an hour; absent: the settings say how much, or it is free.")
+    ] = None
+
+
 class NodePoolStatus(Struct, frozen=True, rename="camel"):
     """How the pool stands. Written by growth."""
 
@@ -229,6 +238,7 @@ class NodePoolStatus(Struct, frozen=True, rename="camel"):
     ] = ()
     observed_generation: Annotated[int, Meta(description="The generation of the spec that this status is about.")] = 0
     trials: Annotated[PoolTrials, Meta(description="Whether the machines that were bought were of use.")] = PoolTrials()
+    exempt: Annotated[Exempt, Meta(description="What limits by default do not count.")] = Exempt()
     recorded_since: Annotated[
         Instant | None, Meta(description="Every node with pods that was disrupted since then is in `disrupted`.")
     ] = None

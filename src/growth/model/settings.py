@@ -337,8 +337,23 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         float, Meta(ge=0, description="What a node costs beside its machine: licences, addresses.")
     ] = 0.0
     limits: Annotated[
-        PoolLimits, Meta(description="Never exceeded by all pools together: `nodes`, `cpu`, `memory`, `pricePerHour`.")
+        PoolLimits,
+        Meta(
+            description=(
+                "Never exceeded by all pools together: `nodes`, `cpu`, `memory`, `pricePerHour`. Without `nodes` a "
+                "pool that has neither a `max` nor limits of its own may have 100."
+            )
+        ),
     ] = PoolLimits()
+    machines_cost_money: Annotated[
+        bool | None,
+        Meta(
+            description=(
+                "Whether all pools together may cost 5 an hour where `limits` says no `pricePerHour`. Not in the "
+                "file: true at Hetzner, false where machines are only played."
+            )
+        ),
+    ] = None
     warm_pools: Annotated[WarmPoolSettings, Meta(description="How PoolAutoscalers are served: the table below.")] = (
         WarmPoolSettings()
     )

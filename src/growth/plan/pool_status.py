@@ -36,6 +36,7 @@ from growth.model.nodepool import (
     ORPHAN_NODES,
     RELEASE_BRAKE,
     DisruptedNode,
+    Exempt,
     NodePool,
     NodePoolStatus,
     OfferingStatus,
@@ -44,7 +45,7 @@ from growth.model.offering import Offering
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.brake import BRAKED, Brake
-from growth.plan.world.limits import Allowance, Member, allowances, members, why_not_one_more
+from growth.plan.world.limits import Allowance, Member, allowances, exempt_now, members, price_text, why_not_one_more
 from growth.plan.world.machines import claimed_pool, pool_of_machine
 from growth.plan.world.market import struck_out
 from growth.plan.world.nodes import is_disrupted, was_kept
@@ -62,7 +63,7 @@ class Ledger(Struct, frozen=True):
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     present = members(snapshot)
-    left = allowances(snapshot.pools, settings.limits, present)
+    left = allowances(snapshot.pools, settings, present)
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
     turn, brake, trusted = Turn(), Brake(snapshot), standings(snapshot)
     turn.wake(*struck.values(), brake.changes_at())
@@ -144,14 +145,28 @@ class _View:
         return NodePoolStatus(
             nodes=len(nodes),
             in_flight=sum(request.name not in nodes for request in ordered if request.is_in_flight),
-            price_per_hour=price_text(sum(one.price_per_hour for one in self.members if one.may_come_until is None)),
+            price_per_hour=price_text(self._price_per_hour),
             offerings=self._offerings(nodes.values())[:_MOST_OFFERINGS],
             conditions=self._conditions(),
             observed_generation=self.pool.generation,
             trials=as_written(self.pool, ordered, snapshot.now),
+            exempt=self._exempt(),
             recorded_since=format_instant(recorded_since),
             disrupted=disrupted,
         )
+
+    @property
+    def _price_per_hour(self) -> float:
+        """Of what is paid for: not of an order that may still come."""
+        return sum(one.price_per_hour for one in self.members if one.may_come_until is None)
+
+    def _exempt(self) -> Exempt:
+        """Only a list of machines, and of prices, that has been read says what there is."""
+        snapshot = self.snapshot
+        if snapshot.machines_at is None:
+            return self.pool.status.exempt
+        price = self._price_per_hour if snapshot.offerings else None
+        return exempt_now(self.pool, self.settings, len(self.members), price)
 
     def _disrupted(self, nodes: Iterable[Node]) -> tuple[float, tuple[DisruptedNode, ...]]:
         """Since when they are known, and which: those that are still there first, then the newest."""
@@ -251,11 +266,6 @@ class _View:
             return ()
         words = ", ".join(f"{name} until {format_instant(ends[name])}" for name in sorted(ends))
         return (self.write("Deprecated", True, "SoldUntil", f"sold no longer than: {words}"),)
-
-
-def price_text(price: float) -> str:
-    """As a decimal, never with an exponent."""
-    return f"{max(0.0, price):.6f}".rstrip("0").rstrip(".")
 
 
 settle = retry_after(_RETRY_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from growth.kube.api.client import Client
 from growth.providers.catalogue import built_in_catalogue, read_catalogue
@@ -12,6 +13,8 @@ from growth.providers.hetzner.provider import HetznerProvider
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.kwok import KwokProvider
 from growth.runtime import Runtime
+
+COSTS_MONEY: Final = ("hetzner",)  # whoever installs growth there is given a limit of price
 
 
 def open_provider(

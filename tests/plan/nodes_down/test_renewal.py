@@ -180,9 +180,13 @@ def test_at_max_only_a_renewal_is_launched_and_only_inside_the_limits_of_all_poo
         replace(each, labels=each.labels.with_items({POOL_LABEL: "default"})) for each in snapshot.machines.values()
     )
     sold: tuple[Offering, ...] = (SMALL,)
-    assert bool(why_over_limit(full(3), waiting.spec, machines, sold)) is (reason == "Replacement")
-    assert why_over_limit(full(3), waiting.spec, machines, sold, PoolLimits(nodes=3)) != ""
-    assert why_over_limit(full(2), waiting.spec, machines, sold) != ""  # one more, not two
+
+    def of(most: int) -> dict[str, NodePool]:
+        return {"default": full(most)}
+
+    assert bool(why_over_limit(of(3), waiting.spec, machines, sold, Settings())) is (reason == "Replacement")
+    assert why_over_limit(of(3), waiting.spec, machines, sold, Settings(limits=PoolLimits(nodes=3))) != ""
+    assert why_over_limit(of(2), waiting.spec, machines, sold, Settings()) != ""  # one more, not two
 
 
 # -------------------------------------------------------------------------------------------- drift

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from growth.model.api import LifeEvent
 from growth.model.instant import format_instant
-from growth.model.nodepool import PoolLimits
+from growth.model.nodepool import Exempt, NodePool, PoolLimits
 from growth.model.noderequest import UNANSWERED, NodeRemovalRequest, NodeRemovalRequestSpec, NodeRequestSpec
+from growth.model.settings import Settings
 from growth.plan.world.limits import (
     Member,
     allowances,
+    exempt_now,
     headroom,
     members,
     why_not_one_more,
     why_over_limit,
+    with_surge,
 )
 from growth.plan.world.machines import pool_of_machine
 from tests.plan.builders import NOW, amounts, limited, machine, node, offering, pool, request, world
@@ -90,7 +95,7 @@ def test_what_limits_leave_is_counted_over_types_pools_and_the_whole() -> None:
         Member("a", "default", "sim-small", amounts(2, 4096), 0.01),
         Member("b", "gpu", "sim-big", amounts(8, 4096), 0.5),
     ]
-    whole, of_pool, of_type = allowances(pools, PoolLimits(nodes=2), present)
+    whole, of_pool, of_type = allowances(pools, Settings(limits=PoolLimits(nodes=2)), present)
     assert (whole.nodes, of_pool.nodes, of_type.nodes) == (0, 4, 2)
     assert of_pool.resources["cpu"] == 8000
     assert of_pool.price_per_hour == pytest.approx(0.015)
@@ -98,7 +103,7 @@ def test_what_limits_leave_is_counted_over_types_pools_and_the_whole() -> None:
 
 
 def test_a_limit_that_cannot_be_read_lets_nothing_be_bought() -> None:
-    (of_pool,) = allowances({"default": pool("default", limits=PoolLimits(memory="much"))}, PoolLimits(), [])
+    (of_pool,) = allowances({"default": pool("default", limits=PoolLimits(memory="much"))}, Settings(), [])
     why_not = why_not_one_more((of_pool,), Member("x", "default", "sim-small", amounts(1, 1)))
     assert (
         why_not
@@ -115,22 +120,111 @@ def test_a_limit_that_cannot_be_read_lets_nothing_be_bought() -> None:
     ],
 )
 def test_a_reached_limit_is_named(limits: PoolLimits, words: str) -> None:
-    (of_pool,) = allowances({"default": pool("default", limits=limits)}, PoolLimits(), [])
+    (of_pool,) = allowances({"default": pool("default", limits=limits)}, Settings(), [])
     assert why_not_one_more((of_pool,), Member("x", "default", "sim-small", amounts(2, 4096), 0.01)) == words
 
 
 def test_law_s1_the_gate_counts_the_machines_the_provider_has() -> None:
     spec = NodeRequestSpec("default", "sim-small", "fsn1", {"cpu": "2"})
-    of_pool = pool("default", limited("SMALL", 2))
+    pools = {"default": pool("default", limited("SMALL", 2))}
     machines = [machine(f"default-pool-{number}", SMALL) for number in range(2)]
-    assert why_over_limit(of_pool, spec, machines[:1], [SMALL]) == ""
-    assert why_over_limit(of_pool, spec, machines, [SMALL]) == "max 2 of SMALL in NodePool default is reached"
+    assert why_over_limit(pools, spec, machines[:1], [SMALL], Settings()) == ""
+    assert why_over_limit(pools, spec, machines, [SMALL], Settings()) == "max 2 of SMALL in NodePool default is reached"
     others = [replace(each, name=each.name.replace("default", "gpu")) for each in machines]
-    assert why_over_limit(of_pool, spec, others, [SMALL]) == ""
+    assert why_over_limit(pools, spec, others, [SMALL], Settings()) == ""
     assert (
-        why_over_limit(of_pool, spec, others, [SMALL], PoolLimits(nodes=2)) == "limits of the settings: at most 2 nodes"
+        why_over_limit(pools, spec, others, [SMALL], Settings(limits=PoolLimits(nodes=2)))
+        == "limits of the settings: at most 2 nodes"
     )
 
 
 def test_the_pool_of_a_machine_is_in_its_label_or_else_in_its_name() -> None:
     assert pool_of_machine(machine("a-pool-b-pool-0123456789ab", SMALL, created_at=NOW)) == "a-pool-b"
+
+
+# ------------------------------------------------------------------------------------- by default
+
+MONEY = Settings(machines_cost_money=True)
+SMALL_NODE = Member("x", "default", "sim-small", amounts(2, 4096), 0.01)
+
+
+def standing(count: int, price: float = 0.01, of_pool: str = "default") -> list[Member]:
+    return [Member(f"{of_pool}-{number}", of_pool, "sim-small", amounts(2, 4096), price) for number in range(count)]
+
+
+def test_a_pool_for_which_nobody_says_how_many_nodes_may_have_a_hundred() -> None:
+    pools = {"default": pool("default")}
+    assert why_not_one_more(allowances(pools, Settings(), standing(99)), SMALL_NODE) == ""
+    why_not = why_not_one_more(allowances(pools, Settings(), standing(100)), SMALL_NODE)
+    assert why_not == "limits of NodePool default by default (it has none of its own): at most 100 nodes"
+
+
+@pytest.mark.parametrize(
+    ("of_pool", "settings"),
+    [
+        (pool("default", limited("small", 500), "big"), Settings()),
+        (pool("default", limits=PoolLimits(nodes=500)), Settings()),
+        (pool("default", limits=PoolLimits(cpu="5000")), Settings()),
+        (pool("default", limits=PoolLimits(price_per_hour="50")), Settings()),
+        (pool("default"), Settings(limits=PoolLimits(nodes=500))),
+    ],
+)
+def test_whatever_somebody_says_takes_the_place_of_the_hundred(of_pool: NodePool, settings: Settings) -> None:
+    assert why_not_one_more(allowances({"default": of_pool}, settings, standing(150)), SMALL_NODE) == ""
+
+
+def test_a_price_for_all_pools_is_no_number_of_nodes() -> None:
+    settings = Settings(limits=PoolLimits(price_per_hour="50"))
+    assert why_not_one_more(allowances({"default": pool("default")}, settings, standing(100)), SMALL_NODE) != ""
+
+
+def test_where_machines_cost_money_all_pools_together_cost_five_an_hour_at_most() -> None:
+    pools = {"default": pool("default"), "other": pool("other")}
+    present = standing(30, 0.1) + standing(19, 0.1, "other")
+    dear = Member("x", "default", "sim-small", amounts(2, 4096), 0.1)
+    assert why_not_one_more(allowances(pools, MONEY, present), dear) == ""
+    why_not = why_not_one_more(allowances(pools, MONEY, [*present, dear]), dear)
+    assert why_not == ("limits of the settings by default (pricePerHour is not set): at most 5 per hour (0.0000 left)")
+    assert why_not_one_more(allowances(pools, Settings(), [*present, dear]), dear) == ""
+    said = Settings(limits=PoolLimits(price_per_hour="6"), machines_cost_money=True)
+    assert why_not_one_more(allowances(pools, said, [*present, dear]), dear) == ""
+
+
+def with_exempt(of_pool: NodePool, exempt: Exempt) -> NodePool:
+    return replace(of_pool, status=replace(of_pool.status, exempt=exempt))
+
+
+def test_what_stood_when_a_default_first_held_may_stand_and_be_replaced() -> None:
+    before = pool("default")
+    known = with_exempt(before, exempt_now(before, MONEY, 150, 12.5))
+    assert known.status.exempt == Exempt(150, "12.5")
+    member = Member("x", "default", "sim-small", amounts(2, 4096), 12.5 / 150)
+    one_lost, whole = standing(149, 12.5 / 150), standing(150, 12.5 / 150)
+    assert why_not_one_more(allowances({"default": known}, MONEY, one_lost), member) == ""
+    assert why_not_one_more(allowances({"default": known}, MONEY, whole), member) != ""
+    assert why_not_one_more(with_surge(allowances({"default": before}, Settings(), whole)), member) == ""
+
+
+def test_what_is_exempt_is_written_once_and_forgotten_where_somebody_says_a_limit() -> None:
+    known = with_exempt(pool("default"), Exempt(3, "0.5"))
+    assert exempt_now(known, MONEY, 90, 4.0) == Exempt(3, "0.5")
+    assert exempt_now(known, Settings(), 90, 4.0) == Exempt(3)
+    said = Settings(limits=PoolLimits(nodes=5, price_per_hour="1"), machines_cost_money=True)
+    assert exempt_now(known, said, 90, 4.0) == Exempt()
+    assert exempt_now(pool("default"), MONEY, 90, None) == Exempt(90)  # no price is known yet
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+def test_a_default_never_lets_more_be_bought_than_a_hundred_or_what_stood(first: int, later: int) -> None:
+    before = pool("default")
+    known = with_exempt(before, exempt_now(before, Settings(), first, None))
+    left = allowances({"default": known}, Settings(), standing(later))
+    assert (why_not_one_more(left, SMALL_NODE) == "") is (later < max(100, first))
+
+
+@given(st.integers(1, 300), st.floats(0.0001, 9.0))
+def test_what_existed_can_be_replaced_whatever_it_costs(count: int, price: float) -> None:
+    before, present = pool("default", limits=PoolLimits(nodes=500)), standing(count, price)
+    known = with_exempt(before, exempt_now(before, MONEY, count, sum(each.price_per_hour for each in present)))
+    left = allowances({"default": known}, MONEY, present[1:])
+    assert why_not_one_more(left, replace(SMALL_NODE, price_per_hour=price)) == ""

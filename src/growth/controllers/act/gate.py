@@ -202,8 +202,8 @@ class Gate:
 
     def _why_over_limit(self, action: LaunchMachine) -> Outcome | None:
         """Count every machine the provider shows and every order it may not show yet; the place is taken at once."""
-        pool = self._observer.pool(action.spec.pool)
-        if pool is None:
+        pools = self._observer.pools.view()
+        if action.spec.pool not in pools:
             return Conflict(f"NodePool {action.spec.pool} is gone")
         supply = self._observer.supply
         if supply.machines_at is None:
@@ -215,7 +215,7 @@ class Gate:
         self._ordered = {name: order for name, order in self._ordered.items() if name not in forgotten}
         counted = {**self._ordered, **supply.machines}
         counted.pop(action.request.name, None)  # asked for again: it counts once
-        over = why_over_limit(pool, action.spec, tuple(counted.values()), supply.offerings, self._settings.limits)
+        over = why_over_limit(pools, action.spec, tuple(counted.values()), supply.offerings, self._settings)
         if over:
             return TryLater(over, _CLOSED_SECONDS)
         self._ordered[action.request.name] = _ordered_machine(action)

@@ -12,6 +12,7 @@ the others.
 | rights | a review of each right of the role | any is denied |
 | leadership | the Lease | it cannot be read (no Lease yet: nobody leads) |
 | provider | its catalogue, and the machines of this cluster | it does not answer, or sells nothing |
+| limits | the settings | never; a warning while machines cost money and no limit of price is set |
 | pools | each pool, against the catalogue | it cannot be read, or can buy nothing at all |
 """
 
@@ -27,7 +28,7 @@ import msgspec
 from msgspec import Struct
 
 from growth.controllers.ask.premises import Installed, denied_rights, needed_rights, why_not_namespace
-from growth.controllers.configuration import cluster_id
+from growth.controllers.configuration import NO_PRICE_LIMIT, cluster_id, with_money
 from growth.kube.api.client import JSON, Client
 from growth.kube.api.errors import Forbidden, KubeError, NotFound
 from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, NODE_POOLS
@@ -38,6 +39,7 @@ from growth.kube.crds.schema import Definition
 from growth.model.api import API_GROUP, API_VERSION
 from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
+from growth.plan.world.limits import needs_default_price
 from growth.plan.world.pools import offerings_of
 from growth.providers.careful import CarefulProvider
 from growth.providers.contract import Provider, ProviderError
@@ -88,6 +90,7 @@ class Doctor:
             "rights": self._rights,
             "leadership": self._leadership,
             "provider": self._provider,
+            "limits": self._limits,
             "pools": self._pools,
         }
         return [first, *[finding for name, check in checks.items() for finding in await _every(name, check())]]
@@ -103,6 +106,14 @@ class Doctor:
             advice = f"the rules of growth's kinds need Kubernetes {oldest} or later"
             return Finding("API server", "warning", f"{version} is older than {oldest}", advice)
         return Finding("API server", "ok", f"it answers, version {version}")
+
+    async def _limits(self) -> AsyncIterator[Finding]:
+        settings = with_money(self._installed.settings, self._installed.provider)
+        price = settings.limits.price_per_hour
+        if needs_default_price(settings):
+            yield Finding("limits", "warning", NO_PRICE_LIMIT, "set the limit that you want: plans.limits.pricePerHour")
+        elif price is not None:
+            yield Finding("limits", "ok", f"all pools together may cost {price} per hour")
 
     async def _clock(self) -> AsyncIterator[Finding]:
         asked_at, request = self._runtime.now(), Request("GET", "/version", {"accept": JSON})

@@ -16,7 +16,7 @@ from growth.controllers.configuration import Configuration
 from growth.kube.api.client import Client, Rule
 from growth.kube.api.errors import Forbidden, NotFound, Refused
 from growth.kube.api.resources import NAMESPACES, Right
-from growth.model.warmpool import WarmPoolKind
+from growth.model.settings import Settings
 
 _NAMED: Final = 8  # rights that are missing; more are counted
 _ANYWHERE: Final = "default"  # a review is always of one namespace; the rights that hold everywhere are part of it
@@ -29,7 +29,7 @@ class Installed(Struct, frozen=True):
     name: str
     namespace: str
     mints_join_tokens: bool = False
-    kinds: tuple[WarmPoolKind, ...] = ()  # the user's own, that warm pools may scale
+    settings: Settings = Settings()
     elects: bool = True  # it leads only while it holds its Lease
     acts: bool = True  # it does not only observe
 
@@ -41,7 +41,7 @@ def installed_by(configuration: Configuration) -> Installed:
         configuration.installation,
         configuration.namespace,
         configuration.join_tokens.mint,
-        configuration.plans.warm_pools.kinds,
+        configuration.plans,
         configuration.leader_election,
         acts=not configuration.observe,
     )
@@ -67,7 +67,11 @@ def needed_rights(installed: Installed) -> dict[str, Right]:
     lease = lease_rights(installed.namespace) if installed.elects else ()
     tokens = TOKEN_RIGHTS if installed.mints_join_tokens else ()
     seen: dict[str, Right] = {}
-    for right in (*rights(installed.provider, installed.kinds, acts=installed.acts), *lease, *tokens):
+    for right in (
+        *rights(installed.provider, installed.settings.warm_pools.kinds, acts=installed.acts),
+        *lease,
+        *tokens,
+    ):
         what = f"{right.resource}/{right.subresource}" if right.subresource else str(right.resource)
         for verb in right.verbs:
             words = f"{verb} {what}" + (f" in {right.namespace}" if right.namespace else "")

@@ -121,7 +121,7 @@ class _Limits:
     def _may_buy(self, choices: list[Choice], gone: AbstractSet[str] = frozenset(), more: Choice | None = None) -> bool:
         staying = [each for each in self._present if each.name not in gone]
         staying += [] if more is None else [_member(more)]
-        left = allowances(self._snapshot.pools, self._settings.limits, staying)
+        left = allowances(self._snapshot.pools, self._settings, staying)
         return any(not why_not_one_more(left, _member(each)) for each in choices)
 
 

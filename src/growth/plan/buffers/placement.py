@@ -57,7 +57,8 @@ def place_buffers(snapshot: Snapshot, settings: Settings) -> BufferPlacement:
         return NO_PLACEMENT
     volumes, sizing = snapshot.volumes, settings.buffer_sizing
     made_from = (
-        sizing, settings.limits, snapshot.nodes, snapshot.pods_by_node, snapshot.waiting_pods, snapshot.namespaces,
+        sizing, settings.limits, settings.machines_cost_money,
+        snapshot.nodes, snapshot.pods_by_node, snapshot.waiting_pods, snapshot.namespaces,
         snapshot.pools, snapshot.requests, snapshot.removals, snapshot.offerings, snapshot.buffers,
         volumes.claims, volumes.volumes, volumes.classes, volumes.nodes, *snapshot.daemon_sets,
     )  # fmt: skip

@@ -194,7 +194,7 @@ class Shortfall:
         self._market, self._possible = Market((), {}, None), dict[str, int]()
         if missing:
             self._market = open_market(snapshot, tuple(snapshot.pools), snapshot.offerings, {}, settings)
-            allowed = allowances(snapshot.pools, settings.limits, members(snapshot))
+            allowed = allowances(snapshot.pools, settings, members(snapshot))
             self._possible = orders_possible(self._market, (*allowed, *self._market.bounds))
 
     def why_not_bought(self, served: ServedBuffer) -> str:

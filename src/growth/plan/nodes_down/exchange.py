@@ -107,7 +107,7 @@ def ask(
     together = neighbourhoods(going, asking.demands, market.choices)
     if not together:
         return None
-    allowed = (*allowances(snapshot.pools, settings.limits, members(snapshot)), *market.bounds)
+    allowed = (*allowances(snapshot.pools, settings, members(snapshot)), *market.bounds)
     allowed = with_surge(allowed) if terms.may_surge else allowed
     world, headroom = asking.world(market, allowed), settings.consolidation_headroom
     problem = ExchangeProblem(world, going, together, terms.must_save, headroom)

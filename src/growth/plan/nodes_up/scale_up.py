@@ -70,7 +70,9 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
     for demand in sorted(found.demands, key=lambda each: (each.pod.created_at, each.pod.key)):
         classes.setdefault((demand.shape, demand.pools), []).extend([demand] * demand.count)
     wanted = (DemandClass(shape, len(hand), pools, found.is_virtual) for (shape, pools), hand in classes.items())
-    problem = placement_problem(snapshot, wanted, found.all_rooms(snapshot), found.market, found.allowances)
+    most_nodes = sum(demand.count for demand in found.demands)  # every node gets a pod
+    rooms, market = found.all_rooms(snapshot), found.market
+    problem = placement_problem(snapshot, wanted, rooms, market, found.allowances, most_nodes=most_nodes)
     problem = with_settings(problem, settings, () if found.is_virtual else ledger.patterns)
     return Question(problem, tuple(tuple(hand) for hand in classes.values()), found)
 

@@ -147,7 +147,7 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
     present = members(snapshot)
     warm = {name for name, pool in snapshot.pools.items() if any(choice.min for choice in pool.spec.server_types)}
     market = _market(found, {name for each in asked.wanted for name in each.pools} | warm, snapshot, ledger, settings)
-    allowed = (*allowances(snapshot.pools, settings.limits, present), *market.bounds)
+    allowed = (*allowances(snapshot.pools, settings, present), *market.bounds)
     held = held_back(asked.wanted, market.standings, snapshot)
     found = replace(
         found,
@@ -197,7 +197,7 @@ def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: S
         placed=placed,
         demands=short,
         market=market,
-        allowances=(*allowances(snapshot.pools, settings.limits, members(snapshot)), *market.bounds),
+        allowances=(*allowances(snapshot.pools, settings, members(snapshot)), *market.bounds),
         again_at=sooner(found.again_at, market.reopens_at),
     )
     in_vain, standstills = buffers_in_vain(placed, snapshot), Standstills(snapshot, placed.left)

@@ -9,6 +9,11 @@ provider are one.
 | serverTypes[].max | the nodes of that type in the pool, all locations together |
 | limits of the pool: nodes, cpu, memory, price per hour | all nodes of the pool |
 | limits of the settings | all pools together |
+| by default 100 nodes, where its types have no `max`, the pool no limits and the settings no count | each pool |
+| by default 5 per hour, where machines cost money and the settings say no price | all pools together |
+
+A default blocks nothing that exists: where more stood when it first held for a pool (`exempt` in its status), so much
+may stand, and be replaced.
 
 To renew a node, one machine more than `max` (or than a pool's count of nodes) may stand for a while; limits of
 resources, of price and of the settings hold. A limit that cannot be read lets nothing be bought: growth spends money
@@ -17,23 +22,28 @@ only on what it understands."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import ceil
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.node import Node
-from growth.model.nodepool import NodePool, PoolLimits
+from growth.model.nodepool import Exempt, NodePool, PoolLimits
 from growth.model.noderequest import READY, UNMET, NodeRequest, NodeRequestSpec
 from growth.model.offering import Machine, Offering
 from growth.model.quantity import QuantityError
 from growth.model.resources import CPU, MEMORY, NOTHING, Resources, format_amount, parse_amount
+from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.machines import pool_of_machine
 from growth.plan.world.pools import OfferingKey, by_key, server_type_of
 from growth.plan.world.turn import instant_of
 
 _SMALLEST_PRICE: Final = 1e-9  # below this two prices are the same
+
+DEFAULT_NODES: Final = 100  # of a pool for which nobody says how many
+DEFAULT_PRICE_PER_HOUR: Final = 5.0  # of all pools, where machines cost money and nobody says how much
 
 LATE_SECONDS: Final = 600.0
 RENEWAL: Final = "Renewal"  # the reason of orders that replace nodes which are too old, or changed
@@ -172,9 +182,10 @@ class _PriceList:
 # ------------------------------------------------------------------------------------- what is left
 
 
-def allowances(pools: Mapping[str, NodePool], overall: PoolLimits, present: Iterable[Member]) -> tuple[Allowance, ...]:
+def allowances(pools: Mapping[str, NodePool], settings: Settings, present: Iterable[Member]) -> tuple[Allowance, ...]:
     """What every limit still allows."""
-    whole = [_allowance("limits of the settings", "", overall)]
+    used = _usage(present)
+    whole = [_allowance("limits of the settings", "", settings.limits), *_default_price(pools, settings, used)]
     for name in sorted(pools):
         pool = pools[name]
         whole.append(_allowance(f"limits of NodePool {name}", name, pool.spec.limits))
@@ -183,9 +194,55 @@ def allowances(pools: Mapping[str, NodePool], overall: PoolLimits, present: Iter
             for choice in pool.spec.server_types
             if choice.max is not None
         )
-    limited = [each for each in whole if _is_limited(each)]
-    used = _usage(present) if limited else {}
-    return tuple(_used_up(each, used) for each in limited)
+        whole.extend(_default_nodes(pool, settings, used))
+    return tuple(_used_up(each, used) for each in whole if _is_limited(each))
+
+
+def needs_default_nodes(pool: NodePool, settings: Settings) -> bool:
+    """Does nobody say how many nodes it may have?"""
+    is_bounded = any(choice.max is not None for choice in pool.spec.server_types) or pool.spec.limits != PoolLimits()
+    return not is_bounded and settings.limits.nodes is None
+
+
+def needs_default_price(settings: Settings) -> bool:
+    return bool(settings.machines_cost_money) and settings.limits.price_per_hour is None
+
+
+def exempt_now(pool: NodePool, settings: Settings, nodes: int, price_per_hour: float | None) -> Exempt:
+    """What is written of a pool: what it had when a default first held for it. None of a price: it is not known."""
+    known = pool.status.exempt
+    count = (nodes if known.nodes is None else known.nodes) if needs_default_nodes(pool, settings) else None
+    price = _rounded_up(price_per_hour) if known.price_per_hour is None and price_per_hour is not None else None
+    return Exempt(count, (known.price_per_hour or price) if needs_default_price(settings) else None)
+
+
+def _default_nodes(pool: NodePool, settings: Settings, used: _Used) -> tuple[Allowance, ...]:
+    if not needs_default_nodes(pool, settings):
+        return ()
+    known, present = pool.status.exempt.nodes, sum(each.count for each in used.values() if each.pool == pool.name)
+    most = max(DEFAULT_NODES, present if known is None else known)
+    told = f"limits of NodePool {pool.name} by default (it has none of its own)"
+    return (_allowance(told, pool.name, PoolLimits(nodes=most)),)
+
+
+def _default_price(pools: Mapping[str, NodePool], settings: Settings, used: _Used) -> tuple[Allowance, ...]:
+    if not needs_default_price(settings):
+        return ()
+    exempt = {name: pool.status.exempt.price_per_hour for name, pool in pools.items()}
+    paid = sum(each.price_per_hour for each in used.values() if exempt.get(each.pool) is None)
+    most = max(DEFAULT_PRICE_PER_HOUR, paid + sum(float(text) for text in exempt.values() if text is not None))
+    told = "limits of the settings by default (pricePerHour is not set)"
+    return (_allowance(told, "", PoolLimits(price_per_hour=_rounded_up(most))),)
+
+
+def _rounded_up(price: float) -> str:
+    """What exists must fit under it."""
+    return price_text(ceil(price * 1e6 - 1e-3) / 1e6)
+
+
+def price_text(price: float) -> str:
+    """As a decimal, never with an exponent."""
+    return f"{max(0.0, price):.6f}".rstrip("0").rstrip(".")
 
 
 def _is_limited(allowance: Allowance) -> bool:
@@ -210,7 +267,10 @@ def _allowance(name: str, pool: str, limits: PoolLimits) -> Allowance:
     return Allowance(name, pool, nodes=limits.nodes, resources=resources, price_per_hour=price, stated=stated)
 
 
-def _usage(present: Iterable[Member]) -> dict[tuple[str, str], Member]:
+_Used = Mapping[tuple[str, str], Member]
+
+
+def _usage(present: Iterable[Member]) -> _Used:
     """Everybody of one pool and offering as one: many nodes, few kinds."""
     found: dict[tuple[str, str], list[Member]] = {}
     for member in present:
@@ -223,7 +283,7 @@ def _together(kind: tuple[str, str], some: list[Member]) -> Member:
     return Member("", *kind, amounts, sum(member.price_per_hour for member in some), len(some))
 
 
-def _used_up(allowance: Allowance, used: Mapping[tuple[str, str], Member]) -> Allowance:
+def _used_up(allowance: Allowance, used: _Used) -> Allowance:
     for kind, member in used.items():
         if allowance.covers(*kind):
             allowance = _less(allowance, member)
@@ -293,11 +353,11 @@ def _why_not(allowance: Allowance, member: Member) -> str | None:
 
 
 def why_over_limit(
-    pool: NodePool,
+    pools: Mapping[str, NodePool],
     spec: NodeRequestSpec,
     machines: Iterable[Machine],
     offerings: Iterable[Offering],
-    overall: PoolLimits | None = None,
+    settings: Settings,
 ) -> str:
     """Would one more machine break a limit, by the provider's own list? Asked by the gate, last of all. Empty: no."""
     price_list = _PriceList(offerings)
@@ -306,6 +366,6 @@ def why_over_limit(
         for machine in machines
     ]
     wanted = price_list.of_order("", spec)
-    left = allowances({pool.name: pool}, overall or PoolLimits(), present)
+    left = allowances(pools, settings, present)
     left = with_surge(left) if spec.reason == RENEWAL else left
     return why_not_one_more(left, wanted)

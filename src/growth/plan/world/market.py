@@ -162,10 +162,10 @@ def struck_since(
 
 
 def limits_for(
-    market: Market, allowances: Iterable[Allowance], promised: Mapping[OfferingKey, Offering]
+    market: Market, allowances: Iterable[Allowance], promised: Mapping[OfferingKey, Offering], most_nodes: int | None
 ) -> tuple[Limit, ...]:
-    """The limits in the solver's words. Where nodes turned out smaller, a limit shrinks with them: what is promised
-    must fit under it.
+    """The limits in the solver's words, those left out that so few nodes cannot reach. Where nodes turned out smaller,
+    a limit shrinks with them: what is promised must fit under it.
     """
     limits = [_limit(allowance, market.choices, promised) for allowance in allowances]
     for (name, location), orders in market.probations.items():
@@ -175,7 +175,12 @@ def limits_for(
             if (each.offering.name, each.offering.location) == (name, location)
         )
         limits.append(Limit(f"{name} in {location} is being tried again, one order at a time", covered, nodes=orders))
-    return tuple(limit for limit in limits if limit.choices)
+    return tuple(limit for limit in limits if limit.choices and not _is_out_of_reach(limit, most_nodes))
+
+
+def _is_out_of_reach(limit: Limit, most_nodes: int | None) -> bool:
+    is_of_nodes_alone = not limit.resources and limit.price_per_hour is None
+    return is_of_nodes_alone and most_nodes is not None and limit.nodes is not None and limit.nodes >= most_nodes
 
 
 def _limit(allowance: Allowance, choices: tuple[Choice, ...], promised: Mapping[OfferingKey, Offering]) -> Limit:
@@ -330,9 +335,10 @@ def placement_problem(
     allowances: tuple[Allowance, ...] = (),
     *,
     node_price_per_hour: float = 0.0,
+    most_nodes: int | None = None,
 ) -> PlacementProblem:
-    """The question where these demands go. It may travel to another process, so it holds plain dictionaries, and
-    volumes only where a demand has some.
+    """The question where these demands go; `most_nodes`: surely no answer buys more. It may travel to another process,
+    so it holds plain dictionaries, and volumes only where a demand has some.
     """
     asked, volumes = tuple(demands), snapshot.volumes
     has_volumes = any(demand.shape.volumes for demand in asked)
@@ -340,7 +346,7 @@ def placement_problem(
         demands=asked,
         rooms=rooms,
         choices=market.choices,
-        limits=limits_for(market, allowances, by_key(snapshot.offerings)) if market.choices else (),
+        limits=limits_for(market, allowances, by_key(snapshot.offerings), most_nodes) if market.choices else (),
         namespaces=dict(snapshot.namespaces),
         volumes=VolumeWorld(dict(volumes.claims), dict(volumes.volumes), dict(volumes.classes), dict(volumes.nodes))
         if has_volumes

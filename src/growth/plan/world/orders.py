@@ -118,7 +118,7 @@ def over_limit(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
         return {}
     present = {member.name: member for member in members(snapshot)}
     others = (member for name, member in present.items() if name not in pending)
-    left = allowances(snapshot.pools, settings.limits, others)
+    left = allowances(snapshot.pools, settings, others)
     over: dict[str, str] = {}
     for name in sorted(pending, key=lambda each: (requests[each].created_at, each)):
         bounds = with_surge(left) if requests[name].spec.reason == RENEWAL else left
