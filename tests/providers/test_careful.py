@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -26,6 +27,9 @@ class Moody:
 
     async def offerings(self) -> Any:
         return await self._does()
+
+    def credentials(self) -> Any:
+        raise RuntimeError("no credentials")
 
     async def list(self, _cluster: str) -> Any:
         return await self._does()
@@ -109,3 +113,10 @@ def test_an_answer_is_passed_on_and_an_error_shows_no_secret() -> None:
 
     asked(leaks, looks)
     SECRETS.forget_token("canary-of-careful-0123456789")
+
+
+def test_a_provider_that_cannot_name_its_credentials_stops_nothing() -> None:
+    async def test() -> None:
+        assert CarefulProvider(Moody(lambda: asyncio.sleep(0)), SimRuntime("moody")).credentials() == {}
+
+    run_virtual(test())

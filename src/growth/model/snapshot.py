@@ -109,6 +109,7 @@ class Snapshot(Struct, frozen=True):
     offerings: tuple[Offering, ...] = ()
     machines: Mapping[str, Machine] = EMPTY  # by name; as of machines_at
     machines_at: float | None = None  # None: the provider has not answered yet, so nothing is known
+    credentials: Mapping[str, str] = EMPTY  # by provider settings: checksums of what machines are bought and join with
     autoscalers: Mapping[str, PoolAutoscaler] = EMPTY  # by namespace/name
     warm_pools: Mapping[str, WarmPoolView] = EMPTY  # by the name of their kind; those kinds that an autoscaler names
     pods_by_owner: Mapping[str, tuple[Pod, ...]] = (

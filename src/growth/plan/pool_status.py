@@ -149,7 +149,7 @@ class _View:
             offerings=self._offerings(nodes.values())[:_MOST_OFFERINGS],
             conditions=self._conditions(),
             observed_generation=self.pool.generation,
-            trials=as_written(self.pool, ordered, snapshot.now),
+            trials=as_written(self.pool, ordered, snapshot.now, self._credentials),
             exempt=self._exempt(),
             recorded_since=format_instant(recorded_since),
             disrupted=disrupted,
@@ -159,6 +159,10 @@ class _View:
     def _price_per_hour(self) -> float:
         """Of what is paid for: not of an order that may still come."""
         return sum(one.price_per_hour for one in self.members if one.may_come_until is None)
+
+    @property
+    def _credentials(self) -> str:
+        return self.snapshot.credentials.get(self.pool.spec.provider_settings or "", "")
 
     def _exempt(self) -> Exempt:
         """Only a list of machines, and of prices, that has been read says what there is."""

@@ -58,6 +58,14 @@ class CarefulProvider:
     async def offerings(self) -> tuple[Offering, ...]:
         return await self._asked("offerings", self._provider.offerings())
 
+    def credentials(self) -> Mapping[str, str]:
+        """None that a provider cannot name: then a change of them goes unseen, and nothing else."""
+        try:
+            return self._provider.credentials()
+        except Exception:
+            log.exception("the provider cannot say whether its credentials have changed")
+            return {}
+
     async def list(self, cluster: str) -> tuple[Machine, ...]:
         return await self._asked("list", self._provider.list(cluster))
 

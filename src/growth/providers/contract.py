@@ -6,6 +6,7 @@ never touched."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -62,3 +63,8 @@ class Provider(Protocol):
 
     async def delete(self, machine_id: str) -> Outcome:
         """Accepted (also when already gone), Refused, TryLater, Unknown."""
+
+    def credentials(self) -> Mapping[str, str]:
+        """By name of the provider settings ("" where a pool names none): a checksum of the secrets that machines are
+        bought and join with, which tells nothing about them. What cannot be read is left out.
+        """

@@ -17,6 +17,7 @@ machine that boots slowly is one whose launch takes long: each takes its own tim
 from __future__ import annotations
 
 from asyncio import Lock
+from collections.abc import Mapping
 from typing import Any, Final
 from zlib import crc32
 
@@ -85,6 +86,10 @@ class KwokProvider:
 
     async def offerings(self) -> tuple[Offering, ...]:
         return tuple(self._offerings.values())
+
+    def credentials(self) -> Mapping[str, str]:
+        """Machines are only played: they join without any."""
+        return {}
 
     async def list(self, cluster: str) -> tuple[Machine, ...]:
         return tuple(self._machine(node) for node in await self._nodes(cluster))

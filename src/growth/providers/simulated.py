@@ -18,7 +18,7 @@ answers; what those mean for growth is decided here:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
@@ -100,6 +100,10 @@ class SimulatedProvider:
 
     async def offerings(self) -> tuple[Offering, ...]:
         return await self._read(self._cloud.sold())
+
+    def credentials(self) -> Mapping[str, str]:
+        """Machines are only played: they join without any."""
+        return {}
 
     async def list(self, cluster: str) -> tuple[Machine, ...]:
         found = await self._read(self._cloud.list_servers(CLUSTER_LABEL, cluster))

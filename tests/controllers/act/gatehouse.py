@@ -36,6 +36,7 @@ class Shelf:
     def __init__(self) -> None:
         self.machines: dict[str, Machine] = {}
         self.is_silent = False
+        self.secrets: dict[str, str] = {}
 
     def put(self, name: str, cluster: str = CLUSTER) -> None:
         labels = Labels({CLUSTER_LABEL: cluster, POOL_LABEL: "default"})
@@ -43,6 +44,9 @@ class Shelf:
 
     async def offerings(self) -> tuple[Offering, ...]:
         return (Offering("sim-cx33", "CX33", "fsn1", 0.01),)
+
+    def credentials(self) -> dict[str, str]:
+        return dict(self.secrets)
 
     async def list(self, cluster: str) -> tuple[Machine, ...]:
         return tuple(machine for machine in self.machines.values() if machine.cluster == cluster)

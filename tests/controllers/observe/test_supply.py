@@ -103,3 +103,16 @@ def test_while_the_provider_does_not_answer_about_a_missing_machine_nothing_is_c
         assert len(supply.machines) == 5
 
     with_machines(test)
+
+
+def test_a_change_of_credentials_is_seen_and_what_cannot_be_read_stays_as_it_was() -> None:
+    async def test(supply: Supply, shelf: Careless) -> None:
+        shelf.secrets = {"": "first", "other": "second"}
+        assert await supply.refresh()
+        before = supply.version
+        shelf.secrets = {"other": "third"}
+        assert await supply.refresh()
+        assert supply.credentials == {"": "first", "other": "third"}
+        assert supply.version == before + 1
+
+    with_machines(test)

@@ -16,7 +16,7 @@ from growth.model.node import Taint
 from growth.model.outcome import Accepted, Refused, TryLater
 from growth.providers.hetzner.errors import Unusable
 from growth.providers.hetzner.settings import Launch
-from growth.providers.hetzner.userdata import kubelet_may_set, render, user_data_for
+from growth.providers.hetzner.userdata import fingerprint, kubelet_may_set, render, user_data_for
 from growth.providers.hetzner.wire import label_value
 from growth.sim.cloud.hetzner import embedded
 from tests.providers.hetzner.worlds import CLUSTER, JOIN_TOKEN, Bench, at_hetzner, launch_with, order
@@ -212,5 +212,34 @@ def test_a_cluster_id_that_had_to_be_shortened_is_found_again_under_its_own_name
         await bench.provider.launch(order(cluster=cluster))
         [machine] = await bench.provider.list(cluster)
         assert machine.cluster == cluster
+
+    at_hetzner(test)
+
+
+# ----------------------------------------------------------------- whether credentials have changed
+
+
+@pytest.mark.parametrize("changed", ["token", "user-data", "join-token"])
+def test_a_change_of_any_secret_changes_the_fingerprint_and_it_tells_nothing(tmp_path: Path, changed: str) -> None:
+    for name in ("token", "user-data", "join-token"):
+        (tmp_path / name).write_text(f"secret {name}")
+    launch = Launch(user_data_file=str(tmp_path / "user-data"), join_token_file=str(tmp_path / "join-token"))
+    before = fingerprint(str(tmp_path / "token"), launch)
+    assert before == fingerprint(str(tmp_path / "token"), launch)
+    (tmp_path / changed).write_text("another secret")
+    after = fingerprint(str(tmp_path / "token"), launch)
+    assert before != after
+    assert all(len(each) == 12 and "secret" not in each for each in (before, after))
+
+
+def test_a_file_that_cannot_be_read_has_no_fingerprint(tmp_path: Path) -> None:
+    with pytest.raises(Unusable, match="token file"):
+        fingerprint(str(tmp_path / "token"), Launch())
+
+
+def test_each_profile_has_its_own() -> None:
+    async def test(bench: Bench) -> None:
+        found = bench.provider.credentials()
+        assert set(found) == {"", *bench.settings.profiles}
 
     at_hetzner(test)

@@ -178,6 +178,7 @@ class Observer:
             offerings=self.supply.offerings,
             machines=machines,
             machines_at=self.supply.machines_at,
+            credentials=self.supply.credentials,
             buffers=self.buffers.world(),
             autoscalers=self.warm_pools.autoscalers.view(),
             warm_pools=self.warm_pools.views(),

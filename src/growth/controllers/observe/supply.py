@@ -34,6 +34,7 @@ class Supply:
         self.offerings: tuple[Offering, ...] = ()
         self.machines: Mapping[str, Machine] = {}
         self.machines_at: float | None = None
+        self.credentials: Mapping[str, str] = {}
         self.version = 0
         self.failure = ""  # why the last question was not answered; empty: it was
         self._provider = provider
@@ -68,6 +69,7 @@ class Supply:
         try:
             await self._refresh_catalogue()
             await self._refresh_machines()
+            self._refresh_credentials()
         except ProviderError as error:
             self.failure = f"the provider did not answer: {error}"
             log.warning("the provider did not answer", error=str(error))
@@ -109,6 +111,13 @@ class Supply:
         self.machines_at, self._proved_at = asked_at, proved_at
         if listed != self.machines or is_first:
             self.machines = listed
+            self._tell()
+
+    def _refresh_credentials(self) -> None:
+        """What cannot be read now stays as it was."""
+        found = {**self.credentials, **self._provider.credentials()}
+        if found != self.credentials:
+            self.credentials = found
             self._tell()
 
     async def _doubt(self, lost: list[Machine]) -> None:

@@ -12,7 +12,8 @@ it for a day, so that neither a restart nor a record that goes forgets it, and a
 | 2 in a row were in vain, or it was mended after that and nothing was of use since | 1 |
 | 3 in a row were in vain | none for 5 min, twice as long after each further one, 2 h at most; then 1 |
 | 3 became Ready a while ago and took none of their pods, which wait | none until each has had its five minutes |
-| 20 in a day were in vain (those on their way counted, from 10 on) | none until a day has passed; 1 if it was mended |
+| 20 in a day were in vain (from 10 on also those on their way) | none until a day has passed; 1 after each mending |
+| 30 in a day were in vain | none until a day has passed, mended or not |
 | otherwise | any number |
 
 The same pauses hold for an offering that goes on failing while others work, and for a class of pods that goes on
@@ -23,8 +24,10 @@ In a row is meant by when machines were ordered, not by when it was known: of th
 the few that never become Ready are known last, and say nothing against the others. What was on its way when the third
 failure of a day became known does not count among the twenty.
 
-A pool is mended by a change of its spec or credentials, or of its annotation `growth.dev/retry`. That counts from when
-it stands in the status: where statuses cannot be written, nothing is forgotten.
+A pool is mended by a change of its spec or credentials, or of its annotation `growth.dev/retry`. Who has mended a pool
+must see whether it works now, and not wait for a day: so beyond 20 each mending buys one try. Ten such tries are enough
+for a person; what changes a pool more often is a program, and money must not follow it without end. A mending counts
+from when it stands in the status: where statuses cannot be written, nothing is forgotten.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ touched."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -38,6 +40,7 @@ from growth.providers.hetzner.launch import Attachment, ServerRequest, ServerReq
 from growth.providers.hetzner.listing import Listing
 from growth.providers.hetzner.quota import Rank
 from growth.providers.hetzner.settings import HetznerSettings
+from growth.providers.hetzner.userdata import fingerprint
 from growth.providers.hetzner.wire import CreatedServer, HetznerServer, OneAction, Servers, label_value
 from growth.runtime import Runtime
 
@@ -71,6 +74,7 @@ class HetznerProvider:
 
     def __init__(self, settings: HetznerSettings, runtime: Runtime, api: HetznerApi | None = None) -> None:
         self.name = PROVIDER
+        self._settings = settings
         self.api = api or HetznerApi(settings, runtime)
         self.catalogue = HetznerCatalogue(self.api, settings, runtime)
         self.directory = Directory(self.api, runtime)
@@ -120,6 +124,13 @@ class HetznerProvider:
         answered_at = self.listing.answered_at
         if answered_at is None or self._runtime.monotonic() - answered_at > _CONTROL_SECONDS:
             await self.listing.count(self._cluster)
+
+    def credentials(self) -> Mapping[str, str]:
+        settings, found = self._settings, dict[str, str]()
+        for name, launch in {"": settings.launch, **settings.profiles}.items():
+            with suppress(Unusable):  # an order says which file cannot be read
+                found[name] = fingerprint(settings.token_file, launch)
+        return found
 
     # --------------------------------------------------------------------------------------- launch
 

@@ -17,6 +17,7 @@ joined."""
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ PROVIDER_ID: Final = (
 )
 
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*growth\.([A-Za-z0-9_.-]+)\s*\}\}")
+_DIGITS: Final = 12
 _OWN_LABELS: Final = frozenset((HOSTNAME, INSTANCE_TYPE, ZONE, REGION, ARCHITECTURE, OPERATING_SYSTEM))
 _OWN_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 
@@ -51,6 +53,16 @@ def user_data_for(order: Order, launch: Launch, architecture: str) -> str:
         what = f"the user data is {size} bytes when filled in, Hetzner takes at most {LARGEST_USER_DATA_BYTES}"
         raise Unusable(f"{what}: shorten {launch.user_data_file}")
     return rendered
+
+
+def fingerprint(token_file: str, launch: Launch) -> str:
+    """A checksum of what machines are bought and join with; raises Unusable. Its key is the project's token, which
+    nobody can guess, and it is cut: it tells nothing about any of them.
+    """
+    paths = {"user data file": launch.user_data_file, "join token file": launch.join_token_file}
+    content = "\0".join(_read(what, path) if path else "" for what, path in paths.items())
+    token = _read("token file", token_file).strip()
+    return hmac.new(token.encode(), content.encode(), "sha256").hexdigest()[:_DIGITS]
 
 
 def _from_file(launch: Launch) -> str | None:
