@@ -30,6 +30,10 @@ def _quantile(share: str, metric: str, by: str = "") -> str:
 PANELS: Final = (
     Panel("Nodes", (("max by (pool, offering) (growth_nodes)", "{{pool}} {{offering}}"),)),
     Panel("Price per hour", (("max by (pool) (sum by (pool, pod) (growth_price_per_hour))", "{{pool}}"),)),
+    Panel("Machines bought in an hour", (("sum by (pool) (increase(growth_machines_bought_total[1h]))", "{{pool}}"),)),
+    Panel("Machines in vain within a day", (("max by (pool) (growth_machines_in_vain)", "{{pool}}"),)),
+    Panel("Money spent in vain within a day", (("max by (pool) (growth_price_in_vain)", "{{pool}}"),)),
+    Panel("Failing pools", (("max by (pool) (growth_pool_failing)", "{{pool}}"),)),
     Panel("Pods that need a place", (("max(growth_demands)", "demands"),)),
     Panel("Pods without a place", (("max by (reason) (growth_unplaced)", "{{reason}}"),)),
     Panel("NodeRequests", (("max by (phase) (growth_node_requests)", "{{phase}}"),)),

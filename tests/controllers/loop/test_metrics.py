@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from growth.controllers.loop.metrics import UNPLACED
+from msgspec.structs import replace
+
+from growth.controllers.loop.metrics import UNPLACED, Metrics
 from growth.kube.api.resources import NODE_REQUESTS
+from growth.model.instant import format_instant
+from growth.model.nodepool import PoolTrials, Trial
 from growth.sim.apiserver.kinds import Json
 from growth.sim.apiserver.objects import deployment, node_pool
-from growth.sim.clock import run_virtual
+from growth.sim.clock import SimRuntime, run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess
 from tests.controllers.act.gatehouse import Gatehouse
+from tests.plan.builders import NOW, node, offering, pool, world
 
 
 def counted(house: Gatehouse) -> float | None:
@@ -105,5 +110,37 @@ def test_each_node_is_measured_once_from_its_request_to_ready_and_from_its_remov
         assert cluster.objects("Node") == []
         assert sample(process, "growth_node_removal_duration_seconds_count", offering="sim-cx33") == 2
         assert sample(process, "growth_provider_calls_total", call="delete", outcome="Accepted") == 2
+
+    in_cluster(story, node_pool("default", "CX33"))
+
+
+def test_machines_in_vain_their_price_and_pools_that_fail_are_told() -> None:
+    small = offering("small", 2, 4096, 0.25)
+    causes = tuple(
+        Trial(f"default-pool-{number}", format_instant(NOW - 600 + number), small.name, small.location, "never Ready")
+        for number in range(4)
+    )
+    broken = replace(pool(), status=replace(pool().status, trials=PoolTrials(in_vain=causes)))
+    ill = [node(f"other-{number}", "other", of=small, is_ready=False) for number in range(2)]
+    snapshot = world(pools=[broken, pool("other")], offerings=[small], nodes=ill)
+
+    async def measure() -> dict[str, tuple[float | None, ...]]:
+        metrics = Metrics(SimRuntime("metrics"))
+        metrics.count(snapshot)
+        names = ("growth_pool_failing", "growth_machines_in_vain", "growth_price_in_vain", "growth_pool_braked")
+        return {
+            each: tuple(metrics.registry.get_sample_value(name, {"pool": each}) for name in names)
+            for each in ("default", "other")
+        }
+
+    assert run_virtual(measure()) == {"default": (1.0, 4.0, 1.0, 0.0), "other": (0.0, 0.0, 0.0, 1.0)}
+
+
+def test_machines_that_are_granted_are_counted_by_pool() -> None:
+    async def story(cluster: Cluster, process: GrowthProcess) -> None:
+        assert sample(process, "growth_machines_bought_total", pool="default") == 0.0
+        cluster.create(deployment("web", 2, cpu="3"))
+        await cluster.runtime.sleep(120)
+        assert sample(process, "growth_machines_bought_total", pool="default") == 2.0
 
     in_cluster(story, node_pool("default", "CX33"))

@@ -158,6 +158,8 @@ async def launch_machine(tools: Tools, action: act.LaunchMachine) -> Outcome:
     outcome = await tools.provider.launch(order)
     if isinstance(outcome, TryLater):
         outcome = msgspec.structs.replace(outcome, was_asked=True)
+    if isinstance(outcome, Accepted):
+        tools.metrics.bought.labels(order.pool).inc()
     tools.gate.launched(order.name, outcome)
     tools.machines_changed()
     return outcome

@@ -19,7 +19,10 @@ from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.nodes_up import waiting
 from growth.plan.nodes_up.demand import MALFORMED
 from growth.plan.world import pools
+from growth.plan.world.brake import Brake
 from growth.plan.world.nodes import Prices
+from growth.plan.world.pools import by_key
+from growth.plan.world.trials import standings
 from growth.runtime import Runtime
 
 _SECONDS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -69,6 +72,19 @@ class Metrics:
     ]
     nodes: Annotated[Gauge, "growth_nodes", "Nodes by pool and offering.", ("pool", "offering")]
     price: Annotated[Gauge, "growth_price_per_hour", "What the nodes cost per hour.", ("pool", "offering")]
+    bought: Annotated[Counter, "growth_machines_bought_total", "Machines that were ordered and granted.", ("pool",)]
+    failing: Annotated[
+        Gauge, "growth_pool_failing", "1 while a pool buys nothing, since machines came in vain.", ("pool",)
+    ]
+    braked: Annotated[
+        Gauge, "growth_pool_braked", "1 while many nodes fail, so that none is given up and little bought.", ("pool",)
+    ]
+    in_vain: Annotated[
+        Gauge, "growth_machines_in_vain", "Machines of the last day that were of no use to anybody.", ("pool",)
+    ]
+    price_in_vain: Annotated[
+        Gauge, "growth_price_in_vain", "What these cost, each for one hour: started hours are billed.", ("pool",)
+    ]
     requests: Annotated[Gauge, "growth_node_requests", "NodeRequests by phase.", ("phase",)]
     removals: Annotated[Gauge, "growth_node_removal_requests", "NodeRemovalRequests by phase.", ("phase",)]
     orphans: Annotated[Gauge, "growth_orphaned_machines", "Machines of ours that no object speaks of."]
@@ -179,6 +195,7 @@ class Metrics:
             if node.pool:
                 self.nodes.labels(node.pool, node.offering).inc()
                 self.price.labels(node.pool, node.offering).inc(prices.price(node))
+        self._count_in_vain(snapshot)
         for phase in get_args(RequestPhase):
             self.requests.labels(phase)
         for request in snapshot.requests.values():
@@ -187,6 +204,18 @@ class Metrics:
             self.removals.labels(phase)
         for removal in snapshot.removals.values():
             self.removals.labels(removal.phase).inc()
+
+    def _count_in_vain(self, snapshot: Snapshot) -> None:
+        for gauge in (self.failing, self.braked, self.in_vain, self.price_in_vain):
+            gauge.clear()
+        sold, brake = by_key(snapshot.offerings), Brake(snapshot)
+        for name, standing in standings(snapshot).items():
+            self.bought.labels(name)
+            self.failing.labels(name).set(standing.is_failing)
+            self.braked.labels(name).set(bool(brake.why(name)))
+            self.in_vain.labels(name).set(len(standing.places_in_vain))
+            spent = sum(sold[place].price_per_hour for place in standing.places_in_vain if place in sold)
+            self.price_in_vain.labels(name).set(spent)
 
     def count_unplaced(self, counts: Mapping[str, int]) -> None:
         for reason in UNPLACED:

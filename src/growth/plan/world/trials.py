@@ -275,7 +275,8 @@ class Standing(Struct, frozen=True):
 
     pool: str
     pause: Pause = Pause()
-    in_vain: int = 0  # in the last day
+    in_vain: int = 0  # in the last day, that count
+    places_in_vain: tuple[OfferingKey, ...] = ()  # in the last day, one for each machine
     on_their_way: int = 0  # and those that are still to show whether they are of use
     most: int | None = None  # may be on their way; None: any number
     until: float | None = None  # when that changes by time alone
@@ -330,7 +331,8 @@ def _standing(pool: NodePool, requests: list[NodeRequest], snapshot: Snapshot, w
     standing = Standing(
         pool.name,
         pause,
-        _counted(in_vain),
+        len(_counted(in_vain)),
+        tuple(place_of_trial(each) for each in in_vain),
         in_flight + len(silent),
         offerings=_by_place(in_vain, trials),
         classes=_by_class(in_vain, trials),
@@ -339,11 +341,11 @@ def _standing(pool: NodePool, requests: list[NodeRequest], snapshot: Snapshot, w
     return replace(standing, most=most, until=until, why=why)
 
 
-def _counted(in_vain: tuple[Trial, ...]) -> int:
-    """How many of a day's machines in vain count: not those that were on their way when the third became known."""
-    known = sorted(in_vain, key=lambda each: (each.at, each.request))
+def _counted(in_vain: Iterable[Trial]) -> list[Trial]:
+    """Which of a day's machines in vain count: not those that were on their way when the third became known."""
+    known = sorted((each for each in in_vain if each.cause), key=lambda each: (each.at, each.request))
     first, others = known[:FAILURES_BEFORE_PAUSE], known[FAILURES_BEFORE_PAUSE:]
-    return len(first) + sum(_ordered(each) > _instant(first[-1].at) for each in others)
+    return first + [each for each in others if _ordered(each) > _instant(first[-1].at)]
 
 
 def _bound(
@@ -355,8 +357,7 @@ def _bound(
     mended_at, latest = _instant(trials.mended_at), max((_instant(each.at) for each in trials.in_vain), default=0.0)
     spent = _MOST_AFTER_MENDING if mended_at > latest else MOST_IN_VAIN
     if count >= spent:
-        counted = sorted(_instant(each.at) for each in trials.in_vain if each.cause)
-        again_at = counted[count - spent] + MEMORY_SECONDS
+        again_at = _instant(_counted(trials.in_vain)[count - spent].at) + MEMORY_SECONDS
         told = f"{pool} is failing: {count} machines in a day were in vain{last}"
         return 0, again_at, f"{told}; tried again at {format_instant(again_at)}"
     if pause.in_a_row >= FAILURES_BEFORE_PAUSE and now < pause.until:
