@@ -8,10 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from growth.model.action import CreateNodeRequest
+from growth.model.instant import format_instant
 from growth.model.labels import ZONE
 from growth.model.node import Node, Taint
-from growth.model.nodepool import PoolLimits, ServerTypeChoice
+from growth.model.nodepool import PoolLimits, PoolTrials, ServerTypeChoice, Trial
 from growth.plan.nodes_up.survey import lacks_minimum
+from growth.plan.world.swaps import template_digest
 from tests.plan.builders import (
     NOW,
     amounts,
@@ -135,3 +137,20 @@ def test_nothing_is_bought_for_a_pod_that_fits_on_a_node_that_is_ready_again_and
     assert run_scale_up(snapshot).actions == ()
     gone = replace(back, is_ready=False)
     assert run_scale_up(replace(snapshot, nodes={gone.name: gone})).actions
+
+
+def test_of_what_goes_on_failing_in_a_pool_one_machine_is_tried_once_its_pause_is_over_and_others_work() -> None:
+    """Zone a failed three times an hour ago, and zone b has worked since."""
+    broken, works = ZONES
+    causes = tuple(
+        Trial(f"default-pool-{number}", format_instant(NOW - 4000 + number), broken.name, broken.location, "not Ready")
+        for number in range(3)
+    )
+    known = pool("default", limited("small", 9, 4))
+    trials = PoolTrials(worked_at=format_instant(NOW - 3000), template=template_digest(known.spec), in_vain=causes)
+    known = replace(known, status=replace(known.status, trials=trials))
+    for waiting in ((), pods(4, 1.5)):
+        asked = known if not waiting else replace(known, spec=replace(known.spec, server_types=(limited("small", 9),)))
+        snapshot = world(pods=waiting, pools=[asked], offerings=[broken, works])
+        bought = [each.location for each in orders(run_scale_up(snapshot).actions)]
+        assert sorted(bought) == ["a", "b", "b", "b"]

@@ -292,17 +292,21 @@ def missing_minimum(
 ) -> tuple[Choice, ...]:
     """What to order now so that every minimum is kept."""
     wanted, purchases = list[Choice](), Purchases(snapshot, allowed)
-    probations = dict(market.probations)
+    probations, probes = dict(market.probations), dict(market.probes)
     for name in sorted(snapshot.pools):
         pool = snapshot.pools[name]
         for server_type in pool.spec.server_types:
             for _ in range(server_type.min - _standing(pool, server_type, snapshot, present)):
-                choice = _cheapest(pool, server_type, market, purchases, probations)
+                closed = {(name, place) for place, left in probations.items() if left <= 0}
+                closed |= {key for key, left in probes.items() if left <= 0}
+                choice = _cheapest(pool, server_type, market, purchases, closed)
                 if choice is None:
                     break
                 place = (choice.offering.name, choice.offering.location)
                 if place in probations:
                     probations[place] -= 1
+                if (name, place) in probes:
+                    probes[name, place] -= 1
                 purchases.add(choice)
                 wanted.append(choice)
     return tuple(wanted)
@@ -320,14 +324,14 @@ def _cheapest(
     server_type: ServerTypeChoice,
     market: Market,
     purchases: Purchases,
-    probations: Mapping[OfferingKey, int],
+    closed: Collection[tuple[str, OfferingKey]],
 ) -> Choice | None:
-    """For sale, on no probation that is used up, and under every limit."""
+    """For sale, not being tried already, and under every limit."""
     mine = [choice for choice in market.choices if choice.pool == pool.name]
     of_type = [choice for choice in mine if choice.offering.server_type.lower() == server_type.name.lower()]
     found = [
         (choice.offering.price_per_hour, choice.offering.name, choice.offering.location, choice)
         for choice in of_type
-        if probations.get((choice.offering.name, choice.offering.location), 1) > 0 and not purchases.why_not(choice)
+        if (pool.name, (choice.offering.name, choice.offering.location)) not in closed and not purchases.why_not(choice)
     ]
     return min(found, key=lambda each: each[:3])[3] if found else None

@@ -86,6 +86,7 @@ class Market(Struct, frozen=True):
     reopens_at: float | None  # when an Unmet expires, a pause after machines in vain ends, or the brake gives more
     standings: Mapping[str, Standing] = {}  # of the pools: how far each may be trusted with money
     braked: tuple[Allowance, ...] = ()  # what waiting pods may have bought while many nodes fail
+    probes: Mapping[tuple[str, OfferingKey], int] = {}  # the same of what has gone on failing in a pool
 
     @property
     def bounds(self) -> tuple[Allowance, ...]:
@@ -123,10 +124,15 @@ def open_market(
                 if place not in struck and not standing.is_closed(place, now):
                     choices.append(_choice(pool, each, snapshot.daemon_sets, standing.demotion(place, now)))
     probations = {place: _orders_left(place, snapshot) for place in sorted(struck_at) if place not in struck}
+    probes = {
+        (each.pool, place): _probes_left(each.pool, place, snapshot)
+        for each in choices
+        if trusted[each.pool].is_probed(place := (each.offering.name, each.offering.location))
+    }
     braked = tuple(found for name in sorted(pools) if (found := brake.allowance(name)) is not None)
     wakes = (*(each.wakes_at(now) for each in trusted.values()), *(at for _, at in braked))
     reopens_at = sooner(*struck.values(), *wakes)
-    return Market(tuple(choices), probations, reopens_at, trusted, tuple(each for each, _ in braked))
+    return Market(tuple(choices), probations, reopens_at, trusted, tuple(each for each, _ in braked), probes)
 
 
 def _choice(pool: NodePool, offering: Offering, daemon_sets: Iterable[DaemonSet], demotion: int) -> Choice:
@@ -140,6 +146,11 @@ def _choice(pool: NodePool, offering: Offering, daemon_sets: Iterable[DaemonSet]
 def _orders_left(place: OfferingKey, snapshot: Snapshot) -> int:
     pending = (each.spec for each in snapshot.requests.values() if each.phase == PENDING)
     return 0 if any((spec.target_offering, spec.location) == place for spec in pending) else 1
+
+
+def _probes_left(pool: str, place: OfferingKey, snapshot: Snapshot) -> int:
+    on_their_way = (each.spec for each in snapshot.requests.values() if each.is_in_flight and each.spec.pool == pool)
+    return 0 if any((spec.target_offering, spec.location) == place for spec in on_their_way) else 1
 
 
 def struck_since(
@@ -175,6 +186,16 @@ def limits_for(
             if (each.offering.name, each.offering.location) == (name, location)
         )
         limits.append(Limit(f"{name} in {location} is being tried again, one order at a time", covered, nodes=orders))
+    for (pool, (name, location)), orders in market.probes.items():
+        probed = (pool, name, location)
+        covered = tuple(
+            index
+            for index, each in enumerate(market.choices)
+            if (each.pool, each.offering.name, each.offering.location) == probed
+        )
+        limits.append(
+            Limit(f"{name} in {location} has failed in NodePool {pool}, one at a time", covered, nodes=orders)
+        )
     return tuple(limit for limit in limits if limit.choices and not _is_out_of_reach(limit, most_nodes))
 
 
@@ -214,7 +235,8 @@ def orders_possible(market: Market, allowances: tuple[Allowance, ...]) -> dict[s
             for each in allowances
             if each.covers(choice.pool, offering.name)
         ]
-        rooms.append(market.probations.get((offering.name, offering.location), 1000))
+        place = (offering.name, offering.location)
+        rooms += [market.probations.get(place, 1000), market.probes.get((choice.pool, place), 1000)]
         found[f"{choice.pool} {offering.name} {offering.location}"] = min(rooms)
     return found
 

@@ -16,9 +16,10 @@ it for a day, so that neither a restart nor a record that goes forgets it, and a
 | 30 in a day were in vain | none until a day has passed, mended or not |
 | otherwise | any number |
 
-The same pauses hold for an offering that goes on failing while others work, and for a class of pods that goes on
-missing (its checksum leaves out labels and names that differ from pod to pod, so that pods made anew are the same).
-An offering that has just failed is taken after all others, so that one that works is soon found.
+The same pauses hold for an offering that goes on failing while others work: after each pause one of it is tried. And
+they hold for a class of pods that goes on missing (its checksum leaves out labels and names that differ from pod to
+pod, so that pods made anew are the same). An offering that has just failed is taken after all others, so that one that
+works is soon found.
 
 In a row is meant by when machines were ordered, not by when it was known: of three hundred that are ordered together,
 the few that never become Ready are known last, and say nothing against the others. What was on its way when the third
@@ -292,6 +293,11 @@ class Standing(Struct, frozen=True):
         """Is this offering left alone?"""
         pause = self.offerings.get(place)
         return pause is not None and pause.in_a_row >= FAILURES_BEFORE_PAUSE and now < pause.until
+
+    def is_probed(self, place: OfferingKey) -> bool:
+        """Has it failed so often that after each pause one machine of it is tried, until one works?"""
+        pause = self.offerings.get(place)
+        return pause is not None and pause.in_a_row >= FAILURES_BEFORE_PAUSE
 
     def demotion(self, place: OfferingKey, now: float) -> int:
         """Failed lately: what has failed less often is taken first."""
