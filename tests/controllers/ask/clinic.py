@@ -14,6 +14,7 @@ from growth.kube.api.client import Client
 from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODE_POOLS
 from growth.kube.api.transport import NeverSent, Request, Response
 from growth.kube.crds import definitions
+from growth.model.settings import Settings
 from growth.providers.contract import Provider
 from growth.providers.registry import open_provider
 from growth.runtime import Runtime
@@ -98,6 +99,7 @@ def examined(
     name: str = "kwok",
     *,
     mints: bool = False,
+    settings: Settings | None = None,
 ) -> list[Finding]:
     """What the doctor finds on a cluster with our kinds and these pools, after something was broken."""
 
@@ -105,9 +107,8 @@ def examined(
         clinic = Clinic()
         await clinic.install(*pools)
         break_it(clinic)
-        found = await Doctor(
-            clinic, clinic.runtime, provider, Installed(name, "growth", "growth-system", mints)
-        ).examine()
+        installed = Installed(name, "growth", "growth-system", mints, settings or Settings())
+        found = await Doctor(clinic, clinic.runtime, provider, installed).examine()
         writes = [path for path in clinic.paths if not path.startswith("GET") and not path.endswith("reviews")]
         assert writes == [], "a doctor changes nothing"
         return found

@@ -8,6 +8,8 @@ from growth.controllers.ask.doctor import Finding
 from growth.controllers.ask.hetzner_check import examine_join_tokens
 from growth.kube.api.client import Client
 from growth.kube.crds import KINDS, definitions
+from growth.model.nodepool import PoolLimits
+from growth.model.settings import Settings
 from growth.providers.contract import Provider, ProviderError
 from growth.providers.registry import open_provider
 from growth.runtime import Runtime
@@ -274,3 +276,13 @@ def test_the_check_of_hetzner_says_whether_join_tokens_may_be_minted(denied: set
 
     finding = run_virtual(examine())
     assert (finding.state, "delete secrets in kube-system" in finding.what) == (state, state == "failed")
+
+
+def test_where_machines_cost_money_a_missing_limit_of_price_is_a_warning_with_the_number_that_holds() -> None:
+    finding = only("limits", examined(name="hetzner"))
+    assert finding.state == "warning"
+    assert "may cost 5 per hour" in finding.what
+    assert about("limits", examined()) == []  # played machines are free
+    said = Settings(limits=PoolLimits(price_per_hour="12"))
+    assert only("limits", examined(name="hetzner", settings=said)).what == "all pools together may cost 12 per hour"
+    assert about("limits", examined(name="hetzner", settings=Settings(machines_cost_money=False))) == []
