@@ -6,10 +6,16 @@ stay small."""
 
 from __future__ import annotations
 
+import hashlib
+from typing import Final
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.labels import NO_LABELS, Labels, LabelSelector, NodeSelectorTerm
 from growth.model.resources import NOTHING, Resources
+
+_DIGITS: Final = 12
 
 
 class Toleration(Struct, frozen=True, gc=False):
@@ -148,3 +154,10 @@ class Pod(Struct, frozen=True, gc=False):
     def counts_as_work(self) -> bool:
         """Does this pod keep a node from being idle? DaemonSet, mirror and finished pods do not."""
         return not (self.is_daemon or self.is_mirror or self.is_finished)
+
+
+def class_checksum(shape: PodShape) -> str:
+    """A checksum of what pods made anew from one template have in common."""
+    volumes = tuple(replace(each, claim="", disk="") for each in shape.volumes)
+    common = replace(shape, labels=NO_LABELS, volumes=volumes)
+    return hashlib.sha256(repr(common).encode()).hexdigest()[:_DIGITS]

@@ -9,8 +9,9 @@ from growth.model.decision import Decision
 from growth.model.instant import format_instant, parse_instant
 from growth.model.noderequest import NodeRequest
 from growth.model.outcome import NoCapacity
+from growth.model.pod import class_checksum
 from growth.plan.nodes_up import provisioning
-from growth.plan.world.trials import class_of, with_classes
+from growth.plan.world.trials import with_classes
 from growth.plan.world.turn import life_event, seen
 from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, request, world
 from tests.plan.oneorder import NAME, SMALL, one, plan, removal, settle_launch, with_one
@@ -119,7 +120,7 @@ def test_law_s4_one_pod_like_those_it_was_bought_for_makes_a_machine_of_use() ->
 def test_law_s4_pods_made_anew_show_that_a_machine_was_in_vain() -> None:
     ready = one("Ready", planned=["default/a-1"], created_at=NOW - 700, changed_at=NOW - 400, machine_id="m")
     anew = pod("a-2", labels={"job": "2"}, unschedulable_at=NOW - 40)
-    event = life_event(NOW - 400, "nodeReady", with_classes("bought for pods", [class_of(anew.shape)]))
+    event = life_event(NOW - 400, "nodeReady", with_classes("bought for pods", [class_checksum(anew.shape)]))
     ready = replace(ready, status=replace(ready.status, events=(event,)))
     assert names_of_events(plan(with_one(ready, pods=[anew], nodes=[node(NAME, of=SMALL)])))[-1] == "nodeNotUsed"
     just_now = replace(anew, unschedulable_at=NOW - 5)

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from growth.model.instant import format_instant
 from growth.model.nodepool import RETRY, NodePool, NodePoolStatus, PoolTrials, Trial
 from growth.model.noderequest import NodeRequest
+from growth.model.pod import class_checksum
 from growth.plan.world.swaps import template_digest
-from growth.plan.world.trials import Standing, as_written, class_of, standings, trials_of
+from growth.plan.world.trials import Standing, as_written, standings, trials_of
 from growth.plan.world.turn import life_event
 from tests.plan.builders import NOW, node, offering, pod, pool, request, shape, world
 
@@ -152,7 +153,7 @@ def test_machines_that_are_ready_and_have_taken_no_pod_stop_buying_until_they_ar
 
 def test_a_class_of_pods_is_known_again_when_it_is_made_anew() -> None:
     one, other = shape(1, 512, labels={"job": "a"}), shape(1, 512, labels={"job": "b"})
-    assert class_of(one) == class_of(other) != class_of(shape(2, 512))
+    assert class_checksum(one) == class_checksum(other) != class_checksum(shape(2, 512))
     missed = pool_with(in_vain=in_vain(30, 20, 10, classes=("k",)), worked_at=format_instant(NOW - 5))
     assert standing(missed).classes["k"].until == NOW - 10 + 300
 

@@ -29,7 +29,7 @@ from growth.model.decision import About, Note
 from growth.model.instant import format_instant
 from growth.model.node import Node
 from growth.model.noderequest import PROVISIONING, READY, UNMET, NodeRequest
-from growth.model.pod import PodShape
+from growth.model.pod import PodShape, class_checksum
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement
@@ -46,7 +46,6 @@ from growth.plan.world.trials import (
     TAKING_SECONDS,
     USED_EVENT,
     Standing,
-    class_of,
     classes_of,
     needs_pods,
     verdict,
@@ -118,7 +117,9 @@ def judged(request: NodeRequest, snapshot: Snapshot, *, is_due: bool) -> LifeEve
     classes = _planned_classes(request, snapshot) or frozenset(classes_of(request))
     planned, here = frozenset(request.planned_pods), snapshot.pods_by_node.get(request.name, ())
     guests = (pod for pod in here if not (pod.is_daemon or pod.is_mirror))
-    if any(pod.key in planned or class_of(pod.shape) in classes for pod in guests):  # equal pods may change places
+    if any(
+        pod.key in planned or class_checksum(pod.shape) in classes for pod in guests
+    ):  # equal pods may change places
         return life_event(snapshot.now, USED_EVENT, with_classes(_TOOK, classes))
     missed = _missed(request, snapshot, classes) if is_due else frozenset()
     return life_event(snapshot.now, NOT_USED_EVENT, with_classes(NOT_USED, missed)) if missed else None
@@ -128,7 +129,7 @@ def _planned_classes(request: NodeRequest, snapshot: Snapshot) -> frozenset[str]
     """Of its pods that wait, or stand on its node."""
     planned, here = frozenset(request.planned_pods), snapshot.pods_by_node.get(request.name, ())
     shapes = {pod.shape for pod in (*snapshot.waiting_pods, *here) if pod.key in planned}
-    return frozenset(class_of(shape) for shape in shapes)
+    return frozenset(class_checksum(shape) for shape in shapes)
 
 
 def _missed(request: NodeRequest, snapshot: Snapshot, classes: frozenset[str]) -> frozenset[str]:
@@ -137,9 +138,9 @@ def _missed(request: NodeRequest, snapshot: Snapshot, classes: frozenset[str]) -
     waiting = [pod for pod in snapshot.waiting_pods if pod.deleted_at is None and not pod.is_gated]
     missed = {pod.shape for pod in waiting if pod.key in planned}
     if missed or request.name not in snapshot.nodes or request.name in snapshot.removals:
-        return frozenset(class_of(shape) for shape in missed)
+        return frozenset(class_checksum(shape) for shape in missed)
     patient = {pod.shape for pod in waiting if pod.unschedulable_at is not None and pod.unschedulable_at <= long_ago}
-    return frozenset(class_of(shape) for shape in patient) & classes
+    return frozenset(class_checksum(shape) for shape in patient) & classes
 
 
 def is_remembered(request: NodeRequest, snapshot: Snapshot) -> bool:
@@ -224,7 +225,7 @@ def held_back(demands: Iterable[Demand], standings: Mapping[str, Standing], snap
     tried, held = _being_tried(snapshot), dict[str, Held]()
     for demand in sorted(demands, key=lambda each: (each.pod.created_at, each.pod.key)):
         shape = demand.pod.shape
-        key = known[shape] = known.get(shape) or class_of(shape)
+        key = known[shape] = known.get(shape) or class_checksum(shape)
         pauses = [failing[name, key] for name in demand.pools if (name, key) in failing]
         if len(pauses) < len(demand.pools) or not pauses:
             continue
@@ -248,7 +249,7 @@ def _being_tried(snapshot: Snapshot) -> set[str]:
         if each.is_in_flight or (each.phase == READY and verdict(each) is None)
     )
     shapes = {waiting[key].shape for each in open_requests for key in each.planned_pods if key in waiting}
-    return {class_of(shape) for shape in shapes}
+    return {class_checksum(shape) for shape in shapes}
 
 
 def buffers_in_vain(placed: BufferPlacement, snapshot: Snapshot) -> frozenset[str]:

@@ -33,7 +33,6 @@ from when it stands in the status: where statuses cannot be written, nothing is 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -41,11 +40,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.instant import format_instant
-from growth.model.labels import NO_LABELS
 from growth.model.node import TEMPLATE
 from growth.model.nodepool import MOST_TRIALS, RETRY, NodePool, PoolTrials, Trial
 from growth.model.noderequest import DEPROVISIONING, READY, UNMET, NodeRequest
-from growth.model.pod import Pod, PodShape
+from growth.model.pod import Pod
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import Allowance
 from growth.plan.world.pools import OfferingKey
@@ -70,7 +68,6 @@ _MOST_SUSPECTS: Final = 3
 _COUNTED_AHEAD: Final = 10  # so many in vain, and those on their way count as if they were
 _MOST_AFTER_MENDING: Final = 30  # however often it is mended
 _MOST_CLASSES: Final = 5
-_DIGITS: Final = 12
 
 
 # ----------------------------------------------------------------------------------- one machine
@@ -127,13 +124,6 @@ def classes_of(request: NodeRequest) -> tuple[str, ...]:
     """Of the pods it was bought for, as written when it became Ready."""
     ready = next((each.reason for each in reversed(request.status.events) if each.name == "nodeReady"), "")
     return _classes_in(ready) if _CLASSES in ready else ()
-
-
-def class_of(shape: PodShape) -> str:
-    """A checksum of what pods made anew from one template have in common."""
-    volumes = tuple(replace(each, claim="", disk="") for each in shape.volumes)
-    common = replace(shape, labels=NO_LABELS, volumes=volumes)
-    return hashlib.sha256(repr(common).encode()).hexdigest()[:_DIGITS]
 
 
 def waiting_planned(request: NodeRequest, waiting: Mapping[str, Pod]) -> tuple[Pod, ...]:
