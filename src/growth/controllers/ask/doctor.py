@@ -187,7 +187,7 @@ class Doctor:
         needed = needed_rights(installed)
         denied = await denied_rights(self._client, needed)
         if denied:
-            given = " --settings FILE" if installed.mints_join_tokens or installed.kinds else ""
+            given = " --settings FILE" if installed.mints_join_tokens or installed.settings.warm_pools.kinds else ""
             command = f"growth role --provider {installed.provider} --namespace {installed.namespace}{given}"
             advice = f"apply the role: `{command} | kubectl apply -f -`, or `helm upgrade`"
             yield Finding("rights", "failed", f"these credentials may not: {', '.join(denied)}", advice)
