@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from growth.controllers.configuration import Configuration
+from growth.model.api import portable
 
 Schema = dict[str, Any]
 
@@ -78,6 +79,7 @@ def _network_policy() -> Schema:
 def _settings() -> Schema:
     """The settings as growth checks them, without what the chart itself knows."""
     _, components = msgspec.json.schema_components([Configuration], ref_template=REFERENCE + "{name}")
+    components = portable(components)
     configuration = components["Configuration"]
     properties = {name: part for name, part in configuration["properties"].items() if name != "namespace"}
     for part in components.values():

@@ -104,6 +104,7 @@ BAD = {
     "a bad price": (node_pool(limits={"pricePerHour": "cheap"}), "spec.limits.pricePerHour in body should match"),
     "a label value of 300 characters": (node_pool(labels={"team": "x" * 300}), "63"),
     "a label key of 318 characters": (node_pool(labels={"x" * 318: ""}), "at most 317 characters"),
+    "a label key that ends in a line break": (node_pool(labels={"team\n": ""}), "letters, digits"),
     "a label that is growth's own": (node_pool(labels={"growth.dev/pool": "mine"}), "growth itself writes"),
     "51 labels": (node_pool(labels={f"l{number}": "" for number in range(51)}), "must have at most 50 items"),
     "an unknown effect": (

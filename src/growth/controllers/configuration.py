@@ -25,7 +25,7 @@ from growth.plan.world.schedule import UnknownTimeZoneError, read_zone
 from growth.providers.hetzner.settings import HetznerSettings
 from growth.providers.registry import COSTS_MONEY
 
-InstallationName = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+InstallationName = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")]
 
 _LOCALTIME = Path("/etc/localtime")
 _ALSO_UTC = ("Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu", "UCT", "Universal", "Zulu")
@@ -85,7 +85,7 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     feature_gates: Annotated[
         str,
         Meta(
-            pattern=r"^(CapacityBuffer=(true|false))?$",
+            pattern=r"^(CapacityBuffer=(true|false))?\Z",
             description="`CapacityBuffer=false` turns buffers off; everything is on unless turned off.",
         ),
     ] = ""

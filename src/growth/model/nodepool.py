@@ -22,11 +22,11 @@ Count = Annotated[int, Meta(ge=0, le=100_000)]
 Priority = Annotated[int, Meta(ge=-1000, le=1000)]
 Seconds = Annotated[int, Meta(ge=0, le=315_360_000)]
 PriceText = Annotated[
-    str, Meta(max_length=20, pattern=r"^[0-9]+(\.[0-9]+)?$", description="Decimal, in the provider's currency.")
+    str, Meta(max_length=20, pattern=r"^[0-9]+(\.[0-9]+)?\Z", description="Decimal, in the provider's currency.")
 ]
 CronText = Annotated[str, Meta(max_length=100, description="Five cron fields: when this begins to hold.")]
 ZoneText = Annotated[str, Meta(max_length=64, description="IANA name of a time zone.")]
-BudgetText = Annotated[str, Meta(max_length=5, pattern=r"^([0-9]{1,4}|(100|[0-9]{1,2})%)$")]
+BudgetText = Annotated[str, Meta(max_length=5, pattern=r"^([0-9]{1,4}|(100|[0-9]{1,2})%)\Z")]
 Consolidation = Literal["Off", "WhenEmpty", "Full"]
 NodeLabels = Annotated[dict[LabelKey, LabelValue], Meta(max_length=50)]
 NodeAnnotations = Annotated[dict[LabelKey, Annotated[str, Meta(max_length=1024)]], Meta(max_length=50)]

@@ -9,35 +9,30 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from growth.model.api import Condition, Instant, LabelKey, LabelValue, Sentence, Word
+from growth.model.api import Condition, Instant, KindName, LabelKey, LabelValue, Name, Sentence, Word
 
 MOST_POLICIES: Final = 20
 MOST_RECOMMENDATIONS: Final = 10
 LONGEST_WINDOW_SECONDS: Final = 3600
 
 Replicas = Annotated[int, Meta(ge=0, le=1_000_000)]
-Percentage = Annotated[str, Meta(max_length=4, pattern=r"^(100|[1-9]?[0-9])%$")]
+Percentage = Annotated[str, Meta(max_length=4, pattern=r"^(100|[1-9]?[0-9])%\Z")]
 CountOrShare = Replicas | Percentage
 WindowSeconds = Annotated[int, Meta(ge=0, le=LONGEST_WINDOW_SECONDS)]
-FiveFields = Annotated[str, Meta(min_length=9, max_length=100, pattern=r"^[0-9A-Za-z*/,#-]+( +[0-9A-Za-z*/,#-]+){4}$")]
-ZoneName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$")]
+FiveFields = Annotated[str, Meta(min_length=9, max_length=100, pattern=r"^[0-9A-Za-z*/,#-]+( +[0-9A-Za-z*/,#-]+){4}\Z")]
+ZoneName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*\Z")]
 
 
 class ScaleTarget(Struct, frozen=True, rename="camel"):
     """The object whose replicas are set, in the autoscaler's own namespace."""
 
-    kind: Annotated[
-        str,
-        Meta(
-            min_length=1, max_length=63, pattern=r"^[A-Za-z][A-Za-z0-9]*$", description="Its kind, such as SandboxSet."
-        ),
-    ]
-    name: Annotated[str, Meta(min_length=1, max_length=253, description="Its name.")]
+    kind: Annotated[KindName, Meta(description="Its kind, such as SandboxSet.")]
+    name: Annotated[Name, Meta(description="Its name.")]
     api_version: Annotated[
         str,
         Meta(
             max_length=317,
-            pattern=r"^([a-z0-9.-]+/)?[a-z0-9]*$",
+            pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z0-9]*\Z",
             description="Its group and version, such as agents.kruise.io/v1alpha1.",
         ),
     ] = ""
@@ -58,7 +53,7 @@ class CronPolicy(Struct, frozen=True, rename="camel"):
         Meta(
             min_length=1,
             max_length=63,
-            pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+            pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z",
             description="Tells the policies apart.",
         ),
     ]
@@ -89,7 +84,7 @@ class PodExpression(Struct, frozen=True, rename="camel"):
 
     key: Annotated[LabelKey, Meta(description="The label.")]
     operator: Annotated[
-        Word, Meta(pattern=r"^(In|NotIn|Exists|DoesNotExist)$", description="In, NotIn, Exists or DoesNotExist.")
+        Word, Meta(pattern=r"^(In|NotIn|Exists|DoesNotExist)\Z", description="In, NotIn, Exists or DoesNotExist.")
     ]
     values: Annotated[tuple[LabelValue, ...], Meta(max_length=50, description="For In and NotIn.")] = ()
 

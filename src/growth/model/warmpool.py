@@ -18,11 +18,10 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
-from growth.model.api import Word
+from growth.model.api import GroupText, Word
 
 Members = Literal["Pods", "Stay", "Leave", "Spare"]
-FieldPath = Annotated[str, Meta(max_length=200, pattern=r"^([A-Za-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)*)?$")]
-GroupText = Annotated[str, Meta(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$")]
+FieldPath = Annotated[str, Meta(max_length=200, pattern=r"^([A-Za-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)*)?\Z")]
 
 
 class WarmPoolKind(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

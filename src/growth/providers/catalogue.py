@@ -79,7 +79,7 @@ class ServerType(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 class Catalogue(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """What a provider sells."""
 
-    provider: Annotated[str, Meta(min_length=1, max_length=20, pattern="^[a-z0-9]+$")]
+    provider: Annotated[str, Meta(min_length=1, max_length=20, pattern=r"^[a-z0-9]+\Z")]
     locations: Annotated[tuple[Location, ...], Meta(min_length=1)]
     server_types: Annotated[tuple[ServerType, ...], Meta(min_length=1)]
     boot_seconds: tuple[Seconds, Seconds] = (0.0, 0.0)  # the shortest and the longest, where machines are only played

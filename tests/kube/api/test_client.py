@@ -25,7 +25,7 @@ from growth.kube.api.errors import (
     error_from_answer,
 )
 from growth.kube.api.request import ClientSettings
-from growth.kube.api.resources import CONFIG_MAPS, DEPLOYMENTS, NODES, PODS
+from growth.kube.api.resources import CONFIG_MAPS, DEPLOYMENTS, NODES, PODS, Resource
 from growth.kube.api.transport import NeverSent, TransportError
 from growth.sim.clock import SimRuntime, run_virtual
 from tests.kube.scripted import Answer, Hung, Json, ScriptedTransport, Step, json_answer, page, query_of, status_answer
@@ -66,6 +66,9 @@ def test_addresses_name_group_namespace_object_and_part() -> None:
     assert PODS.path("a", "b", "status") == "/api/v1/namespaces/b/pods/a/status"
     assert DEPLOYMENTS.path(namespace="b") == "/apis/apps/v1/namespaces/b/deployments"
     assert NODES.path("x/../y") == "/api/v1/nodes/x%2F..%2Fy"
+    assert Resource("../api", "v1?watch=true", "a/b", "A").path() == "/apis/..%2Fapi/v1%3Fwatch%3Dtrue/a%2Fb"
+    with pytest.raises(ValueError, match="cannot be part of a path"):
+        PODS.path("..", "b")
 
 
 def test_an_address_needs_a_namespace_exactly_where_the_kind_has_one() -> None:

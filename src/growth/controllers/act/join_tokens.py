@@ -54,7 +54,7 @@ class JoinTokens(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
         str,
         Meta(
             max_length=255,
-            pattern="^system:bootstrappers:[a-z0-9:-]*[a-z0-9]$",
+            pattern=r"^system:bootstrappers:[a-z0-9:-]*[a-z0-9]\Z",
             description="The group that machines join as; this one is kubeadm's.",
         ),
     ] = "system:bootstrappers:kubeadm:default-node-token"

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from growth.kube.api.errors import Expired, UnreadableAnswer
 from growth.kube.api.pace import Lane
 from growth.kube.api.request import ClientSettings, Sender
-from growth.kube.api.resources import ACCESS_REVIEWS, PODS, RULES_REVIEWS, Resource
+from growth.kube.api.resources import ACCESS_REVIEWS, PODS, RULES_REVIEWS, Resource, path_of
 from growth.kube.api.transport import Request, Response, Transport
 from growth.runtime import Runtime
 
@@ -174,12 +174,12 @@ class Client:
 
     async def served(self, group: str, version: str) -> Sequence[ServedResource]:
         """The resources of one group and version; raises NotFound where the server does not have it."""
-        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        path = path_of("apis", group, version) if group else path_of("api", version)
         return _decoded(await self._read(path), _ResourceList).resources or []
 
     async def versions(self, group: str) -> Sequence[str]:
         """The versions of a named group, the preferred one first; raises NotFound where the server does not have it."""
-        found = _decoded(await self._read(f"/apis/{group}"), _Group)
+        found = _decoded(await self._read(path_of("apis", group)), _Group)
         preferred = found.preferred_version.version
         return [preferred, *(each.version for each in found.versions if each.version != preferred)]
 

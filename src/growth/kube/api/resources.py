@@ -13,6 +13,14 @@ from urllib.parse import quote
 from msgspec import Struct
 
 
+def path_of(*segments: str) -> str:
+    """Each segment is quoted: nothing in it begins another one, goes up, or asks for something else."""
+    for segment in segments:
+        if segment in ("", ".", ".."):
+            raise ValueError(f"{segment!r} cannot be part of a path")
+    return "".join(f"/{quote(segment, safe='')}" for segment in segments)
+
+
 class Resource(Struct, frozen=True, gc=False):
     """One kind of object as the API server addresses it; the core group is ""."""
 
@@ -35,10 +43,9 @@ class Resource(Struct, frozen=True, gc=False):
             raise ValueError(f"{self} have no namespace, got {namespace!r}")
         if name and self.namespaced and not namespace:
             raise ValueError(f"{self} {name!r} needs a namespace")
-        parts = [f"/apis/{self.group}" if self.group else "/api", self.version]
-        parts += ["namespaces", quote(namespace, safe="")] if namespace else []
-        parts += [self.plural, *(quote(part, safe="") for part in (name, subresource) if part)]
-        return "/".join(parts)
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        parts += ["namespaces", namespace] if namespace else []
+        return path_of(*parts, self.plural, *(part for part in (name, subresource) if part))
 
 
 PODS = Resource("", "v1", "pods", "Pod")

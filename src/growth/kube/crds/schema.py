@@ -31,6 +31,7 @@ from msgspec.inspect import (
 )
 
 from growth.kube.api.resources import Resource
+from growth.model.api import portable
 from growth.model.nodepool import DisruptionBudget, NodePoolSpec, NodePoolStatus, ServerTypeChoice
 from growth.model.noderequest import (
     NodeRemovalRequestSpec,
@@ -121,6 +122,11 @@ _ABOUT_OUR_LABELS: Final = (
 
 _ABOUT_POOL_NAMES: Final = "a pool's name has at most 40 characters: it is part of its nodes' names"
 _SHORT_KEYS: Final = "self.all(key, size(key) <= 317)"
+_KEYS: Final = (
+    "self.all(key, size(key) <= 317 && "
+    "key.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$'))"
+)
+_ABOUT_KEYS: Final = "a key has at most 317 characters: letters, digits, '-', '_' and '.', maybe after a prefix and '/'"
 _ONCE_EACH: Final = "self.all(one, self.exists_one(other, other.name.lowerAscii() == one.name.lowerAscii()))"
 _NOT_PENDING_AGAIN: Final = "self.phase == oldSelf.phase || self.phase != 'Pending'"
 _PENDING_IF_UNASKED: Final = f"{_NOT_PENDING_AGAIN} || oldSelf.phase == 'Deprovisioning'"
@@ -135,8 +141,8 @@ _ROWS: Final[tuple[tuple[Place, str, str], ...]] = (
     (ServerTypeChoice, "!has(self.max) || !has(self.min) || self.min <= self.max", "min must not be larger than max"),
     ((NodePoolSpec, "server_types"), _ONCE_EACH, "each server type may be named once only; case does not matter"),
     ((NodePoolSpec, "labels"), f"self.all(key, !(key in {_OUR_LABELS}))", _ABOUT_OUR_LABELS),
-    ((NodePoolSpec, "labels"), _SHORT_KEYS, "a label key has at most 317 characters"),
-    ((NodePoolSpec, "annotations"), _SHORT_KEYS, "an annotation key has at most 317 characters"),
+    ((NodePoolSpec, "labels"), _KEYS, _ABOUT_KEYS),
+    ((NodePoolSpec, "annotations"), _KEYS, _ABOUT_KEYS),
     (DisruptionBudget, "has(self.schedule) == has(self.durationSeconds)", "schedule and durationSeconds go together"),
     (DisruptionBudget, "!has(self.timeZone) || has(self.schedule)", "timeZone needs a schedule"),
     (NodeRequestSpec, "self == oldSelf", "a NodeRequest's spec cannot be changed: it records what was ordered"),
@@ -154,7 +160,7 @@ _ROWS: Final[tuple[tuple[Place, str, str], ...]] = (
     ((CronPolicy, "schedule"), _POSSIBLE, "a schedule has five fields: minute, hour, day of the month, month, weekday"),
     ((CronPolicy, "schedule"), _EXISTS, "there is no such day in these months"),
     (PodExpression, _VALUES_FIT, "In and NotIn need values, Exists and DoesNotExist take none"),
-    ((PodSelector, "match_labels"), _SHORT_KEYS, "a label key has at most 317 characters"),
+    ((PodSelector, "match_labels"), _KEYS, _ABOUT_KEYS),
     (NodeRemovalRequestStatus, _PENDING_IF_UNASKED, "only an attempt that was never made goes back to Pending"),
     (NodeRemovalRequestStatus, _FAILED_IS_FINAL, "RemovalFailed is final: delete the NodeRemovalRequest to try again"),
 )
@@ -276,7 +282,7 @@ def _of_plain(found: Type, where: str) -> Schema:
 def _of_text(found: StrType, where: str) -> Schema:
     schema: Schema = {"type": "string", **_size(found, "Length", where)}
     if found.pattern is not None:
-        schema["pattern"] = found.pattern
+        schema |= portable({"pattern": found.pattern})
     return schema
 
 

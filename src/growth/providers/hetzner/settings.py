@@ -14,10 +14,10 @@ LARGEST_USER_DATA_BYTES = 32 * 1024
 NameText = Annotated[str, Meta(min_length=1, max_length=128)]
 ImageName = Annotated[str, Meta(max_length=128)]
 PathText = Annotated[str, Meta(max_length=4096)]
-LabelText = Annotated[str, Meta(max_length=63, pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$")]
-AddressRange = Annotated[str, Meta(max_length=43, pattern=r"^[0-9a-fA-F.:]+/[0-9]{1,3}$")]
+LabelText = Annotated[str, Meta(max_length=63, pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?\Z")]
+AddressRange = Annotated[str, Meta(max_length=43, pattern=r"^[0-9a-fA-F.:]+/[0-9]{1,3}\Z")]
 Endpoint = Annotated[
-    str, Meta(pattern=r"^(https://[^\s]+|http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?(/[^\s]*)?)$")
+    str, Meta(pattern=r"^(https://[^\s]+|http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?(/[^\s]*)?)\Z")
 ]
 
 
@@ -74,7 +74,7 @@ class Launch(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         ),
     ] = ""
     values: Annotated[
-        dict[Annotated[str, Meta(max_length=63, pattern="^[a-z][a-z0-9_]*$")], Annotated[str, Meta(max_length=4096)]],
+        dict[Annotated[str, Meta(max_length=63, pattern=r"^[a-z][a-z0-9_]*\Z")], Annotated[str, Meta(max_length=4096)]],
         Meta(max_length=50, description="Values of your own for the template: `growth.values.NAME`. Nothing secret."),
     ] = {}
     labels: Annotated[

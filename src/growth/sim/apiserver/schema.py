@@ -126,7 +126,7 @@ def _bound_causes(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
 
 def _text_causes(schema: Schema, value: str, path: str) -> Iterator[Cause]:
     pattern = schema.get("pattern")
-    if pattern and not re.search(pattern, value):
+    if pattern and not re.search(re.sub(r"\$\Z", r"\\Z", pattern), value):  # to the API server `$` is the very end
         yield path, f"Invalid value: \"{value[:80]}\": {path} in body should match '{pattern}'"
     if schema.get("format") == "date-time":
         try:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from growth.model.api import portable
 from growth.sim.faults.duration import PATTERN, Duration
 from growth.sim.faults.kinds import AnyFault
 from growth.sim.scenarios.file import Scenario
@@ -23,7 +24,12 @@ def scenario_schema() -> dict[str, Any]:
     (schema,), components = msgspec.json.schema_components(
         [Scenario], schema_hook=_schema_of, ref_template="#/$defs/{name}"
     )
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": _ID, **schema, "$defs": components}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": _ID,
+        **schema,
+        "$defs": portable(components),
+    }
 
 
 def _schema_of(kind: type) -> dict[str, Any]:
