@@ -36,6 +36,7 @@ class TryLater(Struct, frozen=True, tag=True):
     reason: str
     retry_after_seconds: float = 1.0
     was_asked: bool = False  # by a provider that was asked for a machine, not by a check of our own before that
+    is_held: bool = False  # something holds this very machine (it is locked); the provider itself answers
 
 
 class Unknown(Struct, frozen=True, tag=True):

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 import structlog
+from msgspec.structs import replace
 
 from growth.kube.redaction import redact
 from growth.model.offering import Machine, Offering
@@ -97,7 +98,8 @@ class CarefulProvider:
             outcome = Unknown(str(error))
         self._counted(call, outcome)
         if isinstance(outcome, TryLater):  # an answer that says "wait a day" may be a mistake
-            return TryLater(outcome.reason, min(outcome.retry_after_seconds, LONGEST_RETRY_SECONDS))
+            seconds = min(outcome.retry_after_seconds, LONGEST_RETRY_SECONDS)
+            return replace(outcome, retry_after_seconds=seconds)
         return outcome
 
     async def _answered(self, call: str, work: Awaitable[Answer]) -> Answer:

@@ -34,7 +34,8 @@ from growth.runtime import Runtime
 CALL_SECONDS: Final = 30.0
 
 _NO_CAPACITY: Final = ("resource_unavailable", "resource_limit_exceeded")
-_LATER: Final = ("rate_limit_exceeded", "conflict", "locked")
+_HELD: Final = ("conflict", "locked")
+_LATER: Final = ("rate_limit_exceeded", *_HELD)
 _STATES: Final = {"initializing": "creating", "running": "running", "off": "stopped", "deleting": "deleting"}
 
 Given = TypeVar("Given")
@@ -185,5 +186,5 @@ def _outcome_of(error: CloudError) -> Outcome:
     if error.code in _NO_CAPACITY:
         return NoCapacity(str(error))
     if error.code in _LATER:
-        return TryLater(str(error), error.retry_after_seconds)
+        return TryLater(str(error), error.retry_after_seconds, is_held=error.code in _HELD)
     return Unknown(str(error)) if error.code == "server_error" else Refused(str(error))

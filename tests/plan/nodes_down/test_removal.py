@@ -256,7 +256,7 @@ def test_ruling_22_a_positively_refused_delete_may_be_cancelled() -> None:
 
 def test_an_accepted_delete_is_waited_for() -> None:
     one = going("Deprovisioning", 1, NOW - 5)
-    decision = settle(asked(there(one)), Accepted(), there(one), removal.Ledger(unasked={NAME: "paused"}))
+    decision = settle(asked(there(one)), Accepted(), there(one), removal.Ledger(unasked={NAME: TryLater("paused")}))
     assert (decision.actions, decision.ledger.unasked, decision.again_at) == ((), {}, NOW + 60)
     assert plan(there(one)).again_at == NOW + 55
 

@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from growth.model.action import CancelRemoval, FinishRemoval, WriteNodeRemovalStatus
+from growth.model.api import Condition
 from growth.model.decision import Settled
+from growth.model.instant import format_instant
 from growth.model.node import Node
 from growth.model.noderequest import RemovalPhase
 from growth.model.outcome import Conflict, Refused, TryLater
@@ -53,6 +55,28 @@ def test_an_attempt_that_could_not_be_taken_back_is_taken_back_at_the_next_look_
     assert status_of(again).conditions == (IRREVOCABLE,)
     after = plan(there(going("CouldNotRemove", 1, NOW - 1, conditions=(IRREVOCABLE,))), again.ledger)
     assert (after.actions, after.ledger.unasked) == ((), {})
+
+
+def test_a_machine_that_is_locked_uses_up_no_attempt_for_half_an_hour_and_then_is_refused() -> None:
+    locked = TryLater("locked: server is locked", 5.0, is_held=True)
+    first = there(going("Deprovisioning", 1, NOW - 1))
+    status = status_of(settle(asked(first), locked, first))
+    assert (status.phase, status.removal_attempt, status.waiting_for) == ("Pending", 0, locked.reason)
+    (held,) = status.conditions
+    assert (held.type, held.last_transition_time) == ("MachineHeld", format_instant(NOW))
+    for seconds, attempt, phase in ((1799, 0, "Pending"), (1800, 1, "CouldNotRemove")):
+        later = there(going("Deprovisioning", 1, NOW + seconds - 1, conditions=(held,)), now=NOW + seconds)
+        after = status_of(settle(asked(later), locked, later))
+        assert (after.phase, after.removal_attempt, after.conditions) == (phase, attempt, (held,))
+    last = there(going("Deprovisioning", 5, NOW + 1999, conditions=(held,)), now=NOW + 2000)
+    assert status_of(settle(asked(last), locked, last)).phase == "RemovalFailed"
+
+
+def test_a_provider_that_is_busy_or_away_never_makes_a_removal_fail() -> None:
+    held = Condition("MachineHeld", "True", "NotNow", "locked", format_instant(NOW - 4000))
+    one = there(going("Deprovisioning", 5, NOW - 1, conditions=(held,)))
+    after = status_of(settle(asked(one), TryLater("no connection", 5.0), one))
+    assert (after.phase, after.removal_attempt, after.conditions) == ("CouldNotRemove", 4, ())
 
 
 def test_ruling_22_pods_that_came_while_the_gate_was_closed_end_a_removal_that_was_never_asked() -> None:

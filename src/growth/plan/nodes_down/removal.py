@@ -15,6 +15,7 @@
 | Pending | no pods | write Deprovisioning, attempt 1; then DeleteMachine |
 | Deprovisioning | the provider answered no | CouldNotRemove; after the last attempt RemovalFailed |
 | Deprovisioning | surely not done (gate closed, provider busy) | attempt is taken back: Pending, or CouldNotRemove |
+| Deprovisioning | locked for half an hour: each such answer is a no | CouldNotRemove, then RemovalFailed |
 | Deprovisioning | a later list still shows it after the retry time | next attempt; irrevocable: an answer is unknown |
 | CouldNotRemove | pods came, and it is not irrevocable | cancel |
 | CouldNotRemove | the retry time is over | write Deprovisioning, next attempt; then DeleteMachine |
@@ -33,9 +34,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.action import CancelRemoval, DeleteMachine, EvictPod, FinishRemoval, WriteNodeRemovalStatus
-from growth.model.api import Condition
 from growth.model.decision import Decision, Note, Settled
-from growth.model.instant import format_instant, since
+from growth.model.instant import since
 from growth.model.node import Node
 from growth.model.noderequest import (
     COULD_NOT_REMOVE,
@@ -46,10 +46,11 @@ from growth.model.noderequest import (
     NodeRemovalRequestStatus,
     RemovalPhase,
 )
-from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
+from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.nodes_down.attempts import is_irrevocable, is_no_by_now, with_next_attempt, without_last_attempt
 from growth.plan.nodes_down.drain import Drains, evicted, has_returned, is_asked_for_by_a_person, with_tolerating
 from growth.plan.world.brake import Brake
 from growth.plan.world.machines import (
@@ -67,9 +68,6 @@ from growth.plan.world.marks import unmark_node
 from growth.plan.world.nodes import blocking_pods, is_kept_by_wish, is_paused, lost_at
 from growth.plan.world.turn import Turn, about, cut, life_event, retry_at, seen, with_removal_phase
 
-IRREVOCABLE: Final = "Irrevocable"
-
-_ASKED: Final = "deletionRequested"
 _RETRY_SECONDS: Final = 5.0
 _CLOSED_SECONDS: Final = 30.0  # each attempt is written twice if the gate is closed
 
@@ -77,7 +75,7 @@ _CLOSED_SECONDS: Final = 30.0  # each attempt is written twice if the gate is cl
 class Ledger(Struct, frozen=True):
     """Lost at a restart: then an attempt that was never asked counts as one whose answer is unknown."""
 
-    unasked: Mapping[str, str] = {}  # Deprovisioning ones whose attempt surely did nothing, and why
+    unasked: Mapping[str, TryLater | Conflict] = {}  # Deprovisioning ones whose attempt surely did nothing, and why
     not_before: Mapping[str, float] = {}  # by removal or pod: when to try the last step again
 
 
@@ -232,7 +230,7 @@ class _Look:
             is_first = removal.status.removal_attempt == 0 and removal.name not in self._ledger.not_before
             staying = [pod for pod in returned if pod.deleted_at is None]
             self._turn.do(*(EvictPod(seen(pod)) for pod in staying if is_first))
-            self._turn.do(WriteNodeRemovalStatus(seen(removal), _next_attempt(removal, self._snapshot.now)))
+            self._turn.do(WriteNodeRemovalStatus(seen(removal), with_next_attempt(removal, self._snapshot.now)))
         else:
             self._write_waiting(removal, why_not)
 
@@ -241,7 +239,7 @@ class _Look:
     def _deprovisioning(self, removal: NodeRemovalRequest) -> None:
         (pods, returned), now = self._pods(removal), self._snapshot.now
         if removal.name in self._ledger.unasked:
-            self._turn.do(_take_attempt_back(removal, self._ledger.unasked[removal.name]))
+            self._turn.do(_take_back(removal, self._ledger.unasked[removal.name], now))
         elif now < self._retry_at(removal):
             self._turn.wake(self._retry_at(removal))
         elif pods:  # what may have been asked cannot be taken back: the pods must leave
@@ -265,34 +263,8 @@ def _may_be_taken_back(removal: NodeRemovalRequest) -> bool:
     return not is_irrevocable(removal) and (reason not in DRAINING or reason in kept)
 
 
-def is_irrevocable(removal: NodeRemovalRequest) -> bool:
-    """Has the provider ever been asked without a positive no?"""
-    return any(condition.type == IRREVOCABLE and condition.status == "True" for condition in removal.status.conditions)
-
-
-def _next_attempt(removal: NodeRemovalRequest, now: float) -> NodeRemovalRequestStatus:
-    """Deprovisioning, one attempt more. If the last one was never answered with a no, nothing can be cancelled any
-    more.
-    """
-    attempt, at = removal.status.removal_attempt + 1, format_instant(now)
-    event = life_event(now, _ASKED, f"attempt {attempt}")
-    status = with_removal_phase(removal.status, DEPROVISIONING, event)
-    status = replace(status, removal_attempt=attempt, remove_attempted_at=at, waiting_for="")
-    if removal.phase != DEPROVISIONING or is_irrevocable(removal):
-        return status
-    text = "an earlier delete may have been accepted: nothing is cancelled any more"
-    unknown = Condition(IRREVOCABLE, "True", "AnswerUnknown", text, at)
-    return replace(status, conditions=(*removal.status.conditions, unknown))
-
-
-def _take_attempt_back(removal: NodeRemovalRequest, why: str) -> WriteNodeRemovalStatus:
-    """The provider was surely not asked, or too busy to do it: the attempt does not count, and its event goes."""
-    status, attempt = removal.status, removal.status.removal_attempt - 1
-    phase: RemovalPhase = COULD_NOT_REMOVE if attempt else PENDING
-    asked_at = status.remove_attempted_at if attempt else None
-    events = status.events[:-1] if status.events and status.events[-1].name == _ASKED else status.events
-    status = replace(status, removal_attempt=attempt, remove_attempted_at=asked_at, events=events)
-    return WriteNodeRemovalStatus(seen(removal), replace(with_removal_phase(status, phase), waiting_for=cut(why)))
+def _take_back(removal: NodeRemovalRequest, why: TryLater | Conflict, now: float) -> WriteNodeRemovalStatus:
+    return WriteNodeRemovalStatus(seen(removal), without_last_attempt(removal, why, now))
 
 
 def _give_up(
@@ -374,10 +346,12 @@ def _settle_delete(
         return _settle_refusal(removal, outcome.reason, snapshot, after, settings)
     if isinstance(outcome, Accepted | Unknown):
         return Decision(after, again_at=now + settings.removal_retry_seconds)
+    if is_no_by_now(removal, outcome, now):
+        return _settle_refusal(removal, outcome.reason, snapshot, after, settings)
     is_closed, ask_at = isinstance(outcome, TryLater), retry_at(outcome, now, _RETRY_SECONDS)
     ask_at = max(ask_at, now + _CLOSED_SECONDS) if is_closed else ask_at
-    after = Ledger({**unasked, removal.name: outcome.reason}, {**ledger.not_before, removal.name: ask_at})
-    return Decision(after, (_take_attempt_back(removal, outcome.reason),), again_at=ask_at)
+    after = Ledger({**unasked, removal.name: outcome}, {**ledger.not_before, removal.name: ask_at})
+    return Decision(after, (_take_back(removal, outcome, now),), again_at=ask_at)
 
 
 def _settle_refusal(

@@ -25,7 +25,8 @@ from growth.model.outcome import NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.providers.contract import ProviderError
 
 NO_CAPACITY: Final = ("resource_unavailable", "placement_error")
-LATER: Final = ("conflict", "locked", "maintenance")
+HELD: Final = ("conflict", "locked")  # of this very server
+LATER: Final = (*HELD, "maintenance")
 # true for every order, not for one type
 OF_THE_PROJECT: Final = ("resource_limit_exceeded", "forbidden", "unauthorized", "token_readonly")
 WITHOUT_RESULT: Final = ("server_error", "service_error", "unavailable", "timeout", "bad_gateway")
@@ -97,7 +98,7 @@ def outcome_of(error: CallError) -> Outcome:
     if error.code in NO_CAPACITY:
         return NoCapacity(text)
     if error.code in LATER:
-        return TryLater(text, _LATER_SECONDS)
+        return TryLater(text, _LATER_SECONDS, is_held=error.code in HELD)
     return Unknown(text) if error.code in WITHOUT_RESULT or error.status >= 500 else Refused(text)
 
 

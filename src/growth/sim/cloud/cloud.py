@@ -181,8 +181,10 @@ class Cloud:
         self._maybe_fail()
         if server_id not in self.servers:
             raise CloudError("not_found", f"server {server_id} not found")
-        if self._happens(self.trouble.refuses_delete) or self.faults.hit(DeleteRefused):
-            raise CloudError("protected", f"server {server_id} is protected")
+        refused = self.faults.hit(DeleteRefused)
+        if refused is not None or self._happens(self.trouble.refuses_delete):
+            word = "protected" if refused is None else refused.status
+            raise CloudError(word, f"server {server_id} is {word}")
         self._delete(self.servers[server_id])
         await self._maybe_lose()
 

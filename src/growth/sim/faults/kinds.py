@@ -67,8 +67,9 @@ class LaunchError(Fault, frozen=True, tag="launch-error", kw_only=True):
 
 
 class DeleteRefused(Fault, frozen=True, tag="delete-refused", kw_only=True):
-    """A deletion is refused: the machine is protected, and stays."""
+    """A deletion is refused: the machine is protected, or locked, and stays."""
 
+    status: Literal["protected", "locked"] = "protected"
     share: Share = 1.0
 
 

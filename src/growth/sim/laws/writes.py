@@ -13,7 +13,7 @@ from typing import Final
 from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.model.settings import Settings
-from growth.plan.nodes_down.removal import IRREVOCABLE
+from growth.plan.nodes_down.attempts import IRREVOCABLE
 from growth.plan.warm_pools.memory import APART_SECONDS
 from growth.plan.warm_pools.size import PODS_IN_USE
 from growth.plan.world.machines import DELETED, DRAINING, NOT_READY

@@ -311,7 +311,10 @@ class Project:
         self.on_stop(self.servers[server_id])
 
     def delete(self, server: FakeServer) -> FakeAction:
-        if server.is_protected or self.faults.hit(DeleteRefused):
+        refused = self.faults.hit(DeleteRefused)
+        if refused is not None and refused.status == "locked":
+            raise FakeRefusal(423, "locked", "server is locked")
+        if server.is_protected or refused is not None:
             raise FakeRefusal(403, "protected", "server deletion is protected")
         action = self._action("delete_server", server)
         if server.status != "deleting":
