@@ -98,7 +98,7 @@ def restless() -> Any:
     def plan_restlessly(plan: Any, snapshot: Any, ledger: Any, settings: Any) -> Any:
         decision = plan(snapshot, ledger, settings)
         again = [
-            WriteNodePoolStatus(seen(pool), replace(pool.status, observed_generation=int(snapshot.now)))
+            WriteNodePoolStatus(seen(pool), replace(pool.status, observed_generation=int(snapshot.now) // 30 + 100))
             for pool in snapshot.pools.values()
         ]
         return replace(decision, actions=(*decision.actions, *again), again_at=snapshot.now + 30)

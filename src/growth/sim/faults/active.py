@@ -24,6 +24,10 @@ class ActiveFaults:
         self._aims: list[tuple[Fault, int]] = []  # a fault that is meant for one growth, and its number
         self._chance = random.Random(f"{seed}/faults")
 
+    @property
+    def is_any_on(self) -> bool:
+        return bool(self._on)
+
     def turn_on(self, fault: Fault) -> None:
         self._on.append(fault)
 

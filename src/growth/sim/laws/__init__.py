@@ -9,6 +9,7 @@ row of LAWS. The laws of the end, when everything has settled, are in `sim/laws/
 | created, deleting | the server that was created, or is about to be deleted |
 | written | the write, by growth or anybody else |
 | sent, done | a call that left a growth, or a write of one that took effect |
+| passed | whether nothing is broken: some seconds have passed |
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from typing import Any, Final
 from msgspec import Struct
 
 from growth.providers.simulated import Server
-from growth.sim.laws import machines, writes
+from growth.sim.laws import machines, requests, waiting, writes
 from growth.sim.laws.witness import Call, Complaint, Witness
 
 
 class Law(Struct, frozen=True):
     """A row: when it is looked at, and the function that is the law."""
 
-    moment: str  # ordered | created | deleting | written | sent | done
+    moment: str  # ordered | created | deleting | written | sent | done | passed
     check: Callable[[Witness, Any], Complaint]
 
     @property
@@ -55,10 +56,10 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("deleting", machines.only_ours),
     Law("deleting", machines.removal_is_written_first),
     Law("deleting", machines.not_while_paused),
-    Law("ordered", machines.bought_once),
-    Law("written", machines.real_demand),
-    Law("written", machines.struck_out),
-    Law("written", machines.phases_move_forward),
+    Law("ordered", requests.bought_once),
+    Law("written", requests.real_demand),
+    Law("written", requests.struck_out),
+    Law("written", requests.phases_move_forward),
     Law("written", writes.only_allowed_writes),
     Law("written", writes.no_node_is_overcommitted),
     Law("written", writes.only_evictions),
@@ -68,6 +69,8 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("written", writes.within_disruption_budgets),
     Law("written", writes.only_replicas_within_bounds),
     Law("written", writes.scales_are_apart),
+    Law("passed", waiting.the_true_reason),
+    Law("passed", waiting.nobody_waits_for_nothing),
     Law("sent", writes.only_the_leader_writes),
     Law("done", writes.nothing_of_an_earlier_leader),
 )
@@ -110,6 +113,10 @@ class Judge:
 
     def hear_effect(self, call: Call) -> None:
         self._look("done", call)
+
+    def hear_time(self, *, is_calm: bool) -> None:
+        """Some seconds have passed; in a calm world nothing is broken, and a growth leads."""
+        self._look("passed", is_calm)
 
     def _look(self, moment: str, subject: Any) -> None:
         for law in LAWS:

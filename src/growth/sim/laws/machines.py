@@ -1,4 +1,4 @@
-"""Are machines bought and given back only as they may be? The laws on servers, NodeRequests and NodeRemovalRequests."""
+"""Are machines bought and given back only as they may be? The laws on servers. Rows of `sim/laws`."""
 
 from __future__ import annotations
 
@@ -10,25 +10,19 @@ from msgspec import to_builtins
 from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL
 from growth.model.nodepool import RELEASE_BRAKE
-from growth.model.noderequest import PENDING, REMOVAL_FAILED, TRANSITIONS
-from growth.model.offering import CLUSTER_LABEL
 from growth.model.pod import Pod
 from growth.model.quantity import parse_quantity
 from growth.model.resources import CPU, MEMORY, parse_amount, sum_resources
 from growth.plan.world.limits import RENEWAL
 from growth.providers.simulated import Server
 from growth.sim.apiserver.kinds import Json
-from growth.sim.apiserver.store import Write
 from growth.sim.clock import START_OF_TIME
-from growth.sim.laws.witness import REMOVAL, REQUEST, Complaint, Witness, planned_pods
+from growth.sim.laws.witness import Complaint, Witness, planned_pods
 
-STALENESS_SECONDS: Final = 60.0
-RESTORED: Final = "etcd"  # writes again what a backup holds
 LIVE_SECONDS: Final = 150.0  # a live read, with everything that may hang between it and the call
 CALL_SECONDS: Final = 60.0  # a call at the provider, with the requests before it, takes no longer
 PAUSE_SECONDS: Final = 300.0  # so long at least nothing is bought after three machines in vain
 TRIAL_SECONDS: Final = 330.0  # so long a node that is Ready may stand without its pods before it counts as in vain
-NOTICE_SECONDS: Final = 45.0  # what growth wrote itself it knows at once; orders that were being written are excepted
 ARRIVAL_SECONDS: Final = 10.0  # a pod bound so shortly before the call cannot be seen in time
 UNREACHABLE_SECONDS: Final = 300.0
 DAY_SECONDS: Final = 86_400.0
@@ -37,6 +31,7 @@ BRAKED_SECONDS: Final = 60.0  # so long the brake holds before growth must have 
 JUDGED_BY: Final = ("pods", "nodes", "nodepools", "noderequests", "noderemovalrequests")
 OLD_NEWS_SECONDS: Final = 240.0  # 150 s, and what a call may take once it was decided
 GLANCE_SECONDS: Final = 1.0
+RECORDS: Final = "apis/growth.dev/v1alpha1"
 
 
 # ----------------------------------------------------------------------------- a server was created
@@ -163,13 +158,17 @@ def _wasted(witness: Witness, offering: str, owner: str) -> Iterator[str]:
 
 
 def live_before_launch(witness: Witness, server: Server) -> Complaint:
-    """S6: no irreversible call on cached data only: the request was read live just before."""
-    was_read = _was_read(witness, f"apis/growth.dev/v1alpha1/noderequests/{server.name}")
+    """S6: no irreversible call on cached data only: the request was read live just before, after its last change."""
+    asked_at = witness.sent_at.get(f"create {server.name}", witness.now)
+    was_read = _was_read(witness, f"{RECORDS}/noderequests/{server.name}", asked_at)
     return None if was_read else f"machine {server.name} is bought without a live look at its request"
 
 
-def _was_read(witness: Witness, path: str) -> bool:
-    return witness.now - witness.live_reads.get(path, -LIVE_SECONDS - 1) <= LIVE_SECONDS
+def _was_read(witness: Witness, path: str, asked_at: float) -> bool:
+    """Shortly before the call, and after every change that is older than a call may take."""
+    read_at = witness.live_reads.get(path, -LIVE_SECONDS - 1)
+    is_outdated = any(read_at < at < asked_at - CALL_SECONDS for at in witness.lately.written_at.get(path, ()))
+    return witness.now - read_at <= LIVE_SECONDS and not is_outdated
 
 
 def not_while_paused(witness: Witness, server: Server) -> Complaint:
@@ -229,10 +228,13 @@ def protected_nodes_stay(witness: Witness, server: Server) -> Complaint:
 
 
 def live_before_delete(witness: Witness, server: Server) -> Complaint:
-    """S6: no irreversible call on cached data only: the node's pods and the removal were read live just before."""
-    if not _was_read(witness, f"api/v1/pods?spec.nodeName={server.name}"):
+    """S6: no irreversible call on cached data only: the node's pods and the removal were read live just before, and
+    the removal since it last changed.
+    """
+    asked_at = witness.sent_at.get(f"delete {server.server_id}", witness.now)
+    if not _was_read(witness, f"api/v1/pods?spec.nodeName={server.name}", asked_at):
         return f"machine {server.name} is deleted without a live look at its node's pods"
-    if not _was_read(witness, f"apis/growth.dev/v1alpha1/noderemovalrequests/{server.name}"):
+    if not _was_read(witness, f"{RECORDS}/noderemovalrequests/{server.name}", asked_at):
         return f"machine {server.name} is deleted without a live look at its removal"
     return None
 
@@ -254,78 +256,3 @@ def removal_is_written_first(witness: Witness, server: Server) -> Complaint:
     phase = (removal.get("status") or {}).get("phase")
     wrong = f"machine {server.name} is deleted while its NodeRemovalRequest is {phase}"
     return None if phase == "Deprovisioning" else wrong
-
-
-# ---------------------------------------------------------------------------- a request was written
-
-
-def phases_move_forward(witness: Witness, write: Write) -> Complaint:
-    """S14: phases only move along the arrows of `model/noderequest`; a removal fails only after an attempt, or
-    if its machine lost our label.
-    """
-    if write.kind not in (REQUEST, REMOVAL) or write.before is None or write.type == "DELETED":
-        return None
-    old = (write.before.decoded().get("status") or {}).get("phase", "Pending")
-    new = (write.item.get("status") or {}).get("phase", "Pending")
-    servers = witness.cluster.shop.servers.values()
-    is_lost = any(each.name == write.key[1] and CLUSTER_LABEL not in each.labels for each in servers)
-    arrows = {(each.before, each.after) for each in TRANSITIONS[write.kind.name]}
-    arrows -= set() if is_lost else {(PENDING, REMOVAL_FAILED)}
-    return None if new == old or (old, new) in arrows else f"{write.kind.name} {write.key[1]} went from {old} to {new}"
-
-
-def real_demand(witness: Witness, write: Write) -> Complaint:
-    """S5: a NodeRequest is created only for demand that was real within the staleness bound."""
-    if write.kind is not REQUEST or write.type != "ADDED" or write.item["spec"].get("reason", "Demand") != "Demand":
-        return None
-    if write.actor == RESTORED:
-        return None
-    name, planned = write.key[1], planned_pods(write.item)
-    if not any(witness.waited_within(key, STALENESS_SECONDS) for key in planned):
-        return f"{name} is for pods that do not wait: {planned[:3]}"
-    return None
-
-
-def bought_once(witness: Witness, server: Server) -> Complaint:
-    """S5: no machine is ordered for pods that others were ordered for. What an earlier leader wrote may arrive late:
-    a NodeRequest too many is no machine too many.
-    """
-    request = witness.cluster.store.read(REQUEST, server.name)
-    if request is None or request["spec"].get("reason", "Demand") != "Demand" or witness.is_catalogue_wrong:
-        return None
-    planned = planned_pods(request)
-    if not planned or not all(_is_promised_elsewhere(witness, "/".join(key), request) for key in planned):
-        return None
-    return f"{server.name} is for {len(planned)} pods that other machines on their way are for: {planned[:3]}"
-
-
-def _is_promised_elsewhere(witness: Witness, pod: str, request: Json) -> bool:
-    """An earlier request whose machine is ordered, and whose node has not come yet, was made for this very pod."""
-    mine = _age_order(request)
-    for other in witness.cluster.store.read_all(REQUEST):
-        phase, metadata = (other.get("status") or {}).get("phase", "Pending"), other["metadata"]
-        is_coming = phase == "Provisioning" and witness.node(metadata["name"]) is None
-        is_earlier = is_coming and _age_order(other) < mine and not metadata.get("deletionTimestamp")
-        if is_earlier and pod in (other["spec"].get("plannedPods") or []):
-            return True
-    return False
-
-
-def _age_order(request: Json) -> tuple[str, str]:
-    return request["metadata"]["creationTimestamp"], request["metadata"]["name"]
-
-
-def struck_out(witness: Witness, write: Write) -> Complaint:
-    """Unmet strikes an offering out for all pools until its time is over, by growth's own clock."""
-    if write.kind is not REQUEST or write.type != "ADDED" or witness.is_clock_off:
-        return None
-    spec, now = write.item["spec"], witness.cluster.runtime.now()
-    offering, location = spec["targetOffering"], spec.get("location")
-    for other in witness.cluster.store.read_all(REQUEST):
-        status = other.get("status") or {}
-        is_same = (other["spec"]["targetOffering"], other["spec"].get("location")) == (offering, location)
-        if is_same and status.get("phase") == "Unmet" and not other["metadata"].get("deletionTimestamp"):
-            age, left = now - parse_instant(status["lastTransitionTime"]), parse_instant(status["expiresAt"]) - now
-            if age > NOTICE_SECONDS and left > NOTICE_SECONDS:
-                return f"{write.key[1]} asks for {offering} in {location}, Unmet for another {left:.0f} s"
-    return None

@@ -10,16 +10,18 @@ requests decides, which scenarios see to."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from growth.controllers.growth import Growth
 from growth.model.api import FINALIZER
 from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
-from growth.model.pod import Pod
+from growth.model.pod import Pod, PodShape
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.sim.apiserver.kinds import BY_NAME, NODE, Json
 from growth.sim.apiserver.store import Key
+from growth.sim.laws.machines import DAY_SECONDS, MOST_IN_VAIN
 from growth.sim.laws.witness import POOL, REMOVAL, REQUEST, Witness
 from growth.sim.laws.writes import warm_pools
 
@@ -37,20 +39,23 @@ def why_not_settled(witness: Witness, growth: Growth, expected: Mapping[str, int
 
 def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Iterator[str]:
     """Every pod that a pool can host is bound, or its reason is written. `expected`: how many pods of an app can be, if
-    not all.
+    not all; of several apps that share a limit ("one+other") together.
 
     Where a pool's limits say how many, each node that is none of theirs costs a place; a deleted pool waits for a
-    machine that could not be removed."""
-    stuck, by_app = _stuck_pools(witness), dict[str, dict[Key, Pod]]()
+    machine that could not be removed, and one that had twenty machines in vain for the next day."""
+    stuck, by_app = _stuck_pools(witness) | _spent_pools(witness), dict[str, dict[Key, Pod]]()
+    shared = {app: group for group in expected for app in group.split("+")}
     for key, pod in witness.pods.items():
         if not pod.is_finished and pod.deleted_at is None and not pod.is_daemon:
-            by_app.setdefault(pod.shape.labels.get("app", pod.name), {})[key] = pod
+            app = pod.shape.labels.get("app", pod.name)
+            by_app.setdefault(shared.get(app, app), {})[key] = pod
     subjects = [event["regarding"] for event in witness.cluster.store.read_all(EVENT)]
     explained = {(subject.get("namespace", ""), subject.get("name")) for subject in subjects}
     for app, pods in by_app.items():
         waiting = [key for key, pod in pods.items() if not pod.node_name]
         hosted = sum(pod.shape.node_selector.get(POOL_LABEL, "") not in stuck for pod in pods.values())
-        wanted = min(expected[app] - _lost_places(witness, app), len(pods)) if app in expected else hosted
+        first = next(iter(pods.values())).shape
+        wanted = min(expected[app] - _lost_places(witness, first), len(pods)) if app in expected else hosted
         if (bound := len(pods) - len(waiting)) < wanted:
             names = ", ".join(name for _, name in waiting[:3])
             yield f"{bound} of {len(pods)} pods of {app} are bound, {wanted} could be; waiting: {names}"
@@ -59,12 +64,20 @@ def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Itera
                 yield f"pod {namespace}/{name} waits and no event says why"
 
 
-def _lost_places(witness: Witness, app: str) -> int:
+def _spent_pools(witness: Witness) -> set[str]:
+    """Pools with twenty machines in vain within a day: nothing more may be bought for them."""
+    since, requests = witness.now - DAY_SECONDS, witness.requests
+    names = [name for name, at in witness.in_vain_at.items() if at > since and name in requests]
+    counted = Counter(requests[name]["spec"]["pool"] for name in names)
+    return {pool for pool, count in counted.items() if count >= MOST_IN_VAIN}
+
+
+def _lost_places(witness: Witness, shape: PodShape) -> int:
     """Nodes that use up the limits of an app's pool, each for one of its pods, and hold none of them.
 
     Either a machine could not be removed, or pods that may run anywhere are in the way: the scheduler put them there
     when a user had deleted a pod of the app, and growth moves no pod in a pool that gives back empty nodes only."""
-    shape = next(pod.shape for pod in witness.pods.values() if pod.shape.labels.get("app") == app)
+    app = shape.labels.get("app")
     pool, failed = shape.node_selector.get(POOL_LABEL, ""), _failed_removals(witness)
     lost = sum(its_pool == pool for its_pool in failed.values())
     for node in _nodes_of(witness, pool):

@@ -5,6 +5,7 @@ arrived."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Final
 
@@ -35,6 +36,7 @@ BRAKE_SHARE: Final = 0.2
 
 GROWTH: Final = "growth"
 REQUEST, REMOVAL, POOL = (BY_NAME[name] for name in ("NodeRequest", "NodeRemovalRequest", "NodePool"))
+EVENT, BUFFER = BY_NAME["Event"], BY_NAME["CapacityBuffer"]
 
 
 class Emptied(Struct, frozen=True):
@@ -64,6 +66,34 @@ class Call(Struct, frozen=True):
     another_leads: bool
     stood_still: bool
     was_given_up: bool = False  # its sender had closed the connection by then, and could do no more
+
+
+class Lately(Struct):
+    """What was written, and what is gone since a while."""
+
+    written_at: dict[str, list[float]] = {}  # our records, by their path: when each was written
+    buffers_at: dict[tuple[str, ...], float] = {}  # CapacityBuffers: when each was last there; inf: it is
+    nodes_gone_at: dict[str, float] = {}
+    given_back: dict[str, tuple[float, Server]] = {}  # machines of ours that were deleted, by name, and when
+
+
+class Said(Struct, frozen=True):
+    """An event that growth wrote about a pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    note: str
+
+
+class Patience(Struct):
+    """Who waits for nothing, as far as anybody can see, and since when; what growth last said to a pod that waits."""
+
+    told: dict[str, Said] = {}  # by UID
+    unproven: list[tuple[float, Said]] = []  # reasons of which nobody knows yet whether they are true
+    idle_since: dict[Key, float] = {}
+    calm_since: float | None = None  # since when nothing is broken
 
 
 class Witness:
@@ -104,6 +134,8 @@ class Witness:
         self.is_catalogue_wrong = False  # machines are smaller than it says: what was planned onto one may not fit
         self.is_clock_off = False  # growth's own clock has been stepped
         self.live_reads: dict[str, float] = {}  # what growth read live, and when
+        self.patience = Patience()
+        self.lately = Lately()
         self._codec = Codec()
         cluster.store.on_write(self._see)
         cluster.api.on_request(self._hear)
@@ -118,7 +150,14 @@ class Witness:
     def _see(self, write: Write) -> None:
         if write.kind is POD:
             self._see_pod(write)
-        elif write.kind is REQUEST:
+        elif write.kind is EVENT:
+            self._see_event(write)
+        elif write.kind is BUFFER:
+            self.lately.buffers_at[write.key] = self.now if write.type == "DELETED" else math.inf
+        elif write.kind in (REQUEST, REMOVAL):
+            path = f"apis/growth.dev/v1alpha1/{write.kind.resource.plural}/{write.key[1]}"
+            self.lately.written_at.setdefault(path, []).append(self.now)
+        if write.kind is REQUEST:
             self.requests[write.key[1]] = write.item
             self.erased |= {write.key[1]: None} if write.actor == "user" else {}
             if (write.item.get("status") or {}).get("phase") == "Ready":
@@ -128,7 +167,16 @@ class Witness:
         elif write.kind is NODE:
             self._see_node(write)
 
+    def _see_event(self, write: Write) -> None:
+        about, reason = write.item.get("regarding") or {}, str(write.item.get("reason"))
+        if write.actor == GROWTH and about.get("kind") == "Pod" and write.type != "DELETED":
+            said = Said(about["namespace"], about["name"], str(about.get("uid")), reason, str(write.item.get("note")))
+            self.patience.told[said.uid] = said
+            self.patience.unproven += [(self.now, said)] if reason == "Unplaced" else []
+
     def _see_server(self, what: str, server: Server) -> None:
+        if what == "delete" and not self.is_foreign(server):
+            self.lately.given_back[server.name] = (self.now, server)
         self.is_catalogue_wrong |= what == "create" and not self.cluster.shop.is_as_sold(server)
         if what == "create" and not self.is_foreign(server):
             self.bought_at[server.name] = self.now
@@ -149,6 +197,8 @@ class Witness:
             self.in_vain_at.setdefault(name, self.now)
 
     def _see_node(self, write: Write) -> None:
+        if write.type == "DELETED":
+            self.lately.nodes_gone_at[write.key[1]] = self.now
         if write.type == "DELETED" and write.actor == "user":
             request = self.cluster.store.read(REQUEST, write.key[1])
             if request is None or (request.get("status") or {}).get("phase") == "Ready":  # else its request says more

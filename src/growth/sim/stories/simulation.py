@@ -97,6 +97,7 @@ class Simulation:
         longest = max([lasts, *(each.lasts_seconds for each in self.behaviours)])
         self.script = Script(self.cluster, random.Random(f"{seed}/scenario"), longest, {}, schedule.plan)
         self.lives = Lives(self.adversity, self.witness, self.judge, self._settings, self._say)
+        self._has_faults = False
         self._trace = trace
         self._digest = hashlib.sha256()
         self.cluster.tell(self._say)
@@ -106,6 +107,7 @@ class Simulation:
         behaviours = [each.name for each in self.behaviours]
         faults = turn_on_some(self.adversity, self.seed, self.wish.faults)
         self.adversity.crashes += [self.wish.crash] if self.wish.crash else []
+        self._has_faults = bool(faults or self.adversity.crashes)
         self._say(f"behaviours: {', '.join(behaviours)}; faults: {', '.join(faults)}")
         self.lives.begin()
         settled = await self._live()
@@ -147,13 +149,19 @@ class Simulation:
         until = self.cluster.runtime.monotonic() + seconds
         while self.cluster.runtime.monotonic() < until:
             await self.cluster.runtime.sleep(min(LOOK_SECONDS, until - self.cluster.runtime.monotonic()))
+            self._tell_time()
             if self.wish.stops_early and self.judge.violations:
                 return False
         return True
 
+    def _tell_time(self) -> None:
+        is_calm = not self._has_faults and not self.adversity.schedule.active.is_any_on
+        self.judge.hear_time(is_calm=is_calm and self.lives.leader is not None)
+
     def _stop_faults(self) -> None:
         turn_off_all(self.adversity)
         self.lives.mend()
+        self._has_faults = False
         self._say("faults stop")
 
     async def _settle(self) -> float | None:
@@ -162,6 +170,9 @@ class Simulation:
         longest = max([SETTLE_SECONDS, *(each.settles_seconds for each in self.behaviours)])
         while self.cluster.runtime.monotonic() < began + longest:
             await self.cluster.runtime.sleep(LOOK_SECONDS)
+            self._tell_time()
+            if self.wish.stops_early and self.judge.violations:
+                return None
             if self.lives.leader is not None and not self._why_not_settled():
                 return self.cluster.runtime.monotonic() - began
         for law, complaint in self._why_not_settled():
