@@ -83,7 +83,9 @@ _identified = msgspec.json.Decoder(dict[str, Any])
 _encode = msgspec.json.Encoder().encode
 
 File = Annotated[Path, Parameter(help="JSON lines to answer; - reads standard input.")]
-Output = Annotated[Literal["json", "table"], Parameter(help="JSON lines, or a table for people.")]
+Output = Annotated[
+    Literal["json", "table"], Parameter(name=("--output", "-o"), help="JSON lines, or a table for people.")
+]
 
 
 def fits(file: File = Path("-"), *, output: Output = "json") -> int:

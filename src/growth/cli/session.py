@@ -5,6 +5,7 @@ log lines go. Used by the commands; it decides nothing.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
@@ -28,7 +29,10 @@ from growth.runtime import Runtime
 SettingsFile = Annotated[Path | None, Parameter(help="The settings file that growth runs with.")]
 ProviderName = Annotated[str | None, Parameter(help="Where machines come from.")]
 CatalogueFile = Annotated[str | None, Parameter(help="File with the machines to offer.")]
-FindingsOutput = Annotated[Literal["text", "json"], Parameter(help="Lines for people, or one JSON list.")]
+FindingsOutput = Annotated[
+    Literal["text", "json"], Parameter(name=("--output", "-o"), help="Lines for people, or one JSON list.")
+]
+TextOrJson = Annotated[Literal["text", "json"], Parameter(name=("--output", "-o"), help="Lines for people, or JSON.")]
 
 
 @Parameter(name="*")
@@ -71,7 +75,8 @@ def read_text(file: Path) -> str:
 
 def set_up_logs(level: str) -> None:
     """Log one JSON object a line on standard error, or coloured text where a person watches."""
-    is_watched = sys.stderr.isatty()
+    for_people = structlog.dev.ConsoleRenderer(colors="NO_COLOR" not in os.environ)
+    for_programs = structlog.processors.JSONRenderer(ensure_ascii=False)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -80,7 +85,7 @@ def set_up_logs(level: str) -> None:
             structlog.processors.StackInfoRenderer(),
             structlog.processors.format_exc_info,
             redact,
-            structlog.dev.ConsoleRenderer() if is_watched else structlog.processors.JSONRenderer(),
+            for_people if sys.stderr.isatty() else for_programs,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

@@ -37,7 +37,8 @@ from growth.sim.scenarios.sweep import Engine, Job, Outcome, jobs_of, run_jobs
 Output = Annotated[
     str,
     Parameter(
-        help="table for people, or json: an object for each run. With --record: the file; default: standard output."
+        name=("--output", "-o"),
+        help="table for people, or json: an object for each run. With --record: the file; default: standard output.",
     ),
 ]
 OUTPUTS: Final = ("table", "json")

@@ -3,8 +3,9 @@ nothing.
 
 | subject | from | answered by |
 | --- | --- | --- |
-| pod, node, nodepool (pool) | one look at the cluster | here: where a pod goes, why a node stays, what a pool can buy |
-| poolautoscaler, pa | a file and the numbers of a pool, or the cluster | `cli/explain/autoscaler` |
+| pod, node | one look at the cluster | `controllers/ask/explain`: where a pod goes, why a node stays |
+| nodepool, noderequest, noderemovalrequest | one look at the cluster | `controllers/ask/records` |
+| poolautoscaler | a file and the numbers of a pool, or the cluster | `cli/explain/autoscaler` |
 | buffer | a file | `cli/explain/buffer` |
 """
 
@@ -12,35 +13,50 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from cyclopts import Parameter
-from msgspec import Struct
-from msgspec.structs import replace
 
 from growth.cli.explain.autoscaler import NOTHING_GIVEN, GivenCounts, explain_file, explain_live
 from growth.cli.explain.buffer import explain_buffers
-from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, provider_of
+from growth.cli.explain.layout import tell
+from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, TextOrJson, provider_of
 from growth.controllers.ask.explain import NodeAnswer, PodAnswer, find_pod, why_node, why_pod
+from growth.controllers.ask.records import (
+    PoolAnswer,
+    RemovalAnswer,
+    RequestAnswer,
+    why_pool,
+    why_removal,
+    why_request,
+)
 from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.loop.journal import be_quiet
 from growth.controllers.observe.observer import look_once
-from growth.model.action import WriteNodePoolStatus
-from growth.model.nodepool import NodePoolStatus
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan import pool_status
 
-Subject = Literal["pod", "node", "nodepool", "pool", "poolautoscaler", "pa", "autoscaler", "buffer"]
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "pod": ("pods", "po"),
+    "node": ("nodes", "no"),
+    "nodepool": ("nodepools", "np", "pool"),
+    "noderequest": ("noderequests", "nr"),
+    "noderemovalrequest": ("noderemovalrequests", "nrr", "removal"),
+    "poolautoscaler": ("poolautoscalers", "pa", "autoscaler"),
+    "buffer": ("buffers", "capacitybuffer", "capacitybuffers", "cb"),
+}  # as kubectl knows them
 
 
 def explain(  # noqa: PLR0913 - every flag is an argument
     subject: Annotated[
-        Subject,
+        str,
         Parameter(
-            help="pod, node, nodepool (pool), poolautoscaler (pa): one of them; buffer: the CapacityBuffers of a file."
+            help="pod, node, nodepool (np), noderequest (nr), noderemovalrequest (nrr), poolautoscaler (pa): one of "
+            "them, also as pod/NAME; buffer: the CapacityBuffers of a file."
         ),
     ],
     name: Annotated[str, Parameter(help="Of the object in the cluster, where no file is given.")] = "",
@@ -63,54 +79,53 @@ def explain(  # noqa: PLR0913 - every flag is an argument
     ] = None,
     settings: SettingsFile = None,
     access: ClusterAccess = THE_CLUSTER,
-    output: Annotated[Literal["text", "json"], Parameter(help="Lines for people, or JSON.")] = "text",
+    output: TextOrJson = "text",
 ) -> int:
     """Say what growth would make of an object, and why; end with 1 if it cannot work as it is."""
+    kind, name = _asked(subject, name)
     configuration = load_configuration(settings, os.environ, {})
     plans = configuration.plans
-    match subject:
+    match kind:
         case "buffer":
             if file is None:
                 raise ValueError("say which --file the buffers are in")
             return explain_buffers(file, sizing or plans.buffer_sizing, output)
-        case "pod" | "node" | "nodepool" | "pool":
-            if not name:
-                raise ValueError(f"say which {subject}")
-            key = f"{namespace}/{name}" if subject == "pod" and "/" not in name else name
-            asked = "nodepool" if subject == "pool" else subject
-            return explain_in_cluster(asked, key, configuration, access, output)
-        case "poolautoscaler" | "pa" | "autoscaler":
+        case "poolautoscaler":
             if file is not None:
                 return explain_file(file, given, plans.warm_pools, output)
             if not name:
                 raise ValueError("say which autoscaler, or which --file it is in")
             return explain_live(f"{namespace}/{name}", access, given.around, plans.warm_pools, output)
+        case _:
+            if not name:
+                raise ValueError(f"say which {kind}")
+            key = f"{namespace}/{name}" if kind == "pod" and "/" not in name else name
+            return explain_in_cluster(kind, key, configuration, access, output)
 
 
-ClusterSubject = Literal["pod", "node", "nodepool"]
+def _asked(subject: str, name: str) -> tuple[str, str]:
+    """The kind by its whole name, and the object's: `np default`, `np/default`."""
+    if not name:
+        subject, _, name = subject.partition("/")
+    known = {short: kind for kind, others in _NAMES.items() for short in (kind, *others)}
+    if subject.lower() not in known:
+        similar = get_close_matches(subject.lower(), known, n=1)
+        hint = f"did you mean {similar[0]}? " if similar else ""
+        raise ValueError(f"there is nothing to explain about {subject}; {hint}choose from {', '.join(_NAMES)}")
+    return known[subject.lower()], name
 
 
-class PoolAnswer(Struct, rename="camel", omit_defaults=True):
-    """What its status says, or would say."""
-
-    pool: str
-    conditions: dict[str, str]
-    offerings: dict[str, str]
-    nodes: int = 0
-    in_flight: int = 0
-    price_per_hour: str = "0"
+ClusterAnswer = PodAnswer | NodeAnswer | PoolAnswer | RequestAnswer | RemovalAnswer
 
 
-ClusterAnswer = PodAnswer | NodeAnswer | PoolAnswer
-
-
-def explain_in_cluster(
-    subject: ClusterSubject, key: str, configuration: Configuration, access: ClusterAccess, output: str
-) -> int:
+def explain_in_cluster(kind: str, key: str, configuration: Configuration, access: ClusterAccess, output: str) -> int:
     be_quiet()
     snapshot = asyncio.run(_look(configuration, access))
-    answer = answer_for(subject, key, snapshot, configuration.plans)
-    print(msgspec.json.encode(answer).decode() if output == "json" else as_text(answer))
+    answer = answer_for(kind, key, snapshot, configuration.plans)
+    if output == "json":
+        print(msgspec.json.encode(answer).decode())
+    else:
+        tell(answer)
     return 0
 
 
@@ -120,38 +135,30 @@ async def _look(configuration: Configuration, access: ClusterAccess) -> Snapshot
         return await look_once(client, runtime, provider, configuration.installation, configuration.plans)
 
 
-def answer_for(subject: ClusterSubject, key: str, snapshot: Snapshot, settings: Settings) -> ClusterAnswer:
-    pod, node = find_pod(key, snapshot) if subject == "pod" else None, snapshot.nodes.get(key)
-    if pod is not None:
-        return why_pod(pod, snapshot, settings)
-    if subject == "node" and node is not None:
-        return why_node(node, snapshot, settings)
-    if subject == "nodepool" and key in snapshot.pools:
-        return _why_pool(key, snapshot, settings)
-    raise ValueError(f"there is no {subject} {key}")
+def answer_for(kind: str, key: str, snapshot: Snapshot, settings: Settings) -> ClusterAnswer:
+    match kind:
+        case "pod" if (pod := find_pod(key, snapshot)) is not None:
+            return why_pod(pod, snapshot, settings)
+        case "node" if key in snapshot.nodes:
+            return why_node(snapshot.nodes[key], snapshot, settings)
+        case "nodepool" if key in snapshot.pools:
+            return why_pool(key, snapshot, settings)
+        case "noderequest" if key in snapshot.requests:
+            return why_request(snapshot.requests[key], snapshot)
+        case "noderemovalrequest" if key in snapshot.removals:
+            return why_removal(snapshot.removals[key])
+    raise ValueError(_missing(kind, key, snapshot))
 
 
-def _why_pool(name: str, snapshot: Snapshot, settings: Settings) -> PoolAnswer:
-    """Its status is decided again: what is written may be old, or missing."""
-    untold = replace(snapshot.pools[name], status=NodePoolStatus())
-    world = replace(snapshot, pools={**snapshot.pools, name: untold})
-    actions = pool_status.plan(world, pool_status.Ledger(), settings).actions
-    writes = [each for each in actions if isinstance(each, WriteNodePoolStatus) and each.pool.name == name]
-    status = writes[0].status if writes else untold.status
-    conditions = {each.type: f"{each.status}, {each.reason}: {each.message}".rstrip(": ") for each in status.conditions}
-    offerings = {
-        f"{each.name} {each.location}".strip(): f"{each.state}, {each.price_per_hour} per hour, {each.nodes} nodes"
-        for each in status.offerings
+def _missing(kind: str, key: str, snapshot: Snapshot) -> str:
+    """With the name that was meant, where one is near."""
+    bound = (pod for pods in snapshot.pods_by_node.values() for pod in pods)
+    names = {
+        "pod": [pod.key for pod in (*snapshot.waiting_pods, *bound)],
+        "node": list(snapshot.nodes),
+        "nodepool": list(snapshot.pools),
+        "noderequest": list(snapshot.requests),
+        "noderemovalrequest": list(snapshot.removals),
     }
-    return PoolAnswer(name, conditions, offerings, status.nodes, status.in_flight, status.price_per_hour)
-
-
-def as_text(answer: ClusterAnswer) -> str:
-    """One line for each thing that is known."""
-    lines: list[str] = []
-    for name, value in msgspec.to_builtins(answer).items():
-        if isinstance(value, dict):
-            lines += [f"{name}:", *(f"  {key}: {text}" for key, text in value.items())]
-        else:
-            lines.append(f"{name}: {', '.join(value) if isinstance(value, list | tuple) else value}")
-    return "\n".join(lines)
+    similar = get_close_matches(key, names[kind], n=1)
+    return f"there is no {kind} {key}" + (f"; did you mean {similar[0]}?" if similar else "")

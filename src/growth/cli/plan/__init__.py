@@ -95,7 +95,9 @@ def plan(
     pools: Annotated[Path | None, Parameter(help="NodePools; without them one pool may buy everything.")] = None,
     settings: SettingsFile = None,
     check: Annotated[bool, Parameter(help="Let the independent checker look at the plan.", negative="")] = False,
-    output: Annotated[Literal["table", "json"], Parameter(help="A table for people, or JSON.")] = "table",
+    output: Annotated[
+        Literal["table", "json"], Parameter(name=("--output", "-o"), help="A table for people, or JSON.")
+    ] = "table",
 ) -> int:
     """Plan offline what to buy for pods, with its price, a proven lower bound and the gap between them."""
     chosen = load_configuration(settings, os.environ, {}).plans

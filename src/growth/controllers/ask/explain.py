@@ -14,9 +14,12 @@ scheduler has not refused yet is answered as if it had been.
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.controllers.ask.offers import Offer, Remedy, offers_to, remedies_for
 from growth.model.action import BindPods
 from growth.model.instant import format_instant
 from growth.model.node import Node
@@ -26,9 +29,12 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.flow import scheduling
+from growth.plan.nodes_down.budgets import Recent, with_moment
+from growth.plan.nodes_down.candidates import Candidates
+from growth.plan.nodes_down.consolidation import why_pool_keeps
 from growth.plan.nodes_down.what_if import Emptying
 from growth.plan.nodes_up import scale_up
-from growth.plan.nodes_up.demand import identity
+from growth.plan.nodes_up.demand import MALFORMED, UNPLACED, identity
 from growth.plan.nodes_up.survey import Survey, survey
 from growth.plan.world.capacity import is_plannable
 from growth.plan.world.marks import mark_of
@@ -41,19 +47,26 @@ from growth.plan.world.nodes import (
     why_not_idle,
     working_pods,
 )
+from growth.plan.world.pools import REASONS
 from growth.solver.flow import Fleet, arcs_of
 from growth.solver.purchase.solve import solve
 from growth.solver.rules import Neighbours
+
+REASONS_WITHOUT_PLACE: Final = (UNPLACED, MALFORMED, *REASONS)
+_LONG_AGO: Final = 1.0
 
 # -------------------------------------------------------------------------------------------- a pod
 
 
 class PodAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     pod: str
+    answer: str  # in one sentence
     state: str
     plan: str
     nodes: str = ""  # the sentence that adds up over all nodes
     pools: tuple[str, ...] = ()  # it may buy from
+    offers: tuple[Offer, ...] = ()  # what every pool says to it, offering by offering
+    remedies: tuple[Remedy, ...] = ()  # of one that gets no place: what would help
     arcs: dict[
         str, str
     ] = {}  # where growth schedules it: its ways through the network, and the price of leaving it out
@@ -66,10 +79,11 @@ def find_pod(key: str, snapshot: Snapshot) -> Pod | None:
 
 def why_pod(pod: Pod, snapshot: Snapshot, settings: Settings) -> PodAnswer:
     if pod.node_name:
-        return PodAnswer(pod.key, f"{pod.phase} on node {pod.node_name}", "nothing: it has its place")
+        where = f"{pod.phase} on node {pod.node_name}"
+        return PodAnswer(pod.key, f"it has its place: {where}", where, "nothing: it has its place")
     state = _state(pod)
     if not is_plannable(pod) and not pod.shape.malformed:
-        return PodAnswer(pod.key, state, "nothing, as long as this is so")
+        return PodAnswer(pod.key, f"growth does nothing for it: {state}", state, "nothing, as long as this is so")
     asked = replace(pod, unschedulable_at=pod.unschedulable_at or snapshot.now)
     waiting = tuple(asked if each.key == pod.key else each for each in snapshot.waiting_pods)
     world = replace(snapshot, waiting_pods=waiting)
@@ -77,7 +91,24 @@ def why_pod(pod: Pod, snapshot: Snapshot, settings: Settings) -> PodAnswer:
     found = survey(world, scale_up.Ledger(), at_once)
     pools = next((demand.pools for demand in found.demands if demand.name == identity(pod)), ())
     plan = _held(pod, found) or _scheduled(pod, snapshot, settings) or _planned(asked, world, at_once)
-    return PodAnswer(pod.key, state, plan, _sentence(pod, snapshot), pools, _arcs(pod, snapshot, settings))
+    is_lost = plan.startswith(REASONS_WITHOUT_PLACE) and not pod.shape.malformed
+    return PodAnswer(
+        pod=pod.key,
+        answer=_in_a_sentence(plan),
+        state=state,
+        plan=plan,
+        nodes=_sentence(pod, snapshot),
+        pools=pools,
+        offers=offers_to(asked, world, at_once) if not pod.shape.malformed else (),
+        remedies=remedies_for(asked, world, at_once) if is_lost else (),
+        arcs=_arcs(pod, snapshot, settings),
+    )
+
+
+def _in_a_sentence(plan: str) -> str:
+    """Without the word that events carry for programs."""
+    head, mark, text = plan.partition(": ")
+    return text if mark and head in {"Planned", *REASONS_WITHOUT_PLACE} else plan
 
 
 def _state(pod: Pod) -> str:
@@ -148,7 +179,7 @@ def _planned(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
 
 class NodeAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     node: str
-    stays: str
+    answer: str  # why it stays or when it goes, in one sentence
     pool: str = ""
     offering: str = ""
     price_per_hour: float = 0.0
@@ -177,34 +208,40 @@ def _why_stays(node: Node, snapshot: Snapshot, settings: Settings) -> tuple[str,
         due = "an unknown time" if mark.due_at is None else format_instant(mark.due_at)
         return f"it is marked, and goes at {due} unless it is needed", ()
     if is_paused(pool, settings):
-        return "growth, or its pool, is paused: nothing goes", ()
+        return "it stays: growth, or its pool, is paused", ()
     if working_pods(snapshot, node.name):
         return _why_not_emptied(node, snapshot, settings)
     return _why_kept_empty(node, snapshot, settings), ()
 
 
 def _why_not_emptied(node: Node, snapshot: Snapshot, settings: Settings) -> tuple[str, tuple[str, ...]]:
-    block = Emptying(snapshot, settings, settings.scale_down_headroom).why_stays(node)
-    mode = snapshot.pools[node.pool].spec.consolidation
-    if block is not None:
-        return block.message, (block.check_type, block.constraint, block.pod)
-    but = (
-        "and it goes when its time has come" if mode == "Full" else f"but NodePool {node.pool} has consolidation {mode}"
-    )
-    return f"its pods would fit on other nodes, {but}", ()
+    pool = snapshot.pools[node.pool]
+    if kept := why_pool_keeps(pool, is_empty=False):
+        return f"it stays: {kept}", ()
+    if (block := Emptying(snapshot, settings, settings.scale_down_headroom).why_stays(node)) is not None:
+        return f"it stays: {block.message}", (block.check_type, block.constraint, block.pod)
+    recent = with_moment(Recent(known_since=_LONG_AGO), snapshot, settings)  # as far as the pool's status tells
+    candidates = Candidates(snapshot, settings, recent)
+    if not candidates.is_settled(node):
+        settled_at = format_instant(node.created_at + settings.settling_seconds)
+        return f"it stays until {settled_at}, since it is new; its pods fit on other nodes, so it goes after that", ()
+    if why_wait := candidates.why_wait(node, pool):
+        return f"it stays for now: its pods fit on other nodes, but {why_wait}", ()
+    seconds = settings.consolidation_interval_seconds
+    return f"it goes: its pods fit on other nodes, and growth looks every {seconds:.0f} s", ()
 
 
 def _why_kept_empty(node: Node, snapshot: Snapshot, settings: Settings) -> str:
     busy = why_not_idle(node, snapshot, delay_seconds(snapshot.pools[node.pool], settings))
     holders = place_buffers(snapshot, settings).holders_of(node.name)
     if busy:
-        return busy
+        return f"it stays: {busy}"
     if is_protected_node(node):
-        return "an annotation says that it must not be disrupted"
+        return "it stays: an annotation says that it must not be disrupted"
     if holders:
-        return f"spare room of CapacityBuffer {', '.join(holders)}"
-    if snapshot.pools[node.pool].spec.consolidation == "Off":
-        return f"it is empty, but NodePool {node.pool} has consolidation Off"
+        return f"it stays: it is spare room of CapacityBuffer {', '.join(holders)}"
+    if kept := why_pool_keeps(snapshot.pools[node.pool], is_empty=True):
+        return f"it stays: {kept}"
     return "it is empty: it goes, unless `min` keeps it or its hour is paid"
 
 

@@ -198,12 +198,8 @@ class _Look:
                 continue
             if state_of(name, self._snapshot).is_going or not self._candidates.is_settled(node):
                 continue
-            mode = pool.spec.consolidation
-            if mode == "Off" or working_pods(self._snapshot, name):
-                only_empty = "gives back empty nodes only, and pods run there"
-                kept = "keeps its nodes, empty ones too" if mode == "Off" else only_empty
-                text = f"the node stays: NodePool {pool.name} {kept} (consolidation: {mode})"
-                self._tell(node, mode, Note(about(node), STAYING, text))
+            if kept := why_pool_keeps(pool, is_empty=not working_pods(self._snapshot, name)):
+                self._tell(node, pool.spec.consolidation, Note(about(node), STAYING, f"the node stays: {kept}"))
 
     def _tell_block(self, node: Node, block: Block) -> None:
         fields = (*block.fields(), ("node", node.name), ("nodepool", node.pool), ("blocked", "scale-down blocked"))
@@ -215,6 +211,15 @@ class _Look:
         before = self._ledger.told.get(node.name)
         self._told[node.name] = before if before is not None and before[0] == subject else (subject, note)
         self._turn.tell(self._told[node.name][1])
+
+
+def why_pool_keeps(pool: NodePool, *, is_empty: bool) -> str:
+    """What the pool's spec says against giving such a node back. Empty: nothing."""
+    mode = pool.spec.consolidation
+    if mode == "Full" or (is_empty and mode != "Off"):
+        return ""
+    kept = "keeps its nodes, empty ones too" if mode == "Off" else "gives back empty nodes only, and pods run there"
+    return f"NodePool {pool.name} {kept} (consolidation: {mode})"
 
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, _settings: Settings) -> Decision[Ledger]:

@@ -155,7 +155,7 @@ def _of_unplaced(
     dealt: Dealt, found: Survey, waits: Mapping[str, Wait], snapshot: Snapshot, settings: Settings
 ) -> tuple[Note, ...]:
     notes = []
-    asides = {name: _aside(name, snapshot, settings) for name in snapshot.pools}
+    asides = {name: _aside(name, found, snapshot, settings) for name in snapshot.pools}
     for demand, reasons in dealt.unplaced:
         more = tuple(asides[name] for name in demand.pools if asides.get(name))
         message = cut("no place for this pod: " + "; ".join(reasons + more), _LONGEST_MESSAGE)
@@ -181,7 +181,7 @@ def _back_off(misses: int) -> str:
     )
 
 
-def _aside(name: str, snapshot: Snapshot, settings: Settings) -> str:
+def _aside(name: str, found: Survey, snapshot: Snapshot, settings: Settings) -> str:
     """What the solver cannot know: why a pool sells less than it lists."""
     pool = snapshot.pools[name]
     closed = why_not_buying(pool, settings.is_paused)
@@ -193,4 +193,7 @@ def _aside(name: str, snapshot: Snapshot, settings: Settings) -> str:
     gone = [each for each in listed if not each.is_available]
     told = [f"{len(unmet)} of {len(listed)} offerings of NodePool {name} are Unmet"] if unmet else []
     told += [f"{len(gone)} of {len(listed)} are out of stock"] if gone else []
+    standing = found.market.standings.get(name)
+    if standing is not None and any(standing.is_closed((each.name, each.location), snapshot.now) for each in listed):
+        told.append(standing.why or f"machines of NodePool {name} were in vain")
     return ", ".join(told) if listed else f"NodePool {name} lists no server type that the provider sells"
