@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from growth.controllers.loop.journal import be_quiet
+from growth.controllers.loop.workers import working
 from growth.sim.stories.simulation import CALM, Report, deaths, die_at, differences, reference, simulate
 
 _LAWS_SHOWN = 5
@@ -38,10 +36,6 @@ def sim(
     return _run_many(range(first, first + seeds), calm, jobs)
 
 
-def _workers(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs or os.cpu_count() or 1, multiprocessing.get_context("spawn"), initializer=be_quiet)
-
-
 def _run_one(seed: str, trace: bool, calm: bool) -> int:
     report = simulate(seed, print if trace else lambda _line: None, wish=CALM if calm else None)
     behaviours, faults = ", ".join(report.behaviours), ", ".join(report.faults) or "none"
@@ -66,7 +60,7 @@ def _run_many(seeds: range, calm: bool, jobs: int) -> int:
 
 
 def _reports(seeds: range, calm: bool, jobs: int) -> Iterator[Report]:
-    with _workers(jobs) as workers:
+    with working(jobs) as workers:
         yield from workers.map(_simulate, [str(seed) for seed in seeds], [calm] * len(seeds))
 
 
@@ -91,7 +85,7 @@ def _die_everywhere(jobs: int) -> int:
     machines = f"{len(wanted.bought)} machines bought, {len(wanted.given_back)} given back"
     print(f"{wanted.writes} writes, {machines}, {len(wanted.bound)} pods running")
     failed = 0
-    with _workers(jobs) as workers:
+    with working(jobs) as workers:
         for death, found in zip(ways, workers.map(die_at, ways), strict=True):
             differing = differences(wanted, found)
             failed += bool(differing)

@@ -1,12 +1,9 @@
 """How does growth wait, and work on several things at once? The real Runtime (asyncio, the system clocks, one worker
-process for heavy, pure work), and what is built on any Runtime: `Signal` and `work_through`.
-
-The worker process is spawned, never forked: a fork would copy locks that threads of the event loop may hold."""
+process for heavy, pure work), and what is built on any Runtime: `Signal` and `work_through`."""
 
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import random
 import time
 import uuid
@@ -20,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from growth.controllers.loop.workers import end_workers, open_workers
 from growth.runtime import Runtime
 
 Result = TypeVar("Result")
@@ -79,16 +77,14 @@ class SystemRuntime:
         return await asyncio.get_running_loop().run_in_executor(self._ensure_worker(), function, *arguments)
 
     def _end_worker(self) -> None:
-        """Work in a process cannot be told to stop, but its process can be ended; the next work begins a new one."""
+        """The next work begins a new one."""
         worker, self._worker = self._worker, None
         if worker is not None:
-            for process in list(worker._processes.values()):  # there is no public way to them
-                process.kill()
-            worker.shutdown(wait=False, cancel_futures=True)
+            end_workers(worker)
 
     def _ensure_worker(self) -> ProcessPoolExecutor:
         if self._worker is None:
-            self._worker = ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn"))
+            self._worker = open_workers(1)
         return self._worker
 
     async def in_thread(self, function: Callable[[], Result]) -> Result:

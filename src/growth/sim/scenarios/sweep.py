@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import itertools
 import logging
-import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from growth.controllers.loop.journal import be_quiet
+from growth.controllers.loop.workers import working
 from growth.sim.clock import run_virtual
 from growth.sim.scenarios.measure import Sample
 from growth.sim.scenarios.reader import find_scenario, read_scenario, with_seed
@@ -107,7 +106,7 @@ def run_jobs(jobs: Sequence[Job], engine: Engine = "processes", workers: int = 0
         yield from map(run_job, jobs)
     else:
         count = min(len(jobs), workers or os.cpu_count() or 1)
-        with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=be_quiet) as pool:
+        with working(count) as pool:
             yield from pool.map(run_job, jobs)
 
 

@@ -1,0 +1,46 @@
+"""How do we compute in other processes, and end them? Used by the real runtime (the solver) and by sweeps of worlds.
+
+They are spawned, never forked: a fork would copy locks that threads of the event loop may hold. An interrupt from the
+keyboard reaches every process of a terminal: workers ignore it, and whoever began them ends them. They log nothing.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+
+from growth.controllers.loop.journal import be_quiet
+
+
+def open_workers(count: int = 0) -> ProcessPoolExecutor:
+    """So many, or as many as there are processors."""
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(count or os.cpu_count() or 1, context, initializer=_begin)
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    be_quiet()
+
+
+def end_workers(workers: ProcessPoolExecutor) -> None:
+    """At once: work in a process cannot be told to stop, but its process can be ended."""
+    for process in list(workers._processes.values()):  # there is no public way to them
+        process.kill()
+    workers.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def working(count: int = 0) -> Iterator[ProcessPoolExecutor]:
+    """Workers for as long as they are needed; what is interrupted ends at once, with all of them."""
+    workers = open_workers(count)
+    try:
+        yield workers
+    except BaseException:
+        end_workers(workers)
+        raise
+    workers.shutdown()

@@ -1,0 +1,40 @@
+"""Workers: they compute, an interrupt does not reach them, and what is interrupted ends with all of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from multiprocessing.process import BaseProcess
+
+import pytest
+
+from growth.controllers.loop.workers import working
+
+
+def _interrupted(number: int) -> int:
+    os.kill(os.getpid(), signal.SIGINT)
+    return number * 2
+
+
+def test_a_worker_goes_on_after_an_interrupt_from_the_keyboard() -> None:
+    with working(1) as workers:
+        assert list(workers.map(_interrupted, [1, 2])) == [2, 4]
+
+
+def test_what_is_interrupted_ends_at_once_with_its_workers() -> None:
+    begun: list[BaseProcess] = []
+
+    def interrupted() -> None:
+        with working(1) as workers:
+            busy = workers.submit(time.sleep, 600)
+            while not busy.running():
+                time.sleep(0.01)
+            begun.extend(workers._processes.values())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    [process] = begun
+    process.join(10)
+    assert process.exitcode == -signal.SIGKILL
