@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from growth.model.labels import HOSTNAME, ZONE
+from growth.model.labels import HOSTNAME, ZONE, Labels
 from growth.model.node import SCALE_DOWN_TAINT, Node
 from growth.model.pod import PreferredPods
 from growth.solver.purchase.check import check
@@ -150,3 +150,51 @@ def test_a_daemon_that_a_spread_counts_leaves_the_pods_unplaced_and_never_stops_
     solution = solve(problem)
     assert check(problem, solution) == ()
     assert {one.demand for one in solution.unplaced} <= {0}
+
+
+# ---------------------------------------------------------------------- a pod that can run is run
+
+
+def test_a_group_that_must_share_a_zone_goes_where_the_limits_hold_all_of_it() -> None:
+    group = demand(4, 3, labels={"app": "x"}, affinity=(term(ZONE, app="x"),))
+    cheap, dear = choice("t", 4, 8192, 2.1, "b"), choice("t", 4, 8192, 2.4, "a")
+    solution = solve(PlacementProblem((group,), choices=(cheap, dear), limits=(at_most(1, 0),)))
+    assert solution.kind == "AllPlaced"
+    assert [node.choice for node in solution.nodes] == [1, 1, 1, 1]
+
+
+def test_a_shared_limit_is_not_spent_on_a_preferred_type_that_holds_less() -> None:
+    small, large = choice("small", 2, 4096, 1.0, type_priority=1), choice("large", 16, 32768, 7.0)
+    solution = solve(PlacementProblem((demand(8),), choices=(small, large), limits=(at_most(1, 0, 1),)))
+    assert solution.kind == "AllPlaced"
+    assert [node.choice for node in solution.nodes] == [1]
+
+
+def test_a_pod_that_avoids_others_leaves_them_the_only_zone_they_may_use() -> None:
+    others = demand(4, 2, labels={"app": "x"}, node_selector=Labels({ZONE: "a"}))
+    lonely = demand(1, 3, labels={"app": "y"}, anti_affinity=(term(ZONE, app="x"),))
+    choices = choice("t", 4, 8192, 2.0, "a"), choice("t", 4, 8192, 2.1, "b")
+    assert solve(PlacementProblem((others, lonely), choices=choices)).kind == "AllPlaced"
+
+
+def test_rooms_are_for_pods_that_cannot_buy() -> None:
+    can_buy = demand(2, 2, pools=("p", "q"))
+    cannot = demand(2, 2, pools=("p",), labels={"a": "1"})
+    problem = PlacementProblem((can_buy, cannot), (room("r0"),), (choice("t", pool="q"),))
+    assert solve(problem).kind == "AllPlaced"
+
+
+def test_a_room_goes_to_the_pod_whose_own_node_is_dear() -> None:
+    first = demand(1, 2, 1536, pools=("p", "q"))
+    second = demand(1, 1, 256, pools=("p",), labels={"a": "1"})
+    choices = choice("cheap", 4, 4096, 1.7, pool="q"), choice("dear", 16, 32768, 8.165, pool="p")
+    solution = solve(PlacementProblem((first, second), (room("r0", 2, 4096),), choices))
+    assert solution.price_per_hour == pytest.approx(1.7)
+
+
+def test_an_even_spread_over_nodes_needs_no_more_nodes_than_hold_it_evenly() -> None:
+    small = demand(8, 0.5, 64, labels={"app": "x"}, spread=(spread(HOSTNAME, app="x"),))
+    choices = (choice("four", 4, 8192, 1.0, daemons=(shape(1.5, 64),)),)
+    assert len(solve(PlacementProblem((small,), choices=choices)).nodes) == 2
+    full = room("full", 0.25)
+    assert len(solve(PlacementProblem((small,), (full,), choices)).nodes) == 8

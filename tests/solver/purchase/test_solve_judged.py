@@ -9,11 +9,13 @@ from tests.solver.judged import judge
 
 _SEEDS = 60
 _BLOCKS = 4
+_DEARER = 0.05  # than need be, at worst
 
 
 @pytest.mark.parametrize("block", range(_BLOCKS))
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_plan_breaks_a_rule_and_no_bound_is_above_the_optimum(family: Family, block: int) -> None:
+def test_no_rule_is_broken_no_bound_too_high_no_pod_left_out_that_could_run(family: Family, block: int) -> None:
     for seed in range(block, _SEEDS, _BLOCKS):
-        complaints = judge(instance(family, seed)).complaints
-        assert not [one for one in complaints if not one.startswith("left out")], (family, seed)
+        verdict = judge(instance(family, seed))
+        assert verdict.complaints == (), (family, seed)
+        assert verdict.dearer <= _DEARER, (family, seed)

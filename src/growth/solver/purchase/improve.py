@@ -1,6 +1,7 @@
 """Can planned nodes be cheaper, or be where their pods prefer to be? Asked when all pods are placed. No pod moves: a
 node only becomes another choice that holds the same, of equal tier and with equal daemons, and it stays in its zone if
-any of its pods is under a rule about zones.
+any of its pods is under a rule about zones. Only where pods are few are all of them placed anew, by the exact model of
+`solver/exact`.
 
 All preferences of all pods of a node together are worth one percent of its price, so a plan gets dearer by that at
 most. Which of the nodes that exist a pod prefers is left to the scheduler, which decides it.
@@ -22,8 +23,10 @@ import numpy as np
 from growth.model.labels import HOSTNAME
 from growth.model.node import Node
 from growth.model.pod import PodShape
-from growth.solver.arrays import FloatArray, IntArray
+from growth.solver.arrays import MANY, BoolArray, FloatArray, IntArray
+from growth.solver.exact.few_pods import Apart, Counted, Even, FewPods, Near, place_few
 from growth.solver.purchase.bins import Bins, planned
+from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.pod_rules import has_preferences_about_pods
 from growth.solver.purchase.tallies import looks_beyond_node
 from growth.solver.rules import Neighbours
@@ -37,6 +40,10 @@ from growth.solver.rules.spread import matching_pods, read_constraint
 _WORTH = 0.01  # of a node's price
 _FULL_WEIGHT = 100  # the most that one preference may weigh
 _SPREAD_WEIGHT = 50
+_MOST_PODS = 40  # that are placed by the exact model
+_MOST_PAIRS = 800  # of a class and a place there
+_MOST_ALIKE = 10  # places of one choice there
+_SEARCH_NODES = 300
 
 
 def make_cheaper(bins: Bins) -> None:
@@ -65,6 +72,101 @@ def _best_of(bins: Bins, number: int, score: FloatArray) -> int:
         if layout.daemons[candidate] == layout.daemons[choice]:
             return int(candidate)
     return choice
+
+
+def place_anew(layout: Layout, rank: IntArray, can_all: bool) -> Bins | None:
+    """The best placement of all pods, where they are few: an important pod (of a low rank) is left out last. None if
+    they are too many, or nothing was found; `can_all` if it is known that there is a place for all.
+    """
+    if int(layout.count.sum()) > _MOST_PODS:
+        return None
+    bins = Bins(layout)
+    slots = _slots(bins)
+    if len(layout.count) * (bins.size + len(slots)) > _MOST_PAIRS:
+        return None
+    found = place_few(_few_pods(bins, slots, rank), can_all, _SEARCH_NODES)
+    if found is None:
+        return None
+    for place in np.flatnonzero(found.any(axis=0)):
+        number = int(place) if place < bins.rooms else bins.open(int(slots[place - bins.rooms]))
+        for index in np.flatnonzero(found[:, place]):
+            bins.put(int(index), number, int(found[index, place]))
+    return bins
+
+
+def _slots(bins: Bins) -> IntArray:
+    """Nodes that could be bought, by their choices: as many of each as limits and pods allow, none of a choice that
+    another beats.
+    """
+    layout, openable, found = bins.layout, bins.openable(), list[int]()
+    for choice in range(len(layout.price)):
+        usable = layout.fits[:, choice] & (layout.need <= layout.offer[choice]).all(axis=1)
+        most = min(int(openable[choice]), int(layout.count[usable].sum()), _MOST_ALIKE)
+        if most > 0 and not _is_beaten(layout, choice, usable, openable):
+            found += [choice] * most
+    return np.array(found, dtype=np.int64)
+
+
+def _is_beaten(layout: Layout, choice: int, usable: BoolArray, openable: IntArray) -> bool:
+    """Is another choice in the same domains no dearer and at least as good? Of equals the first is."""
+    better = (layout.offer >= layout.offer[choice]).all(axis=1) & (layout.price <= layout.price[choice])
+    better &= (layout.choice_domain == layout.choice_domain[:, choice, None]).all(axis=0)
+    better &= (layout.limit_use <= layout.limit_use[:, choice, None]).all(axis=0) & (openable >= openable[choice])
+    better &= (layout.tier == layout.tier[choice]) & layout.fits[usable].all(axis=0)
+    for other in np.flatnonzero(better):
+        is_equal = layout.price[other] == layout.price[choice] and (layout.offer[other] == layout.offer[choice]).all()
+        if other != choice and layout.daemons[other] == layout.daemons[choice] and (other < choice or not is_equal):
+            return all(view.choices[other] == view.choices[choice] for views in layout.spreads for view in views)
+    return False
+
+
+def _few_pods(bins: Bins, slots: IntArray, rank: IntArray) -> FewPods:
+    """All classes, on all rooms and on nodes of these choices that could be bought."""
+    layout, size = bins.layout, bins.size
+    rules, spreads = (
+        list(enumerate(layout.rules)),
+        [(i, view) for i, views in enumerate(layout.spreads) for view in views],
+    )
+    of_rooms = np.zeros(size)
+    return FewPods(
+        need=layout.need,
+        count=layout.count,
+        rank=rank,
+        free=np.vstack([bins.left[:size], layout.offer[slots]]),
+        fits=np.hstack([layout.room_fits, layout.fits[:, slots]]),
+        kind=np.concatenate([np.full(size, -1), slots]),
+        price=np.concatenate([of_rooms, layout.price[slots]]),
+        tier=np.concatenate([of_rooms.astype(np.int64), layout.tier[slots]]),
+        limit_use=np.hstack([np.zeros((len(layout.limit_bound), size)), layout.limit_use[:, slots]]),
+        limit_bound=bins.limit_left,
+        counted=tuple(_counted(bins, tally, slots) for tally in range(len(layout.tally_key))),
+        apart=tuple(Apart(index, limit.tally, limit.limit) for index, one in rules for limit in one.anti),
+        near=tuple(Near(index, one.affinity, one.is_first_of_its_kind) for index, one in rules if one.affinity),
+        even=tuple(
+            Even(
+                index, view.rule.tally, view.rule.max_skew, view.rule.min_domains,
+                np.concatenate([view.rooms, view.choices[slots]]),
+            )
+            for index, view in spreads
+        ),
+    )  # fmt: skip
+
+
+def _counted(bins: Bins, tally: int, slots: IntArray) -> Counted:
+    layout, size, key = bins.layout, bins.size, int(bins.layout.tally_key[tally])
+    domain = np.arange(size + len(slots))
+    if key >= 0:
+        domain = np.concatenate([bins.domain[key, :size], layout.choice_domain[key, slots]])
+    daemons = [bins.daemons[choice] for choice in slots]
+    held = [alone.counts.get(tally, 0) for alone in daemons]
+    bound = [min(MANY, int(alone.limits.get(tally, MANY))) for alone in daemons]
+    adds = np.array([tally in rules.adds for rules in layout.rules], dtype=np.bool_)
+    return Counted(
+        domain,
+        np.concatenate([bins.tally[:size, tally], np.array(held, dtype=np.int64)]),
+        np.concatenate([bins.bound[:size, tally], np.array(bound, dtype=np.int64)]),
+        adds,
+    )
 
 
 def follow_preferences(bins: Bins) -> None:

@@ -8,6 +8,7 @@
 | rooms | nodes that exist, are on their way or are marked take pods first |
 | patterns | column generation, exact pricing where it is cheap, rounding; tier by tier |
 | rest | the greedy, for what is left; every node then becomes the cheapest that holds its content |
+| exact | a few pods are placed anew by an exact model, if pods are left over or the plan is dear for what is proven |
 | bound | what no plan can undercut, by the values of the fluid program and of the pattern program |
 | preferences | nodes become others of nearly the same price that their pods prefer |
 """
@@ -27,7 +28,7 @@ from growth.solver.purchase.answer import prove_bound, write_answer
 from growth.solver.purchase.bins import Bins, planned, price_of
 from growth.solver.purchase.check import check
 from growth.solver.purchase.greedy import place_by_rules
-from growth.solver.purchase.improve import follow_preferences, make_cheaper
+from growth.solver.purchase.improve import follow_preferences, make_cheaper, place_anew
 from growth.solver.purchase.layout import Layout, lay_out, unit_prices
 from growth.solver.purchase.open_nodes import fill_bins, open_nodes
 from growth.solver.purchase.problem import PlacementProblem, PlacementSolution, Stage, Unplaced
@@ -116,7 +117,20 @@ def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
         if better.rank() < best.rank():
             best = Attempt(better.bins, better.left_over, best.stages + better.stages, best.relaxed + better.relaxed)
             bound = _prove(best)
+    anew = _anew(best) if best.left_over.any() or price_of(best.bins) > bound.lower_bound * (1 + 1e-6) else best
+    if anew.rank() < best.rank():
+        best, bound = anew, _prove(anew)
     return best, bound
+
+
+def _anew(known: Attempt) -> Attempt:
+    """All pods placed by the exact model, where they are few."""
+    layout = known.bins.layout
+    bins = place_anew(layout, _importance(layout), not known.left_over.any())
+    if bins is None:
+        return known
+    stages = (*known.stages, Stage("exact", price_of(bins)))
+    return Attempt(bins, layout.count - bins.placed(), stages, known.relaxed)
 
 
 def _prove(attempt: Attempt) -> ProvenBound:
