@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from typing import Annotated
@@ -10,18 +11,22 @@ from cyclopts import Parameter
 
 from growth.controllers.loop.journal import be_quiet
 from growth.controllers.loop.workers import working
-from growth.sim.stories.simulation import CALM, Report, deaths, die_at, differences, reference, simulate
+from growth.sim.stories.simulation import CALM, Report, Wish, deaths, die_at, differences, reference, simulate
 
 _LAWS_SHOWN = 5
 
 
-def sim(
+def sim(  # noqa: PLR0913 - every flag is an argument
     *,
     seeds: Annotated[int, Parameter(help="How many seeds to run, from the first one on.")] = 20,
     first: Annotated[int, Parameter(help="The first seed.")] = 0,
     seed: Annotated[str | None, Parameter(help="Run this one seed only.")] = None,
     trace: Annotated[bool, Parameter(negative="", help="With --seed: print everything that happens.")] = False,
     calm: Annotated[bool, Parameter(negative="", help="Users only, no faults.")] = False,
+    only: Annotated[
+        tuple[str, ...],
+        Parameter(consume_multiple=False, help="These behaviours instead of drawn ones; may be repeated."),
+    ] = (),
     crash_points: Annotated[
         bool, Parameter(negative="", help="Kill growth before and after each of its writes, and lose each answer.")
     ] = False,
@@ -31,51 +36,54 @@ def sim(
     be_quiet()
     if crash_points:
         return _die_everywhere(jobs)
+    wish = Wish(only, CALM.faults if calm else None)
     if seed is not None:
-        return _run_one(seed, trace, calm)
-    return _run_many(range(first, first + seeds), calm, jobs)
+        return _run_one(seed, trace, wish)
+    return _run_many(range(first, first + seeds), wish, jobs)
 
 
-def _run_one(seed: str, trace: bool, calm: bool) -> int:
-    report = simulate(seed, print if trace else lambda _line: None, wish=CALM if calm else None)
+def _run_one(seed: str, trace: bool, wish: Wish) -> int:
+    report = simulate(seed, print if trace else lambda _line: None, wish=wish)
     behaviours, faults = ", ".join(report.behaviours), ", ".join(report.faults) or "none"
     print(f"seed {seed}: behaviours {behaviours}; faults {faults}; trace {report.trace_hash}")
-    _print_ending(report, calm)
+    _print_ending(report, wish)
     return 0 if report.succeeded else 1
 
 
-def _run_many(seeds: range, calm: bool, jobs: int) -> int:
+def _run_many(seeds: range, wish: Wish, jobs: int) -> int:
     began, failed, settled, machines, virtual = time.monotonic(), 0, [0.0], 0, 0.0
-    for report in _reports(seeds, calm, jobs):
+    for report in _reports(seeds, wish, jobs):
         machines += report.machines
         virtual += report.virtual_seconds
         settled.append(report.settled_after_seconds or 0.0)
         if not report.succeeded:
             failed += 1
-            _print_ending(report, calm)
+            _print_ending(report, wish)
     lived = f"{machines} machines in {virtual / 3600:.1f} virtual hours"
     print(f"{len(seeds)} seeds, {failed} failed; {lived}; settled within {max(settled):.0f} s of the last fault")
     print(f"{time.monotonic() - began:.0f} s")
     return 1 if failed else 0
 
 
-def _reports(seeds: range, calm: bool, jobs: int) -> Iterator[Report]:
+def _reports(seeds: range, wish: Wish, jobs: int) -> Iterator[Report]:
     with working(jobs) as workers:
-        yield from workers.map(_simulate, [str(seed) for seed in seeds], [calm] * len(seeds))
+        yield from workers.map(_simulate, [str(seed) for seed in seeds], [wish] * len(seeds))
 
 
-def _simulate(seed: str, calm: bool) -> Report:
-    return simulate(seed, wish=CALM if calm else None)
+def _simulate(seed: str, wish: Wish) -> Report:
+    return simulate(seed, wish=wish)
 
 
-def _print_ending(report: Report, calm: bool) -> None:
+def _print_ending(report: Report, wish: Wish) -> None:
     if report.succeeded:
         print(f"  all laws held; settled {report.settled_after_seconds:.0f} s after the last fault")
         return
     print(f"seed {report.seed} FAILED: {len(report.violations)} violations ({', '.join(report.behaviours)})")
     for violation in report.violations[:_LAWS_SHOWN]:
         print(f"  {violation}")
-    print(f"  see it again: growth sim --seed {report.seed} --trace{' --calm' if calm else ''}")
+    only = "".join(f" --only {shlex.quote(name)}" for name in wish.behaviours)
+    calm = " --calm" if wish.faults == CALM.faults else ""
+    print(f"  see it again: growth sim --seed {report.seed} --trace{calm}{only}", flush=True)
 
 
 def _die_everywhere(jobs: int) -> int:

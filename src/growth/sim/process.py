@@ -129,7 +129,7 @@ class GrowthProcess:
         *,
         is_elected: bool = False,
     ) -> None:
-        self.cluster = cluster
+        self.cluster, self.life = cluster, life
         self.runtime = SimRuntime(f"{cluster.seed}/growth/{life}", solve_seconds=0.05)
         self.cloud_door = door = CloudDoor(cloud or cluster.cloud, self.runtime)
         name = cluster.world.catalogue.provider

@@ -39,6 +39,8 @@ def test_a_buffer_is_sized_from_its_file_in_both_modes(tmp_path: Path, capsys: p
         "CapacityBuffer default/spare",
         "  size: 1 (1 by capped, 2 by upstream)",
         "  workload: Deployment web, 15 replicas",
+        "  calculated: percentage = 10 % of 15 replicas, rounded down = 1",
+        "  calculated: size = 1",
         "  one chunk: cpu 500m, memory 1Gi",
         "  together: cpu 500m, memory 1Gi",
         "  AttributesSetSuccessfully: 1 chunks of cpu 500m, memory 1Gi",

@@ -6,9 +6,9 @@ PriorityClasses, RuntimeClasses. What is missing is said as the buffer itself wo
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -21,10 +21,12 @@ from growth.kube.codec.template import ContainerRange, RuntimeClass
 from growth.model.capacitybuffer import ACTIVE_CAPACITY, BufferWorld, CapacityBuffer, ResourceQuota, reference_key
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed
-from growth.plan.buffers.size import Sizing
+from growth.plan.buffers.size import Sizing, calculation
 from growth.plan.buffers.virtual_pods import ServedBuffer, served_buffers, virtual_pods
 
 _NAMES_SHOWN = 3
+_MODES: Final[tuple[Sizing, ...]] = ("capped", "upstream")
+Served = Mapping[Sizing, Mapping[str, ServedBuffer]]  # by the key of the buffer
 
 
 class BufferAnswer(Struct):
@@ -35,6 +37,7 @@ class BufferAnswer(Struct):
     sizes: dict[str, int]
     reason: str
     message: str
+    calculation: list[str] = []
     chunk: str = ""
     together: str = ""
     workload: str = ""
@@ -45,7 +48,8 @@ class BufferAnswer(Struct):
 def explain_buffers(file: Path, sizing: Sizing, output: str) -> int:
     """Print an answer for each buffer; 1 if one of them has no size, or an object cannot be read."""
     world, problems = read_world(read_text(file))
-    answers = [_answer(buffer, world, sizing) for _, buffer in sorted(world.buffers.items())]
+    served = {mode: {each.key: each for each in served_buffers(world, {}, (), mode)} for mode in _MODES}
+    answers = [_answer(buffer, world, sizing, served) for _, buffer in sorted(world.buffers.items())]
     if not answers:
         problems.append(f"{file}: there is no CapacityBuffer in it")
     text = msgspec.json.encode(answers).decode() if output == "json" else "\n\n".join(map(_as_text, answers))
@@ -86,17 +90,20 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             yield from document.get("items") or [document]
 
 
-def _answer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> BufferAnswer:
+def _answer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing, by_mode: Served) -> BufferAnswer:
     if buffer.strategy != ACTIVE_CAPACITY:
         message = f"left alone: growth does not know the strategy {buffer.strategy}"
         return BufferAnswer(buffer.key, 0, {}, "AttributesSetSuccessfully", message)
-    served = {mode: _served(buffer, world, mode) for mode in ("capped", "upstream")}
+    served = {mode: by_mode[mode][buffer.key] for mode in _MODES}
     chosen, sizes = served[sizing], {mode: each.count for mode, each in served.items()}
     answer = BufferAnswer(buffer.key, chosen.count, sizes, chosen.size.reason, chosen.size.message)
     reference = buffer.spec.scalable_ref
     scalable = world.scalables.get(reference_key(buffer.namespace, reference)) if reference is not None else None
     if reference is not None and scalable is not None:
         answer.workload = f"{reference.kind} {reference.name}, {scalable.replicas} replicas"
+    if chosen.size.template is not None and not chosen.size.is_remembered:
+        workload, requests = 0 if scalable is None else scalable.replicas, chosen.size.template.shape.requests
+        answer.calculation = calculation(buffer.spec, workload, requests, sizing)
     if chosen.size.is_ready:
         answer.chunk, answer.together = str(chosen.shape.requests), str(chosen.shape.requests.times(chosen.count))
         answer.virtual_pods = [pod.name for pod in virtual_pods(chosen)]
@@ -105,16 +112,13 @@ def _answer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing) -> Buffe
     return answer
 
 
-def _served(buffer: CapacityBuffer, world: BufferWorld, sizing: Any) -> ServedBuffer:
-    return next(each for each in served_buffers(world, {}, (), sizing) if each.key == buffer.key)
-
-
 def _as_text(answer: BufferAnswer) -> str:
     names, sizes = answer.virtual_pods, ", ".join(f"{count} by {mode}" for mode, count in answer.sizes.items())
     others = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     lines = [
         ("size", f"{answer.size} ({sizes})" if sizes else str(answer.size)),
         ("workload", answer.workload),
+        *(("calculated", each) for each in answer.calculation),
         ("one chunk", answer.chunk),
         ("together", answer.together),
         ("quota", answer.quota),

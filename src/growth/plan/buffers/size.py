@@ -21,7 +21,7 @@ before the next one is asked, so that two buffers are never promised the same qu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final, Literal
 
@@ -153,23 +153,46 @@ def _wanted(spec: CapacityBufferSpec, workload: int, sizing: Sizing) -> int | No
     percentage = spec.percentage if spec.scalable_ref is not None else None
     if percentage is None:
         return spec.replicas
-    share = percentage * workload // 100 if sizing == "capped" else -(-percentage * workload // 100)
+    share = _share(percentage, workload, sizing)
     if spec.replicas is None:
         return share
     return min(spec.replicas, share) if sizing == "capped" else max(spec.replicas, share)
 
 
+def _share(percentage: int, workload: int, sizing: Sizing) -> int:
+    return percentage * workload // 100 if sizing == "capped" else -(-percentage * workload // 100)
+
+
 def chunks_within(limits: dict[str, str | int | float], requests: Resources) -> int | None:
     """How many whole chunks the limits hold; None if they say nothing about what a chunk asks for."""
-    counts = []
+    return min((count for _, count in _within(limits, requests)), default=None)
+
+
+def _within(limits: dict[str, str | int | float], requests: Resources) -> Iterator[tuple[str, int]]:
+    """How many whole chunks each limit holds that concerns them."""
     for name, text in sorted(limits.items()):
         amount = parse_quantity(text)
         if amount < 0:
             raise QuantityError(f"{name}: {text!r} is negative")
         asked = 1 if name == PODS else requests[name]
         if asked > 0:
-            counts.append(int((amount * 1000 if name == CPU else Fraction(amount)) // asked))
-    return min(counts, default=None)
+            yield name, int((amount * 1000 if name == CPU else Fraction(amount)) // asked)
+
+
+def calculation(spec: CapacityBufferSpec, workload: int, requests: Resources, sizing: Sizing) -> list[str]:
+    """How `chunks` comes to its number, one step in a line."""
+    lines, is_capped = list[str](), sizing == "capped"
+    if spec.replicas is not None:
+        lines.append(f"replicas = {spec.replicas}")
+    if spec.percentage is not None and spec.scalable_ref is not None:
+        share = f"{spec.percentage} % of {workload} replicas, rounded {'down' if is_capped else 'up'}"
+        lines.append(f"percentage = {share} = {_share(spec.percentage, workload, sizing)}")
+    if len(lines) > 1:
+        lines.append(f"the {'smaller' if is_capped else 'larger'} of both = {_wanted(spec, workload, sizing)}")
+    for name, count in _within(spec.limits or {}, requests):
+        asked = "1" if name == PODS else format_amount(name, requests[name])
+        lines.append(f"limits = whole chunks of {asked} in {name} {(spec.limits or {})[name]} = {count}")
+    return [*lines, f"size = {chunks(spec, workload, requests, sizing)}"]
 
 
 def _why_empty(spec: CapacityBufferSpec, requests: Resources) -> str:

@@ -7,6 +7,7 @@ one table, one step for each kind.
 | ReplicaSet | as many pods as it says; pods that failed or are going do not count |
 | StatefulSet | pods name-0 … name-n, all at once |
 | SandboxSet | as many pods as it says that nobody has claimed; a claimed one is no concern of it any more |
+| SandboxWarmPool | the same, made from the SandboxTemplate that it names |
 | Job | pods until so many have succeeded, so many at a time |
 | PodDisruptionBudget | its status, which evictions look at |
 
@@ -34,8 +35,11 @@ from growth.sim.apiserver.store import Key, ObjectKey, Write
 from growth.sim.apiserver.verbs import Verbs
 from growth.sim.clock import Nudge
 
-DEPLOYMENT, REPLICA_SET, STATEFUL_SET, SANDBOX_SET, JOB, BUDGET = (
-    BY_NAME[name] for name in ("Deployment", "ReplicaSet", "StatefulSet", "SandboxSet", "Job", "PodDisruptionBudget")
+DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, BUDGET = (
+    BY_NAME[name] for name in ("Deployment", "ReplicaSet", "StatefulSet", "Job", "PodDisruptionBudget")
+)
+SANDBOX_SET, SANDBOX_WARM_POOL, SANDBOX_TEMPLATE = (
+    BY_NAME[name] for name in ("SandboxSet", "SandboxWarmPool", "SandboxTemplate")
 )
 STEP_SECONDS: Final = 0.05
 BUDGET_SECONDS: Final = 0.1
@@ -90,6 +94,7 @@ class Workloads:
             "ReplicaSet": self._replica_set,
             "StatefulSet": self._stateful_set,
             "SandboxSet": self._sandbox_set,
+            "SandboxWarmPool": self._sandbox_warm_pool,
             "Job": self._job,
         }
         verbs.store.on_write(self._hear)
@@ -151,8 +156,18 @@ class Workloads:
         return self._equal_pods(replica_set, REPLICA_SET, [pod for pod in self._members(replica_set) if pod.is_active])
 
     def _sandbox_set(self, sandbox_set: Json) -> bool:
-        free = [pod for pod in self._members(sandbox_set) if pod.is_active and not pod.is_claimed]
-        return self._equal_pods(sandbox_set, SANDBOX_SET, free)
+        return self._equal_pods(sandbox_set, SANDBOX_SET, self._free(sandbox_set))
+
+    def _sandbox_warm_pool(self, pool: Json) -> bool:
+        name, namespace = pool["spec"]["sandboxTemplateRef"]["name"], pool["metadata"]["namespace"]
+        template = self.verbs.store.read(SANDBOX_TEMPLATE, name, namespace)
+        if template is None:
+            return False
+        made_from = {**pool, "spec": {**pool["spec"], "template": template["spec"]["podTemplate"]}}
+        return self._equal_pods(made_from, SANDBOX_WARM_POOL, self._free(pool))
+
+    def _free(self, owner: Json) -> list[Member]:
+        return [pod for pod in self._members(owner) if pod.is_active and not pod.is_claimed]
 
     def _equal_pods(self, owner: Json, kind: Kind, pods: list[Member]) -> bool:
         wanted, metadata = owner["spec"].get("replicas", 1), owner["metadata"]

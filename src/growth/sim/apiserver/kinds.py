@@ -56,6 +56,8 @@ EVENT_FIELDS: Final = (
 )
 
 SANDBOX_SETS: Final = Resource("agents.kruise.io", "v1alpha1", "sandboxsets", "SandboxSet")
+SANDBOX_WARM_POOLS: Final = Resource("extensions.agents.x-k8s.io", "v1alpha1", "sandboxwarmpools", "SandboxWarmPool")
+SANDBOX_TEMPLATES: Final = Resource("extensions.agents.x-k8s.io", "v1alpha1", "sandboxtemplates", "SandboxTemplate")
 CLAIMED: Final = "claimed"  # the label of a member of a warm pool that is in use
 
 KINDS: Final[tuple[Kind, ...]] = (
@@ -75,6 +77,8 @@ KINDS: Final[tuple[Kind, ...]] = (
     _workload(known.STATEFUL_SETS, has_scale=True),
     _workload(known.DAEMON_SETS),
     _workload(SANDBOX_SETS, has_scale=True),
+    _workload(SANDBOX_WARM_POOLS, has_scale=True),
+    _workload(SANDBOX_TEMPLATES),
     _workload(known.JOBS),
     _workload(known.CRON_JOBS),
     Kind(known.STORAGE_CLASSES),

@@ -8,9 +8,13 @@ from growth.sim.apiserver.kinds import Json
 
 
 def pod_spec(cpu: str = "500m", memory: str = "512Mi", **more: Any) -> Json:
-    """One container that asks for so much; `more` lies over the spec."""
+    """One container that asks for so much, and for a `hostPort`; `more` lies over the spec."""
     requests = {"cpu": cpu, "memory": memory, **more.pop("requests", {})}
-    return {"containers": [{"name": "main", "image": "example/main:1", "resources": {"requests": requests}}], **more}
+    container: Json = {"name": "main", "image": "example/main:1", "resources": {"requests": requests}}
+    if "hostPort" in more:
+        port = more.pop("hostPort")
+        container["ports"] = [{"containerPort": port, "hostPort": port}]
+    return {"containers": [container], **more}
 
 
 def pod(
@@ -35,6 +39,42 @@ def stateful_set(
     name: str, replicas: int, cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", **more: Any
 ) -> Json:
     return _workload("apps/v1", "StatefulSet", name, namespace, pod_spec(cpu, memory, **more), replicas=replicas)
+
+
+def replica_set(
+    name: str, replicas: int, cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", **more: Any
+) -> Json:
+    return _workload("apps/v1", "ReplicaSet", name, namespace, pod_spec(cpu, memory, **more), replicas=replicas)
+
+
+def sandbox_set(
+    name: str, replicas: int, cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", **more: Any
+) -> Json:
+    spec = pod_spec(cpu, memory, **more)
+    return _workload("agents.kruise.io/v1alpha1", "SandboxSet", name, namespace, spec, replicas=replicas)
+
+
+def sandbox_template(
+    name: str, app: str, cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", **more: Any
+) -> Json:
+    template = {"metadata": {"labels": {"app": app}}, "spec": pod_spec(cpu, memory, **more)}
+    group = "extensions.agents.x-k8s.io/v1alpha1"
+    return _object(group, "SandboxTemplate", name, namespace, {"podTemplate": template})
+
+
+def sandbox_warm_pool(name: str, replicas: int, template: str, namespace: str = "default") -> Json:
+    spec = {"replicas": replicas, "sandboxTemplateRef": {"name": template}}
+    return _object("extensions.agents.x-k8s.io/v1alpha1", "SandboxWarmPool", name, namespace, spec)
+
+
+def pod_template(name: str, cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", **more: Any) -> Json:
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod_spec(cpu, memory, **more)}
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template}
+
+
+def resource_quota(name: str, namespace: str, **hard: str) -> Json:
+    return _object("v1", "ResourceQuota", name, namespace, {"hard": hard})
 
 
 def daemon_set(name: str, cpu: str = "50m", memory: str = "64Mi", namespace: str = "kube-system", **more: Any) -> Json:

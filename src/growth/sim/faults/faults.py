@@ -195,6 +195,16 @@ def _refused_subresource(chance: random.Random) -> kinds.Fault:
     return kinds.ApiError(status=chance.choice([403, 409, 429, 500]), subresource=subresource, share=0.7)
 
 
+def _unreadable(chance: random.Random) -> kinds.Fault:
+    """One kind that buffers or warm pools look at cannot be read, or be read only now and then."""
+    status, share = chance.choice([403, 429, 500, 503]), chance.choice([0.5, 1.0])
+    return kinds.ApiError(status=status, resource=chance.choice(_LOOKED_AT), share=share)
+
+
+_LOOKED_AT: Final = (
+    "podtemplates", "resourcequotas", "limitranges", "priorityclasses", "deployments", "statefulsets", "replicasets",
+    "jobs", "sandboxsets", "sandboxwarmpools", "capacitybuffers", "poolautoscalers", "namespaces",
+)  # fmt: skip
 _FORBIDDEN: Final = (
     "pods", "nodes", "nodepools", "noderequests", "noderemovalrequests", "capacitybuffers", "poolautoscalers",
     "poddisruptionbudgets", "deployments", "persistentvolumeclaims",
@@ -281,6 +291,7 @@ FAULTS: Final[tuple[DrawnFault, ...]] = (
     _timed("machines vanish", lambda chance: kinds.Vanish(share=chance.uniform(0.1, 1.0))),
     _timed("forbidden", _forbidden),
     _timed("subresource refused", _refused_subresource),
+    _timed("kind unreadable", _unreadable),
     _timed("api slow writes", lambda chance: kinds.ApiSlow(seconds=_seconds(chance, 1, 25), verb="create")),
     _timed("watches silent", lambda _: kinds.WatchSilent()),
     _timed("watches cut", lambda chance: kinds.WatchCut(seconds=_seconds(chance, 2, 30))),

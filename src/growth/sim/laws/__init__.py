@@ -20,7 +20,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from growth.providers.simulated import Server
-from growth.sim.laws import machines, requests, waiting, writes
+from growth.sim.laws import machines, requests, waiting, warm_pools, writes
 from growth.sim.laws.witness import Call, Complaint, Witness
 
 
@@ -67,8 +67,10 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("written", writes.protected_pods_stay),
     Law("written", writes.few_evictions_of_one_owner),
     Law("written", writes.within_disruption_budgets),
-    Law("written", writes.only_replicas_within_bounds),
-    Law("written", writes.scales_are_apart),
+    Law("written", warm_pools.only_replicas_within_bounds),
+    Law("written", warm_pools.scales_are_apart),
+    Law("written", warm_pools.used_replicas_stay),
+    Law("sent", warm_pools.tries_are_apart),
     Law("passed", waiting.the_true_reason),
     Law("passed", waiting.nobody_waits_for_nothing),
     Law("sent", writes.only_the_leader_writes),

@@ -4,9 +4,7 @@ cluster at one moment.
 Each function answers with everything that is not as it should be; all empty means settled. `sim/stories/simulation`
 asks again and again until they are, and complains if they are not within fifteen virtual minutes.
 
-Room for CapacityBuffers is counted from stored objects alone, by plain arithmetic: so many chunks of a Deployment's
-pods fit into what each node has left. That is exact while all buffers of a pool have the same chunk and nothing but
-requests decides, which scenarios see to."""
+Those on CapacityBuffers are in `sim/laws/room`, those on warm pools in `sim/laws/warm_pools`."""
 
 from __future__ import annotations
 
@@ -19,13 +17,14 @@ from growth.model.api import FINALIZER
 from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import PODS, Resources, sum_resources
-from growth.sim.apiserver.kinds import BY_NAME, NODE, Json
+from growth.sim.apiserver.kinds import BY_NAME, NODE
 from growth.sim.apiserver.store import Key
 from growth.sim.laws.machines import DAY_SECONDS, MOST_IN_VAIN
+from growth.sim.laws.room import declared, declared_room, missing_chunks, pods_behind_buffers
+from growth.sim.laws.warm_pools import warm_pools
 from growth.sim.laws.witness import POOL, REMOVAL, REQUEST, Witness
-from growth.sim.laws.writes import warm_pools
 
-EVENT, BUFFER, DEPLOYMENT = (BY_NAME[name] for name in ("Event", "CapacityBuffer", "Deployment"))
+EVENT: Final = BY_NAME["Event"]
 OLDEST_CACHE_SECONDS: Final = 150.0
 _ONE_POD: Final = Resources({PODS: 1})
 
@@ -146,6 +145,7 @@ def empty_nodes(witness: Witness) -> Iterator[str]:
     """Empty nodes go, but for the minimum of each pool, for what buffers need, and where somebody forbids it."""
     going = {one["metadata"]["name"] for one in witness.cluster.store.read_all(REMOVAL)}
     ours, by_pool = {server.name for server in witness.our_servers()}, dict[str, list[str]]()
+    found = declared(witness)
     for metadata in (node["metadata"] for node in witness.cluster.store.read_all(NODE)):
         pool = (metadata.get("labels") or {}).get(POOL_LABEL, "")
         if metadata["name"] in ours and (metadata.get("annotations") or {}).get(DO_NOT_DISRUPT) != "true":
@@ -155,12 +155,13 @@ def empty_nodes(witness: Witness) -> Iterator[str]:
         if stored is None:
             continue
         minimum = sum(choice.get("min", 0) for choice in stored["spec"]["serverTypes"])
+        buffers = [each for each in found if each.pool == pool]
         idle = [
             node
             for node in nodes
             if node not in going
             and not any(pod.counts_as_work for pod in witness.bound.get(node, {}).values())
-            and _missing_chunks(witness, pool, without=node) <= 0
+            and missing_chunks(witness, buffers, without=node) <= 0
         ]
         if idle and len(nodes) > minimum:
             empty = f"{len(idle)} of them empty ({', '.join(idle[:3])})"
@@ -175,39 +176,6 @@ def missing_minimum(witness: Witness) -> Iterator[str]:
             count = sum(server.server_type.lower() == choice["name"].lower() for server in witness.servers_of(name))
             if count < choice.get("min", 0):
                 yield f"pool {name} has {count} of {choice['name']}, its minimum is {choice['min']}"
-
-
-def declared_room(witness: Witness) -> Iterator[str]:
-    """Room that a buffer declares is free on nodes that serve."""
-    for pool in witness.cluster.store.read_all(POOL):
-        missing = _missing_chunks(witness, pool["metadata"]["name"])
-        if missing > 0:
-            yield f"pool {pool['metadata']['name']} has no free room for {missing} chunks of its buffers"
-
-
-def _missing_chunks(witness: Witness, pool: str, without: str = "") -> int:
-    """Chunks that find no room on the pool's nodes, or on those beside one of them; negative: so many more would find
-    some. 0 if none are declared.
-    """
-    declared = list(_declared_chunks(witness, pool))
-    if not declared:
-        return 0
-    chunk, missing = declared[0][0], sum(count for _, count in declared)
-    for node in _nodes_of(witness, pool):
-        if node.name != without and not node.taints:
-            free = _free_on(witness, node)
-            missing -= max(0, min(free[name] // amount for name, amount in chunk.items()))
-    return missing
-
-
-def _declared_chunks(witness: Witness, pool: str) -> Iterator[tuple[Resources, int]]:
-    """What a chunk needs, and how many are wanted."""
-    for buffer in witness.cluster.store.read_all(BUFFER):
-        name, namespace = buffer["spec"]["scalableRef"]["name"], buffer["metadata"]["namespace"]
-        workload = witness.cluster.store.read(DEPLOYMENT, name, namespace)
-        spec: Json = {} if workload is None else workload["spec"]["template"]["spec"]
-        if (spec.get("nodeSelector") or {}).get(POOL_LABEL) == pool:
-            yield Resources.parse(spec["containers"][0]["resources"]["requests"]) + _ONE_POD, buffer["spec"]["replicas"]
 
 
 def _nodes_of(witness: Witness, pool: str) -> list[Node]:
@@ -236,5 +204,6 @@ _LAWS: Final[tuple[Callable[[Witness], Iterator[str]], ...]] = (
     empty_nodes,
     missing_minimum,
     declared_room,
+    pods_behind_buffers,
     warm_pools,
 )

@@ -20,7 +20,7 @@ from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.providers.simulated import Server
 from growth.sim.agents.kubelet import ready_status
-from growth.sim.apiserver.kinds import BY_NAME, NAMESPACE, NODE, POD, Json
+from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, NAMESPACE, NODE, POD, Json
 from growth.sim.apiserver.routes import Route, split
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.clock import after
@@ -66,6 +66,7 @@ class Call(Struct, frozen=True):
     another_leads: bool
     stood_still: bool
     was_given_up: bool = False  # its sender had closed the connection by then, and could do no more
+    life: int = 0  # the how many-th process sent it
 
 
 class Lately(Struct):
@@ -94,6 +95,14 @@ class Patience(Struct):
     unproven: list[tuple[float, Said]] = []  # reasons of which nobody knows yet whether they are true
     idle_since: dict[Key, float] = {}
     calm_since: float | None = None  # since when nothing is broken
+
+
+class Scaled(Struct):
+    """What happened to warm pools."""
+
+    at: dict[str, float] = {}  # targets whose replicas growth wrote or asked to write, and when it last did
+    down_at: dict[Key, float] = {}  # those that it scaled down, and nobody scaled since
+    claimed_at: dict[str, float] = {}  # UIDs of pods in use: since when
 
 
 class Witness:
@@ -130,7 +139,7 @@ class Witness:
         self.meddled_at: dict[str, float] = {}  # nodes: when a user last changed them
         self.erased: dict[str, None] = {}  # NodeRequests that a user deleted: what growth could know after a restart
         self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
-        self.scaled_at: dict[str, float] = {}  # targets whose replicas growth wrote, and when it last did
+        self.scaled = Scaled()
         self.is_catalogue_wrong = False  # machines are smaller than it says: what was planned onto one may not fit
         self.is_clock_off = False  # growth's own clock has been stepped
         self.live_reads: dict[str, float] = {}  # what growth read live, and when
@@ -166,6 +175,16 @@ class Witness:
             self._see_pool(write)
         elif write.kind is NODE:
             self._see_node(write)
+        elif write.kind.has_scale:
+            self._see_scale(write)
+
+    def _see_scale(self, write: Write) -> None:
+        was = None if write.before is None else write.before.decoded()["spec"].get("replicas")
+        replicas = write.item["spec"].get("replicas")
+        if write.actor == GROWTH and was is not None and replicas < was:
+            self.scaled.down_at[write.key] = self.now
+        elif replicas != was and write.kind.name != "ReplicaSet":  # those follow their Deployment
+            self.scaled.down_at.pop(write.key, None)
 
     def _see_event(self, write: Write) -> None:
         about, reason = write.item.get("regarding") or {}, str(write.item.get("reason"))
@@ -268,6 +287,10 @@ class Witness:
             return
         pod = self._codec.decode_pod(stored.data)
         self.pods[write.key] = pod
+        if CLAIMED in pod.shape.labels:
+            self.scaled.claimed_at.setdefault(pod.uid, self.now)
+        else:
+            self.scaled.claimed_at.pop(pod.uid, None)
         self.owner_of[write.key] = pod.owner.uid if pod.owner else pod.uid
         if pod.node_name:
             self.bound.setdefault(pod.node_name, {})[write.key] = pod

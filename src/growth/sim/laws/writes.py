@@ -1,30 +1,25 @@
-"""Does growth write only what it may, end pods only as it may, and scale warm pools only as their PoolAutoscalers say?
-
-Rows of `sim/laws`, and one of `sim/laws/settled`; each function gets the witness and one write. An eviction that took
-effect is a write by growth after which a pod ends. Scenarios scale Deployments whose pods carry the label `claimed`
-while they are in use.
+"""Does growth write only what it may, and end pods only as it may? Rows of `sim/laws`; each function gets the witness
+and one write. An eviction that took effect is a write by growth after which a pod ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.model.settings import Settings
 from growth.plan.nodes_down.attempts import IRREVOCABLE
-from growth.plan.warm_pools.memory import APART_SECONDS
-from growth.plan.warm_pools.size import PODS_IN_USE
 from growth.plan.world.machines import DELETED, DRAINING, NOT_READY
-from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, NODE, POD, Json
+from growth.sim.apiserver.kinds import NODE, POD, Json
 from growth.sim.apiserver.store import Write
+from growth.sim.laws.warm_pools import WARM_POOLS
 from growth.sim.laws.witness import GROWTH, REMOVAL, Call, Complaint, Witness
 
 MEDDLING_SECONDS: Final = 30.0
 OWN: Final = ("NodeRequest", "NodeRemovalRequest", "Event", "Lease")
 BUDGETED: Final = tuple(reason for reason in DRAINING if reason not in (NOT_READY, DELETED))  # those never served
-WARM_POOLS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "SandboxSet")
 # A node that is being emptied was chosen so long ago at most, by the nodes that were there then.
 CHOSEN_SECONDS: Final = Settings().drain_seconds + 60.0
 
@@ -238,65 +233,3 @@ def nothing_of_an_earlier_leader(_witness: Witness, call: Call) -> Complaint:
     """
     is_late = call.another_leads and not call.leads and not call.stood_still and not call.was_given_up
     return f"{call.text} of a former leader took effect while another leads" if is_late else None
-
-
-# --------------------------------------------------------------------------------------- warm pools
-
-AUTOSCALER: Final = BY_NAME["PoolAutoscaler"]
-DEPLOYMENT: Final = BY_NAME["Deployment"]
-
-
-def only_replicas_within_bounds(witness: Witness, write: Write) -> Complaint:
-    """S12: of a warm pool only the replicas are written, between the bounds of an autoscaler in its own namespace; a
-    pool of pods may stay above its bound while members that would go are in use, but is not raised there.
-    """
-    if write.kind.name not in WARM_POOLS or write.actor != GROWTH:
-        return None
-    (namespace, name), kind = write.key, write.kind.name
-    before = {} if write.before is None else write.before.decoded()["spec"]
-    if write.type != "MODIFIED" or {**write.item["spec"], "replicas": 0} != {**before, "replicas": 0}:
-        return f"growth changed more than the replicas of {kind} {name}"
-    scalers = witness.cluster.store.read_all(AUTOSCALER, namespace)
-    targets = [(one["spec"]["scaleTargetRef"], _bounds(one)) for one in scalers]
-    bounds = [each for target, each in targets if (target["kind"], target["name"]) == (kind, name)]
-    replicas = write.item["spec"]["replicas"]
-    was = 0 if kind == "SandboxSet" else before.get("replicas", 0)
-    if not any(least <= replicas <= max(most, was) for least, most in bounds):
-        return f"growth set {kind} {name} to {replicas} replicas; bounds: {bounds}"
-    return None
-
-
-def scales_are_apart(witness: Witness, write: Write) -> Complaint:
-    """S12: two writes of growth to the replicas of one target are ten seconds apart, give or take one."""
-    if write.actor != GROWTH or write.type != "MODIFIED" or not write.kind.has_scale or write.before is None:
-        return None
-    before = write.before.decoded()["spec"]
-    if before.get("replicas") == write.item["spec"].get("replicas"):
-        return None
-    target = f"{write.kind.name} {'/'.join(write.key)}"
-    last_at, witness.scaled_at[target] = witness.scaled_at.get(target), witness.now
-    if last_at is None or witness.is_clock_off or witness.now - last_at >= APART_SECONDS - 1.0:
-        return None
-    return f"growth scaled {target} {witness.now - last_at:.1f} s after it last did"
-
-
-def warm_pools(witness: Witness) -> Iterator[str]:
-    """As many pods are available as the autoscaler wants, give or take its tolerance, unless a bound forbids it."""
-    for scaler in witness.cluster.store.read_all(AUTOSCALER):
-        name, namespace = scaler["spec"]["scaleTargetRef"]["name"], scaler["metadata"]["namespace"]
-        pool, (least, most) = witness.cluster.store.read(DEPLOYMENT, name, namespace), _bounds(scaler)
-        if pool is None:
-            continue
-        replicas, policy = pool["spec"]["replicas"], scaler["spec"]["capacityPolicy"]
-        pods = [pod for key, pod in witness.pods.items() if key[0] == namespace and pod.shape.labels.get("app") == name]
-        free = sum(pod.is_ready and pod.deleted_at is None and CLAIMED not in pod.shape.labels for pod in pods)
-        conditions = (scaler.get("status") or {}).get("conditions") or []
-        if any(each["reason"] == PODS_IN_USE for each in conditions):
-            continue  # it says that what would go is in use
-        is_short = free < policy["targetAvailable"] - policy["tolerance"] and replicas < most
-        if is_short or (free > policy["targetAvailable"] + policy["tolerance"] and replicas > least):
-            yield f"{free} of {replicas} pods of {name} are available, {policy['targetAvailable']} are wanted"
-
-
-def _bounds(scaler: Json) -> tuple[int, int]:
-    return scaler["spec"].get("minReplicas", 0), scaler["spec"]["maxReplicas"]

@@ -35,7 +35,7 @@ from growth.sim.scenarios.result import Cost, Machines, Nodes, Pods, Requests, R
 
 QUIET_SECONDS: Final = 300.0
 REQUEST, REMOVAL = BY_NAME["NodeRequest"], BY_NAME["NodeRemovalRequest"]
-_SCALED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "SandboxSet", "CapacityBuffer")
+_SCALED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "SandboxSet", "SandboxWarmPool", "CapacityBuffer")
 _TOLD: Final = ("NodePool", "CapacityBuffer", "PoolAutoscaler", "NodeRequest", "NodeRemovalRequest")
 
 

@@ -34,7 +34,7 @@ from growth.model.node import OFFERING_LABEL, POOL_LABEL
 from growth.model.nodepool import DEFAULT_POOL
 from growth.providers.catalogue import built_in_catalogue
 from growth.sim.agents.kubelet import KWOK_ANNOTATION, ready_status
-from growth.sim.apiserver.kinds import SANDBOX_SETS, Json
+from growth.sim.apiserver.kinds import SANDBOX_SETS, SANDBOX_TEMPLATES, SANDBOX_WARM_POOLS, Json
 from growth.sim.clock import START_OF_TIME
 
 _WORKLOADS: Final = (
@@ -44,6 +44,7 @@ _WORKLOADS: Final = (
     known.JOBS,
     known.DAEMON_SETS,
     SANDBOX_SETS,
+    SANDBOX_WARM_POOLS,
 )
 _READ: Final = (
     known.NAMESPACES,
@@ -53,6 +54,7 @@ _READ: Final = (
     *_WORKLOADS,
     known.PODS,
     known.POD_TEMPLATES,
+    SANDBOX_TEMPLATES,
     known.POD_DISRUPTION_BUDGETS,
     known.CAPACITY_BUFFERS,
     known.POOL_AUTOSCALERS,
@@ -63,6 +65,8 @@ _SPEC: Final[Mapping[str, tuple[str, ...]]] = {
     "StatefulSet": ("replicas", "selector", "template", "podManagementPolicy"),
     "DaemonSet": ("selector", "template"),
     "SandboxSet": ("replicas", "selector", "template"),
+    "SandboxWarmPool": ("replicas", "sandboxTemplateRef"),
+    "SandboxTemplate": ("podTemplate",),
     "Job": ("parallelism", "completions", "template"),
     "PodDisruptionBudget": ("minAvailable", "maxUnavailable", "selector", "unhealthyPodEvictionPolicy"),
     "CapacityBuffer": ("scalableRef", "podTemplateRef", "replicas", "percentage", "limits", "provisioningStrategy"),

@@ -25,6 +25,7 @@ from growth.sim.apiserver.objects import deployment, disruption_budget, job, nod
 from growth.sim.apiserver.store import Write
 from growth.sim.clock import after
 from growth.sim.faults.faults import draw, is_wide
+from growth.sim.stories.reserves import RESERVES
 from growth.sim.stories.script import Behaviour, Script
 from growth.sim.stories.worlds import WORLDS
 
@@ -292,4 +293,5 @@ BEHAVIOURS: Final[tuple[Behaviour, ...]] = (
     Behaviour("spare room", spare_room),
     Behaviour("warm pool", warm_pool),
     *WORLDS,
+    *RESERVES,
 )

@@ -126,25 +126,25 @@ class Script(Struct):
         leave = partial(self.cluster.delete, "Pod", guest["metadata"]["name"], "default")
         self.at(self.chance.uniform(60, 150), leave)
 
-    def claim_agents(self, count: int) -> None:
+    def claim_agents(self, count: int, app: str = "agents") -> None:
         """Take so many pods of the warm pool into use."""
-        names = [name for name, is_claimed in self._running_agents() if not is_claimed]
+        names = [name for name, is_claimed in self._running_agents(app) if not is_claimed]
         for name in self.chance.sample(names, min(count, len(names))):
             self._set_claimed(name, {CLAIMED: "yes"})
 
-    def release_agents(self) -> None:
+    def release_agents(self, app: str = "agents") -> None:
         """None of the warm pool's pods is in use any more."""
-        for name, is_claimed in self._running_agents():
+        for name, is_claimed in self._running_agents(app):
             if is_claimed:
                 self._set_claimed(name, {})
 
-    def _running_agents(self) -> list[tuple[str, bool]]:
+    def _running_agents(self, app: str) -> list[tuple[str, bool]]:
         """Pods of the warm pool: name, and whether it is in use."""
         labelled = [(item, item["metadata"].get("labels") or {}) for item in self.cluster.objects("Pod", "default")]
         return [
             (item["metadata"]["name"], CLAIMED in labels)
             for item, labels in labelled
-            if labels.get("app") == "agents" and (item.get("status") or {}).get("phase") == "Running"
+            if labels.get("app") == app and (item.get("status") or {}).get("phase") == "Running"
         ]
 
     def _set_claimed(self, name: str, label: dict[str, str]) -> None:

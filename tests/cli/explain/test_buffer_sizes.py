@@ -1,0 +1,168 @@
+"""`growth explain buffer` says what the controller does: the same size, reasons and words, for hundreds of random
+buffers in an embedded cluster with growth running in it. `GROWTH_CASES=20000` looks at more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from growth.cli import main
+from growth.sim.apiserver import objects
+from growth.sim.clock import run_virtual
+from growth.sim.cluster import Cluster
+from growth.sim.process import GrowthProcess
+
+Json = dict[str, Any]
+CASES = int(os.environ.get("GROWTH_CASES", "300"))
+A_CLUSTER = 250  # buffers in one
+KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "PodTemplate", "missing")
+LOOKED_AT = ("CapacityBuffer", *KINDS[:-1], "ResourceQuota", "LimitRange", "PriorityClass", "RuntimeClass")
+GROUPS = {"Job": "batch", "ReplicationController": ""}
+VERSIONS = {"Job": "batch/v1", "ReplicationController": "v1"}
+
+
+def some_amounts(chance: Random) -> Json:
+    cpu, memory = (
+        chance.choice(["100m", "0.5", "1", "1.5", "2500m", "0"]),
+        chance.choice(["64Mi", "1Gi", "1e9", "500M"]),
+    )
+    return {"cpu": cpu, "memory": memory} if chance.random() < 0.8 else chance.choice([{}, {"cpu": cpu}])
+
+
+def some_container(chance: Random, name: str) -> Json:
+    sections: Json = {"requests": some_amounts(chance)}
+    sections |= {"limits": some_amounts(chance)} if chance.random() < 0.2 else {}
+    return {"name": name, "image": "i", "resources": sections}
+
+
+def some_template(chance: Random) -> Json:
+    spec: Json = {"containers": [some_container(chance, f"c{number}") for number in range(chance.randint(1, 2))]}
+    if chance.random() < 0.3:
+        sidecar = {"restartPolicy": "Always"} if chance.random() < 0.5 else {}
+        spec["initContainers"] = [{**some_container(chance, "first"), **sidecar}]
+    spec |= {"priorityClassName": chance.choice(["known", "unknown"])} if chance.random() < 0.1 else {}
+    spec |= {"runtimeClassName": chance.choice(["known", "unknown"])} if chance.random() < 0.1 else {}
+    spec |= {"activeDeadlineSeconds": 60} if chance.random() < 0.1 else {}
+    return {"metadata": {"labels": {"app": "a"}}, "spec": spec}
+
+
+def some_workload(chance: Random, kind: str, name: str, namespace: str) -> Json:
+    metadata, template = {"name": name, "namespace": namespace}, some_template(chance)
+    if kind == "PodTemplate":
+        return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "template": template}
+    size = {} if chance.random() < 0.1 else {"replicas": chance.randint(0, 40)}
+    selector: Json = {"matchLabels": {"app": "a"}}
+    if kind == "Job":
+        size, template["spec"]["restartPolicy"] = {"parallelism": chance.randint(0, 20), "completions": 20}, "Never"
+    spec = {**size, "template": template, **({} if kind == "Job" else {"selector": selector})}
+    if kind == "ReplicationController":
+        spec["selector"] = {"app": "a"}
+    return {"apiVersion": VERSIONS.get(kind, "apps/v1"), "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def some_buffer(chance: Random, kind: str, name: str, namespace: str) -> Json:
+    spec: Json = {"replicas": chance.randint(0, 30)} if chance.random() < 0.6 else {}
+    spec |= {"percentage": chance.randint(0, 250)} if chance.random() < 0.5 else {}
+    if chance.random() < 0.4:
+        limits = {"cpu": chance.choice(["1", "7500m", "20", 4]), "memory": "10Gi", "pods": 3, "example.com/gpu": "2"}
+        spec["limits"] = dict(chance.sample(sorted(limits.items(), key=str), chance.randint(1, 2)))
+    reference: Json = {"scalableRef": {"apiGroup": GROUPS.get(kind, "apps"), "kind": kind, "name": name}}
+    if kind == "PodTemplate":
+        reference = {"podTemplateRef": {"name": name}}
+    if kind == "missing":
+        nobody = {"apiGroup": "apps", "kind": "Deployment", "name": "nobody"}
+        reference = chance.choice([{"scalableRef": nobody}, {"podTemplateRef": {"name": "nobody"}}])
+    if "podTemplateRef" in reference and not spec.keys() & {"replicas", "limits"}:
+        spec["replicas"] = 2  # else it is refused
+    if chance.random() < 0.05:
+        spec["provisioningStrategy"] = "buffer.example.com/other"
+    metadata = {"name": name, "namespace": namespace}
+    version = chance.choice(["v1alpha1", "v1beta1"])
+    whole = {"apiVersion": f"autoscaling.x-k8s.io/{version}", "kind": "CapacityBuffer", "metadata": metadata}
+    return {**whole, "spec": {**reference, **spec}}
+
+
+def some_quota(chance: Random, namespace: str) -> Json:
+    hard = chance.choice([{"pods": "5"}, {"requests.cpu": "6", "pods": "20"}, {"limits.memory": "4Gi"}])
+    made = objects.resource_quota("team", namespace, **hard)
+    made["spec"] |= {"scopes": [chance.choice(["NotTerminating", "BestEffort"])]} if chance.random() < 0.2 else {}
+    return made
+
+
+def fill(cluster: Cluster, chance: Random, count: int) -> None:
+    priority = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "known"},
+        "value": 7,
+    }
+    overhead = {"podFixed": {"cpu": "250m", "memory": "120Mi"}}
+    runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "known"}, "handler": "h"}
+    cluster.create(priority, {**runtime, "overhead": overhead})
+    for number in range(count):
+        namespace, kind = f"team-{number // 3}", chance.choice(KINDS)
+        if number % 3 == 0:
+            cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+            cluster.create(*([some_quota(chance, namespace)] if chance.random() < 0.4 else ()))
+            limits = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "200m"}, "max": {"cpu": "2"}}]}
+            named = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "all", "namespace": namespace}}
+            cluster.create(*([{**named, "spec": limits}] if chance.random() < 0.2 else ()))
+        cluster.create(*([some_workload(chance, kind, f"b{number}", namespace)] if kind != "missing" else ()))
+        cluster.create(some_buffer(chance, kind, f"b{number}", namespace))
+
+
+def told_by_growth(seed: int, count: int) -> tuple[dict[str, Json], Json]:
+    """The buffers as they are before growth looks at them, with all they refer to; and their statuses after."""
+
+    async def run() -> tuple[dict[str, Json], Json]:
+        cluster = Cluster(f"sizes {seed}")
+        fill(cluster, Random(seed), count)
+        kinds = [(kind, item) for kind in LOOKED_AT for item in cluster.objects(kind)]
+        before = {"kind": "List", "items": [{**item, "kind": kind} for kind, item in kinds]}
+        process = GrowthProcess(cluster).start()
+        await cluster.runtime.sleep(30)
+        process.kill()
+        buffers = cluster.objects("CapacityBuffer")
+        after = {
+            f"{one['metadata']['namespace']}/{one['metadata']['name']}": one.get("status") or {} for one in buffers
+        }
+        assert process.failures == []
+        return after, before
+
+    return run_virtual(run())
+
+
+def test_explain_agrees_with_the_controller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ready = 0
+    for seed, first in enumerate(range(0, CASES, A_CLUSTER)):
+        statuses, before = told_by_growth(seed, min(A_CLUSTER, CASES - first))
+        file = tmp_path / "all.json"
+        file.write_text(json.dumps(before))
+        capsys.readouterr()
+        main(["explain", "buffer", "-f", str(file), "--output", "json"])
+        answers = {answer["buffer"]: answer for answer in json.loads(capsys.readouterr().out)}
+        assert answers.keys() == statuses.keys()
+        for key, status in statuses.items():
+            agrees(answers[key], status, f"seed {seed}, {key}")
+            ready += bool(status) and status["replicas"] > 0
+    assert ready > CASES / 4
+
+
+def agrees(answer: Json, status: Json, told: str) -> None:
+    if not status:
+        assert "left alone" in answer["message"], told
+        return
+    conditions = {each["type"]: each for each in status["conditions"]}
+    assert answer["size"] == status["replicas"], (told, answer, status)
+    assert answer["reason"] == conditions["ReadyForProvisioning"]["reason"], told
+    assert answer["message"] == conditions["ReadyForProvisioning"]["message"], told
+    limited = conditions["LimitedByQuotas"]
+    assert answer["quota"] == (limited["message"] if limited["status"] == "True" else ""), told
+    if answer["calculation"] and not answer["quota"]:
+        assert answer["calculation"][-1] == f"size = {answer['size']}", told
