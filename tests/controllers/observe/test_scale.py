@@ -87,6 +87,36 @@ def test_the_scale_says_how_many_and_the_newest_live_pod_of_which_shape() -> Non
     assert "nodeName" not in spec
 
 
+def test_a_new_pod_of_the_same_template_changes_nothing() -> None:
+    """A PodTemplate that followed every new pod would be written again and again, and its generation would say that
+    something has changed."""
+
+    def member(number: int) -> Raw:
+        name, token = f"web-{number}", f"kube-api-access-{number}xyz"
+        labels = {"app": "web", "apps.kubernetes.io/pod-index": str(number), "statefulset.kubernetes.io/pod-name": name}
+        notes = {"cni.example.com/podIP": f"10.0.0.{number}", "growth.dev/do-not-disrupt": "true"}
+        mounts = [{"name": token, "mountPath": "/token"}, {"name": "scratch", "mountPath": "/tmp"}]
+        resources = {"requests": {"cpu": "1"}}
+        spec = {
+            "nodeName": f"node-{number}",
+            "hostname": name,
+            "containers": [{"name": "main", "resources": resources, "volumeMounts": mounts}],
+            "volumes": [{"name": token, "projected": {}}, {"name": "scratch", "emptyDir": {}}],
+        }
+        created = f"2026-01-0{number}T00:00:00Z"
+        metadata = {"name": name, "uid": name, "creationTimestamp": created, "labels": labels, "annotations": notes}
+        return Raw(json.dumps({"metadata": metadata, "spec": spec, "status": {"podIP": name}}).encode())
+
+    server, texts = Server(), list[str]()
+    for number in (1, 2):
+        server.pods = [member(number)]
+        texts.append(looked(server).template)
+    assert texts[0] == texts[1]
+    assert json.loads(texts[0])["metadata"] == {
+        "labels": {"app": "web"}, "annotations": {"growth.dev/do-not-disrupt": "true"}
+    }  # fmt: skip
+
+
 def test_finished_and_going_pods_are_no_template() -> None:
     old = pod("old", "2026-01-01T00:00:00Z")
     going = pod("going", "2026-01-03T00:00:00Z", metadata={"deletionTimestamp": "2026-01-03T00:00:01Z"})

@@ -95,7 +95,7 @@ def _answer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing, by_mode:
         message = f"left alone: growth does not know the strategy {buffer.strategy}"
         return BufferAnswer(buffer.key, 0, {}, "AttributesSetSuccessfully", message)
     served = {mode: by_mode[mode][buffer.key] for mode in _MODES}
-    chosen, sizes = served[sizing], {mode: each.count for mode, each in served.items()}
+    chosen, sizes = served[sizing], {str(mode): each.count for mode, each in served.items()}
     answer = BufferAnswer(buffer.key, chosen.count, sizes, chosen.size.reason, chosen.size.message)
     reference = buffer.spec.scalable_ref
     scalable = world.scalables.get(reference_key(buffer.namespace, reference)) if reference is not None else None

@@ -19,7 +19,7 @@ from growth.kube.api.errors import Forbidden, NotFound
 from growth.kube.api.resources import PODS, Resource
 from growth.kube.codec.buffer import ScaledObject
 from growth.kube.codec.own import read_scale
-from growth.kube.codec.template import clean_template
+from growth.kube.codec.template import template_of
 from growth.model.capacitybuffer import ScalableReference
 from growth.model.snapshot import EMPTY
 from growth.runtime import Runtime
@@ -120,7 +120,7 @@ class ScaledReference:
         if newest is None:
             why = f"{named} has no live pod to learn a chunk's shape from; a podTemplateRef needs none"
             return ScaledObject(replicas, why=why)
-        return ScaledObject(replicas, clean_template(newest))
+        return ScaledObject(replicas, template_of(newest))
 
     async def _resource(self) -> Resource | ScaledObject:
         """Where such objects are served; or why they cannot be asked for."""

@@ -24,6 +24,13 @@ from growth.model.quantity import QuantityError, parse_quantity
 from growth.model.resources import Resources
 
 _OF_ONE_POD: Final = ("nodeName", "ephemeralContainers", "hostname")
+_ACCESS_VOLUME: Final = "kube-api-access-"  # admission adds it to each pod, under a name of its own
+_LABELS_OF_ONE_POD: Final = (
+    "statefulset.kubernetes.io/pod-name",
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/job-completion-index",
+)
+_OUR_ANNOTATIONS: Final = "growth.dev/"  # others are notes of networks, tools and people on one pod
 _RANGE_PARTS: Final = ("default", "defaultRequest", "min", "max")
 
 
@@ -115,6 +122,18 @@ def clean_template(template: Json) -> str:
             container["volumeMounts"] = [mount for mount in mounts if mount.get("name") in known]
     kept = {name: meta[name] for name in ("labels", "annotations") if meta.get(name)}
     return msgspec.json.encode({"metadata": kept, "spec": spec}, order="sorted").decode()
+
+
+def template_of(pod: Json) -> str:
+    """The template that a pod was made from, as far as it can be told: two pods of one template give the same text, so
+    that a new pod changes nothing.
+    """
+    meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    volumes = [each for each in spec.get("volumes") or () if not str(each.get("name")).startswith(_ACCESS_VOLUME)]
+    labels = {key: text for key, text in (meta.get("labels") or {}).items() if key not in _LABELS_OF_ONE_POD}
+    notes = meta.get("annotations") or {}
+    kept = {key: text for key, text in notes.items() if key.startswith(_OUR_ANNOTATIONS)}
+    return clean_template({"metadata": {"labels": labels, "annotations": kept}, "spec": {**spec, "volumes": volumes}})
 
 
 def _containers(spec: Json) -> list[Json]:

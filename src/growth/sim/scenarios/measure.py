@@ -31,7 +31,7 @@ from growth.sim.apiserver.kinds import BY_NAME, NODE, POD, Json
 from growth.sim.apiserver.store import Key, Write
 from growth.sim.cluster import Cluster
 from growth.sim.laws.witness import GROWTH
-from growth.sim.scenarios.result import Cost, Machines, Nodes, Pods, Requests, Result, WaitingSeconds
+from growth.sim.scenarios.result import Claims, Cost, Machines, Nodes, Pods, Requests, Result, WaitingSeconds
 
 QUIET_SECONDS: Final = 300.0
 REQUEST, REMOVAL = BY_NAME["NodeRequest"], BY_NAME["NodeRemovalRequest"]
@@ -74,6 +74,7 @@ class Measure:
         self.cluster = cluster
         self.writes = self.refused = 0  # of growth, without events and leases
         self.provider_calls = 0
+        self.claims_wanted = self.claims_missed = 0
         self.last_write_at = 0.0
         self.pods: dict[Key, PodLife] = {}
         self.made = self.evicted = self.returned = self.killed = 0
@@ -230,6 +231,7 @@ class Measure:
             ),
             waiting_seconds=_percentiles([*self.waits, *(self.now - life.made_at for life in waiting)]),
             requests=Requests(writes=self.writes, refused=self.refused, provider=self.provider_calls),
+            claims=Claims(wanted=self.claims_wanted, missed=self.claims_missed),
             targets=self._targets(),
             events=_sums(self._events.values()),
             conditions=self._conditions("status"),

@@ -83,6 +83,13 @@ class Requests(Figures, frozen=True, kw_only=True):
     provider: Annotated[int, Meta(description="Orders and deletions that the provider was asked for.")] = 0
 
 
+class Claims(Figures, frozen=True, kw_only=True):
+    """Members of warm pools that the steps asked for."""
+
+    wanted: int = 0
+    missed: Annotated[int, Meta(description="No member was running and idle.")] = 0
+
+
 class Result(Figures, frozen=True, kw_only=True):
     """One run of one scenario."""
 
@@ -96,6 +103,7 @@ class Result(Figures, frozen=True, kw_only=True):
     pods: Pods = Pods()
     waiting_seconds: WaitingSeconds = WaitingSeconds()
     requests: Requests = Requests()
+    claims: Claims = Claims()
     targets: Annotated[Mapping[str, int], Meta(description="Replicas of each workload at the end.")] = {}
     events: Annotated[Mapping[str, int], Meta(description="How often each reason was told.")] = {}
     conditions: Annotated[Mapping[str, Mapping[str, str]], Meta(description="Their status, by object and type.")] = {}

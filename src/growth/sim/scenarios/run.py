@@ -247,6 +247,8 @@ class ScenarioRun:
             if phase == "Running" and is_used != in_use and "deletionTimestamp" not in metadata:
                 chosen += [metadata["name"]] if self._belongs(pod, members) else []
         change = {"metadata": {"labels": dict(labels) if in_use else dict.fromkeys(labels)}}
+        self.measure.claims_wanted += members.count if in_use else 0
+        self.measure.claims_missed += max(0, members.count - len(chosen)) if in_use else 0
         for name in sorted(chosen)[: members.count]:
             namespace = members.namespace or "default"
             self.cluster.verbs.modify(POD, name, namespace, lambda live: merge_patch(live, change), "user")
