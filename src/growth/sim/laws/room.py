@@ -52,7 +52,7 @@ class Declared(Struct, frozen=True):
 
     @property
     def pool(self) -> str:
-        return self.chunk.shape.node_selector.get(POOL_LABEL, "default")
+        return _pool_of(self.chunk)
 
     def condition(self, kind: str) -> Json:
         conditions = (self.item.get("status") or {}).get("conditions") or []
@@ -97,11 +97,11 @@ def pods_behind_buffers(witness: Witness) -> Iterator[str]:
     """No pod that exists waits while nodes that hold nothing but virtual pods use up the limits that it needs."""
     held = {each.pool for each in declared(witness)}
     for key, pod in witness.pods.items():
-        pool = pod.shape.node_selector.get(POOL_LABEL, "default")
+        pool = _pool_of(pod)
         if pod.node_name or pod.is_finished or pod.deleted_at is not None or pool not in held:
             continue
         idle = [name for name in _names_of(witness, pool) if not _works(witness, name)]
-        if idle and _takes(witness, pod, _buyable(witness, pool, idle)):
+        if idle and _helps(witness, pod, 1, _buyable(witness, pool, idle), idle):
             yield f"pod {'/'.join(key)} waits, and would run if empty nodes of pool {pool} went ({', '.join(idle[:3])})"
 
 
@@ -200,7 +200,7 @@ def _causes(witness: Witness, buffer: Declared) -> list[str]:
     buyable = [each for each in _buyable(witness, pool) if buffer.chunk.shape.requests.fits_in(each.allocatable)]
     if not buyable:
         return [_LIMITS, *([WAITS] if any(not pod.node_name for pod in waiting) else [])]
-    return [] if _takes(witness, buffer.chunk, buyable) else [_RULES]
+    return [] if _helps(witness, buffer.chunk, buffer.count, buyable) else [_RULES]
 
 
 def _fitting(witness: Witness, pool: str, pod: Pod) -> list[Offering]:
@@ -240,24 +240,23 @@ def _is_within(limits: Json, machines: list[Resources]) -> bool:
     )
 
 
-def _takes(witness: Witness, pod: Pod, offerings: list[Offering]) -> bool:
-    """Would a new node of one of these take the pod, by every rule?"""
-    pool, codec = pod.shape.node_selector.get(POOL_LABEL, "default"), Codec()
-    nodes = [codec.decode_node(stored.data) for stored in witness.cluster.store.all(NODE)]
-    pods = [codec.decode_pod(stored.data) for stored in witness.cluster.store.all(POD)]
-    new = [
-        Node(
-            f"new-{number}", each.labels.with_items({POOL_LABEL: pool, HOSTNAME: f"new-{number}"}), (), each.allocatable
-        )
-        for number, each in enumerate(offerings)
-    ]
-    closed = [node.name for node in nodes]
-    standing = [each for each in pods if each.node_name and not each.is_finished]
-    for node in new:
-        index = Neighbours([*nodes, node], standing)
-        if _granted_by(index, pod, 1, closed):
+def _helps(witness: Witness, pod: Pod, wanted: int, offerings: list[Offering], gone: Collection[str] = ()) -> bool:
+    """Would a new node of one of these let more such pods be bound than without it, by every rule?"""
+    codec, store, pool = Codec(), witness.cluster.store, _pool_of(pod)
+    nodes = [codec.decode_node(stored.data) for stored in store.all(NODE) if stored.name not in gone]
+    bound = [codec.decode_pod(stored.data) for stored in store.all(POD)]
+    standing = [each for each in bound if each.node_name and not each.is_finished]
+    before = _granted_by(Neighbours(nodes, standing), pod, wanted)
+    for each in offerings:
+        labels = each.labels.with_items({POOL_LABEL: pool, HOSTNAME: "new"})
+        index = Neighbours([*nodes, Node("new", labels, (), each.allocatable)], standing)
+        if _granted_by(index, pod, wanted) > before:
             return True
     return False
+
+
+def _pool_of(pod: Pod) -> str:
+    return pod.shape.node_selector.get(POOL_LABEL, "default")
 
 
 def _names_of(witness: Witness, pool: str) -> list[str]:
