@@ -112,6 +112,7 @@ class Scalable(Struct, frozen=True):
     is_missing: bool = False
     why: str = ""
     is_unread: bool = False  # an error is no answer: what was known before still holds
+    is_awaited: bool = False  # unread because nobody has looked yet: nothing is said of it
 
 
 class StoredTemplate(Struct, frozen=True):

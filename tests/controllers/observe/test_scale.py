@@ -5,15 +5,17 @@ known.
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from msgspec import Raw
 
-from growth.controllers.observe.scale import ScaledReference, newest_live
-from growth.kube.api.client import ServedResource
+from growth.controllers.observe.scale import Poller, ReferenceReader, newest_live
+from growth.kube.api.client import Page, ServedResource
 from growth.kube.api.errors import Forbidden, NotFound, ServerError, Status
 from growth.kube.api.resources import Resource
+from growth.kube.codec import Codec
 from growth.kube.codec.buffer import ScaledObject
 from growth.model.capacitybuffer import ScalableReference
 from growth.sim.clock import SimRuntime, run_virtual
@@ -40,20 +42,25 @@ class Server:
         self.answer: Any = {**NAMED, "spec": {"replicas": 6}, "status": {"replicas": 6, "selector": "app=web"}}
         self.pods: Any = [pod("1", "2026-01-01T00:00:00Z"), pod("2", "2026-01-02T00:00:00Z")]
         self.selected = ""
+        self.discovered = 0
 
-    async def versions(self, _group: str) -> Any:
-        return _or_raise(self.group)
+    async def groups(self) -> Any:
+        self.discovered += 1
+        return {"argoproj.io": _or_raise(self.group)} if self.group else {}
 
     async def served(self, _group: str, _version: str) -> Any:
+        self.discovered += 1
         return _or_raise(self.kinds)
 
     async def scale(self, resource: Resource, _name: str, _namespace: str) -> bytes:
         assert resource == Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout")
         return json.dumps(_or_raise(self.answer)).encode()
 
-    async def list(self, _resource: Resource, _namespace: str, labels: str) -> tuple[Any, str]:
+    async def pages(
+        self, _resource: Resource, _namespace: str, labels: str, _fields: str, size: int
+    ) -> AsyncIterator[Page]:
         self.selected = labels
-        return _or_raise(self.pods), "1"
+        yield Page(_or_raise(self.pods)[:size], "1", True)
 
 
 def _or_raise(answer: Any) -> Any:
@@ -65,15 +72,20 @@ def _or_raise(answer: Any) -> Any:
 def looked(server: Server, seconds: float = 1.0, later: Any = None) -> ScaledObject:
     async def run() -> ScaledObject:
         runtime = SimRuntime("scale")
-        watch = ScaledReference(server, "team", ROLLOUT, lambda: None)  # type: ignore[arg-type]  # a part of a client
-        task = runtime.spawn("look", watch.poller.run(runtime, lambda: 15.0))
+        reader = ReferenceReader(server, Codec(), runtime.monotonic)  # type: ignore[arg-type]  # a part of a client
+        poller = Poller(runtime, lambda _key: reader.read("team", ROLLOUT), lambda: None)
+        poller.want(["team/web"])
+        task = runtime.spawn("look", poller.run(lambda: 15.0))
         await runtime.sleep(seconds)
         if later is not None:
             later(server)
             await runtime.sleep(30)
         task.cancel()
-        assert watch.found is not None
-        return watch.found
+        if not poller.is_complete:
+            return ScaledObject(why=poller.problem)
+        found = poller.known.get("team/web", ScaledObject(is_missing=True))
+        assert isinstance(found, ScaledObject)
+        return found
 
     return run_virtual(run())
 
@@ -135,12 +147,12 @@ def test_finished_and_going_pods_are_no_template() -> None:
             Forbidden(Status(code=403)),
             'add the rule apiGroups: ["argoproj.io"], resources: ["rollouts/scale"], verbs: ["get"]',
         ),
-        ("group", NotFound(Status(code=404)), "no API group argoproj.io is served here"),
+        ("group", [], "no API group argoproj.io is served here"),
         ("kinds", [ServedResource("rollouts", "Rollout", True)], "Rollout of argoproj.io has no scale subresource"),
         ("kinds", [], "no kind Rollout is served in argoproj.io"),
         ("pods", [], "has no live pod to learn a chunk's shape from"),
         ("answer", {**NAMED, "spec": {"replicas": 2}, "status": {}}, "names no selector"),
-        ("pods", ServerError(Status(code=500)), "cannot be read now"),
+        ("pods", ServerError(Status(code=500)), "500"),
     ],
 )
 def test_what_keeps_it_from_being_known_is_said_in_words(change: str, value: Any, words: str) -> None:
@@ -167,3 +179,17 @@ def test_a_failing_server_leaves_standing_what_was_known() -> None:
         them.answer = ServerError(Status(code=500))
 
     assert looked(Server(), later=fail).replicas == 6
+
+
+def test_what_is_served_is_asked_once_a_minute_and_not_for_each_object() -> None:
+    server = Server()
+
+    async def run() -> None:
+        runtime = SimRuntime("scale")
+        reader = ReferenceReader(server, Codec(), runtime.monotonic)  # type: ignore[arg-type]  # a part of a client
+        for number in range(200):
+            await reader.read("team", ScalableReference("Rollout", f"web-{number}", "argoproj.io"))
+            await reader.read("team", ScalableReference("Rollout", "web", f"group-{number}.example.com"))
+
+    run_virtual(run())
+    assert server.discovered == 2

@@ -322,6 +322,29 @@ def test_discovery_lists_what_a_group_serves() -> None:
     assert [(each.name, each.namespaced) for each in served] == [("capacitybuffers", True)]
 
 
+def test_discovery_lists_the_groups_with_their_preferred_version_first() -> None:
+    versions = [{"version": "v1beta1"}, {"version": "v1"}]
+    document = {"groups": [{"name": "apps", "versions": versions, "preferredVersion": {"version": "v1"}}]}
+    groups, transport = talk(lambda client: client.groups(), json_answer(document))
+    assert (groups, transport.requests[0].path) == ({"apps": ["v1", "v1beta1"]}, "/apis")
+
+
+def test_reads_in_the_background_keep_to_their_own_pace_and_leave_the_rest_alone() -> None:
+    async def use(client: Client) -> tuple[float, float]:
+        runtime = client._runtime
+        began_at = runtime.monotonic()
+        background = client.in_background(per_second=2.0)
+        for _ in range(12):
+            await background.get(NODES, "a")
+        slow, began_at = runtime.monotonic() - began_at, runtime.monotonic()
+        for _ in range(12):
+            await client.get(NODES, "a")
+        return slow, runtime.monotonic() - began_at
+
+    (slow, quick), _ = talk(use, Answer(200, b"{}"))
+    assert (slow, quick) == (pytest.approx(5.0), 0.0)
+
+
 def test_a_server_that_says_wait_a_day_is_asked_again_after_a_minute() -> None:
     told = error_from_answer(429, {"retry-after": "86400"}, b"")
     assert told.retry_after_seconds == 60

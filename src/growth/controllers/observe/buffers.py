@@ -4,21 +4,21 @@ snapshot.
     the kind is not served ......... one warning; asked again now and then, so that it is noticed when it comes
     no buffer ...................... one watch, nothing else
     buffers ........................ PodTemplates, LimitRanges, quotas and classes of priority and runtime as well
-    a buffer names a workload ...... one watch on that one object; on anything else with a scale, a regular look
+    a buffer names a workload ...... one watch on that one object, for the first twenty, dealt in turn to namespaces
+    anything else that it names .... a regular look, in the background (`controllers/observe/scale`)
 
 Optional by nature: nothing here holds up what is bought for pods. An error is no answer: until buffers have been read
 once, and while the size of one that has room is neither read nor remembered (in its status and its PodTemplate), the
-world is marked as not known, so that no node is given back that a buffer may need."""
+world is marked as not known, so that no node is given back that a buffer may need. A buffer that never had room is not
+waited for: it holds nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from msgspec import Struct
-
 from growth.controllers.observe.optional_watch import OptionalWatch, Watched
-from growth.controllers.observe.scale import ScaledReference
+from growth.controllers.observe.scale import READS_PER_SECOND, Poller, ReferenceReader
 from growth.kube.api.client import Client
 from growth.kube.api.errors import Forbidden, KubeError, NotFound
 from growth.kube.api.resources import (
@@ -33,42 +33,34 @@ from growth.kube.api.resources import (
 )
 from growth.kube.cache import Cache
 from growth.kube.codec import Codec
-from growth.kube.codec.buffer import WORKLOADS, Referenced, ScaledObject, WorldBuilder, known_workload, with_group
+from growth.kube.codec.buffer import (
+    WORKLOADS,
+    Referenced,
+    ScaledObject,
+    Workload,
+    WorldBuilder,
+    known_workload,
+    why_not_asked_for,
+    with_group,
+)
 from growth.kube.watch.reflector import Selection, Trouble, WatchSettings
 from growth.kube.watch.stream import TroubleKind
 from growth.model.capacitybuffer import NO_BUFFERS, BufferWorld, CapacityBuffer, ScalableReference, reference_key
 from growth.model.decision import About, Note
 from growth.model.malformed import Malformed
-from growth.runtime import Runtime, Spawned
+from growth.runtime import Runtime
 
 COMPANIONS: Final = (POD_TEMPLATES, LIMIT_RANGES, RESOURCE_QUOTAS, PRIORITY_CLASSES, RUNTIME_CLASSES)
 BUFFER_KINDS: Final = (CAPACITY_BUFFERS, *COMPANIONS, *WORKLOADS)  # all that may be watched for buffers
 
-_SCALE_SECONDS: Final = 15.0  # between two looks at an object that is known by its scale
+_MOST_WATCHES: Final = 20  # of single objects, whatever buffers name
+_LOOKS: Final = 60  # in one interval
+_LOOK_SECONDS: Final = 15.0  # from one interval to the next
 _RETRY_SECONDS: Final = 5.0
 _ABOUT: Final = About("Resource", str(CAPACITY_BUFFERS))
+_AWAITED: Final = ScaledObject(why="not looked at yet", is_unread=True, is_awaited=True)
 
-
-class Follower(Struct):
-    """One object that a buffer refers to: a workload under watch, or an object that is looked at by its scale."""
-
-    task: Spawned
-    watched: Watched | None = None
-    scale: ScaledReference | None = None
-
-    @property
-    def is_answered(self) -> bool:
-        if self.scale is not None:
-            return self.scale.found is not None
-        return self.watched is not None and self.watched.is_answered
-
-    @property
-    def is_unread(self) -> bool:
-        """It could not be read, which says nothing about it."""
-        if self.scale is not None:
-            found = self.scale.found
-            return found is None or found.is_unread
-        return self.watched is not None and not (self.watched.reflector.synced or self.watched.reflector.missing)
+References = dict[str, tuple[str, ScalableReference]]  # by reference_key, each with its namespace
 
 
 class BufferWatch(OptionalWatch):
@@ -86,7 +78,11 @@ class BufferWatch(OptionalWatch):
         self._started_at: float | None = None
         self._is_found = self._is_answered = False
         self._kinds: dict[Resource, Watched] = {}
-        self._followers: dict[str, Follower] = {}
+        self._wanted: References = {}  # what is followed now
+        self._watched: dict[str, Watched] = {}  # a few of them, each under a watch of its own
+        self._background = client.in_background(READS_PER_SECOND)
+        self._reader = ReferenceReader(self._background, codec, runtime.monotonic)
+        self._looks = Poller(runtime, self._look_at, self._tell, _LOOKS, lambda key: key.split("/")[1])
         self._builder = WorldBuilder(codec.pods)
         self._built: tuple[object, BufferWorld] | None = None
 
@@ -97,6 +93,8 @@ class BufferWatch(OptionalWatch):
         self.resource = await self._find()
         self._is_found = True
         self._watch_kind(self.resource).cache.subscribe(self._wake.set)
+        work = self._looks.run(lambda: _LOOK_SECONDS * (1 + self._runtime.jitter() / 10))
+        self._spawn("look at what buffers name", work)
 
     async def _find(self) -> Resource:
         """The newest version of the kind that is served here; waits until there is one."""
@@ -140,26 +138,43 @@ class BufferWatch(OptionalWatch):
 
     def _follow(self) -> None:
         """Watch what buffers refer to now, and nothing else."""
-        wanted = self._references()
         if self._buffers and POD_TEMPLATES not in self._kinds:
             for resource in COMPANIONS:
                 self._watch_kind(resource)
-        for key in [key for key in self._followers if key not in wanted]:
-            self._end(self._followers.pop(key).task)
+        wanted = self._references()
+        chosen = _dealt(wanted, _MOST_WATCHES)
+        for key in [key for key in self._watched if key not in chosen]:
+            self._unwatch(key, is_wanted=key in wanted)
+        for key in chosen:
+            if key not in self._watched:
+                self._watched[key] = self._watch_object(*wanted[key])
+        if wanted != self._wanted:
+            self._wanted = wanted
             self._tell()
-        for key, (namespace, reference) in wanted.items():
-            if key not in self._followers:
-                self._followers[key] = self._follower(namespace, reference)
+        self._looks.want(key for key in wanted if key not in chosen or self._is_handed_over(key))
 
-    def _follower(self, namespace: str, reference: ScalableReference) -> Follower:
+    def _watch_object(self, namespace: str, reference: ScalableReference) -> Watched:
         resource = known_workload(reference)
         if resource is None:
-            scale = ScaledReference(self._client, namespace, reference, self._tell)
-            work = scale.poller.run(self._runtime, lambda: _SCALE_SECONDS * (1 + self._runtime.jitter() / 10))
-            return Follower(self._spawn(f"look at {reference.kind} {namespace}/{reference.name}", work), scale=scale)
+            raise AssertionError("only known workloads are watched")
         chosen = Selection(namespace, fields=f"metadata.name={reference.name}")
-        watched = self._watch(Cache(resource, self._codec, self._runtime.monotonic), chosen)
-        return Follower(watched.task, watched)
+        cache: Cache[Any] = Cache(resource, self._codec, self._runtime.monotonic)
+        return self._watch(cache, chosen, self._background)
+
+    def _unwatch(self, key: str, *, is_wanted: bool) -> None:
+        """What the watch knew stays known until the first look."""
+        watched = self._watched.pop(key)
+        self._end(watched.task)
+        for workload in watched.cache.view().values() if is_wanted else ():
+            self._looks.learn(key, workload)
+        self._tell()
+
+    def _is_handed_over(self, key: str) -> bool:
+        """It was looked at, and its watch has not answered yet."""
+        return self._looks.has_looked_at(key) and not self._watched[key].is_answered
+
+    async def _look_at(self, key: str) -> Workload | ScaledObject:
+        return await self._reader.read(*self._wanted[key])
 
     # -------------------------------------------------------------------------------- what is known
 
@@ -167,15 +182,37 @@ class BufferWatch(OptionalWatch):
     def _buffers(self) -> Mapping[str, CapacityBuffer]:
         return self._kinds[self.resource].cache.view() if self._is_found else {}
 
-    def _references(self) -> dict[str, tuple[str, ScalableReference]]:
-        """The objects that buffers refer to now, each with its namespace."""
+    def _references(self) -> References:
+        """The objects that buffers refer to now, as far as they can be asked for."""
         found = {}
         for buffer in self._buffers.values():
             reference = buffer.spec.scalable_ref
-            if reference is not None and reference.name and reference.kind:
+            if reference is not None and not why_not_asked_for(reference):
                 grouped = with_group(reference)
                 found[reference_key(buffer.namespace, grouped)] = (buffer.namespace, grouped)
         return found
+
+    @property
+    def is_answered(self) -> bool:
+        """Everything that buffers refer to has been read once, or could not be."""
+        return self._is_known and all(key in self._wanted for key in self._references()) and not self._awaited()
+
+    def _awaited(self) -> list[str]:
+        return [key for key in self._wanted if self._object(key) is _AWAITED]
+
+    def _object(self, key: str) -> Workload | ScaledObject:
+        """What is known of an object that a buffer refers to: by its watch, or else by a look."""
+        watched = self._watched.get(key)
+        if watched is not None and watched.cache.malformed:
+            return ScaledObject(why="; ".join(str(each) for each in watched.cache.malformed.values()))
+        if watched is not None and watched.reflector.synced:
+            return next(iter(watched.cache.view().values()), ScaledObject(is_missing=True))
+        if self._looks.has_looked_at(key):
+            return self._looks.known.get(key, ScaledObject(is_missing=True))
+        if watched is not None and watched.reflector.trouble is not None:
+            return ScaledObject(why=watched.reflector.trouble.message, is_unread=not watched.reflector.missing)
+        problem = self._looks.problems.get(key)
+        return ScaledObject(why=f"cannot be read now: {problem}", is_unread=True) if problem else _AWAITED
 
     def cache(self, resource: Resource) -> Cache[Any] | None:
         return self._kinds[resource].cache if resource in self._kinds else None
@@ -205,9 +242,7 @@ class BufferWatch(OptionalWatch):
             return True
         return (
             POD_TEMPLATES in self._kinds
-            and all(key in self._followers for key in self._references())
             and all(_is_told(self._kinds[resource]) for resource in COMPANIONS)
-            and all(each.is_answered for each in self._followers.values())
             and not any(self._is_lost(buffer) for buffer in self._buffers.values())
         )
 
@@ -218,19 +253,20 @@ class BufferWatch(OptionalWatch):
             return False
         if reference is None:
             return not templates.reflector.synced
-        follower = self._followers.get(reference_key(buffer.namespace, with_group(reference)))
-        is_read = follower is None or not follower.is_unread
-        return not is_read and f"{buffer.namespace}/{buffer.template_name}" not in templates.cache.view()
+        if f"{buffer.namespace}/{buffer.template_name}" in templates.cache.view() or why_not_asked_for(reference):
+            return False
+        found = self._object(reference_key(buffer.namespace, with_group(reference)))
+        return isinstance(found, ScaledObject) and found.is_unread
 
     def _referenced(self, is_known: bool) -> Referenced:
         def all_of(resource: Resource) -> dict[str, Any]:
             return dict(self._kinds[resource].cache.view()) if resource in self._kinds else {}
 
-        watched = [each.watched for each in self._followers.values() if each.watched is not None]
+        found = {key: self._object(key) for key in self._references()}
         return Referenced(
             buffers=dict(self._buffers),
-            workloads=[workload for each in watched for workload in each.cache.view().values()],
-            scaled=self._scaled(),
+            workloads=[each for each in found.values() if isinstance(each, Workload)],
+            scaled={key: each for key, each in found.items() if isinstance(each, ScaledObject)},
             templates=all_of(POD_TEMPLATES).values(),
             quotas=all_of(RESOURCE_QUOTAS),
             ranges=all_of(LIMIT_RANGES).values(),
@@ -249,19 +285,17 @@ class BufferWatch(OptionalWatch):
         trouble = watched.reflector.trouble
         return f"{resource} cannot be read: {trouble.message if trouble else 'not looked at yet'}"
 
-    def _scaled(self) -> dict[str, ScaledObject]:
-        """Objects known by their scale, and workloads that cannot be read."""
-        found = {}
-        for key, follower in self._followers.items():
-            if follower.scale is not None:
-                found[key] = follower.scale.found or ScaledObject(why="not looked at yet", is_unread=True)
-            elif follower.watched is not None and follower.watched.cache.malformed:
-                why = "; ".join(str(each) for each in follower.watched.cache.malformed.values())
-                found[key] = ScaledObject(why=why)
-            elif follower.watched is not None and not follower.watched.reflector.synced:
-                trouble, is_unread = follower.watched.reflector.trouble, follower.is_unread
-                found[key] = ScaledObject(why=trouble.message if trouble else "not looked at yet", is_unread=is_unread)
-        return found
+
+def _dealt(wanted: References, most: int) -> frozenset[str]:
+    """The workloads that get a watch of their own: one of each namespace, then a second of each, while there are any
+    left.
+    """
+    places, counts = [], dict[str, int]()
+    for key, (namespace, reference) in sorted(wanted.items()):
+        if known_workload(reference) is not None:
+            places.append((counts.setdefault(namespace, 0), key))
+            counts[namespace] += 1
+    return frozenset(key for _, key in sorted(places)[:most])
 
 
 def _is_told(watched: Watched) -> bool:

@@ -326,7 +326,7 @@ async def _first_snapshot(observer: Observer, runtime: Runtime, seconds: float) 
     began_at = runtime.monotonic()
     while True:
         spent = runtime.monotonic() - began_at
-        if observer.is_synced and (observer.snapshot().buffers.is_known or spent > _BUFFERS_SECONDS):
+        if observer.is_synced and (observer.buffers.is_answered or spent > _BUFFERS_SECONDS):
             return observer.snapshot()
         if spent > seconds:
             raise TimeoutError(f"no answer within {seconds:.0f} s about: {', '.join(observer.missing)}")

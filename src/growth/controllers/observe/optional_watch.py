@@ -76,10 +76,10 @@ class OptionalWatch(ABC):
     def _follow(self) -> None:
         """Watch what its objects name now."""
 
-    def _watch(self, cache: Cache[Any], selection: Selection | None = None) -> Watched:
+    def _watch(self, cache: Cache[Any], selection: Selection | None = None, client: Client | None = None) -> Watched:
         cache.subscribe(self._tell)
         reflector = Reflector(
-            self._client, self._runtime, cache.resource, cache, selection=selection, report=self._report
+            client or self._client, self._runtime, cache.resource, cache, selection=selection, report=self._report
         )
         return Watched(cache, reflector, self._spawn(f"watch {cache.resource}", reflector.run()))
 

@@ -4,7 +4,8 @@ for each snapshot.
     no PoolAutoscaler ........... one watch, nothing else; a warning where the kind is not installed
     an autoscaler names a kind .. one watch on that kind, for all of its objects; kept from then on
     labels tell pods in use ..... pods by owner, from the one cache of pods; for Deployments a watch on ReplicaSets
-    a kind known by its scale ... a look at a few targets at a time, never more in one sampling interval
+    a kind known by its scale ... a look at a few targets at a time, never more in one sampling interval, in the
+                                  background and fair to namespaces (`controllers/observe/scale`)
 
 Only kinds that the operator allows are watched."""
 
@@ -17,7 +18,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from growth.controllers.observe.optional_watch import OptionalWatch, Watched
-from growth.controllers.observe.scale import ScalePoller
+from growth.controllers.observe.scale import READS_PER_SECOND, Poller
 from growth.kube.api.client import Client
 from growth.kube.api.resources import POOL_AUTOSCALERS, Resource
 from growth.kube.cache import Cache
@@ -50,8 +51,9 @@ class WarmPoolWatch(OptionalWatch):
         super().__init__(client, runtime, report)
         self.autoscalers: Cache[PoolAutoscaler] = Cache(POOL_AUTOSCALERS, codec, runtime.monotonic)
         self._pods, self._settings = pods, settings
+        self._background = client.in_background(READS_PER_SECOND)
         self._kinds: dict[str, Watched] = {}
-        self._scales: dict[str, ScalePoller[WarmPool]] = {}
+        self._scales: dict[str, Poller[WarmPool]] = {}
         self._counts_pods = False
 
     # -------------------------------------------------------------------------------------- running
@@ -87,11 +89,11 @@ class WarmPoolWatch(OptionalWatch):
     def _look_at_scales(self, kind: WarmPoolKind) -> None:
         async def read(key: str) -> WarmPool:
             namespace, _, name = key.partition("/")
-            return read_scale(await self._client.scale(resource_of(kind), name, namespace)).pool
+            return read_scale(await self._background.scale(resource_of(kind), name, namespace)).pool
 
         if kind.name not in self._scales:
-            poller = self._scales[kind.name] = ScalePoller(read, self._tell, _READS)
-            work = poller.run(self._runtime, lambda: self._settings.sampling_interval_seconds)
+            poller = self._scales[kind.name] = Poller(self._runtime, read, self._tell, _READS)
+            work = poller.run(lambda: self._settings.sampling_interval_seconds)
             self._spawn(f"look at scales of {kind.name}", work)
 
     # -------------------------------------------------------------------------------- what is known

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -14,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from growth.kube.api.errors import Expired, UnreadableAnswer
-from growth.kube.api.pace import Lane
+from growth.kube.api.pace import Lane, Throttle
 from growth.kube.api.request import ClientSettings, Sender
 from growth.kube.api.resources import ACCESS_REVIEWS, PODS, RULES_REVIEWS, Resource, path_of
 from growth.kube.api.transport import Request, Response, Transport
@@ -66,8 +67,13 @@ class _GroupVersion(Struct):
 
 
 class _Group(Struct, rename="camel"):
+    name: str
     versions: list[_GroupVersion]
     preferred_version: _GroupVersion
+
+
+class _Groups(Struct):
+    groups: list[_Group] | None = None
 
 
 class _Version(Struct, rename="camel"):
@@ -121,7 +127,16 @@ class Client:
     ) -> None:
         self.settings = settings or ClientSettings()
         self.may_write = may_write
+        self._runtime = runtime
         self._sender = Sender(transport, runtime, self.settings, may_write, write_seconds)
+        self._lane = Lane.NORMAL
+        self._own_pace: Throttle | None = None
+
+    def in_background(self, per_second: float) -> Client:
+        """The same client for what can wait: its reads go behind all others, and no faster than that."""
+        other = copy(self)
+        other._lane, other._own_pace = Lane.BACKGROUND, Throttle(self._runtime, per_second, max(1, round(per_second)))
+        return other
 
     # -------------------------------------------------------------------------------------- reading
 
@@ -142,10 +157,10 @@ class Client:
         return items, version
 
     async def pages(
-        self, resource: Resource, namespace: str = "", labels: str = "", fields: str = ""
+        self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "", size: int = 0
     ) -> AsyncIterator[Page]:
         """A consistent listing, page by page. When it expires it starts again: first in pages, then as one answer."""
-        limit, token, expired = self.settings.page_size, "", 0
+        limit, token, expired = size or self.settings.page_size, "", 0
         while True:
             query = {"limit": limit, "continue": token, "labelSelector": labels, "fieldSelector": fields}
             try:
@@ -167,7 +182,8 @@ class Client:
     async def watch(self, resource: Resource, namespace: str = "", **query: str | int) -> Response:
         """An open stream of events; the caller reads and closes it."""
         path = _with_query(resource.path(namespace=namespace), {"watch": "true"} | query)
-        return await self._sender.stream(self._request("GET", path))
+        await self._keep_own_pace()
+        return await self._sender.stream(self._request("GET", path), self._lane)
 
     async def server_version(self) -> str:
         return _decoded(await self._read("/version"), _Version).git_version
@@ -177,11 +193,13 @@ class Client:
         path = path_of("apis", group, version) if group else path_of("api", version)
         return _decoded(await self._read(path), _ResourceList).resources or []
 
-    async def versions(self, group: str) -> Sequence[str]:
-        """The versions of a named group, the preferred one first; raises NotFound where the server does not have it."""
-        found = _decoded(await self._read(path_of("apis", group)), _Group)
-        preferred = found.preferred_version.version
-        return [preferred, *(each.version for each in found.versions if each.version != preferred)]
+    async def groups(self) -> Mapping[str, Sequence[str]]:
+        """The named groups that are served, each with its versions, the preferred one first."""
+        found = _decoded(await self._read("/apis"), _Groups).groups or []
+        return {
+            each.name: list(dict.fromkeys([each.preferred_version.version, *(one.version for one in each.versions)]))
+            for each in found
+        }
 
     async def may(self, verb: str, resource: Resource, namespace: str = "", subresource: str = "") -> bool:
         """Whether these credentials are allowed this (a SelfSubjectAccessReview)."""
@@ -259,7 +277,12 @@ class Client:
     # ---------------------------------------------------------------------------------------- steps
 
     async def _read(self, path: str) -> bytes:
-        return await self._sender.answer(self._request("GET", path), writes=False)
+        await self._keep_own_pace()
+        return await self._sender.answer(self._request("GET", path), writes=False, lane=self._lane)
+
+    async def _keep_own_pace(self) -> None:
+        if self._own_pace is not None:
+            await self._own_pace.take()
 
     async def _write(
         self, method: str, path: str, content: Object, media: str = JSON, lane: Lane = Lane.NORMAL

@@ -20,7 +20,7 @@ class Lane(IntEnum):
 
     URGENT = 0  # leases, deletes, evictions
     NORMAL = 1
-    BACKGROUND = 2  # events
+    BACKGROUND = 2  # events, and looks at what tenants name
 
 
 class Throttle:

@@ -72,9 +72,9 @@ class Sender:
                     raise
                 await backoff.wait(getattr(error, "retry_after_seconds", None))
 
-    async def stream(self, request: Request) -> Response:
+    async def stream(self, request: Request, lane: Lane = Lane.NORMAL) -> Response:
         """An answer whose body is read as it comes; one attempt, the caller closes it."""
-        await self._throttle.take()
+        await self._throttle.take(lane)
         try:
             return await self._runtime.within(self._settings.timeout_seconds, self._opened(request))
         except (TimeoutError, TransportError) as error:

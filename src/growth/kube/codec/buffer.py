@@ -24,8 +24,18 @@ from growth.kube.codec.template import (
     container_range,
     read_template,
 )
-from growth.kube.codec.text import Json, UnreadableError, all_annotations, created_at, deleted_at, read, read_owners
+from growth.kube.codec.text import (
+    Json,
+    UnreadableError,
+    all_annotations,
+    created_at,
+    deleted_at,
+    read,
+    read_owners,
+    shown,
+)
 from growth.kube.codec.wire import NO_RAW, WireMeta
+from growth.model.api import GroupText, KindName, Name
 from growth.model.capacitybuffer import (
     TEMPLATE_DIGEST,
     BufferTemplate,
@@ -269,6 +279,7 @@ class ScaledObject(Struct, frozen=True):
     is_missing: bool = False
     why: str = ""
     is_unread: bool = False
+    is_awaited: bool = False
 
 
 class Referenced(Struct):
@@ -307,9 +318,15 @@ class WorldBuilder:
             scalables[key] = Scalable(each.replicas, self._template(each.template, each.namespace, before))
         for key, scaled in found.scaled.items():
             template = self._template(scaled.template, key.split("/")[1], before) if scaled.template else None
-            scalables[key] = Scalable(scaled.replicas, template, scaled.is_missing, scaled.why, scaled.is_unread)
+            told = (scaled.is_missing, scaled.why, scaled.is_unread, scaled.is_awaited)
+            scalables[key] = Scalable(scaled.replicas, template, *told)
         templates = {f"{each.namespace}/{each.name}": self._stored(each, before) for each in found.templates}
         buffers = {key: _with_group(buffer) for key, buffer in found.buffers.items()}
+        for buffer in found.buffers.values():
+            reference = buffer.spec.scalable_ref
+            why = why_not_asked_for(reference) if reference is not None else ""
+            if reference is not None and why:
+                scalables[reference_key(buffer.namespace, reference)] = Scalable(why=why)
         unread = (found.unread_templates, found.unread_quotas)
         return BufferWorld(buffers, scalables, templates, found.quotas, found.is_known, *unread)
 
@@ -331,6 +348,20 @@ def known_workload(reference: ScalableReference) -> Resource | None:
         if reference.kind == resource.kind and reference.api_group in (resource.group, ""):
             return resource
     return None
+
+
+def why_not_asked_for(reference: ScalableReference) -> str:
+    """Nothing that could not be a name is ever sent: the kind's definition may be looser than ours."""
+    for field, text, form in (
+        ("kind", reference.kind, KindName),
+        ("name", reference.name, Name),
+        ("apiGroup", reference.api_group, GroupText),
+    ):
+        try:
+            msgspec.convert(text, form)
+        except msgspec.ValidationError:
+            return f"scalableRef.{field}: {shown(text)} cannot be one"
+    return ""
 
 
 def with_group(reference: ScalableReference) -> ScalableReference:

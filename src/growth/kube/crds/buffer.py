@@ -61,8 +61,15 @@ def _version(name: str, *, is_stored: bool) -> Definition:
 
 def _spec() -> Definition:
     names = {
-        "apiGroup": _text(253, "Its API group; empty for the core group."),
-        "kind": {"type": "string", "minLength": 1, "maxLength": 63, "description": "Its kind."},
+        "apiGroup": _text(253, "Its API group; empty for the core group.")
+        | {"pattern": "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"},
+        "kind": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 63,
+            "pattern": "^[A-Za-z][A-Za-z0-9]*$",
+            "description": "Its kind.",
+        },
         "name": _NAME | {"description": "Its name."},
     }
     properties = {

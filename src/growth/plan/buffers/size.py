@@ -26,6 +26,7 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.capacitybuffer import (
     BufferTemplate,
@@ -52,6 +53,7 @@ class BufferSize(Struct, frozen=True):
     reason: str = "AttributesSetSuccessfully"
     message: str = ""
     is_remembered: bool = False  # what it refers to cannot be read: the size and template that were known stay
+    is_awaited: bool = False  # nobody has looked at it yet
 
     @property
     def is_resolved(self) -> bool:
@@ -120,7 +122,8 @@ def _resolve(buffer: CapacityBuffer, world: BufferWorld) -> tuple[int, BufferTem
     scalable = world.scalables.get(reference_key(buffer.namespace, spec.scalable_ref))
     told = f"{spec.scalable_ref.kind} {spec.scalable_ref.name}"
     if scalable is not None and scalable.is_unread:
-        return _remembered(buffer, world, f"{told} cannot be read: {scalable.why}")
+        found = _remembered(buffer, world, f"{told} cannot be read: {scalable.why}")
+        return replace(found, is_awaited=scalable.is_awaited)
     if scalable is None or scalable.is_missing:
         return _unresolved(f"{told} is not in namespace {buffer.namespace}", "ScalableRefNotFound")
     if scalable.template is None:

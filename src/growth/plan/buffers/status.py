@@ -81,6 +81,8 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
         return Decision(ledger)
     shortfall, turn = Shortfall(snapshot, settings, placed), Turn()
     for served in placed.buffers:
+        if served.size.is_awaited:
+            continue
         view = _View(served, placed, snapshot, shortfall)
         turn.do(*view.template_actions())
         status = view.status()

@@ -179,8 +179,11 @@ def _about_the_server(parts: list[str]) -> Answer:
         return _encoded(200, KUBERNETES_VERSION)
     if parts and parts[0] in ("healthz", "livez", "readyz"):
         return Answer(200, b"ok", {"content-type": "text/plain"})
+    if parts == ["apis"]:
+        names = dict.fromkeys(name for name, _ in BY_PLURAL if name)
+        return _encoded(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in names]})
     if len(parts) == 2 and parts[0] == "apis":
-        return _about_a_group(parts[1])
+        return _encoded(200, {"kind": "APIGroup", "apiVersion": "v1", **_group(parts[1])})
     version = "/".join(parts[1:])
     of_version = [kind for kind in KINDS if kind.api_version == version]
     served = [kind for kind in of_version if parts[0] == ("apis" if kind.resource.group else "api")]
@@ -198,13 +201,12 @@ def _about_the_server(parts: list[str]) -> Answer:
     return _encoded(200, listed)
 
 
-def _about_a_group(group: str) -> Answer:
+def _group(group: str) -> Json:
     versions = sorted({kind.resource.version for (name, _), kind in BY_PLURAL.items() if name == group}, reverse=True)
     if not versions:
         raise unknown_path()
     listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
-    body = {"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": listed, "preferredVersion": listed[0]}
-    return _encoded(200, body)
+    return {"name": group, "versions": listed, "preferredVersion": listed[0]}
 
 
 def _writable(route: Route) -> str:
