@@ -55,8 +55,11 @@ class Node(Struct, frozen=True, gc=False):
     @property
     def is_marked(self) -> bool:
         """Marked for scale-down, not yet in removal."""
-        return SCALE_DOWN_AT in self.annotations or any(taint.key == SCALE_DOWN_TAINT.key for taint in self.taints)
+        return SCALE_DOWN_AT in self.annotations or self._has_taint(SCALE_DOWN_TAINT.key)
 
     @property
     def is_starting(self) -> bool:
-        return any(taint.key == STARTUP_TAINT.key for taint in self.taints)
+        return self._has_taint(STARTUP_TAINT.key)
+
+    def _has_taint(self, key: str) -> bool:
+        return bool(self.taints) and any(taint.key == key for taint in self.taints)

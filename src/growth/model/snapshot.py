@@ -73,14 +73,18 @@ class Memo:
     def __init__(self) -> None:
         self._answers: dict[str, list[tuple[tuple[object, ...], Any]]] = {}
 
-    def recall(self, question: str, parts: tuple[object, ...], make: Callable[[], Answer]) -> Answer:
+    def recall(
+        self, question: str, parts: tuple[object, ...], make: Callable[[], Answer], most: int = _REMEMBERED
+    ) -> Answer:
+        """`most`: how many answers to this question are kept; the others go before a new one is made."""
         known = self._answers.get(question, [])
         for made_from, answer in known:
             if len(made_from) == len(parts) and all(map(is_, made_from, parts)):
                 found: Answer = answer
                 return found
+        del known[most - 1 :]
         made = make()
-        self._answers[question] = [(parts, made), *known[: _REMEMBERED - 1]]
+        self._answers[question] = [(parts, made), *known]
         return made
 
     def __eq__(self, other: object) -> bool:

@@ -9,6 +9,9 @@ from msgspec.structs import replace
 
 from growth.model.disruption import PodDisruptionBudget
 from growth.model.labels import LabelSelector, Requirement
+from growth.plan.nodes_down import what_if
+from growth.plan.nodes_down.what_if import Emptying
+from growth.solver.existing.what_if import WhatIf
 from tests.plan.builders import node
 from tests.plan.nodes_down.test_consolidation import SETTINGS, SMALL, cluster, marked_names, nodes, plan, why, works
 
@@ -105,3 +108,45 @@ def test_pod_disruption_budgets_are_foreseen(budgets: list[PodDisruptionBudget],
     decision = plan(cluster(nodes("a", "b"), pods, disruption_budgets={each.key: each for each in budgets}))
     assert (marked_names(decision) == ["a"]) is (not sentence)
     assert not sentence or why(decision) == f"the node stays: pod default/p {sentence}"
+
+
+def counted_indexes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that grows by one entry whenever the whole cluster is read for a what-if."""
+    made: list[int] = []
+
+    class Counted(WhatIf):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            made.append(1)
+            super().__init__(*given, **named)
+
+    monkeypatch.setattr(what_if, "WhatIf", Counted)
+    return made
+
+
+def test_while_nodes_and_pods_are_the_same_no_node_is_judged_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted_indexes(monkeypatch)
+    world = cluster(nodes("a", "b"), [works("p", "a", cpu=3.0), works("q", "b", cpu=3.0)])
+    first = [Emptying(world, SETTINGS, 0.2).why_stays(world.nodes[name]) for name in ("a", "b")]
+    later = replace(world, now=world.now + 30.0)
+    assert [Emptying(later, SETTINGS, 0.2).why_stays(later.nodes[name]) for name in ("a", "b")] == first
+    assert None not in first
+    assert len(made) == 1
+    changed = replace(later, pods_by_node={**later.pods_by_node, "b": ()})
+    assert Emptying(changed, SETTINGS, 0.2).why_stays(changed.nodes["a"]) is None
+    assert len(made) == 2
+
+
+def test_a_node_that_was_chosen_is_forgotten_with_the_look_that_chose_it() -> None:
+    world = cluster(nodes("a", "b"), [works("p", "a", cpu=1.0), works("q", "b", cpu=1.0)])
+    first = Emptying(world, SETTINGS, 0.2)
+    assert first.why_stays(world.nodes["b"]) is None
+    first.choose(world.nodes["a"])
+    assert first.why_stays(world.nodes["b"]) is not None  # no other node is left
+    assert Emptying(world, SETTINGS, 0.2).why_stays(world.nodes["b"]) is None
+
+
+def test_the_cluster_is_not_read_for_nodes_that_their_own_pods_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted_indexes(monkeypatch)
+    world = cluster(nodes("a", "b"), [works("p", "a", owner=None), works("q", "b", owner=None)])
+    assert why(plan(world)) == "the node stays: pod default/p has no controller: nobody would make it again"
+    assert not made

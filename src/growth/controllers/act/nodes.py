@@ -8,6 +8,7 @@ Outcomes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Protocol
 
 import msgspec
@@ -323,7 +324,12 @@ def _age_seconds(tools: Tools, item: Json) -> float:
 def _whole(status: msgspec.Struct) -> dict[str, Any]:
     """Every field, so that a merge patch leaves nothing of the old status behind: what is not set becomes null."""
     given: dict[str, Any] = msgspec.to_builtins(status)
-    return {field.encode_name: given.get(field.encode_name) for field in msgspec.structs.fields(status)}
+    return {name: given.get(name) for name in _written_names(type(status))}
+
+
+@cache
+def _written_names(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in msgspec.structs.fields(kind))
 
 
 async def _release(

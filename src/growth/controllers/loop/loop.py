@@ -121,11 +121,13 @@ class Loop:
         """Let every row that has a reason look once."""
         self.journal.record(self.observer.complaints())
         self._notice_a_clock_that_went_back()
+        version, now = self.observer.version, self.runtime.now()
         for memory in self.memories:
-            if memory.is_due(self.observer.version, self.runtime.now()):
+            if memory.is_due(version, now):
                 with self.metrics.time(self.metrics.rows.labels(memory.row.name)):
                     await self._look_safely(memory)
                 self._turn()
+                version, now = self.observer.version, self.runtime.now()  # only a look gives time for a change
 
     def _notice_a_clock_that_went_back(self) -> None:
         """Timers in memory then lie in a future that may not come for an hour. A ledger may be lost: it begins anew."""

@@ -99,10 +99,11 @@ def ask(
     """Of these nodes, each with its price and the disruption it costs; None if there is nothing to ask. `closed`: pools
     that refuse orders.
     """
-    asking = _Asking(snapshot, settings)
-    leaving = {node.name: asking.leaving(node, price, disruption) for node, price, disruption in nodes}
-    if not leaving:
+    offered = tuple(nodes)
+    if not offered:
         return None
+    asking = _Asking(snapshot, settings)
+    leaving = {node.name: asking.leaving(node, price, disruption) for node, price, disruption in offered}
     going, market = tuple(leaving.values()), asking.market(closed)
     together = neighbourhoods(going, asking.demands, market.choices)
     if not together:

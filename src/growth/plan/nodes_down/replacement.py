@@ -261,6 +261,8 @@ def _mark_old_nodes(
     under_way: list[Swap], snapshot: Snapshot, ledger: Ledger, settings: Settings, turn: Turn
 ) -> frozenset[str]:
     """Of swaps whose machines have come, if half of the saving is left. Returns which old nodes were marked once."""
+    if not under_way:
+        return ledger.tried
     candidates, tried = Candidates(snapshot, settings, ledger.recent), ledger.tried
     for swap in under_way:
         nodes = [snapshot.nodes[name] for name in swap.old if name not in tried]

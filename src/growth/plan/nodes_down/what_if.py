@@ -20,7 +20,7 @@ The Eviction API has the last word on budgets; this is what can be foreseen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from growth.model.disruption import PodDisruptionBudget
@@ -40,19 +40,78 @@ _SYSTEM: Final = "kube-system"
 
 
 class Emptying:
-    """The cluster as it is, and what would become of it."""
+    """The cluster as it is, and what would become of it. What it found is kept in the memo: as long as nodes, pods and
+    all else that a verdict depends on are the same, no node is judged twice.
+    """
 
     def __init__(self, snapshot: Snapshot, settings: Settings, headroom: float) -> None:
-        self._snapshot = snapshot
+        self._snapshot, self._settings, self._headroom = snapshot, settings, headroom
         self._evictability = Evictability(snapshot, settings)
+        self._own: _Index | None = None  # once a node is chosen: what is chosen here concerns nobody else
+
+    @property
+    def _index(self) -> _Index:
+        if self._own is not None:
+            return self._own
+        snapshot, volumes = self._snapshot, self._snapshot.volumes
+        made_from = (
+            snapshot.nodes, snapshot.pods_by_node, snapshot.waiting_pods, snapshot.removals, snapshot.namespaces,
+            volumes.claims, volumes.volumes, volumes.classes, volumes.nodes,
+            place_buffers(snapshot, self._settings),
+        )  # fmt: skip
+        question = f"emptying with headroom {self._headroom}"
+        return snapshot.memo.recall(question, made_from, self._made, most=1)  # each is as large as the cluster
+
+    def _made(self) -> _Index:
+        return _Index(self._snapshot, tuple(_holdings(self._snapshot, self._settings)), self._headroom)
+
+    def why_stuck(self, name: str, *, waits_for_budgets: bool = False) -> Block | None:
+        """Of a node that is going: why its pods can no longer all move. Wishes of pods are looked at as well."""
+        pods = working_pods(self._snapshot, name)
+        return self._evictability.why_not_all(pods, waits_for_budgets=waits_for_budgets) or self._index.why_stuck(name)
+
+    def why_stays(self, node: Node) -> Block | None:
+        """Of a node that is not chosen yet."""
+        return self.why_left_alone(node) or self._index.crowded or self._index.judged(node.name).block
+
+    def why_left_alone(self, node: Node) -> Block | None:
+        """By what the node and its pods say, wherever there is room."""
+        if is_protected_node(node):
+            text, kind = "the node must not be disrupted (its annotation says so)", "do_not_disrupt"
+            return Block(kind, text, constraint_type=kind, constraint="annotation")
+        return self._evictability.why_not_all(working_pods(self._snapshot, node.name))
+
+    def choose_all(self, nodes: Iterable[Node]) -> list[Node]:
+        """All of these if they can go together; else as many as can, asked in this order."""
+        movable = [node for node in nodes if self.why_left_alone(node) is None]
+        self._own = self._own or self._made()
+        if self._own.crowded is None and self._own.choose([node.name for node in movable]):
+            return movable
+        chosen = []
+        for node in movable:
+            if self.why_stays(node) is None:
+                self.choose(node)
+                chosen.append(node)
+        return chosen
+
+    def choose(self, node: Node) -> None:
+        """It goes: from now on it is no target, and its pods have their places elsewhere."""
+        self._own = self._own or self._made()
+        self._own.choose([node.name])
+
+
+class _Index:
+    """One index of the cluster, in which the pods of nodes that are going have their new places."""
+
+    def __init__(self, snapshot: Snapshot, holdings: tuple[Holding, ...], headroom: float) -> None:
         self._going = tuple(sorted(name for name in snapshot.nodes if state_of(name, snapshot).is_going))
         pods = [pod for pods in snapshot.pods_by_node.values() for pod in pods]
-        nodes, volumes, holdings = snapshot.nodes.values(), snapshot.volumes, tuple(_holdings(snapshot, settings))
+        nodes, volumes, leaving = snapshot.nodes.values(), snapshot.volumes, self._going
         self._what_if = WhatIf(
-            nodes, pods, volumes, snapshot.namespaces, holdings=holdings, leaving=self._going, headroom=headroom
+            nodes, pods, volumes, snapshot.namespaces, holdings=holdings, leaving=leaving, headroom=headroom
         )
         self._verdicts: dict[str, Verdict] = {}
-        self._crowded: Block | None = None
+        self.crowded: Block | None = None
         self._place_those_going()
 
     def _place_those_going(self) -> None:
@@ -68,48 +127,27 @@ class Emptying:
             verdict = self._verdicts[name] = self._what_if.judge([name])
             if verdict.may_go:
                 self._what_if.keep(verdict)
-            elif self._crowded is None:
+            elif self.crowded is None:
                 text = f"node {name} is going, and its pods have no other place yet"
-                self._crowded = Block("capacity", text, constraint_type="capacity", constraint=name)
+                self.crowded = Block("capacity", text, constraint_type="capacity", constraint=name)
 
-    def why_stuck(self, name: str, *, waits_for_budgets: bool = False) -> Block | None:
-        """Of a node that is going: why its pods can no longer all move. Wishes of pods are looked at as well."""
-        pods, verdict = working_pods(self._snapshot, name), self._verdicts.get(name)
-        block = self._evictability.why_not_all(pods, waits_for_budgets=waits_for_budgets)
-        return block or (None if verdict is None else verdict.block)
+    def why_stuck(self, name: str) -> Block | None:
+        verdict = self._verdicts.get(name)
+        return None if verdict is None else verdict.block
 
-    def why_stays(self, node: Node) -> Block | None:
-        """Of a node that is not chosen yet."""
-        return self.why_left_alone(node) or self._crowded or self._judged(node.name).block
+    def judged(self, name: str) -> Verdict:
+        """Of a node that is not going."""
+        if name not in self._verdicts:
+            self._verdicts[name] = self._what_if.judge([name])
+        return self._verdicts[name]
 
-    def why_left_alone(self, node: Node) -> Block | None:
-        """By what the node and its pods say, wherever there is room."""
-        if is_protected_node(node):
-            text, kind = "the node must not be disrupted (its annotation says so)", "do_not_disrupt"
-            return Block(kind, text, constraint_type=kind, constraint="annotation")
-        return self._evictability.why_not_all(working_pods(self._snapshot, node.name))
-
-    def choose_all(self, nodes: Iterable[Node]) -> list[Node]:
-        """All of these if they can go together; else as many as can, asked in this order."""
-        movable = [node for node in nodes if self.why_left_alone(node) is None]
-        together = self._what_if.judge([node.name for node in movable])
-        if together.may_go and self._crowded is None:
-            self._what_if.keep(together)
-            return movable
-        chosen = []
-        for node in movable:
-            if self.why_stays(node) is None:
-                self.choose(node)
-                chosen.append(node)
-        return chosen
-
-    def _judged(self, name: str) -> Verdict:
-        verdict = self._verdicts[name] = self._what_if.judge([name])
-        return verdict
-
-    def choose(self, node: Node) -> None:
-        """It goes: from now on it is no target, and its pods have their places elsewhere."""
-        self._what_if.keep(self._judged(node.name))
+    def choose(self, names: Sequence[str]) -> bool:
+        """If these can go together, they do: whoever was judged before is judged anew."""
+        verdict = self._what_if.judge(names)
+        if verdict.may_go:
+            self._what_if.keep(verdict)
+            self._verdicts = {name: self._verdicts[name] for name in self._going} | dict.fromkeys(names, verdict)
+        return verdict.may_go
 
 
 def _holdings(snapshot: Snapshot, settings: Settings) -> Iterator[Holding]:

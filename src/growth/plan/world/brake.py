@@ -68,19 +68,10 @@ class Brake:
     """One look at all nodes."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        made_from = (snapshot.nodes, snapshot.requests, snapshot.removals, snapshot.pools)
         self._snapshot = snapshot
-        self._known, self._sick = Counter[str](), Counter[str]()  # by pool
-        self._all_known = self._all_sick = 0
-        for node in snapshot.nodes.values():
-            if was_ever_ready(node, snapshot):
-                self._count(node)
-
-    def _count(self, node: Node) -> None:
-        is_sick, pool = not node.is_ready, node.pool if is_ours(node, self._snapshot) else ""
-        self._all_known += 1
-        self._all_sick += is_sick
-        self._known[pool] += 1
-        self._sick[pool] += is_sick
+        self._known, self._sick = snapshot.memo.recall("brake", made_from, lambda: _counted(snapshot))
+        self._all_known, self._all_sick = self._known.total(), self._sick.total()
 
     def why(self, pool: str) -> str:
         """In words; empty: it does not hold for this pool."""
@@ -151,6 +142,17 @@ class Brake:
         """When the first release ends."""
         now = self._snapshot.now
         return sooner(*(_released_until(pool, now) for pool in self._snapshot.pools.values()))
+
+
+def _counted(snapshot: Snapshot) -> tuple[Counter[str], Counter[str]]:
+    """Nodes that have been Ready, and those of them that are not, by pool; strangers as the pool without a name."""
+    known, sick = Counter[str](), Counter[str]()
+    for node in snapshot.nodes.values():
+        if was_ever_ready(node, snapshot):
+            pool = node.pool if is_ours(node, snapshot) else ""
+            known[pool] += 1
+            sick[pool] += not node.is_ready
+    return known, sick
 
 
 def _released_until(pool: NodePool, now: float) -> float | None:

@@ -25,6 +25,7 @@ from growth.model.labels import ZONE
 from growth.model.node import DO_NOT_DISRUPT, STARTUP_TAINT, TEMPLATE, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import PENDING, READY, NodeRemovalRequest, NodeRequest
+from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -173,19 +174,26 @@ class Prices:
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._machines = snapshot.machines
-        self._by_location = {(each.name, each.location): each.price_per_hour for each in snapshot.offerings}
-        self._by_zone = {(each.name, each.zone): each.price_per_hour for each in snapshot.offerings}
-        self._dearest: dict[str, float] = {}
-        for each in snapshot.offerings:
-            self._dearest[each.name] = max(each.price_per_hour, self._dearest.get(each.name, 0.0))
+        self._machines, offerings = snapshot.machines, snapshot.offerings
+        self._listed = snapshot.memo.recall("price list", (offerings,), lambda: _PriceList(offerings))
 
     def price(self, node: Node) -> float:
-        machine, offering = self._machines.get(node.name), node.offering
-        known = None if machine is None else self._by_location.get((offering, machine.location))
+        machine, offering, listed = self._machines.get(node.name), node.offering, self._listed
+        known = None if machine is None else listed.by_location.get((offering, machine.location))
         if known is None:
-            known = self._by_zone.get((offering, node.labels.get(ZONE, "")))
-        return self._dearest.get(offering, 0.0) if known is None else known
+            known = listed.by_zone.get((offering, node.labels.get(ZONE, "")))
+        return listed.dearest.get(offering, 0.0) if known is None else known
+
+
+class _PriceList:
+    """The catalogue, by offering and place."""
+
+    def __init__(self, offerings: tuple[Offering, ...]) -> None:
+        self.by_location = {(each.name, each.location): each.price_per_hour for each in offerings}
+        self.by_zone = {(each.name, each.zone): each.price_per_hour for each in offerings}
+        self.dearest: dict[str, float] = {}
+        for each in offerings:
+            self.dearest[each.name] = max(each.price_per_hour, self.dearest.get(each.name, 0.0))
 
 
 # ------------------------------------------------------------------------------------- its way in
