@@ -155,33 +155,49 @@ def test_a_daemon_that_a_spread_counts_leaves_the_pods_unplaced_and_never_stops_
 # ---------------------------------------------------------------------- a pod that can run is run
 
 
-def test_a_group_that_must_share_a_zone_goes_where_the_limits_hold_all_of_it() -> None:
-    group = demand(4, 3, labels={"app": "x"}, affinity=(term(ZONE, app="x"),))
+FEW_AND_MANY = pytest.mark.parametrize("times", [1, 100])  # the exact model is for few, everything else for many
+
+
+@FEW_AND_MANY
+def test_a_group_that_must_share_a_zone_goes_where_the_limits_hold_all_of_it(times: int) -> None:
+    group = demand(4 * times, 3, labels={"app": "x"}, affinity=(term(ZONE, app="x"),))
     cheap, dear = choice("t", 4, 8192, 2.1, "b"), choice("t", 4, 8192, 2.4, "a")
-    solution = solve(PlacementProblem((group,), choices=(cheap, dear), limits=(at_most(1, 0),)))
+    solution = solve(PlacementProblem((group,), choices=(cheap, dear), limits=(at_most(times, 0),)))
     assert solution.kind == "AllPlaced"
-    assert [node.choice for node in solution.nodes] == [1, 1, 1, 1]
+    assert [node.choice for node in solution.nodes] == [1, 1, 1, 1] * times
 
 
-def test_a_shared_limit_is_not_spent_on_a_preferred_type_that_holds_less() -> None:
+@FEW_AND_MANY
+def test_a_shared_limit_is_not_spent_on_a_preferred_type_that_holds_less(times: int) -> None:
     small, large = choice("small", 2, 4096, 1.0, type_priority=1), choice("large", 16, 32768, 7.0)
-    solution = solve(PlacementProblem((demand(8),), choices=(small, large), limits=(at_most(1, 0, 1),)))
+    problem = PlacementProblem((demand(16 * times),), choices=(small, large), limits=(at_most(times, 0, 1),))
+    solution = solve(problem)
     assert solution.kind == "AllPlaced"
-    assert [node.choice for node in solution.nodes] == [1]
+    assert [node.choice for node in solution.nodes] == [1] * times
 
 
-def test_a_pod_that_avoids_others_leaves_them_the_only_zone_they_may_use() -> None:
-    others = demand(4, 2, labels={"app": "x"}, node_selector=Labels({ZONE: "a"}))
-    lonely = demand(1, 3, labels={"app": "y"}, anti_affinity=(term(ZONE, app="x"),))
+@FEW_AND_MANY
+def test_a_pod_that_avoids_others_leaves_them_the_only_zone_they_may_use(times: int) -> None:
+    others = demand(4 * times, 2, labels={"app": "x"}, node_selector=Labels({ZONE: "a"}))
+    lonely = demand(times, 3, labels={"app": "y"}, anti_affinity=(term(ZONE, app="x"),))
     choices = choice("t", 4, 8192, 2.0, "a"), choice("t", 4, 8192, 2.1, "b")
     assert solve(PlacementProblem((others, lonely), choices=choices)).kind == "AllPlaced"
 
 
-def test_rooms_are_for_pods_that_cannot_buy() -> None:
-    can_buy = demand(2, 2, pools=("p", "q"))
-    cannot = demand(2, 2, pools=("p",), labels={"a": "1"})
-    problem = PlacementProblem((can_buy, cannot), (room("r0"),), (choice("t", pool="q"),))
-    assert solve(problem).kind == "AllPlaced"
+@FEW_AND_MANY
+def test_pods_that_others_must_be_near_go_where_those_can_go(times: int) -> None:
+    first = demand(2 * times, labels={"app": "x"})
+    near = demand(2 * times, labels={"app": "y"}, node_selector=Labels({ZONE: "a"}), affinity=(term(ZONE, app="x"),))
+    choices = choice("t", 4, 8192, 2.1, "a"), choice("t", 4, 8192, 2.0, "b")
+    assert solve(PlacementProblem((first, near), choices=choices)).kind == "AllPlaced"
+
+
+@FEW_AND_MANY
+def test_rooms_are_for_pods_that_cannot_buy(times: int) -> None:
+    can_buy = demand(2 * times, 2, pools=("p", "q"))
+    cannot = demand(2 * times, 2, pools=("p",), labels={"a": "1"})
+    rooms = tuple(room(f"r{number}") for number in range(times))
+    assert solve(PlacementProblem((can_buy, cannot), rooms, (choice("t", pool="q"),))).kind == "AllPlaced"
 
 
 def test_a_room_goes_to_the_pod_whose_own_node_is_dear() -> None:

@@ -315,30 +315,26 @@ class _Model(_Program):
         return False
 
     def _write_even(self, even: Even) -> None:
+        """No domain may be too far above a level, and the level is at most what every domain holds that is there."""
         for place in np.flatnonzero(self.few.counted[even.counted].domain < 0):
             self.at_most(dict.fromkeys(self._count([even.index], [int(place)]), 1.0), 0)
-        kept = {
-            domain: [one for one in places if even.places[one]]
-            for domain, places in self._domains[even.counted].items()
-        }
+        counted = self._domains[even.counted].items()
+        kept = {domain: [one for one in places if even.places[one]] for domain, places in counted}
         domains = {domain: (places, *self._matching(even.counted, places)) for domain, places in kept.items() if places}
         certain = sum(any(one not in self.bought for one in places) for places, _, _ in domains.values())
-        for domain, (_, terms, held) in domains.items():
-            here = self._is_here(even.index, even.counted, domain)
-            if here is None:
-                continue
-            most = self._most(terms) + held
-            if certain < even.min_domains and even.min_domains > 1:  # then the emptiest may count as empty
-                self.at_most({**terms, here: most}, even.max_skew - held + most)
-            for other, (there, fewer, held_there) in domains.items():
-                if other != domain:
-                    skew = {**terms, **{one: -amount for one, amount in fewer.items()}, here: most}
-                    bound = even.max_skew + most - held + held_there
-                    if any(one not in self.bought for one in there):
-                        self.at_most(skew, bound)
-                    else:
-                        for one in there:
-                            self.at_most(_plus(skew, {self.bought[one]: most}), bound + most)
+        is_short = certain < even.min_domains and even.min_domains > 1  # then the emptiest may count as empty
+        highest = max((self._most(terms) + held for _, terms, held in domains.values()), default=0.0)
+        level = self.number(0 if is_short else highest)
+        for domain, (places, terms, held) in domains.items():
+            here, most = self._is_here(even.index, even.counted, domain), self._most(terms) + held
+            if here is not None:
+                self.at_most({**terms, level: -1.0, here: most}, even.max_skew - held + most)
+            below = {level: 1.0, **{one: -amount for one, amount in terms.items()}}
+            if any(one not in self.bought for one in places):
+                self.at_most(below, held)
+            else:
+                for one in places:
+                    self.at_most(_plus(below, {self.bought[one]: highest}), held + highest)
 
 
 def _domains(counted: Counted) -> dict[int, list[int]]:

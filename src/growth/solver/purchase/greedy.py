@@ -36,8 +36,12 @@ def place_all(bins: Bins, remaining: IntArray) -> IntArray:
     layout, shapes = bins.layout, bins.layout.shapes
     unit = unit_prices(layout)
     remaining = place_together(bins, remaining)
-    # real before virtual, important before unimportant, then the dearest first
-    ranks = [(bool(layout.is_virtual[index]), -shapes[index].priority, -unit[index]) for index in range(len(unit))]
+    # real before virtual, important before unimportant, those that can only go into rooms, then the dearest first
+    buyable = layout.fits & (bins.openable() > 0)
+    ranks = [
+        (bool(layout.is_virtual[index]), -shapes[index].priority, bool(buyable[index].any()), -unit[index])
+        for index in range(len(unit))
+    ]
     for index in sorted(range(len(unit)), key=ranks.__getitem__):
         if remaining[index]:
             _place_class(bins, index, remaining, unit)

@@ -19,6 +19,27 @@ from growth.solver.purchase.rows import Part, Rows
 from growth.solver.purchase.tallies import NodeTally, node_limits
 
 _MOST_SWAPS_TRIED = 400
+_DIFFERS_LITTLE = 1.5  # times
+
+
+def by_worth(bins: Bins, parts: Sequence[Part], unit: FloatArray) -> list[Part]:
+    """In which order rooms are filled: important pods first, then those that can buy nothing, then those whose own
+    nodes are dear for the room they would take. What differs little counts as equal: then the large come first.
+    """
+    layout = bins.layout
+    free = np.maximum(bins.left[: bins.rooms], 0).sum(axis=0).astype(np.float64)
+    if not free.any():
+        return list(parts)
+    buyable = bins.openable() > 0
+
+    def rank(part: Part) -> tuple[bool, int, bool, int, int]:
+        need, shape = layout.need[part.index], layout.shapes[part.index]
+        can_buy = bool((part.choices & buyable & (need <= layout.offer).all(axis=1)).any())
+        share = float((need / np.maximum(free, 1.0)).max())
+        worth = round(np.log(unit[part.index] / max(share, 1e-12)) / np.log(_DIFFERS_LITTLE))
+        return bool(layout.is_virtual[part.index]), -shape.priority, can_buy, -worth, part.index
+
+    return sorted(parts, key=rank)
 
 
 def fill_bins(bins: Bins, parts: Sequence[Part]) -> list[Part]:

@@ -30,7 +30,7 @@ from growth.solver.purchase.check import check
 from growth.solver.purchase.greedy import place_by_rules
 from growth.solver.purchase.improve import follow_preferences, make_cheaper, place_anew
 from growth.solver.purchase.layout import Layout, lay_out, unit_prices
-from growth.solver.purchase.open_nodes import fill_bins, open_nodes
+from growth.solver.purchase.open_nodes import by_worth, fill_bins, open_nodes
 from growth.solver.purchase.problem import PlacementProblem, PlacementSolution, Stage, Unplaced
 from growth.solver.purchase.rows import Part, RelaxedRows, recall, remember, rows_of
 from growth.solver.purchase.zones import (
@@ -113,6 +113,8 @@ def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
         others = [_by_greedy(layout)] if len(planned(best.bins)) <= _FEW_NODES else [best]
         if best.left_over.any() and _importance(layout).max():
             others.append(_by_patterns(layout, is_staged=True))
+        if best.left_over.any() and layout.tier.max(initial=0) and len(layout.limit_bound):
+            others.append(_by_patterns(layout, is_staged=False, is_tiered=False))
         better = min(others, key=Attempt.rank)
         if better.rank() < best.rank():
             best = Attempt(better.bins, better.left_over, best.stages + better.stages, best.relaxed + better.relaxed)
@@ -171,11 +173,11 @@ def _place_rest(bins: Bins, missing: IntArray) -> IntArray:
     return left_over
 
 
-def _by_patterns(layout: Layout, is_staged: bool) -> Attempt:
+def _by_patterns(layout: Layout, is_staged: bool, is_tiered: bool = True) -> Attempt:
     """All stages of the table above; if staged, for the most important pods first, and then for the others in what is
-    left.
+    left; if not tiered, on all choices at once, so that no limit is spent on a better tier that holds less.
     """
-    packer = _Packer(layout)
+    packer = _Packer(layout, is_tiered)
     bins = packer.bins
     ranks = _importance(layout) if is_staged else np.zeros(len(layout.count), dtype=np.int64)
     left_over = np.zeros(len(layout.count), dtype=np.int64)
@@ -183,7 +185,7 @@ def _by_patterns(layout: Layout, is_staged: bool) -> Attempt:
         wanted = np.where(ranks == rank, layout.count, 0)
         remaining = place_together(bins, wanted)
         remaining[[index for index in np.flatnonzero(remaining) if sticks_together(layout, int(index))]] = 0
-        parts = fill_bins(bins, split_by_zones(bins, remaining, packer.unit))
+        parts = fill_bins(bins, by_worth(bins, split_by_zones(bins, remaining, packer.unit), packer.unit))
         placed = int(wanted.sum()) - sum(part.count for part in parts)
         packer.note("rooms", price_of(bins), f"{placed} of {int(wanted.sum())} pods")
         packer.pack(parts)
@@ -196,8 +198,9 @@ def _by_patterns(layout: Layout, is_staged: bool) -> Attempt:
 class _Packer:
     """Buys nodes for parts of classes by patterns, and keeps what it found out."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, is_tiered: bool) -> None:
         self.layout, self.bins, self.unit = layout, Bins(layout), unit_prices(layout)
+        self.tier = layout.tier if is_tiered else np.zeros_like(layout.tier)
         self.stages: list[Stage] = []
         self.relaxed: list[RelaxedRows] = []
 
@@ -206,7 +209,7 @@ class _Packer:
 
     def pack(self, parts: list[Part]) -> None:
         """Tier by tier. Parts that can only use a low tier come first: what their nodes have left is for others."""
-        tiers = int(self.layout.tier.max(initial=0)) + 1
+        tiers = int(self.tier.max(initial=0)) + 1
         best = [self._best_tier(part) for part in parts]
         left: list[Part] = []
         for tier in reversed(range(tiers)):
@@ -216,12 +219,12 @@ class _Packer:
 
     def _best_tier(self, part: Part) -> int:
         usable = part.choices & (self.layout.need[part.index] <= self.layout.offer).all(axis=1)
-        return int(self.layout.tier[usable].min()) if usable.any() else 0
+        return int(self.tier[usable].min()) if usable.any() else 0
 
     def _pack_on(self, tier: int, parts: list[Part]) -> list[Part]:
         """Buy nodes of a tier; returns what is left of the parts, with every choice they may use again."""
         left = fill_bins(self.bins, parts) if self.bins.size > self.bins.rooms else parts
-        relaxed = self._relax(left, self.layout.tier == tier) if left else []
+        relaxed = self._relax(left, self.tier == tier) if left else []
         if not relaxed:
             return left
         self.relaxed += relaxed

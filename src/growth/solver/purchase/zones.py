@@ -7,8 +7,8 @@ What is left for the packers are rules within a node.
 
 | rule | how a class is split |
 | --- | --- |
-| affinity | all of it into one domain where the others are; the first of a group into the cheapest, then the emptiest |
-| anti-affinity | one into each domain that is free of those it avoids |
+| affinity | all of it into one domain where the others are; the first into the cheapest that holds the whole group |
+| anti-affinity | one into each domain free of those it avoids, and that nobody needs whom it would keep away |
 | spread, or counted by a spread | evenly: always into the domain with the fewest, so no domain runs ahead |
 
 Affinity with the node as its domain comes before everything else (`place_together`): such a class goes where the pods
@@ -27,11 +27,11 @@ import numpy as np
 
 from growth.solver.arrays import BoolArray, FloatArray, IntArray
 from growth.solver.patterns.fluid import Fluid, Selected
-from growth.solver.patterns.stock import Patterns, Stock
+from growth.solver.patterns.stock import Patterns, Stock, openable
 from growth.solver.purchase.bins import Bins
 from growth.solver.purchase.layout import Layout, largest_share
 from growth.solver.purchase.rows import Part, RelaxedRows, Rows, everything
-from growth.solver.purchase.tallies import looks_beyond_node
+from growth.solver.purchase.tallies import looks_beyond_node, own_limits
 
 
 def split_by_zones(bins: Bins, remaining: IntArray, unit: FloatArray) -> list[Part]:
@@ -44,10 +44,11 @@ def split_by_zones(bins: Bins, remaining: IntArray, unit: FloatArray) -> list[Pa
     load = _Load(layout)
     waiting = sorted(concerned, key=lambda index: _urgency(layout, index))
     left = remaining.copy()
+    reach = _reach(bins, waiting, unit, load)
     while waiting:
         before = int(left[waiting].sum())
         for index in waiting:
-            parts += _split(bins, index, left, unit, load)
+            parts += _split(bins, index, left, unit, load, reach)
         waiting = [index for index in waiting if left[index]]
         if int(left[waiting].sum()) == before:
             break  # an affinity waits for pods that come nowhere
@@ -63,6 +64,34 @@ def _urgency(layout: Layout, index: int) -> tuple[int, int]:
     if rules.affinity:
         return (2 if rules.is_first_of_its_kind else 3), index
     return 1, index
+
+
+def _reach(bins: Bins, waiting: Sequence[int], unit: FloatArray, load: _Load) -> dict[int, IntArray]:
+    """The sites that classes can go to which others may be in the way of: those that can go to one site only, and those
+    that must be near others.
+    """
+    rules = bins.layout.rules
+    if not any(rules[index].anti or rules[index].affinity for index in waiting):
+        return {}
+    sites = {index: np.flatnonzero(np.isfinite(_site_prices(bins, index, unit, load))) for index in waiting}
+    return {index: found for index, found in sites.items() if len(found) == 1 or (len(found) and rules[index].affinity)}
+
+
+def _in_the_way(layout: Layout, index: int, left: IntArray, reach: dict[int, IntArray], sites: IntArray) -> IntArray:
+    """For each site: pods that can go nowhere else and would not be let in beside the class, or it not beside them; and
+    pods that must be near the class, and cannot go there.
+    """
+    rules, found = layout.rules[index], np.zeros(len(sites), dtype=np.int64)
+    avoided = {limit.tally for limit in rules.anti if layout.tally_key[limit.tally] >= 0}
+    for other, within in reach.items():
+        if other != index and left[other]:
+            others = layout.rules[other]
+            avoids = {limit.tally for limit in others.anti if layout.tally_key[limit.tally] >= 0}
+            if len(within) == 1 and (avoided & set(others.adds) or avoids & set(rules.adds)):
+                found[sites == within[0]] += left[other]
+            if set(others.affinity) & set(rules.adds):
+                found[~np.isin(sites, within)] += left[other]
+    return found
 
 
 class _Load:
@@ -92,7 +121,9 @@ class _Load:
         return self._prices[name]
 
 
-def _split(bins: Bins, index: int, left: IntArray, unit: FloatArray, load: _Load) -> list[Part]:
+def _split(
+    bins: Bins, index: int, left: IntArray, unit: FloatArray, load: _Load, reach: dict[int, IntArray]
+) -> list[Part]:
     """Send the pods of a class to sites as far as the rules allow now."""
     layout = bins.layout
     price = _site_prices(bins, index, unit, load)
@@ -100,11 +131,14 @@ def _split(bins: Bins, index: int, left: IntArray, unit: FloatArray, load: _Load
     if not len(sites):
         return []
     sent = np.zeros(load.size, dtype=np.int64)
+    short = _in_the_way(layout, index, left, reach, sites)
+    if layout.rules[index].affinity:
+        short += _short_of_places(bins, index, left, load)[sites]
     while left[index]:
         space = np.minimum(bins.domain_space(index, load.domain[:, sites]), left[index])
         if not space.any():
             break
-        amounts = _amounts(layout, index, space, price[sites], load.sent[sites], int(left[index]))
+        amounts = _amounts(layout, index, space, (price[sites], short), load.sent[sites], int(left[index]))
         for site, amount in zip(sites, amounts, strict=True):
             if amount:
                 bins.promise(index, load.domain[:, site], int(amount))
@@ -134,12 +168,41 @@ def _site_prices(bins: Bins, index: int, unit: FloatArray, load: _Load) -> Float
     return prices
 
 
-def _amounts(layout: Layout, index: int, space: IntArray, price: FloatArray, sent: FloatArray, left: int) -> IntArray:
-    """How many pods go to each site in this round."""
+def _short_of_places(bins: Bins, index: int, left: IntArray, load: _Load) -> IntArray:
+    """For each site: how many pods of the group that begins with the class would find no place there, all of them as
+    large as a pod of the class, by rooms and by the nodes that the limits allow.
+    """
+    layout, need, affinity = bins.layout, bins.layout.need[index], set(bins.layout.rules[index].affinity)
+    group = [other for other in np.flatnonzero(left).tolist() if affinity & set(layout.rules[other].affinity)]
+    asked = np.flatnonzero(need)
+    size = np.ceil((layout.need[group][:, asked] / need[asked]).max(axis=1)).astype(np.int64)
+    wanted = int((size * left[group]).sum())
+    space = bins.space(index, has_zone=True)[: bins.rooms]
+    places = np.bincount(load.of_room, weights=space, minlength=load.size).astype(np.int64)
+    own = [limit for tally, limit in own_limits(layout, index) if layout.tally_key[tally] < 0]
+    most = np.minimum((np.maximum(layout.offer[:, asked], 0) // need[asked]).min(axis=1), min(own, default=wanted))
+    most[~layout.fits[index]] = 0
+    for site in range(load.size):
+        limit_left = bins.limit_left
+        for choice in sorted(np.flatnonzero((load.of_choice == site) & (most > 0)), key=lambda one: -most[one]):
+            allowed = openable(layout.limit_use[:, choice : choice + 1], limit_left)[0]
+            times = int(min(allowed, max(0, -(-(wanted - places[site]) // most[choice]))))
+            places[site] += times * most[choice]
+            limit_left = limit_left - times * layout.limit_use[:, choice]
+    return np.maximum(wanted - places, 0)
+
+
+def _amounts(
+    layout: Layout, index: int, space: IntArray, worth: tuple[FloatArray, IntArray], sent: FloatArray, left: int
+) -> IntArray:
+    """How many pods go to each site in this round; `worth` is what a pod costs there, and how many others would find no
+    place.
+    """
     amounts = np.zeros(len(space), dtype=np.int64)
+    price, short = worth
     rules, keys = layout.rules[index], _keys_of_spreads(layout, index)
     if rules.affinity or not keys:
-        best = int(np.lexsort((np.arange(len(space)), sent, price, space <= 0))[0])
+        best = int(np.lexsort((np.arange(len(space)), sent, price, short, space <= 0))[0])
         amounts[best] = min(int(space[best]), left)
         return amounts
     open_sites = space > 0
@@ -148,7 +211,8 @@ def _amounts(layout: Layout, index: int, space: IntArray, price: FloatArray, sen
         amounts[:] = together - 1  # every site gets the same, so no site runs ahead
         return amounts
     fullest_space = np.flatnonzero(space == space[open_sites].max())  # the emptiest domains have the most space
-    best = int(fullest_space[np.lexsort((fullest_space, sent[fullest_space], price[fullest_space]))[0]])
+    order = np.lexsort((fullest_space, sent[fullest_space], price[fullest_space], short[fullest_space]))
+    best = int(fullest_space[order[0]])
     amounts[best] = 1
     return amounts
 
