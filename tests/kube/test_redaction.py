@@ -43,6 +43,13 @@ def test_long_quotes_of_a_text_go_and_its_ordinary_words_stay() -> None:
     assert secrets.redact("runcmd is not allowed") == "runcmd is not allowed"
 
 
+def test_a_node_has_its_name_in_the_log_although_its_user_data_names_it() -> None:
+    secrets, name = Secrets(), "default-pool-d0bd99ce2703-of-a-long-name"
+    secrets.add_text(f"hostname: {name}\ntoken: {'verysecret' * 4}\n", public=[name])
+    assert secrets.redact(f"node {name} serves after 6 s") == f"node {name} serves after 6 s"
+    assert "verysecret" not in secrets.redact(f"token: {'verysecret' * 4}")
+
+
 def test_secrets_that_were_replaced_stay_secret() -> None:
     secrets = Secrets()
     secrets.add_token("first-token-0001")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -49,14 +50,13 @@ class Secrets:
         for part in _parts_of(secret):
             self._parts.pop(part, None)
 
-    def add_text(self, text: str) -> None:
-        """A long text, such as user data: only longer quotes of it are struck out, only the latest texts are kept."""
+    def add_text(self, text: str, public: Iterable[str] = ()) -> None:
+        """A long text, such as user data: only longer quotes of it are struck out, only the latest texts are kept.
+        `public`: what stands in it and everybody may read, such as a node's name.
+        """
         key = hash(text)
         self._quotes.pop(key, None)
-        lines = (line.strip() for line in text.splitlines())
-        self._quotes[key] = frozenset(
-            line[start : start + SHORTEST_QUOTE] for line in lines for start in range(len(line) - SHORTEST_QUOTE + 1)
-        )
+        self._quotes[key] = _quotes_of(text.splitlines()) - _quotes_of(public)
         while len(self._quotes) > _LATEST_TEXTS:
             del self._quotes[next(iter(self._quotes))]
 
@@ -110,6 +110,13 @@ def _struck_out(text: str, covered: list[bool]) -> str:
 
 
 SECRETS: Final = Secrets()
+
+
+def _quotes_of(lines: Iterable[str]) -> frozenset[str]:
+    stripped = (line.strip() for line in lines)
+    return frozenset(
+        line[start : start + SHORTEST_QUOTE] for line in stripped for start in range(len(line) - SHORTEST_QUOTE + 1)
+    )
 
 
 def redact(text: str) -> str:

@@ -47,7 +47,7 @@ def user_data_for(order: Order, launch: Launch, architecture: str) -> str:
     template = _read("user data file", launch.user_data_file)
     token = order.join_token or _from_file(launch)
     rendered = render(template, facts_of(order, launch, architecture, token))
-    SECRETS.add_text(rendered)
+    SECRETS.add_text(rendered, public=[order.name])
     size = len(rendered.encode())
     if size > LARGEST_USER_DATA_BYTES:
         what = f"the user data is {size} bytes when filled in, Hetzner takes at most {LARGEST_USER_DATA_BYTES}"
