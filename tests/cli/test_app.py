@@ -33,7 +33,7 @@ def command_modules() -> list[str]:
 
 
 def test_every_command_module_has_a_row_and_every_row_a_module() -> None:
-    assert sorted(command.name for command in COMMANDS) == command_modules()
+    assert sorted(command.name for command in COMMANDS if not command.module) == command_modules()
 
 
 def test_each_row_names_a_function_that_exists_and_has_one_sentence_of_help() -> None:
@@ -154,3 +154,26 @@ def test_a_reader_that_leaves_early_is_no_failure() -> None:
     )
     finished = subprocess.run(["bash", "-o", "pipefail", "-c", pipeline], check=False, capture_output=True, text=True)
     assert (finished.returncode, finished.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("typed", "words"), [(["help"], "Usage: growth"), (["help", "role"], "Usage: growth role")])
+def test_help_may_be_asked_for_in_words(typed: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(typed) == 0
+    assert words in capsys.readouterr().out
+
+
+def test_version_may_be_asked_for_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == main(["--version"]) == 0
+    first, second = capsys.readouterr().out.split()
+    assert first == second
+
+
+def test_a_provider_that_there_is_none_of_gets_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--provider", "aws"]) == 2
+    assert 'Choose from: "kwok", "hetzner"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_are_told_how_to_complete(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    assert "simulate" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from growth.model.action import HoldNodePool, WriteNodePoolStatus
 from growth.model.api import Condition
 from growth.model.decision import Decision
 from growth.model.instant import format_instant
-from growth.model.nodepool import DisruptedNode, NodePool, NodePoolStatus, OfferingStatus, PoolLimits
+from growth.model.nodepool import DisruptedNode, DisruptionBudget, NodePool, NodePoolStatus, OfferingStatus, PoolLimits
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -87,6 +87,25 @@ def test_a_pool_whose_nodes_fail_says_that_it_is_braked_and_when_that_is_over() 
     well = [replace(each, is_ready=True) for each in nodes]
     after = plan(world(pools=[braked], offerings=[SMALL], nodes=well))
     assert [note.reason for note in after.notes] == ["BrakeReleased"]
+
+
+def test_a_location_that_the_provider_does_not_have_is_named() -> None:
+    status = status_of(world(pools=[pool("default", "small", locations=("fsn9",))], offerings=[SMALL]))
+    assert told(status, "UnknownServerType").message == "no location of the provider: fsn9"
+    assert conditions(status)["AllUnmet"] == ("False", "NothingForSale")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "zone", "words"),
+    [("0 9 * * 1-8", "UTC", "0 9 * * 1-8"), ("0 9 * * 1-5", "Europe/Berln", "no time zone 'Europe/Berln'")],
+)
+def test_a_budget_whose_schedule_or_zone_cannot_be_read_is_told(schedule: str, zone: str, words: str) -> None:
+    wrong = DisruptionBudget("1", schedule, 3600, zone)
+    status = status_of(world(pools=[pool("default", "small", budgets=(wrong,))], offerings=[SMALL]))
+    assert words in told(status, "MalformedBudget").message
+    right = DisruptionBudget("1", "0 9 * * 1-5", 3600, "Europe/Berlin")
+    status = status_of(world(pools=[pool("default", "small", budgets=(right,))], offerings=[SMALL]))
+    assert "MalformedBudget" not in conditions(status)
 
 
 def test_ruling_14_an_unknown_server_type_is_named_and_the_rest_works() -> None:

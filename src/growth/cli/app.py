@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
 
@@ -40,10 +40,11 @@ class Command(NamedTuple):
 
     name: str
     help: str
+    module: str = ""  # where it is not the command's own
 
     @property
     def import_path(self) -> str:
-        return f"growth.cli.{self.name}:{self.name}"
+        return f"growth.cli.{self.module or self.name}:{self.name}"
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -66,7 +67,9 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("orphans", "List machines that nothing in the cluster speaks of; give back those that are named."),
     Command("hetzner", "check: say whether buying at Hetzner would work, and what each pool would cost."),
     Command("release", "After growth is stopped, take its finalizers off; nodes and machines stay."),
+    Command("completion", "Print what makes bash, zsh or fish complete growth's commands and flags.", "app"),
 )
+_HABITS: Final = {"help": "--help", "version": "--version"}  # as other tools have them
 
 
 def build_app(commands: Sequence[Command] = COMMANDS) -> App:
@@ -82,9 +85,20 @@ def build_app(commands: Sequence[Command] = COMMANDS) -> App:
     return app
 
 
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell.")], /) -> None:
+    """Print what makes bash, zsh or fish complete growth's commands and flags: `source <(growth completion bash)`."""
+    sys.stdout.write(build_app().generate_completion(shell=shell))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and say how it ended; the `growth` script exits with the result."""
-    return run_command(build_app(), sys.argv[1:] if arguments is None else arguments)
+    return run_command(build_app(), _as_typed(sys.argv[1:] if arguments is None else arguments))
+
+
+def _as_typed(arguments: Sequence[str]) -> list[str]:
+    """`growth help run` means `growth run --help`."""
+    first, rest = arguments[:1], list(arguments[1:])
+    return [*rest, _HABITS[first[0]]] if first and first[0] in _HABITS else [*first, *rest]
 
 
 def run_command(app: App, arguments: Sequence[str]) -> int:

@@ -27,7 +27,7 @@ from growth.providers.registry import open_provider
 from growth.runtime import Runtime
 
 SettingsFile = Annotated[Path | None, Parameter(help="The settings file that growth runs with.")]
-ProviderName = Annotated[str | None, Parameter(help="Where machines come from.")]
+ProviderName = Annotated[Literal["kwok", "hetzner"] | None, Parameter(help="Where machines come from.")]
 CatalogueFile = Annotated[str | None, Parameter(help="File with the machines to offer.")]
 FindingsOutput = Annotated[
     Literal["text", "json"], Parameter(name=("--output", "-o"), help="Lines for people, or one JSON list.")

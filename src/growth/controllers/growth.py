@@ -80,7 +80,8 @@ class Growth:
         self.provider = CarefulProvider(provider_for(self.client, runtime), runtime, self.metrics.provider_call)
         self.installation = replace(given, settings=with_money(given.settings, self.provider.name))
         self.events = Recorder(self.client, runtime, self.installation.name)
-        self.journal = Journal(self.events, self.metrics, self._owner_of)
+        observes = self.installation.only_observes
+        self.journal = Journal(self.events, self.metrics, self._owner_of, only_observes=observes)
         self.observer: Observer | None = None
         self.loop: Loop | None = None
         self._why_no_cluster = ""

@@ -56,7 +56,12 @@ class Secrets:
         """
         key = hash(text)
         self._quotes.pop(key, None)
-        self._quotes[key] = _quotes_of(text.splitlines()) - _quotes_of(public)
+        for word in public:
+            text = text.replace(word, "\n")
+        lines = (line.strip() for line in text.splitlines())
+        self._quotes[key] = frozenset(
+            line[start : start + SHORTEST_QUOTE] for line in lines for start in range(len(line) - SHORTEST_QUOTE + 1)
+        )
         while len(self._quotes) > _LATEST_TEXTS:
             del self._quotes[next(iter(self._quotes))]
 
@@ -110,13 +115,6 @@ def _struck_out(text: str, covered: list[bool]) -> str:
 
 
 SECRETS: Final = Secrets()
-
-
-def _quotes_of(lines: Iterable[str]) -> frozenset[str]:
-    stripped = (line.strip() for line in lines)
-    return frozenset(
-        line[start : start + SHORTEST_QUOTE] for line in stripped for start in range(len(line) - SHORTEST_QUOTE + 1)
-    )
 
 
 def redact(text: str) -> str:

@@ -4,7 +4,8 @@ something new.
 | condition | True when |
 | --- | --- |
 | Ready | the pool can buy: something it lists is sold, its limits can be read, it is neither paused nor going |
-| UnknownServerType | a type it lists is not sold here; the rest of the pool works |
+| UnknownServerType | a type or location it lists is none of the provider's; the rest of the pool works |
+| MalformedBudget (only then) | the schedule or time zone of a disruption budget cannot be read: it always holds |
 | Deprecated (only then) | a type it lists is not sold for long, or any more: from when on |
 | LimitReached | a limit lets not even the smallest of its offerings be bought |
 | AllUnmet | everything it lists is Unmet or out of stock |
@@ -50,6 +51,7 @@ from growth.plan.world.machines import claimed_pool, pool_of_machine
 from growth.plan.world.market import struck_out
 from growth.plan.world.nodes import is_disrupted, was_kept
 from growth.plan.world.pools import longest_window_seconds, offerings_of, why_not_buying
+from growth.plan.world.schedule import why_no_schedule
 from growth.plan.world.trials import Standing, as_written, standings
 from growth.plan.world.turn import Conditions, Turn, about, instant_of, retry_after, seen, without_times
 
@@ -232,7 +234,7 @@ class _View:
         by_annotation = "the pool's annotation pauses it" if pool.is_paused else ""
         paused = "growth is paused" if self.settings.is_paused else by_annotation
         malformed = "; ".join(f"{each.name}: {each.malformed}" for each in self.left if each.malformed)
-        unsold = "" if offerings else "no server type it lists is sold here"
+        unsold = "" if offerings else "no server type it lists is sold here, in its locations"
         problems = {"Deleting": deleting, "Paused": paused, "MalformedLimits": malformed, "NothingForSale": unsold}
         reason, text = next((each for each in problems.items() if each[1]), ("Ready", "the pool can buy"))
         is_full = bool(offerings) and not any(self._has_headroom(each) for each in offerings)
@@ -244,10 +246,11 @@ class _View:
             self.write("Ready", reason == "Ready", reason, text),
             self._problem("UnknownServerType", self._unknown_types(), "NotSold", "AllKnown"),
             self._problem("LimitReached", limited, "LimitReached", "WithinLimits"),
-            self._problem("AllUnmet", unmet, "AllUnmet", "ForSale"),
+            self._problem("AllUnmet", unmet, "AllUnmet", "ForSale" if offerings else "NothingForSale"),
             self._problem(BRAKED, self.why_braked, "ManyNotReady", "Working"),
             self._problem("Paused", paused, "Paused", "Active"),
             self._problem("Failing", self.standing.why if self.standing.is_failing else "", "InVain", "Trusted"),
+            *self._unread_budgets(),
             *self._deprecated(),
         )
 
@@ -258,7 +261,17 @@ class _View:
         """Only a catalogue that has been read can lack something."""
         sold = {each.server_type.lower() for each in self.snapshot.offerings}
         unknown = [each.name for each in self.pool.spec.server_types if sold and each.name.lower() not in sold]
-        return f"not sold here: {', '.join(unknown)}" if unknown else ""
+        places = {each.location.lower() for each in self.snapshot.offerings}
+        nowhere = [each for each in self.pool.spec.locations if places and each.lower() not in places]
+        told = [f"not sold here: {', '.join(unknown)}"] if unknown else []
+        told += [f"no location of the provider: {', '.join(nowhere)}"] if nowhere else []
+        return "; ".join(told)
+
+    def _unread_budgets(self) -> tuple[Condition, ...]:
+        """Such a budget always holds: rather too strict than not at all."""
+        scheduled = [(each.schedule, each.time_zone or "UTC") for each in self.pool.spec.budgets if each.schedule]
+        wrong = dict.fromkeys(f"disruption budget: {why}" for each in scheduled if (why := why_no_schedule(*each)))
+        return (self.write("MalformedBudget", True, "Unreadable", "; ".join(wrong)),) if wrong else ()
 
     def _deprecated(self) -> tuple[Condition, ...]:
         """In words that stay the same while time passes: a status is written only when it says something new."""

@@ -59,6 +59,18 @@ def test_the_same_words_are_not_said_twice_but_new_ones_are(journal: Journal, ev
     assert [event[3] for event in events.events] == ["no room", "no stock", "no room"]
 
 
+def test_one_that_only_observes_says_what_would_happen_and_what_it_found_as_it_is(events: KeptEvents) -> None:
+    journal = Journal(events, Metrics(SystemRuntime()), only_observes=True)  # type: ignore[arg-type]  # a double
+    pool = About("NodePool", "default")
+    journal.record([Note(pool, "ScaleUp", "orders 2 × cx32"), Note(POD, "Unplaced", "no room", "Warning")])
+    journal.record([Note(About("Node", "n"), STAYING, "the node stays: pods run there")])
+    assert [event[3] for event in events.events] == [
+        "would happen, but growth only observes: orders 2 × cx32",
+        "no room",
+        "the node stays: pods run there",
+    ]
+
+
 def test_the_last_word_for_each_reason_is_kept_for_explain(journal: Journal) -> None:
     journal.record([Note(POD, "Unplaced", "first"), Note(POD, "BackOff", "waits"), Note(POD, "Unplaced", "second")])
     assert [note.message for note in journal.about(POD)] == ["waits", "second"]

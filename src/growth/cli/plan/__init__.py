@@ -84,7 +84,12 @@ class PlanAnswer(Struct, frozen=True):
 def plan(
     *,
     pods: Annotated[
-        Path, Parameter(help="Pods, or workloads with their pods, in YAML or JSON; what kubectl get -o json prints.")
+        Path,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="Pods, or workloads with their pods, in YAML or JSON, as kubectl get -o json prints them; - is "
+            "standard input.",
+        ),
     ],
     offerings: Annotated[
         Path, Parameter(help="What can be bought: a catalogue, or a benchmark's list of instance types.")

@@ -16,6 +16,7 @@ may buy everything. A benchmark's catalogue is a JSON list of
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -70,14 +71,15 @@ def read_offerings(path: Path) -> tuple[Offering, ...]:
 
 def _bytes(path: Path, error_type: type[ValueError]) -> bytes:
     try:
-        return path.read_bytes()
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise error_type(f"{path}: {error.strerror or error}") from None
 
 
 def _read_manifest(path: Path, codec: Codec) -> tuple[list[str], Manifest]:
+    data = _bytes(path, ManifestError)
     try:
-        manifest = decode_manifest_text(_text(_bytes(path, ManifestError)), codec, is_strict=False)
+        manifest = decode_manifest_text(_text(data), codec, is_strict=False)
     except ManifestError as error:
         raise ManifestError(f"{path}: {error}") from None
     return [f"{path}: {problem}" for problem in manifest.problems], manifest

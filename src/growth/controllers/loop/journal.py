@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
+from msgspec.structs import replace
 
 from growth.controllers.loop.metrics import Metrics
 from growth.kube.api.events import Recorder, Regarding
@@ -34,6 +35,12 @@ from growth.plan.nodes_down.consolidation import STAYING
 from growth.plan.nodes_down.scale_down import NEEDED_BY_BUFFER
 
 _DEEDS: Final = ("ScaleUp", "BufferScaleUp")  # each is a purchase, however much it is like the last one
+_FINDINGS: Final = (
+    STAYING,
+    "RoomExists",
+    "ScaleBlocked",
+)  # like Warnings, they announce nothing
+_WOULD: Final = "would happen, but growth only observes: "
 _OBJECTS_KEPT: Final = 50_000
 _TOLD_SINGLY: Final = 100
 _OF_PODS: Final = "of its pods: "
@@ -50,8 +57,14 @@ class Journal:
     """The last word on each object, by reason."""
 
     def __init__(
-        self, events: Recorder, metrics: Metrics, owner_of: Callable[[About], Owner | None] = lambda _pod: None
+        self,
+        events: Recorder,
+        metrics: Metrics,
+        owner_of: Callable[[About], Owner | None] = lambda _pod: None,
+        *,
+        only_observes: bool = False,
     ) -> None:
+        self._only_observes = only_observes
         self._events = events
         self._metrics = metrics
         self._owner_of = owner_of
@@ -59,12 +72,18 @@ class Journal:
         self._said: OrderedDict[About, dict[str, Note]] = OrderedDict()
 
     def record(self, notes: Iterable[Note]) -> None:
-        for note in notes:
+        for note in map(self._as_is, notes):
             fields = dict(note.fields)
             if note.reason == STAYING and "checkType" in fields:  # counted at each look at the node, said or not
                 self._metrics.safety_failures.labels(fields["checkType"], fields.get("nodepool", "")).inc()
             if self._is_new(note) or note.reason in _DEEDS:
                 self._tell(note)
+
+    def _as_is(self, note: Note) -> Note:
+        """What is announced does not happen where growth only observes."""
+        if not self._only_observes or note.severity == "Warning" or note.reason in _FINDINGS:
+            return note
+        return replace(note, message=f"{_WOULD}{note.message}")
 
     def about(self, about: About) -> tuple[Note, ...]:
         """What was last said about an object, oldest first."""

@@ -65,6 +65,15 @@ def read_schedule(expression: str, zone: str) -> Schedule:
     return Schedule(expression, zone)
 
 
+def why_no_schedule(expression: str, zone: str) -> str:
+    """What is wrong with it. Empty: it can be read."""
+    try:
+        read_schedule(expression, zone)
+    except (ScheduleError, UnknownTimeZoneError) as error:
+        return str(error)
+    return ""
+
+
 @lru_cache(maxsize=1_000)
 def read_zone(name: str) -> ZoneInfo:
     try:
