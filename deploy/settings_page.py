@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from growth.controllers.act.join_tokens import JoinTokens
-from growth.controllers.configuration import SECTIONS, Configuration
+from growth.controllers.configuration import SECTIONS, Configuration, PageSettings
 from growth.model.settings import SchedulerSettings, Settings, WarmPoolSettings
 from growth.model.warmpool import WarmPoolKind
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
@@ -59,6 +59,13 @@ shows them at work.
 """
 
 
+OF_PAGE = """
+## The page
+
+Under `page`, in the file only; [Look at growth](../guides/page.md) shows it.
+"""
+
+
 OF_WARM_POOLS = """
 ## Warm pools
 
@@ -78,7 +85,7 @@ def settings_page() -> str:
     plans = _table(("setting", "default", "bounds", "meaning"), list(_rows(Settings)))
     return (
         f"{INTRODUCTION}\n## growth itself\n\n{top}"
-        f"{OF_PLANS}\n{plans}{_scheduler()}{_warm_pools()}{_hetzner()}{_join_tokens()}"
+        f"{OF_PLANS}\n{plans}{_scheduler()}{_warm_pools()}{_hetzner()}{_join_tokens()}{_page()}"
     )
 
 
@@ -100,6 +107,10 @@ def _hetzner() -> str:
 
 def _join_tokens() -> str:
     return f"{OF_JOIN_TOKENS}\n{_table(('setting', 'default', 'bounds', 'meaning'), list(_rows(JoinTokens)))}"
+
+
+def _page() -> str:
+    return f"{OF_PAGE}\n{_table(('setting', 'default', 'bounds', 'meaning'), list(_rows(PageSettings)))}"
 
 
 def _top_rows() -> Iterator[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from deploy import generate
 from deploy.generate import CHART, ROOT, generated, providers, stale
 from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.act.role import lease_rights, rights, rules
-from growth.controllers.configuration import Configuration
+from growth.controllers.configuration import Configuration, PageSettings
 from growth.model.settings import SchedulerSettings, Settings, WarmPoolSettings
 from growth.model.warmpool import WarmPoolKind
 from growth.providers.hetzner.settings import HetznerSettings, Launch, Reserved
@@ -63,6 +63,7 @@ def test_every_setting_is_on_the_page_with_its_meaning() -> None:
         Reserved,
         Launch,
         JoinTokens,
+        PageSettings,
     )
     fields = [field for part in parts for field in msgspec.structs.fields(part)]
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}

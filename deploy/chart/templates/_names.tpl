@@ -29,6 +29,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- .Values.settings.listenPort | default 8080 | int }}
 {{- end }}
 
+{{- /* The port of the page, if others than the pod itself may reach it; else nothing. */ -}}
+{{- define "growth.exposedPagePort" -}}
+{{- $page := .Values.settings.page | default dict -}}
+{{- if and (ne (get $page "enabled" | toString) "false") (not (has ($page.host | default "127.0.0.1") (list "127.0.0.1" "localhost" "::1"))) -}}
+{{- $page.port | default 8081 | int }}
+{{- end }}
+{{- end }}
+
 {{- /* The settings file: what the chart knows by itself, and over it what the values say. */ -}}
 {{- define "growth.settings" -}}
 {{- $known := dict "listenHost" "0.0.0.0" }}

@@ -19,10 +19,16 @@ def role(
     namespace: Annotated[str, Parameter(help="Where growth runs.")] = "growth-system",
     settings: Annotated[
         Path | None,
-        Parameter(help="The settings file: kinds of warm pools named in it need rights too, and so do join tokens."),
+        Parameter(help="The settings file: its kinds of warm pools, join tokens and an exposed page need rights too."),
     ] = None,
 ) -> None:
     """Print ServiceAccount, roles and bindings: the least that growth needs."""
     found = load_configuration(settings, {}, {})
-    items = manifests(provider, namespace, kinds=found.plans.warm_pools.kinds, tokens=found.join_tokens)
+    items = manifests(
+        provider,
+        namespace,
+        kinds=found.plans.warm_pools.kinds,
+        tokens=found.join_tokens,
+        exposes_page=found.page.enabled and found.page.is_exposed,
+    )
     yaml.safe_dump_all(items, sys.stdout, sort_keys=False)

@@ -16,9 +16,16 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
+from growth.cli.explain import explain_on_page
 from growth.cli.session import THE_CLUSTER, CatalogueFile, ClusterAccess, ProviderName, provider_of, set_up_logs
 from growth.controllers.ask.premises import installed_by
-from growth.controllers.configuration import Configuration, load_configuration, print_configuration, with_scheduler
+from growth.controllers.configuration import (
+    Configuration,
+    PageSettings,
+    load_configuration,
+    print_configuration,
+    with_scheduler,
+)
 from growth.controllers.growth import Growth, Installation
 from growth.controllers.health import Health, Premises
 from growth.controllers.loop.runtime import SystemRuntime
@@ -30,6 +37,8 @@ from growth.kube.election import Election, ElectionThread
 from growth.kube.fence import Fence, OpenFence
 from growth.runtime import Runtime
 from growth.web import Server
+from growth.web.guard import Guard, Reviews
+from growth.web.page import PageServer, RunningGrowth
 
 log = structlog.get_logger(__name__)
 
@@ -90,6 +99,8 @@ async def _until(stopping: asyncio.Event, growth: Growth, health: Health, config
     server = Server(growth, health)
     port = await server.start(configuration.listen_host, configuration.listen_port)
     log.info("growth listens", host=configuration.listen_host, port=port)
+    thinks = SystemRuntime()
+    page = await _serve_page(growth, configuration.page, thinks)
     running = asyncio.create_task(growth.run())
     ended = asyncio.create_task(stopping.wait())
     growth.runtime.spawn("freeze", _freeze_when_full(growth))
@@ -100,7 +111,27 @@ async def _until(stopping: asyncio.Event, growth: Growth, health: Health, config
         running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
+    if page is not None:
+        await page.stop()
+    thinks.close()
     await server.stop()
+
+
+async def _serve_page(growth: Growth, settings: PageSettings, thinks: Runtime) -> PageServer | None:
+    """Nobody's machines wait for a page: where it cannot be served, growth runs without it."""
+    if not settings.enabled:
+        return None
+    reviews = Reviews(growth.client, growth.runtime.monotonic) if settings.is_exposed else None
+    guard = Guard(settings.hosts, is_exposed=settings.is_exposed, reviews=reviews)
+    page = PageServer(RunningGrowth(growth, thinks), guard, explain_on_page)
+    try:
+        port = await page.start(settings.host, settings.port)
+    except OSError as error:
+        log.warning("the page is not served", host=settings.host, port=settings.port, why=str(error))
+        await page.stop()
+        return None
+    log.info("growth shows its page", url=f"http://{settings.host}:{port}/", exposed=settings.is_exposed)
+    return page
 
 
 async def _freeze_when_full(growth: Growth) -> None:

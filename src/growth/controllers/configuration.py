@@ -7,6 +7,7 @@ over it. Anything unknown or out of bounds is refused with the name of the field
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,11 +30,42 @@ InstallationName = Annotated[str, Meta(min_length=1, max_length=26, pattern=r"^[
 
 _LOCALTIME = Path("/etc/localtime")
 _ALSO_UTC = ("Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu", "UCT", "Universal", "Zulu")
-SECTIONS = ("hetzner", "join_tokens", "plans")  # these belong into the file, not into the environment
+SECTIONS = ("hetzner", "join_tokens", "page", "plans")  # these belong into the file, not into the environment
 
 
 class ConfigurationError(ValueError):
     """The settings cannot be used; the message names the file and the field."""
+
+
+class PageSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The page that shows what growth does and why. It only reads."""
+
+    enabled: Annotated[bool, Meta(description="Whether it is served.")] = True
+    host: Annotated[
+        str,
+        Meta(
+            description="Its address. Anything but loopback exposes it: then everybody needs a token of the cluster "
+            "whose user may `get` the non-resource URL `/growth/page`."
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[
+        int,
+        Meta(ge=0, le=65535, description="Its port; 0 takes a free one. If it is taken, growth runs without the page."),
+    ] = 8081
+    hosts: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=253)], ...],
+        Meta(max_length=50, description="Names under which it is reached, beside localhost and 127.0.0.1; no others."),
+    ] = ()
+
+    @property
+    def is_exposed(self) -> bool:
+        """Others than this machine may reach it; a name other than localhost could mean anything."""
+        if self.host == "localhost":
+            return False
+        try:
+            return not ip_address(self.host).is_loopback
+        except ValueError:
+            return True
 
 
 class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -89,6 +121,7 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
             description="`CapacityBuffer=false` turns buffers off; everything is on unless turned off.",
         ),
     ] = ""
+    page: Annotated[PageSettings, Meta(description="The page to look at growth with, below.")] = PageSettings()
     plans: Annotated[Settings, Meta(description="The numbers of the plans, below.")] = Settings()
 
     @property

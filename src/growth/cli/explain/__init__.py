@@ -7,6 +7,7 @@ nothing.
 | nodepool, noderequest, noderemovalrequest | one look at the cluster | `controllers/ask/records` |
 | poolautoscaler | a file and the numbers of a pool, or the cluster | `cli/explain/autoscaler` |
 | buffer | a file | `cli/explain/buffer` |
+| any of them | the snapshot that a page was drawn from | here: `explain_on_page` |
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from cyclopts import Parameter
+from msgspec import Struct
+from msgspec.structs import replace
 
+from growth.cli.explain import wanted
 from growth.cli.explain.autoscaler import NOTHING_GIVEN, GivenCounts, explain_file, explain_live
-from growth.cli.explain.buffer import explain_buffers
+from growth.cli.explain.buffer import answers_for_buffers, explain_buffers
 from growth.cli.explain.layout import tell
 from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, TextOrJson, provider_of
 from growth.controllers.ask.explain import NodeAnswer, PodAnswer, find_pod, why_node, why_pod
@@ -38,7 +42,8 @@ from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.loop.journal import be_quiet
 from growth.controllers.observe.observer import look_once
 from growth.model.settings import Settings
-from growth.model.snapshot import Snapshot
+from growth.model.snapshot import Memo, Snapshot
+from growth.plan.warm_pools.counts import PoolCounts
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "pod": ("pods", "po"),
@@ -162,3 +167,40 @@ def _missing(kind: str, key: str, snapshot: Snapshot) -> str:
     }
     similar = get_close_matches(key, names[kind], n=1)
     return f"there is no {kind} {key}" + (f"; did you mean {similar[0]}?" if similar else "")
+
+
+# ---------------------------------------------------------------------------------------- on the page
+
+_AROUND: Final = 3  # numbers of available replicas on either side
+
+
+def explain_on_page(kind: str, name: str, snapshot: Snapshot, settings: Settings) -> Mapping[str, Any]:
+    """What the page says when somebody clicks on something, from the snapshot that it was drawn from: the sentence
+    under `answer`, then what is known. Raises ValueError if it is not there.
+    """
+    alone = replace(snapshot, memo=Memo())  # asked in a thread of its own
+    match kind:
+        case "CapacityBuffer" if name in snapshot.buffers.buffers:
+            found = answers_for_buffers([name], snapshot.buffers, settings.buffer_sizing)[0]
+            return {"answer": found.message or found.reason, **_known(found, "message")}
+        case "PoolAutoscaler" if name in snapshot.autoscalers:
+            wants = _wanted(name, snapshot, settings)
+            return {"answer": wants.reason, **_known(wants, "reason")}
+        case "Pod" | "Node" | "NodePool" | "NodeRequest" | "NodeRemovalRequest":
+            return _known(answer_for(kind.lower(), name, alone, settings))
+    raise ValueError(f"there is no {kind} {name}")
+
+
+def _known(answer: Struct, *but: str) -> Mapping[str, Any]:
+    """What says nothing is left out."""
+    found = msgspec.to_builtins(answer)
+    return {key: value for key, value in found.items() if key not in but and value not in ("", None, [], {}, ())}
+
+
+def _wanted(name: str, snapshot: Snapshot, settings: Settings) -> wanted.AutoscalerAnswer:
+    autoscaler = snapshot.autoscalers[name]
+    status, capacity = autoscaler.status, autoscaler.status.current_capacity
+    counts = PoolCounts(status.current_replicas, capacity.available, capacity.used, capacity.starting)
+    answer = wanted.answer_for(autoscaler, counts, _AROUND, settings.warm_pools, snapshot.now)
+    answer.last_decision, answer.last_scale_time = status.last_decision, status.last_scale_time or ""
+    return answer

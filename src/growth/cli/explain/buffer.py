@@ -6,7 +6,7 @@ PriorityClasses, RuntimeClasses. What is missing is said as the buffer itself wo
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,8 +48,7 @@ class BufferAnswer(Struct):
 def explain_buffers(file: Path, sizing: Sizing, output: str) -> int:
     """Print an answer for each buffer; 1 if one of them has no size, or an object cannot be read."""
     world, problems = read_world(read_text(file))
-    served = {mode: {each.key: each for each in served_buffers(world, {}, (), mode)} for mode in _MODES}
-    answers = [_answer(buffer, world, sizing, served) for _, buffer in sorted(world.buffers.items())]
+    answers = answers_for_buffers(sorted(world.buffers), world, sizing)
     if not answers:
         problems.append(f"{file}: there is no CapacityBuffer in it")
     text = msgspec.json.encode(answers).decode() if output == "json" else "\n\n".join(map(_as_text, answers))
@@ -57,6 +56,11 @@ def explain_buffers(file: Path, sizing: Sizing, output: str) -> int:
     for problem in problems:
         print(f"growth: {problem}", file=sys.stderr)
     return 1 if problems or any(answer.reason != "AttributesSetSuccessfully" for answer in answers) else 0
+
+
+def answers_for_buffers(keys: Iterable[str], world: BufferWorld, sizing: Sizing) -> list[BufferAnswer]:
+    served = {mode: {each.key: each for each in served_buffers(world, {}, (), mode)} for mode in _MODES}
+    return [_answer(world.buffers[key], world, sizing, served) for key in keys]
 
 
 def read_world(text: str) -> tuple[BufferWorld, list[str]]:

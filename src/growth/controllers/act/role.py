@@ -16,7 +16,7 @@ from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.act.pods import scale_rights
 from growth.controllers.observe.buffers import BUFFER_KINDS
 from growth.controllers.observe.observer import WATCHED
-from growth.kube.api.resources import EVENTS, LEASES, NAMESPACES, NODES, Right
+from growth.kube.api.resources import EVENTS, LEASES, NAMESPACES, NODES, TOKEN_REVIEWS, USER_REVIEWS, Right
 from growth.kube.crds.policies import NAMESPACE as TOKEN_NAMESPACE
 from growth.kube.crds.policies import token_policies
 from growth.model.warmpool import WarmPoolKind
@@ -25,6 +25,8 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 _PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
     "kwok": (Right(NODES, ("create", "delete", "get", "list")),),  # there a machine is a Node object
 }
+
+PAGE_RIGHTS: Final = tuple(Right(review, ("create",)) for review in (TOKEN_REVIEWS, USER_REVIEWS))  # if it is exposed
 
 
 def rights(provider: str, kinds: tuple[WarmPoolKind, ...] = (), *, acts: bool = True) -> tuple[Right, ...]:
@@ -50,14 +52,17 @@ def manifests(
     name: str = "growth",
     kinds: tuple[WarmPoolKind, ...] = (),
     tokens: JoinTokens | None = None,
+    *,
+    exposes_page: bool = False,
 ) -> list[dict[str, Any]]:
     """Namespace, ServiceAccount, roles and bindings, ready for `kubectl apply`."""
     role, everywhere = {"apiGroup": _RBAC, "name": name}, {"name": name, "labels": _labels(name)}
+    everything = (*rights(provider, kinds), *(PAGE_RIGHTS if exposes_page else ()))
     local = {"name": name, "namespace": namespace, "labels": _labels(name)}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": local},
-        *_bound_role({**role, "kind": "ClusterRole"}, everywhere, rights(provider, kinds), name, namespace),
+        *_bound_role({**role, "kind": "ClusterRole"}, everywhere, everything, name, namespace),
         *_bound_role({**role, "kind": "Role"}, local, lease_rights(namespace), name, namespace),
         *(token_manifests(name, name, namespace, tokens.group) if tokens is not None and tokens.mint else ()),
     ]

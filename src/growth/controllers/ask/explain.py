@@ -81,7 +81,7 @@ def why_pod(pod: Pod, snapshot: Snapshot, settings: Settings) -> PodAnswer:
     if pod.node_name:
         where = f"{pod.phase} on node {pod.node_name}"
         return PodAnswer(pod.key, f"it has its place: {where}", where, "nothing: it has its place")
-    state = _state(pod)
+    state = state_of_pod(pod)
     if not is_plannable(pod) and not pod.shape.malformed:
         return PodAnswer(pod.key, f"growth does nothing for it: {state}", state, "nothing, as long as this is so")
     asked = replace(pod, unschedulable_at=pod.unschedulable_at or snapshot.now)
@@ -111,7 +111,7 @@ def _in_a_sentence(plan: str) -> str:
     return text if mark and head in {"Planned", *REASONS_WITHOUT_PLACE} else plan
 
 
-def _state(pod: Pod) -> str:
+def state_of_pod(pod: Pod) -> str:
     if pod.deleted_at is not None:
         return "being deleted"
     if pod.is_gated:

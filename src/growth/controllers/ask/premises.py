@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
-from growth.controllers.act.role import lease_rights, rights
+from growth.controllers.act.role import PAGE_RIGHTS, lease_rights, rights
 from growth.controllers.configuration import Configuration
 from growth.kube.api.client import Client, Rule
 from growth.kube.api.errors import Forbidden, NotFound, Refused
@@ -32,6 +32,7 @@ class Installed(Struct, frozen=True):
     settings: Settings = Settings()
     elects: bool = True  # it leads only while it holds its Lease
     acts: bool = True  # it does not only observe
+    exposes_page: bool = False  # others than its own machine may reach the page, with tokens that are reviewed
 
 
 def installed_by(configuration: Configuration) -> Installed:
@@ -44,6 +45,7 @@ def installed_by(configuration: Configuration) -> Installed:
         configuration.plans,
         configuration.leader_election,
         acts=not configuration.observe,
+        exposes_page=configuration.page.enabled and configuration.page.is_exposed,
     )
 
 
@@ -66,11 +68,13 @@ def needed_rights(installed: Installed) -> dict[str, Right]:
     """Each verb by itself and only once, by its words: patch nodes, create pods/binding."""
     lease = lease_rights(installed.namespace) if installed.elects else ()
     tokens = TOKEN_RIGHTS if installed.mints_join_tokens else ()
+    reviews = PAGE_RIGHTS if installed.exposes_page else ()
     seen: dict[str, Right] = {}
     for right in (
         *rights(installed.provider, installed.settings.warm_pools.kinds, acts=installed.acts),
         *lease,
         *tokens,
+        *reviews,
     ):
         what = f"{right.resource}/{right.subresource}" if right.subresource else str(right.resource)
         for verb in right.verbs:

@@ -70,13 +70,17 @@ class Journal:
         self._owner_of = owner_of
         self._equal: OrderedDict[tuple[Owner, str, str], int] = OrderedDict()  # pods that were told the same
         self._said: OrderedDict[About, dict[str, Note]] = OrderedDict()
+        self.listeners: list[Callable[[Note, bool], None]] = []  # hear every note, and whether it says something new
 
     def record(self, notes: Iterable[Note]) -> None:
         for note in map(self._as_is, notes):
             fields = dict(note.fields)
             if note.reason == STAYING and "checkType" in fields:  # counted at each look at the node, said or not
                 self._metrics.safety_failures.labels(fields["checkType"], fields.get("nodepool", "")).inc()
-            if self._is_new(note) or note.reason in _DEEDS:
+            is_told = self._is_new(note) or note.reason in _DEEDS
+            for hear in self.listeners:
+                hear(note, is_told)
+            if is_told:
                 self._tell(note)
 
     def _as_is(self, note: Note) -> Note:

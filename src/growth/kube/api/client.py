@@ -17,7 +17,15 @@ from msgspec import Raw, Struct
 from growth.kube.api.errors import Expired, UnreadableAnswer
 from growth.kube.api.pace import Lane, Throttle
 from growth.kube.api.request import ClientSettings, Sender
-from growth.kube.api.resources import ACCESS_REVIEWS, PODS, RULES_REVIEWS, Resource, path_of
+from growth.kube.api.resources import (
+    ACCESS_REVIEWS,
+    PODS,
+    RULES_REVIEWS,
+    TOKEN_REVIEWS,
+    USER_REVIEWS,
+    Resource,
+    path_of,
+)
 from growth.kube.api.transport import Request, Response, Transport
 from growth.runtime import Runtime
 
@@ -110,6 +118,24 @@ class _RulesStatus(Struct, rename="camel"):
 
 class _RulesReview(Struct):
     status: _RulesStatus
+
+
+class User(Struct, frozen=True):
+    """Somebody else, as the API server knows them by their token."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] | None = None
+    extra: dict[str, tuple[str, ...]] | None = None
+
+
+class _TokenStatus(Struct):
+    authenticated: bool = False
+    user: User | None = None
+
+
+class _TokenReview(Struct):
+    status: _TokenStatus
 
 
 class Client:
@@ -216,6 +242,21 @@ class Client:
         review = _of_kind("authorization.k8s.io/v1", "SelfSubjectRulesReview", spec={"namespace": namespace})
         body = await self._sender.answer(self._request("POST", RULES_REVIEWS.path(), review), writes=False)
         return _decoded(body, _RulesReview).status.resource_rules or ()
+
+    async def user_of(self, token: str) -> User | None:
+        """Whose token this is (a TokenReview); None: nobody's."""
+        review = _of_kind("authentication.k8s.io/v1", "TokenReview", spec={"token": token})
+        body = await self._sender.answer(self._request("POST", TOKEN_REVIEWS.path(), review), writes=False)
+        status = _decoded(body, _TokenReview).status
+        return status.user if status.authenticated else None
+
+    async def may_user_get(self, user: User, path: str) -> bool:
+        """Whether somebody else may `get` a non-resource URL (a SubjectAccessReview)."""
+        named = {"user": user.username, "uid": user.uid, "groups": user.groups or (), "extra": user.extra or {}}
+        spec = {**named, "nonResourceAttributes": {"path": path, "verb": "get"}}
+        review = _of_kind("authorization.k8s.io/v1", "SubjectAccessReview", spec=spec)
+        body = await self._sender.answer(self._request("POST", USER_REVIEWS.path(), review), writes=False)
+        return _decoded(body, _Review).status.allowed
 
     # -------------------------------------------------------------------------------------- writing
 

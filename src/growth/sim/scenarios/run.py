@@ -3,7 +3,7 @@ measures.
 
 Asked by `growth simulate` and the scenario tests. One seed decides everything: the same file and seed give the same
 result, on every machine. The bound is the solver's proven lower bound for all pods that exist, in an empty cluster
-whose pools may buy without limits: no set of machines, however clever, costs less.
+whose pools may buy without limits (`controllers/ask/bound`).
 """
 
 from __future__ import annotations
@@ -18,16 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import replace
-
+from growth.controllers.ask.bound import bound_of, bound_problem
 from growth.controllers.growth import Installation
 from growth.kube.api.request import ClientSettings
 from growth.kube.election import LeaseSettings
 from growth.model.labels import Labels
-from growth.model.pod import PodShape
-from growth.model.settings import Settings
-from growth.model.snapshot import Snapshot
-from growth.plan.world.market import PoolReader, open_market, placement_problem
 from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, POD, Json
 from growth.sim.apiserver.refusal import Refusal
 from growth.sim.apiserver.server import merge_patch
@@ -45,9 +40,6 @@ from growth.sim.scenarios.file import Members, ObjectChoice, Patch, Scale, Step
 from growth.sim.scenarios.measure import Measure
 from growth.sim.scenarios.reader import ReadScenario, ScenarioError
 from growth.sim.scenarios.result import Result
-from growth.solver.patterns import Budget
-from growth.solver.purchase.problem import DemandClass
-from growth.solver.purchase.solve import solve
 
 Say = Callable[[float, str], None]
 SAMPLES: Final = 400
@@ -110,7 +102,8 @@ class ScenarioRun:
         process = next((each for each in self.replicas if each is not None and each.growth.observer is not None), None)
         if process is None or process.growth.observer is None:
             return 0.0
-        return bound_per_hour(process.growth.observer.snapshot(), self.read.configuration.plans)
+        problem = bound_problem(process.growth.observer.snapshot(), self.read.configuration.plans)
+        return 0.0 if problem is None else bound_of(problem)
 
     async def _follow_trace(self) -> None:
         """Pods of the trace come and go."""
@@ -267,26 +260,3 @@ class ScenarioRun:
         owner: Json = next(iter(pod["metadata"].get("ownerReferences") or ()), {})
         name = str(owner.get("name", ""))
         return name == members.name or (owner.get("kind") == "ReplicaSet" and name.rpartition("-")[0] == members.name)
-
-
-_SECONDS = 1.0
-
-
-def bound_per_hour(snapshot: Snapshot, settings: Settings) -> float:
-    reader = PoolReader(snapshot.pools, snapshot.offerings)
-    counts: dict[tuple[PodShape, tuple[str, ...]], int] = {}
-    pods = [pod for on_node in snapshot.pods_by_node.values() for pod in on_node if pod.counts_as_work]
-    for pod in (*pods, *snapshot.waiting_pods):
-        if not pod.is_finished and pod.deleted_at is None:
-            match, shape = reader.read(pod.shape)
-            if match.names:
-                counts[shape, match.names] = counts.get((shape, match.names), 0) + 1
-    if not counts:
-        return 0.0
-    empty = replace(snapshot, requests={})
-    market = open_market(
-        empty, sorted({name for _, names in counts for name in names}), snapshot.offerings, {}, settings
-    )
-    demands = (DemandClass(shape, count, names) for (shape, names), count in counts.items())
-    problem = replace(placement_problem(empty, demands, (), market), budget=Budget.for_seconds(_SECONDS))
-    return solve(problem).lower_bound or 0.0
