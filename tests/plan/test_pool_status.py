@@ -260,6 +260,9 @@ def test_a_node_that_stays_after_all_leaves_the_status_and_one_without_pods_neve
     nodes = [node("n0", of=SMALL), node("n1", of=SMALL)]
     begun = NodePoolStatus(recorded_since=format_instant(NOW), disrupted=(DisruptedNode("n0"),))
     assert status_of(world(pools=[with_status(begun)], nodes=nodes, removals=[drained("n1")])).disrupted == ()
+    emptied = NodePoolStatus(recorded_since=format_instant(NOW), disrupted=(DisruptedNode("n0", emptied=True),))
+    kept = status_of(world(pools=[with_status(emptied)], nodes=nodes)).disrupted
+    assert kept == (DisruptedNode("n0", format_instant(NOW), emptied=True),)  # pods were evicted all the same
 
 
 def test_of_too_many_nodes_the_newest_stand_in_the_status_and_it_says_since_when_it_is_whole() -> None:

@@ -211,8 +211,10 @@ class DisruptedNode(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     name: Annotated[str, Meta(max_length=253, description="The node.")]
     gone_at: Annotated[
-        Instant | None, Meta(description="When it was first seen to be gone; absent: it is still there.")
+        Instant | None,
+        Meta(description="When it was first seen to be gone, or to stay after all; absent: its pods leave, or will."),
     ] = None
+    emptied: Annotated[bool, Meta(description="Pods were evicted from it: that counts although it stays.")] = False
 
 
 class Exempt(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -49,7 +49,7 @@ from growth.plan.world.brake import BRAKED, Brake
 from growth.plan.world.limits import Allowance, Member, allowances, exempt_now, members, price_text, why_not_one_more
 from growth.plan.world.machines import claimed_pool, pool_of_machine
 from growth.plan.world.market import struck_out
-from growth.plan.world.nodes import is_disrupted, was_kept
+from growth.plan.world.nodes import is_being_emptied, is_disrupted, was_kept
 from growth.plan.world.pools import longest_window_seconds, offerings_of, why_not_buying
 from growth.plan.world.schedule import why_no_schedule
 from growth.plan.world.trials import Standing, as_written, standings
@@ -179,17 +179,20 @@ class _View:
         now, snapshot, before = self.snapshot.now, self.snapshot, self.pool.status
         names = {each.name for each in before.disrupted} | {each.name for each in nodes if is_disrupted(each, snapshot)}
         went = {each.name: self._not_from_future(each.gone_at) for each in before.disrupted}
+        emptied = {each.name for each in before.disrupted if each.emptied}
+        emptied |= {name for name in names if is_being_emptied(name, snapshot)}
+        over = {name for name in names if name not in snapshot.nodes or was_kept(name, snapshot)}
         gone = {
-            name: now if name in snapshot.nodes else went.get(name, now)
+            name: went.get(name, now) if name in over else now
             for name in names
-            if not was_kept(name, snapshot)
+            if name in emptied or not was_kept(name, snapshot)
         }
         order = sorted(gone, key=lambda name: (name not in snapshot.nodes, -gone[name], name))
         oldest = now - longest_window_seconds(self.pool, self.settings)
         kept = [name for name in order[:MOST_DISRUPTED] if gone[name] > oldest]
         left_out = [gone[name] for name in order[len(kept) :]]
         recorded = tuple(
-            DisruptedNode(name, None if name in snapshot.nodes else format_instant(gone[name])) for name in kept
+            DisruptedNode(name, format_instant(gone[name]) if name in over else None, name in emptied) for name in kept
         )
         return max(self._not_from_future(before.recorded_since), *left_out, 0.0), recorded
 

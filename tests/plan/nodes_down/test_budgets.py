@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from growth.model.instant import format_instant, parse_instant
 from growth.model.nodepool import DisruptedNode, DisruptionBudget, NodePool, NodePoolStatus
-from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
+from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRemovalRequestStatus
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_down.budgets import Recent, budgets_change_at, disruptions_left, with_moment
@@ -149,6 +149,29 @@ def test_after_a_restart_what_went_is_read_off_the_status(gone_at: str | None, l
 
 def test_after_a_restart_a_node_of_the_status_that_was_kept_is_forgotten() -> None:
     assert with_moment(Recent(), ten(recorded(DisruptedNode("n0"))), SETTINGS).seen == {}
+
+
+@pytest.mark.parametrize(("gone_at", "left"), [(NOW - 599, 1), (NOW - 601, 2)])
+def test_a_node_that_stays_after_pods_were_evicted_counts_until_the_window_has_passed(
+    gone_at: float, left: int
+) -> None:
+    budgets = recorded(DisruptedNode("n0", format_instant(gone_at), emptied=True))
+    snapshot = ten(budgets)
+    assert disruptions_left(budgets, snapshot, SETTINGS, with_moment(Recent(), snapshot, SETTINGS)) == left
+
+
+def test_a_drain_that_is_taken_back_is_remembered_from_the_moment_when_it_was() -> None:
+    budgets = of(DisruptionBudget("2"))
+    removal = NodeRemovalRequest("n0", NodeRemovalRequestSpec("n0", "default", "sim-small", "id", "Unhealthy"))
+    begun = replace(removal, status=NodeRemovalRequestStatus(drain_began_at=format_instant(NOW)))
+    nodes, pods = [node(f"n{number}") for number in range(10)], [bound(pod("p"), "n0")]
+    going = world(nodes=nodes, pools=[budgets], removals=[begun], pods=pods)
+    recent = with_moment(Recent(), going, SETTINGS)
+    later = world(nodes=nodes, pools=[budgets], pods=pods, now=NOW + 60)
+    for _ in range(2):
+        recent = with_moment(recent, later, SETTINGS)
+    assert recent.seen == {"n0": ("default", NOW)}
+    assert disruptions_left(budgets, later, SETTINGS, recent) == 1
 
 
 def test_a_drained_node_counts_though_its_machine_is_gone_before_its_node() -> None:

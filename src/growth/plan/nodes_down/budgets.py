@@ -9,6 +9,7 @@ that hold now the smallest counts.
 | a node that is being drained, or is marked and has pods | now, until its Node is gone |
 | a node that is not Ready | now |
 | a node with pods that went within the budget's window (law S8) | until the window has passed |
+| a node whose removal was taken back after pods had been evicted | the same: they were disrupted all the same |
 
 A budget with a schedule holds from each time it names, in its time zone, for its duration; one that cannot be read
 holds always. Which nodes were disrupted lately stands in the pool's status, so that it survives a restart. What went
@@ -22,12 +23,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.node import Node
 from growth.model.nodepool import DisruptionBudget, NodePool
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.nodes import NodeState, is_disrupted, was_kept
+from growth.plan.world.nodes import NodeState, is_being_emptied, is_disrupted, was_kept
 from growth.plan.world.pools import longest_window_seconds, window_seconds
 from growth.plan.world.schedule import ScheduleError, UnknownTimeZoneError, read_schedule
 from growth.plan.world.turn import instant_of
@@ -38,6 +40,7 @@ class Recent(Struct, frozen=True):
 
     known_since: float = 0.0  # what went before is not known
     seen: Mapping[str, tuple[str, float]] = {}
+    emptied: frozenset[str] = frozenset()  # of these, those that lost pods: that counts even if the node stays
 
     def known_at(self, pool: NodePool, settings: Settings) -> float:
         """When the whole window of the pool's budgets is known; of a pool that was made since, everything is."""
@@ -49,19 +52,30 @@ class Recent(Struct, frozen=True):
 
 
 def with_moment(recent: Recent, snapshot: Snapshot, settings: Settings) -> Recent:
-    """What is remembered after one more look; without nodes whose mark or removal was taken back."""
+    """What is remembered after one more look; without nodes whose mark or removal was taken back before any pod had to
+    leave.
+    """
     now = snapshot.now
     oldest = now - max((longest_window_seconds(pool, settings) for pool in snapshot.pools.values()), default=0.0)
-    seen = {name: (pool, now if name in snapshot.nodes else at) for name, (pool, at) in recent.seen.items()}
+    seen = {name: (pool, at if _is_over(name, snapshot) else now) for name, (pool, at) in recent.seen.items()}
+    emptied = set(recent.emptied)
     for pool in snapshot.pools.values():
         for each in pool.status.disrupted:
-            gone_at = None if each.name in snapshot.nodes else instant_of(each.gone_at)
+            gone_at = instant_of(each.gone_at) if _is_over(each.name, snapshot) else None
             seen.setdefault(each.name, (pool.name, now if gone_at is None else min(now, gone_at)))
+            emptied |= {each.name} if each.emptied else set()
     for node in [node for node in snapshot.nodes.values() if is_disrupted(node, snapshot)]:
         seen.setdefault(node.name, (_pool_of(node, snapshot), now))
     known_since = recent.known_since if 0.0 < recent.known_since <= now else now
-    seen = {name: each for name, each in seen.items() if each[1] > oldest and not was_kept(name, snapshot)}
-    return Recent(known_since, seen)
+    emptied |= {name for name in seen if is_being_emptied(name, snapshot)}
+    counted = {name for name in seen if name in emptied or not was_kept(name, snapshot)}
+    seen = {name: each for name, each in seen.items() if each[1] > oldest and name in counted}
+    return Recent(known_since, seen, frozenset(emptied & seen.keys()))
+
+
+def _is_over(name: str, snapshot: Snapshot) -> bool:
+    """Gone, or it stays after all."""
+    return name not in snapshot.nodes or was_kept(name, snapshot)
 
 
 def _pool_of(node: Node, snapshot: Snapshot) -> str:
@@ -72,7 +86,7 @@ def _pool_of(node: Node, snapshot: Snapshot) -> str:
 
 def with_disrupted(recent: Recent, node: Node, now: float) -> Recent:
     """The node was chosen just now."""
-    return Recent(recent.known_since, {**recent.seen, node.name: (node.pool, now)})
+    return replace(recent, seen={**recent.seen, node.name: (node.pool, now)})
 
 
 # ------------------------------------------------------------------------------------- what is left
@@ -85,13 +99,13 @@ def disruptions_left(
     count before it is drained.
     """
     nodes = [node for node in snapshot.nodes.values() if _pool_of(node, snapshot) == pool.name]
-    used = sum(_uses_up(node, snapshot, is_repair=is_repair) for node in nodes)
+    used = {node.name for node in nodes if _uses_up(node, snapshot, is_repair=is_repair)}
     lefts = []
     for budget in budgets_now(pool, snapshot.now):
         since = snapshot.now - window_seconds(budget, settings)
-        gone = [name for name, (of_pool, at) in recent.seen.items() if of_pool == pool.name and at > since]
-        gone_lately = sum(name not in snapshot.nodes for name in gone)
-        lefts.append(_allowed(budget.nodes, len(nodes)) - used - gone_lately)
+        lately = {name for name, (of_pool, at) in recent.seen.items() if of_pool == pool.name and at > since}
+        gone = {name for name in lately if name not in snapshot.nodes or name in recent.emptied}
+        lefts.append(_allowed(budget.nodes, len(nodes)) - len(used | gone))
     return max(0, min(lefts, default=len(nodes)))
 
 

@@ -334,7 +334,7 @@ class _Look:
             self._hand_over(request, reason)
         elif reason == NOT_READY and verdict(request) is not None:
             until = format_instant(self._snapshot.now + _FAILED_RECORD_SECONDS)
-            self._write(request, replace(request.status, machine_id="", expires_at=until))
+            self._write(request, replace(request.status, expires_at=until))
         else:
             self._release(request)
 

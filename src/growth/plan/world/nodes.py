@@ -291,6 +291,12 @@ def was_kept(name: str, snapshot: Snapshot) -> bool:
     return state.node is not None and state.node.is_ready and not state.is_going
 
 
+def is_being_emptied(name: str, snapshot: Snapshot) -> bool:
+    """Pods of it are, or were, evicted for its removal."""
+    removal = snapshot.removals.get(name)
+    return removal is not None and removal.status.drain_began_at is not None
+
+
 def working_pods(snapshot: Snapshot, node: str) -> tuple[Pod, ...]:
     """Those that keep the node from being idle."""
     return tuple(pod for pod in snapshot.pods_by_node.get(node, ()) if pod.counts_as_work)
