@@ -281,7 +281,7 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Meta(description="Time between the last planned pod bound to a new node and the moment other pods may come."),
     ] = 1.0
     priority_cutoff: Annotated[
-        int, Meta(description="No machine is bought for pods of a lower priority than this.")
+        int, Meta(description="No machine is bought, and no node kept, for waiting pods of a lower priority than this.")
     ] = -10
     compares_tolerations: Annotated[
         bool,

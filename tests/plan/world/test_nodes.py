@@ -11,6 +11,7 @@ from growth.model.labels import HOSTNAME, ZONE, LabelSelector, Requirement
 from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec, NodeRemovalRequestStatus
 from growth.model.pod import HostPort, PodAffinityTerm, VolumeUse
+from growth.model.settings import Settings
 from growth.plan.world.nodes import (
     NodeState,
     Prices,
@@ -26,6 +27,8 @@ from tests.plan.builders import NOW, bound, machine, node, offering, pod, pool, 
 
 QUESTIONS = ("is_ending", "is_going", "is_surely_going", "is_draining", "is_free", "is_staying", "takes_pods")
 HERE, DEAR = offering("small", 4, 8192, 0.01), offering("small", 4, 8192, 0.03, location="ash", labels={ZONE: "ash"})
+
+SETTINGS = Settings()
 
 
 def removal(reason: str, phase: Any = "Pending", **fields: Any) -> NodeRemovalRequest:
@@ -117,6 +120,7 @@ HOPELESS: dict[str, dict[str, Any]] = {
     "another pool": {"pool": "other"},
     "too large": {"cpu": 500},
     "resource claims": {"uses_resource_claims": True},
+    "not worth money": {"priority": -11},
 }
 
 
@@ -125,24 +129,27 @@ def test_a_pod_that_no_rule_lets_onto_a_node_does_not_want_it(kind: str) -> None
     resident = bound(pod("web", 0.1, 16, host_ports=(HostPort(80),)), "n1")
     waiting = pod("waits", **{"cpu": 0.1, "mib": 16, **HOPELESS[kind]})
     snapshot = world(nodes=[node("n1")], pools=[pool(), pool("other")], pods=[resident, waiting])
-    assert not would_take(snapshot.nodes["n1"], snapshot, waiting_shapes(snapshot))
+    assert not would_take(snapshot.nodes["n1"], snapshot, waiting_shapes(snapshot, SETTINGS))
 
 
 def test_a_pod_that_fits_wants_a_node_unless_it_is_cordoned() -> None:
     snapshot = world(nodes=[node("n1")], pools=[pool()], pods=[pod("waits", 0.1, 16)])
-    assert would_take(snapshot.nodes["n1"], snapshot, waiting_shapes(snapshot))
+    assert would_take(snapshot.nodes["n1"], snapshot, waiting_shapes(snapshot, SETTINGS))
     cordoned = replace(snapshot.nodes["n1"], is_unschedulable=True)
-    assert not would_take(cordoned, snapshot, waiting_shapes(snapshot))
+    assert not would_take(cordoned, snapshot, waiting_shapes(snapshot, SETTINGS))
 
 
 def test_pools_wait_for_pods_that_are_new_or_have_a_node_on_its_way_and_for_no_others() -> None:
     new, old = pod("new", created_at=NOW - 60), pod("old", created_at=NOW - 600, pool="other")
     pools = [pool(), pool("other")]
-    assert awaiting_pools(world(pools=pools, pods=[new, old])) == {"default"}
+    assert awaiting_pools(world(pools=pools, pods=[new, old]), SETTINGS) == {"default"}
     coming = request("other-pool-1", offering("small", 2, 4096, 0.01), of_pool="other", planned=["default/old"])
-    assert awaiting_pools(world(pools=pools, pods=[old], requests=[coming])) == {"other"}
+    assert awaiting_pools(world(pools=pools, pods=[old], requests=[coming]), SETTINGS) == {"other"}
     gated = [pod("gated", created_at=NOW, is_gated=True), pod("going", created_at=NOW, deleted_at=NOW)]
-    assert awaiting_pools(world(pools=pools, pods=[*gated, pod("lost", created_at=NOW, pool="nope")])) == frozenset()
+    assert (
+        awaiting_pools(world(pools=pools, pods=[*gated, pod("lost", created_at=NOW, pool="nope")]), SETTINGS)
+        == frozenset()
+    )
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,8 @@ class Drains:
 
     def _is_wanted(self, name: str) -> bool:
         node = self._snapshot.nodes.get(name)
-        return node is not None and would_take(without_mark(node), self._snapshot, waiting_shapes(self._snapshot))
+        shapes = waiting_shapes(self._snapshot, self._settings)
+        return node is not None and would_take(without_mark(node), self._snapshot, shapes)
 
     def why_protected(self, returned: tuple[Pod, ...]) -> str:
         """Why the delete waits for a pod that has come back; empty: it does not."""

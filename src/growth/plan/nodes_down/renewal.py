@@ -76,7 +76,7 @@ def _all_or_the_first(
 def _due(snapshot: Snapshot, settings: Settings, recent: Recent) -> list[Node]:
     """Those that may go now, the oldest first; nodes that are being replaced already are not asked about again."""
     under_way = {name for swap in swaps(snapshot, settings) for name in swap.replaced}
-    awaiting = awaiting_pools(snapshot)  # a pod that growth is about to place may use them: not now
+    awaiting = awaiting_pools(snapshot, settings)  # a pod that growth is about to place may use them: not now
     left = {
         name: 0 if name in awaiting else _left(name, snapshot, settings, recent, under_way) for name in snapshot.pools
     }

@@ -87,7 +87,7 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Exchange
     candidates = Candidates(snapshot, settings, with_moment(ledger.recent, snapshot, settings))
     evictability = Evictability(snapshot, settings)
     resting = {pool for pool, setback in ledger.setbacks.items() if snapshot.now < setback.until}
-    resting |= awaiting_pools(snapshot)
+    resting |= awaiting_pools(snapshot, settings)
     nodes = [
         node
         for _, node in sorted(snapshot.nodes.items())

@@ -94,7 +94,7 @@ class _Look:
         self._staying = nodes.staying_by_kind(snapshot)
         self._left: dict[tuple[str, str], int] = {}  # disruptions, by pool and reason
         self._wanted_since: dict[str, float] = {}
-        self._shapes = nodes.waiting_shapes(snapshot)
+        self._shapes = nodes.waiting_shapes(snapshot, settings)
         self._brake = Brake(snapshot)
         self._turn.wake(self._brake.changes_at())
 

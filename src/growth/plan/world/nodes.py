@@ -327,15 +327,18 @@ def lost_at(node_name: str, snapshot: Snapshot) -> float | None:
     return at if at > snapshot.now else None
 
 
-def waiting_shapes(snapshot: Snapshot) -> tuple[PodShape, ...]:
+def waiting_shapes(snapshot: Snapshot, settings: Settings) -> tuple[PodShape, ...]:
     """Shapes of the pods that the scheduler found no place for, and that growth may place."""
     looking = (pod for pod in snapshot.waiting_pods if pod.unschedulable_at is not None)
-    return tuple(dict.fromkeys(pod.shape for pod in looking if may_be_placed(pod)))
+    return tuple(dict.fromkeys(pod.shape for pod in looking if _may_be_placed(pod, settings)))
 
 
-def may_be_placed(pod: Pod) -> bool:
-    """Not gated, not going, and without claims that only a scheduler can allocate."""
-    return pod.deleted_at is None and not pod.is_gated and not pod.shape.uses_resource_claims
+def _may_be_placed(pod: Pod, settings: Settings) -> bool:
+    """Not gated, not going, without claims that only a scheduler can allocate, and worth money: a node that is kept for
+    a pod costs as much as one that is bought for it.
+    """
+    is_free = pod.deleted_at is None and not pod.is_gated and not pod.shape.uses_resource_claims
+    return is_free and pod.shape.priority >= settings.priority_cutoff
 
 
 def would_take(node: Node, snapshot: Snapshot, shapes: Iterable[PodShape]) -> bool:
@@ -356,14 +359,14 @@ def would_take(node: Node, snapshot: Snapshot, shapes: Iterable[PodShape]) -> bo
     return any(index.fits_on(index.class_of(shape), index.table.index[node.name]) for shape in wanting)
 
 
-def awaiting_pools(snapshot: Snapshot) -> frozenset[str]:
+def awaiting_pools(snapshot: Snapshot, settings: Settings) -> frozenset[str]:
     """Pools that a pod may use which growth is about to place: it was found unschedulable a short while ago, or a node
     is on its way for it. One that has waited for longer is hopeless for now, and stops nothing.
     """
     planned = {key for each in snapshot.requests.values() if each.is_in_flight for key in each.planned_pods}
     found: set[str] = set()
     for pod in snapshot.waiting_pods:
-        if pod.unschedulable_at is not None and may_be_placed(pod):
+        if pod.unschedulable_at is not None and _may_be_placed(pod, settings):
             is_new = snapshot.now - pod.created_at < _PLACED_WITHIN_SECONDS
             found |= set(pools_for(pod.shape, snapshot.pools).names) if is_new or pod.key in planned else set()
     return frozenset(found)
