@@ -40,11 +40,11 @@ class Command(NamedTuple):
 
     name: str
     help: str
-    module: str = ""  # where it is not the command's own
+    path: str = ""  # of its function, where that is not the command's name in the module of that name
 
     @property
     def import_path(self) -> str:
-        return f"growth.cli.{self.module or self.name}:{self.name}"
+        return f"growth.cli.{self.path or f'{self.name}:{self.name}'}"
 
 
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -63,11 +63,16 @@ COMMANDS: Final[tuple[Command, ...]] = (
     ),
     Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),
     Command("role", "Print ServiceAccount, roles and bindings: the least that growth needs."),
+    Command(
+        "import",
+        "Print NodePools made from Karpenter's, or from Cluster Autoscaler's flags.",
+        "imports:import_objects",
+    ),
     Command("doctor", "Check API server, clock, kinds, namespace, rights, provider and pools, and say what to do."),
     Command("orphans", "List machines that nothing in the cluster speaks of; give back those that are named."),
     Command("hetzner", "check: say whether buying at Hetzner would work, and what each pool would cost."),
     Command("release", "After growth is stopped, take its finalizers off; nodes and machines stay."),
-    Command("completion", "Print what makes bash, zsh or fish complete growth's commands and flags.", "app"),
+    Command("completion", "Print what makes bash, zsh or fish complete growth's commands and flags.", "app:completion"),
 )
 _HABITS: Final = {"help": "--help", "version": "--version"}  # as other tools have them
 
