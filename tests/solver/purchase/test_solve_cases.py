@@ -214,3 +214,12 @@ def test_an_even_spread_over_nodes_needs_no_more_nodes_than_hold_it_evenly() -> 
     assert len(solve(PlacementProblem((small,), choices=choices)).nodes) == 2
     full = room("full", 0.25)
     assert len(solve(PlacementProblem((small,), (full,), choices)).nodes) == 8
+
+
+def test_many_pods_that_are_spread_over_nodes_need_few_nodes_beside_others() -> None:
+    """Every node is a domain, also those that come for the other pods: all of them get their share."""
+    spread_out = demand(100, 0.5, 64, labels={"app": "x"}, spread=(spread(HOSTNAME, app="x"),))
+    problem = PlacementProblem((spread_out, demand(100, 0.5, 64)), choices=(choice("four", 4, 8192),))
+    solution = solve(problem)
+    assert check(problem, solution) == ()
+    assert len(solution.nodes) == 25

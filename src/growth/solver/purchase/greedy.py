@@ -4,20 +4,27 @@ for their price. A correct plan at once, and the place for whatever cleverer sta
 It keeps every rule exactly because each step asks `Bins`; it never looks back. But zones are promised before nodes are
 found: where a zone then took fewer pods than promised (a limit, a rule within its nodes), the others hold more than
 their spread allows. Those pods are taken back in the end, whatever order a scheduler would see them in, and get one
-more chance."""
+more chance.
+
+A spread over nodes is packed as if there were always an empty node: that holds whatever comes. Where that is dear, it
+is heaped onto as few nodes as hold it evenly (`heap_on_nodes`) and levelled out (`level_out`), since every node that
+will be there is a domain, and no other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
-from growth.solver.arrays import FloatArray, IntArray
-from growth.solver.purchase.bins import Bins, fewest
-from growth.solver.purchase.layout import SpreadView, unit_prices
-from growth.solver.purchase.tallies import looks_beyond_node, own_limits
+from growth.solver.arrays import MANY, BoolArray, FloatArray, IntArray
+from growth.solver.purchase.bins import Bins, fewest, planned
+from growth.solver.purchase.layout import Layout, SpreadView, largest_share, unit_prices
+from growth.solver.purchase.tallies import concerns_no_pods, looks_beyond_node, own_limits
 from growth.solver.purchase.zones import place_together, sticks_together
 
+_MOST_MOVES = 2_000  # of pods of a class from fuller to emptier nodes
 _LOOKAHEAD = 60  # classes that are thought of when a node is chosen
 
 
@@ -159,6 +166,95 @@ def _worth(
     return np.asarray(worth, dtype=np.float64)
 
 
+def heap_on_nodes(layout: Layout) -> Layout | None:
+    """The same, where a node may hold as much of a spread over nodes as comes to it if all nodes share evenly; None if
+    that is no more than beside an empty node. Only where no room is a domain of the spread.
+    """
+    views = [view for views in layout.spreads for view in views if layout.tally_key[view.rule.tally] < 0]
+    views = [view for view in views if view.rule.counts_itself and not view.rooms.any()]
+    nodes = max(1, int(np.ceil(_nodes_needed(layout)))) if views else 1
+    heaps = dict[int, int]()
+    for view in views:
+        pods = sum(
+            int(layout.count[index]) for index, rules in enumerate(layout.rules) if view.rule.tally in rules.adds
+        )
+        if -(-pods // nodes) > view.rule.max_skew:
+            heaps[view.rule.tally] = -(-pods // nodes)
+
+    def heaped(views: tuple[SpreadView, ...]) -> tuple[SpreadView, ...]:
+        rules = [
+            structs.replace(one.rule, max_skew=max(one.rule.max_skew, heaps.get(one.rule.tally, 0))) for one in views
+        ]
+        return tuple(SpreadView(rule, view.rooms, view.choices) for rule, view in zip(rules, views, strict=True))
+
+    if not heaps:
+        return None
+    return replace(layout, spreads=tuple(map(heaped, layout.spreads)), implied=tuple(map(heaped, layout.implied)))
+
+
+def _nodes_needed(layout: Layout) -> float:
+    """How many nodes all pods take if each class goes where it is cheapest, and pods could be cut."""
+    needed = 0.0
+    for index, count in enumerate(layout.count):
+        share = largest_share(layout, index)
+        usable = layout.fits[index] & (share <= 1)
+        if usable.any():
+            needed += float(count * share[np.where(usable, layout.price * share, np.inf).argmin()])
+    return needed
+
+
+def level_out(bins: Bins) -> None:
+    """Move pods that are spread over nodes from the fullest planned node to the emptiest, as long as they are uneven
+    and there is a place.
+    """
+    layout, bins.is_strict = bins.layout, False
+    for index in range(len(layout.count)):
+        for view in layout.spreads[index]:
+            if layout.tally_key[view.rule.tally] < 0:
+                for _ in range(_MOST_MOVES):
+                    if not _move_down(bins, index, view):
+                        break
+    bins.is_strict = True
+
+
+def _move_down(bins: Bins, index: int, view: SpreadView) -> bool:
+    """One pod of the class from the fullest node that holds it to the emptiest."""
+    counts = bins.tally[: bins.size, view.rule.tally]
+    counted = bins.counted(view)
+    counted[: bins.rooms] = False
+    holding = [number for number in planned(bins) if index in bins.contents[number] and counted[number]]
+    lowest = int(counts[counted].min(initial=MANY))
+    fullest = max(holding, key=lambda number: counts[number], default=-1)
+    if fullest < 0 or counts[fullest] - lowest <= view.rule.max_skew:
+        return False
+    space = bins.space(index)
+    for taker in np.flatnonzero(counted & (counts == lowest)).tolist():
+        if space[taker] > 0:
+            bins.take_out(index, fullest, 1)
+            bins.put(index, taker, 1)
+            return True
+        if _exchange(bins, index, fullest, taker):
+            return True
+    return False
+
+
+def _exchange(bins: Bins, index: int, fullest: int, taker: int) -> bool:
+    """A pod of the class for one that no rule between pods concerns."""
+    layout = bins.layout
+    for other in [one for one in bins.contents[taker] if concerns_no_pods(layout.rules[one])]:
+        bins.take_out(other, taker, 1)
+        if bins.space(index)[taker] > 0:
+            bins.take_out(index, fullest, 1)
+            bins.put(index, taker, 1)
+            if bins.space(other)[fullest] > 0:
+                bins.put(other, fullest, 1)
+                return True
+            bins.take_out(index, taker, 1)
+            bins.put(index, fullest, 1)
+        bins.put(other, taker, 1)
+    return False
+
+
 def take_back_excess(bins: Bins) -> IntArray:
     """Take pods out where they break a spread or lost those they must be near; returns how many of each class."""
     layout = bins.layout
@@ -195,13 +291,13 @@ class _Uneven:
     """Which spreads are worth a look: those whose fullest domain is too far above the emptiest."""
 
     def __init__(self, bins: Bins) -> None:
-        self._bins = bins
+        self._bins, self._bought = bins, _bought(bins)
         self._known: dict[tuple[int, int, int], bool] = {}
 
     def may_be(self, view: SpreadView) -> bool:
         key = (view.rule.tally, view.rule.max_skew, id(view.choices))
         if key not in self._known:
-            domain, counts, emptiest = _counts(self._bins, view)
+            domain, counts, emptiest = _counts(self._bins, view, self._bought)
             inside = domain >= 0
             self._known[key] = bool((counts[domain[inside]] - emptiest[inside] > view.rule.max_skew).any())
         return self._known[key]
@@ -210,7 +306,7 @@ class _Uneven:
 def _take_back(bins: Bins, index: int, view: SpreadView, holders: Sequence[int]) -> int:
     """Take out pods of a class where its spread does not allow them."""
     layout, tally = bins.layout, view.rule.tally
-    domain, counts, emptiest = _counts(bins, view)
+    domain, counts, emptiest = _counts(bins, view, _bought(bins))
     counts_here = tally in layout.rules[index].adds
     removed = 0
     for number in holders:
@@ -225,14 +321,18 @@ def _take_back(bins: Bins, index: int, view: SpreadView, holders: Sequence[int])
     return removed
 
 
-def _counts(bins: Bins, view: SpreadView) -> tuple[IntArray, IntArray, IntArray]:
+def _bought(bins: Bins) -> BoolArray:
+    """Rooms, and planned nodes that hold something."""
+    return np.array([number < bins.rooms or bool(content) for number, content in enumerate(bins.contents)], np.bool_)
+
+
+def _counts(bins: Bins, view: SpreadView, bought: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
     """The domain of each bin, matching pods in each domain, and for each bin the count of the emptiest domain it is
-    compared with.
+    compared with, among those that are there or bought.
     """
     layout, tally, size = bins.layout, view.rule.tally, bins.size
     key = int(layout.tally_key[tally])
-    counted = bins.counted(view)
-    counted[[number for number in range(bins.rooms, size) if not bins.contents[number]]] = False  # not bought
+    counted = bins.counted(view) & bought
     if key < 0:
         counts = bins.tally[:size, tally].copy()
         emptiest = np.full(size, fewest(counts[counted], view), dtype=np.int64)

@@ -8,6 +8,7 @@
 | rooms | nodes that exist, are on their way or are marked take pods first |
 | patterns | column generation, exact pricing where it is cheap, rounding; tier by tier |
 | rest | the greedy, for what is left; every node then becomes the cheapest that holds its content |
+| levelled | where pods are spread over nodes: heaped onto few nodes and made even, if that is cheaper |
 | exact | a few pods are placed anew by an exact model, if pods are left over or the plan is dear for what is proven |
 | bound | what no plan can undercut, by the values of the fluid program and of the pattern program |
 | preferences | nodes become others of nearly the same price that their pods prefer |
@@ -27,7 +28,7 @@ from growth.solver.patterns.packing import pack, relax
 from growth.solver.purchase.answer import prove_bound, write_answer
 from growth.solver.purchase.bins import Bins, planned, price_of
 from growth.solver.purchase.check import check
-from growth.solver.purchase.greedy import place_by_rules
+from growth.solver.purchase.greedy import heap_on_nodes, level_out, place_by_rules, take_back_excess
 from growth.solver.purchase.improve import follow_preferences, make_cheaper, place_anew
 from growth.solver.purchase.layout import Layout, lay_out, unit_prices
 from growth.solver.purchase.open_nodes import by_worth, fill_bins, open_nodes
@@ -115,6 +116,9 @@ def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
             others.append(_by_patterns(layout, is_staged=True))
         if best.left_over.any() and layout.tier.max(initial=0) and len(layout.limit_bound):
             others.append(_by_patterns(layout, is_staged=False, is_tiered=False))
+        heaped = heap_on_nodes(layout)
+        if heaped is not None:
+            others.append(_levelled(layout, heaped))
         better = min(others, key=Attempt.rank)
         if better.rank() < best.rank():
             best = Attempt(better.bins, better.left_over, best.stages + better.stages, best.relaxed + better.relaxed)
@@ -171,6 +175,21 @@ def _place_rest(bins: Bins, missing: IntArray) -> IntArray:
     left_over = place_by_rules(bins, missing)
     make_cheaper(bins)
     return left_over
+
+
+def _levelled(layout: Layout, heaped: Layout) -> Attempt:
+    """Packed with more of a spread on each node than beside an empty one, then made even: fewer nodes, if every node
+    that is a domain gets its share. What is still uneven is taken back and placed as usual.
+    """
+    tried, bins = _by_patterns(heaped, is_staged=False), Bins(layout)
+    for number, content in enumerate(tried.bins.contents):
+        if content:
+            place = number if number < bins.rooms else bins.open(int(tried.bins.choice[number]))
+            for index, count in content.items():
+                bins.put(index, place, count)
+    level_out(bins)
+    left_over = _place_rest(bins, tried.left_over + take_back_excess(bins))
+    return Attempt(bins, left_over, (*tried.stages, Stage("levelled", price_of(bins))), ())
 
 
 def _by_patterns(layout: Layout, is_staged: bool, is_tiered: bool = True) -> Attempt:
