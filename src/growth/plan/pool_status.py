@@ -137,6 +137,7 @@ class _View:
         self.left = [allowance for allowance in left if allowance.pool in ("", pool.name)]
         self.struck, (self.why_braked, self.standing) = struck, held
         self.offerings = offerings_of(pool, snapshot.offerings)
+        self._refusals: dict[tuple[str, str], str] = {}  # by offering and location
         self.write = Conditions(pool.status.conditions, pool.generation, snapshot.now).write
 
     def status(self) -> NodePoolStatus:
@@ -224,7 +225,13 @@ class _View:
         return not self._why_not_one_more(offering)
 
     def _why_not_one_more(self, offering: Offering) -> str:
-        """The limit that leaves no room for it, with its number."""
+        """The limit that leaves no room for it, with its number; asked for the state, and for two conditions."""
+        key = (offering.name, offering.location)
+        if key not in self._refusals:
+            self._refusals[key] = self._refusal(offering)
+        return self._refusals[key]
+
+    def _refusal(self, offering: Offering) -> str:
         one = Member("", self.pool.name, offering.name, offering.allocatable, offering.price_per_hour)
         return why_not_one_more(self.left, one)
 

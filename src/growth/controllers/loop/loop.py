@@ -171,11 +171,13 @@ class Loop:
         solved: tuple[Any, ...] = ()
         if row.question is not None:
             question = row.question(*given)
-            with self.metrics.time(self.metrics.solves):
-                solution = None if question is None else await self._solve(row, question.problem)
-            solved = (question, solution)
+            solved = (question, None if question is None else await self._timed_answer(row, question.problem))
         decision: Decision[Any] = row.plan(*given, *solved)
         return decision
+
+    async def _timed_answer(self, row: Row, problem: Any) -> Any:
+        with self.metrics.time(self.metrics.solves):
+            return await self._solve(row, problem)
 
     async def _solve(self, row: Row, problem: Any) -> Any:
         """The solver's answer; where none comes in time, the answer of a simpler way."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -34,6 +34,11 @@ _FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-s
 _READS: Final = ("GET", "HEAD")
 
 
+@cache
+def _own_schemas() -> Schemas:
+    return Schemas.from_crds([*definitions(), buffer_definition()])
+
+
 class ApiServer:
     """The store, its rules, and the transport that reaches them."""
 
@@ -41,7 +46,7 @@ class ApiServer:
         self, runtime: Runtime, seed: str = "0", schemas: Schemas | None = None, history_length: int = 20_000
     ) -> None:
         self.store = Store(KINDS, history_length)
-        schemas = schemas or Schemas.from_crds([*definitions(), buffer_definition()])
+        schemas = schemas or _own_schemas()
         self.verbs = Verbs(self.store, Admission(self.store, schemas), runtime.now, seed)
         self.pages = Pages(self.store)
         self.watches: dict[Watch, None] = {}

@@ -211,7 +211,7 @@ def _fitting(witness: Witness, pool: str, pod: Pod) -> list[Offering]:
 def _offerings(witness: Witness, pool: str) -> list[Offering]:
     stored = witness.cluster.store.read(BY_NAME["NodePool"], pool)
     names = {choice["name"].lower() for choice in stored["spec"]["serverTypes"]} if stored else set()
-    return [each for each in witness.cluster.world.catalogue.offerings() if each.server_type.lower() in names]
+    return [each for each in witness.sold if each.server_type.lower() in names]
 
 
 def _buyable(witness: Witness, pool: str, gone: Collection[str] = ()) -> list[Offering]:

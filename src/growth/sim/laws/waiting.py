@@ -148,7 +148,7 @@ def _taken(witness: Witness, pool: str) -> list[Taken]:
         is_late = witness.now - witness.lately.written_at[path][-1] > LATELY_SECONDS
         if pool in ("", request["spec"]["pool"]) and not (is_late and witness.cluster.store.get(REQUEST, name) is None):
             found.setdefault(name, request["spec"]["targetOffering"].partition("-")[2])
-    sold = {each.server_type.lower(): each for each in witness.cluster.world.catalogue.offerings()}
+    sold = {each.server_type.lower(): each for each in witness.sold}
     return [Taken(each, sold.get(each)) for each in found.values()]
 
 
@@ -271,7 +271,7 @@ def _pools_of(witness: Witness, pod: Pod) -> dict[str, Json]:
 
 def _offerings(witness: Witness, spec: Json) -> list[Offering]:
     listed = {choice["name"].lower() for choice in spec["serverTypes"]}
-    return [each for each in witness.cluster.world.catalogue.offerings() if each.server_type.lower() in listed]
+    return [each for each in witness.sold if each.server_type.lower() in listed]
 
 
 def _labels(spec: Json, pool: str, offering: Offering) -> dict[str, str]:

@@ -109,7 +109,7 @@ class Witness:
     """The memory of one simulation."""
 
     def __init__(self, cluster: Cluster, installation: str = "growth", settings: Settings | None = None) -> None:
-        self.cluster = cluster
+        self.cluster, self.sold = cluster, cluster.world.catalogue.offerings()
         self.settings = settings or Settings()
         namespace = cluster.store.read(NAMESPACE, "kube-system")
         self.cluster_id = f"{namespace['metadata']['uid']}-{installation}" if namespace else ""
