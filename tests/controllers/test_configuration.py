@@ -76,5 +76,8 @@ def test_buffers_are_on_unless_their_gate_is_closed_and_other_gates_are_refused(
     assert load_configuration(None, {}, {}).serves_buffers
     assert load_configuration(None, {}, {"featureGates": "CapacityBuffer=true"}).serves_buffers
     assert not load_configuration(None, {"GROWTH_FEATURE_GATES": "CapacityBuffer=false"}, {}).serves_buffers
+    both = load_configuration(None, {}, {"featureGates": "CapacityBuffer=false,PoolAutoscaler=false"})
+    assert (both.serves_buffers, both.serves_warm_pools) == (False, False)
+    assert load_configuration(None, {}, {"featureGates": "CapacityBuffer=false"}).serves_warm_pools
     with pytest.raises(ConfigurationError, match="featureGates"):
         load_configuration(None, {}, {"featureGates": "Everything=true"})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from growth.controllers.act.role import rights, rules
+from growth.controllers.act.role import Features, rights, rules
 from growth.controllers.configuration import ConfigurationError, load_configuration, own_zone
 from growth.model.warmpool import WarmPoolKind
 
@@ -88,7 +88,8 @@ def test_schedules_without_a_zone_follow_the_process_unless_the_file_says_otherw
 def test_a_kind_of_ones_own_is_allowed_by_being_named_and_gets_its_rights(tmp_path: Path) -> None:
     kinds = load_configuration(written(tmp_path, kinds=[DESK]), {}, {}).plans.warm_pools.kinds
     assert kinds == (WarmPoolKind("example.com", "v1", "desks", "Desk", "Stay", "status.free"),)
-    added = [rule for rule in rules(rights("kwok", kinds)) if rule not in rules(rights("kwok"))]
+    more, less = rules(rights(Features(kinds=kinds))), rules(rights(Features()))
+    added = [rule for rule in more if rule not in less]
     assert added == [
         {"apiGroups": ["example.com"], "resources": ["desks"], "verbs": ["list", "watch"]},
         {"apiGroups": ["example.com"], "resources": ["desks/scale"], "verbs": ["patch"]},

@@ -11,7 +11,7 @@ import yaml
 from deploy import generate
 from deploy.generate import CHART, ROOT, generated, providers, stale
 from growth.controllers.act.join_tokens import JoinTokens
-from growth.controllers.act.role import lease_rights, rights, rules
+from growth.controllers.act.role import lease_rights, parts, rules
 from growth.controllers.configuration import Configuration, PageSettings
 from growth.model.settings import SchedulerSettings, Settings, WarmPoolSettings
 from growth.model.warmpool import WarmPoolKind
@@ -39,7 +39,8 @@ def test_a_changed_a_missing_and_a_left_over_file_are_noticed(tmp_path: Path, mo
 def test_the_chart_has_the_rights_of_every_provider_and_no_more() -> None:
     for provider in providers():
         content = yaml.safe_load(generated()[CHART / f"generated/rules-{provider}.yaml"])
-        assert content == {"cluster": rules(rights(provider)), "namespace": rules(lease_rights("anywhere"))}
+        granted = {part: rules(found) for part, found in parts(provider).items()}
+        assert content == {**granted, "lease": rules(lease_rights("anywhere", "GROWTH_INSTALLATION"))}
 
 
 def test_the_chart_carries_the_very_definitions_of_deploy_crds() -> None:

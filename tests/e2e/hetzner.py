@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from growth.controllers.act.join_tokens import JoinTokens
+from growth.controllers.act.role import Features
 from growth.controllers.act.role import manifests as role_manifests
 from growth.kube.crds import definitions
 from growth.model.resources import CPU, format_amount
@@ -102,7 +103,7 @@ def growth_at_hetzner(
     """growth as a process of its own, under the role generated for this provider."""
     cluster.apply(*definitions())
     cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    cluster.apply(*role_manifests("hetzner", NAMESPACE, tokens=tokens))
+    cluster.apply(*role_manifests(Features("hetzner"), NAMESPACE, tokens=tokens))
     (folder / "token").write_text(TOKEN)
     (folder / "user-data").write_text(template)
     hetzner = {

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import yaml
 
+from growth.controllers.act.role import Features
 from growth.controllers.act.role import manifests as role_manifests
 from growth.kube.crds import definitions
 from tests.e2e.controlplane.cluster import ControlPlane
@@ -28,7 +29,7 @@ def install(cluster: ControlPlane) -> None:
     """CRDs, and the role growth runs under."""
     cluster.apply(*definitions())
     cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    cluster.apply(*role_manifests("kwok", NAMESPACE))
+    cluster.apply(*role_manifests(Features("kwok"), NAMESPACE))
 
 
 class GrowthProcess:

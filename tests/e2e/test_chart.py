@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from growth.controllers.act.join_tokens import JoinTokens
-from growth.controllers.act.role import lease_rights, rights, rules, token_manifests
+from growth.controllers.act.role import features_of, lease_rights, rights, rules, token_manifests
 from growth.controllers.configuration import load_configuration
 from growth.kube.crds.buffer import buffer_definition
 from growth.model.api import FINALIZER
@@ -101,13 +101,46 @@ def test_other_settings_make_other_pods_and_the_same_make_none(helm: Helm) -> No
     assert len({str(each) for each in digests}) == 3
 
 
-def test_the_roles_are_the_generated_ones(helm: Helm) -> None:
-    items = helm.render()
-    assert only("ClusterRole", items)["rules"] == rules(rights("kwok"))
-    assert only("Role", items)["rules"] == rules(lease_rights(NAMESPACE))
-    assert "*" not in [
-        verb for kind in ("ClusterRole", "Role") for rule in only(kind, items)["rules"] for verb in rule["verbs"]
-    ]
+def granted(found: list[Json]) -> set[tuple[str, str, str]]:
+    return {(rule["apiGroups"][0], rule["resources"][0], verb) for rule in found for verb in rule["verbs"]}
+
+
+_KIND = "settings.plans.warmPools.kinds[0]"
+_OWN_KIND = (f"{_KIND}.group=a.example", f"{_KIND}.version=v1", f"{_KIND}.plural=desks", f"{_KIND}.kind=Desk")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (),
+        ("settings.observe=true",),
+        ("settings.provider=hetzner",),
+        ("settings.featureGates=CapacityBuffer=false",),
+        ("settings.featureGates=PoolAutoscaler=false", *_OWN_KIND),
+        (r"settings.featureGates=PoolAutoscaler=false\,CapacityBuffer=false", "settings.observe=true"),
+        ("settings.plans.scheduler.enabled=true",),
+        ("settings.page.host=0.0.0.0",),
+        _OWN_KIND,
+        (*_OWN_KIND, f"{_KIND}.readsScale=true"),
+        (*_OWN_KIND, "settings.observe=true"),
+    ],
+)
+def test_the_roles_are_those_that_the_settings_need(helm: Helm, values: tuple[str, ...], tmp_path: Path) -> None:
+    items = helm.render(*values)
+    (tmp_path / "settings.yaml").write_text(only("ConfigMap", items)["data"]["settings.yaml"])
+    features = features_of(load_configuration(tmp_path / "settings.yaml", {}, {}))
+    found = granted(only("ClusterRole", items)["rules"])
+    assert found == granted(rules(rights(features)))
+    assert "*" not in {verb for _, _, verb in found}
+    assert only("Role", items)["rules"] == rules(lease_rights(NAMESPACE, "growth"))
+
+
+def test_metrics_are_closed_to_everybody_until_somebody_is_named(helm: Helm) -> None:
+    assert only("NetworkPolicy", helm.render())["spec"]["ingress"] == []
+    monitoring = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring"
+    opened = only("NetworkPolicy", helm.render(monitoring))["spec"]["ingress"]
+    assert opened[0]["from"] == [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
+    assert [port["port"] for port in opened[0]["ports"]] == [8080]
 
 
 def test_minting_join_tokens_brings_its_role_and_its_policy_and_only_if_it_is_turned_on(helm: Helm) -> None:
@@ -154,7 +187,6 @@ def test_the_network_policy_lets_out_what_is_needed_and_nothing_else(helm: Helm)
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert [sorted(port["port"] for port in way["ports"]) for way in policy["egress"]] == [[53, 53], [443, 6443]]
     assert policy["egress"][1]["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
-    assert [port["port"] for port in policy["ingress"][0]["ports"]] == [8080]
 
 
 # ------------------------------------------------------------------------------ the real API server

@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from growth.controllers.act.role import manifests
+from growth.controllers.act.role import Features, manifests
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.running import NAMESPACE, GrowthProcess, install, refused_calls, running_growth
 
@@ -41,7 +41,7 @@ def test_a_lost_right_is_told_within_a_minute_and_growth_is_ready_when_it_is_bac
     with running_growth(cluster, tmp_path) as growth:
         cluster.wait_until(lambda: probe(growth, "/readyz")[0] == 200, "growth is ready", 60)
         assert refused_calls(cluster) == []
-        role = next(each for each in manifests("kwok", NAMESPACE) if each["kind"] == "ClusterRole")
+        role = next(each for each in manifests(Features("kwok"), NAMESPACE) if each["kind"] == "ClusterRole")
         kept = [rule for rule in role["rules"] if "pods/eviction" not in rule["resources"]]
         assert len(kept) == len(role["rules"]) - 1
         cluster.apply({**role, "rules": kept})

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from growth.controllers.act.join_tokens import JoinTokens
+from growth.controllers.act.role import Features
 from growth.controllers.act.role import manifests as role_manifests
 from growth.model.instant import format_instant
 from growth.model.node import REQUEST_LABEL
@@ -80,7 +81,7 @@ def create(cluster: ControlPlane, kubeconfig: Path, item: Json) -> None:
 
 
 def test_growth_may_create_and_delete_its_own_join_tokens_and_no_other_secret(cluster: ControlPlane) -> None:
-    cluster.apply(*role_manifests("hetzner", NAMESPACE, tokens=TOKENS))
+    cluster.apply(*role_manifests(Features("hetzner"), NAMESPACE, tokens=TOKENS))
     growth = cluster.kubeconfig_for(USER)
     cluster.wait_until(lambda: policy_is_active(cluster, growth), "the policy is in force")
     cluster.wait_until(lambda: "typeChecking" in type_checked(cluster), "the policy's types were checked")

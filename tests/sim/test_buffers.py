@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import generate_latest
 
 from growth.controllers.growth import Installation
 from growth.kube.api.transport import Request, Response
@@ -347,7 +348,8 @@ def test_only_what_buffers_refer_to_is_watched() -> None:
     in_cluster(test)
 
 
-def test_metrics_say_how_buffers_stand() -> None:
+@pytest.mark.parametrize("names_tenants", [True, False])
+def test_metrics_say_how_buffers_stand_and_name_them_only_if_asked_to(names_tenants: bool) -> None:
     async def test(cluster: Cluster, process: GrowthProcess) -> None:
         cluster.create(
             deployment("web", 0, cpu="1", memory="1Gi"), buffer(replicas=5), buffer("lost", of="gone", replicas=1)
@@ -355,7 +357,8 @@ def test_metrics_say_how_buffers_stand() -> None:
         await until(cluster, 120, is_provisioned(cluster))
         await cluster.runtime.sleep(120)
         process.growth.refresh_metrics()
-        one = {"namespace": "default", "buffer": "spare"}
+        one = {"namespace": "default", "buffer": "spare"} if names_tenants else {"namespace": "", "buffer": ""}
+        assert ("spare" in generate_latest(process.growth.metrics.registry).decode()) == names_tenants
         read = process.growth.metrics.registry.get_sample_value
         assert read("growth_buffer_virtual_pods", one) == 5
         assert read("growth_buffer_capacity_cpu_cores", one) == 5
@@ -364,7 +367,7 @@ def test_metrics_say_how_buffers_stand() -> None:
         assert (read("growth_buffers", {"state": "Provisioned"}), read("growth_buffers", {"state": "Failed"})) == (1, 1)
         assert read("growth_buffer_consolidation_blocked_total") == 2
 
-    in_cluster(test)
+    in_cluster(test, Installation(metrics_name_tenants=names_tenants))
 
 
 def test_the_overhead_of_a_runtime_class_is_kept_free_for_spare_pods_as_real_ones_need_it() -> None:

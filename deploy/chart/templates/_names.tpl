@@ -45,10 +45,39 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- toYaml (mergeOverwrite $known (deepCopy .Values.settings) $fixed) }}
 {{- end }}
 
-{{- /* The rights of the provider, as generated from growth's own tables. */ -}}
+{{- /* The rights that the settings need, by the parts that are generated from growth's own tables. */ -}}
 {{- define "growth.rules" -}}
-{{- $provider := .Values.settings.provider | default "kwok" -}}
-{{- $rules := .Files.Get (printf "generated/rules-%s.yaml" $provider) -}}
-{{- if not $rules }}{{ fail (printf "settings.provider: there is no provider %s" $provider) }}{{ end -}}
-{{- $rules }}
+{{- $settings := .Values.settings -}}
+{{- $provider := $settings.provider | default "kwok" -}}
+{{- $file := .Files.Get (printf "generated/rules-%s.yaml" $provider) -}}
+{{- if not $file }}{{ fail (printf "settings.provider: there is no provider %s" $provider) }}{{ end -}}
+{{- $parts := $file | fromYaml -}}
+{{- $off := splitList "," ($settings.featureGates | default "") -}}
+{{- $buffers := not (has "CapacityBuffer=false" $off) -}}
+{{- $warm := not (has "PoolAutoscaler=false" $off) -}}
+{{- $rules := $parts.watch -}}
+{{- if $buffers }}{{ $rules = concat $rules $parts.watchBuffers }}{{ end -}}
+{{- if $warm }}{{ $rules = concat $rules $parts.watchWarmPools }}{{ end -}}
+{{- if not $settings.observe }}
+{{- $rules = concat $rules $parts.act -}}
+{{- if $buffers }}{{ $rules = concat $rules $parts.actBuffers }}{{ end -}}
+{{- if $warm }}{{ $rules = concat $rules $parts.actWarmPools }}{{ end -}}
+{{- if dig "plans" "scheduler" "enabled" false $settings }}{{ $rules = concat $rules $parts.actScheduler }}{{ end -}}
+{{- end }}
+{{- if include "growth.exposedPagePort" . }}{{ $rules = concat $rules $parts.page }}{{ end -}}
+{{- if $warm }}
+{{- range dig "plans" "warmPools" "kinds" list $settings }}
+{{- $scale := dict "apiGroups" (list .group) "resources" (list (printf "%s/scale" .plural)) -}}
+{{- if .readsScale }}{{ $rules = append $rules (merge (dict "verbs" (list "get")) $scale) }}
+{{- else }}{{ $rules = append $rules (dict "apiGroups" (list .group) "resources" (list .plural) "verbs" (list "list" "watch")) }}{{ end -}}
+{{- if not $settings.observe }}{{ $rules = append $rules (merge (dict "verbs" (list "patch")) $scale) }}{{ end -}}
+{{- end }}
+{{- end }}
+{{- toYaml $rules }}
+{{- end }}
+
+{{- define "growth.leaseRules" -}}
+{{- $file := .Files.Get (printf "generated/rules-%s.yaml" (.Values.settings.provider | default "kwok")) -}}
+{{- $rules := $file | replace "GROWTH_INSTALLATION" (.Values.settings.installation | default "growth") | fromYaml -}}
+{{- toYaml $rules.lease }}
 {{- end }}

@@ -55,7 +55,7 @@ def run(  # noqa: PLR0913 - every flag is an argument
         bool | None, Parameter(help="Bind pods whose schedulerName is growth, placed by min-cost flow.")
     ] = None,
     leader_election: Annotated[bool | None, Parameter(help="Needed as soon as there may be two of us.")] = None,
-    feature_gates: Annotated[str | None, Parameter(help="CapacityBuffer=false turns buffers off.")] = None,
+    feature_gates: Annotated[str | None, Parameter(help="CapacityBuffer=false, PoolAutoscaler=false: off.")] = None,
     print_settings: Annotated[bool, Parameter(negative="", help="Print the settings in force and end.")] = False,
 ) -> None:
     """Run growth against a cluster until it is told to stop."""
@@ -186,5 +186,7 @@ def _installation(configuration: Configuration) -> Installation:
         paced,
         only_observes=configuration.observe,
         serves_buffers=configuration.serves_buffers,
+        serves_warm_pools=configuration.serves_warm_pools,
+        metrics_name_tenants=configuration.metrics_name_tenants,
         join_tokens=configuration.join_tokens,
     )

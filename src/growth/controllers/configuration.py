@@ -117,16 +117,28 @@ class Configuration(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     feature_gates: Annotated[
         str,
         Meta(
-            pattern=r"^(CapacityBuffer=(true|false))?\Z",
-            description="`CapacityBuffer=false` turns buffers off; everything is on unless turned off.",
+            pattern=r"^((CapacityBuffer|PoolAutoscaler)=(true|false)(,(CapacityBuffer|PoolAutoscaler)=(true|false))*)?\Z",
+            description="`CapacityBuffer=false` turns buffers off, `PoolAutoscaler=false` warm pools; several with "
+            "commas. Everything is on unless turned off, and growth's role is smaller without it.",
         ),
     ] = ""
     page: Annotated[PageSettings, Meta(description="The page to look at growth with, below.")] = PageSettings()
+    metrics_name_tenants: Annotated[
+        bool,
+        Meta(
+            description="Whether metrics tell namespaces and names of CapacityBuffers. Who reaches the port can read "
+            "metrics; without it they count all buffers together."
+        ),
+    ] = False
     plans: Annotated[Settings, Meta(description="The numbers of the plans, below.")] = Settings()
 
     @property
     def serves_buffers(self) -> bool:
-        return self.feature_gates != "CapacityBuffer=false"
+        return "CapacityBuffer=false" not in self.feature_gates.split(",")
+
+    @property
+    def serves_warm_pools(self) -> bool:
+        return "PoolAutoscaler=false" not in self.feature_gates.split(",")
 
     @property
     def lease(self) -> LeaseSettings:

@@ -56,6 +56,8 @@ class Installation(Struct, frozen=True):
     client: ClientSettings = ClientSettings(requests_per_second=200.0, burst=400)
     only_observes: bool = False
     serves_buffers: bool = True
+    serves_warm_pools: bool = True
+    metrics_name_tenants: bool = False
     join_tokens: JoinTokens = JoinTokens()
 
 
@@ -110,7 +112,8 @@ class Growth:
             self.observer.refresh_metrics()
             cutoff = self.installation.settings.priority_cutoff
             self.metrics.demands.set(sum(is_demand(pod, cutoff) for pod in self.observer.pods.unschedulable()))
-            self.metrics.count_buffers(place_buffers(self.observer.snapshot(), self.installation.settings))
+            placed = place_buffers(self.observer.snapshot(), self.installation.settings)
+            self.metrics.count_buffers(placed, names_them=self.installation.metrics_name_tenants)
 
     async def run(self) -> None:
         """Until cancelled. Caches fill while another process leads; decisions begin with leadership."""
@@ -126,7 +129,13 @@ class Growth:
             log.warning(NO_PRICE_LIMIT)
         supply = Supply(self.provider, cluster, self.runtime)
         self.observer = Observer(
-            self.client, self.runtime, supply, self.metrics, chosen.settings, serves_buffers=chosen.serves_buffers
+            self.client,
+            self.runtime,
+            supply,
+            self.metrics,
+            chosen.settings,
+            serves_buffers=chosen.serves_buffers,
+            serves_warm_pools=chosen.serves_warm_pools,
         )
         self.supervisor.keep("supply", supply.run)
         for name, work in self.observer.watches(self.journal):

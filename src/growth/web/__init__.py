@@ -1,8 +1,8 @@
 """What may a running growth be asked over HTTP? Is it alive, is it ready, its metrics. Read-only; on loopback unless
 the settings say otherwise.
 
-Asked by kubelet probes and Prometheus. Answers GET and HEAD only, with no data of workloads. The page has a server of
-its own (`web/page`).
+Asked by kubelet probes and Prometheus. Answers GET and HEAD only, with no data of workloads: metrics name
+CapacityBuffers only where the settings ask for it. The page has a server of its own (`web/page`).
 """
 
 from __future__ import annotations

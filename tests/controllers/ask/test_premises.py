@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from growth.controllers.act.role import rights
 from growth.controllers.ask.premises import Installed, installed_by, needed_rights, why_not_rights
 from growth.controllers.configuration import Configuration
 from growth.controllers.health import Premises
@@ -66,7 +65,21 @@ def test_a_growth_that_only_observes_needs_no_right_to_change_anything_but_event
     needed = needed_rights(Installed("kwok", "growth", "growth-system", acts=False))
     changing = {words for words in needed if words.split()[0] not in ("get", "list", "watch")}
     assert {words.split()[1] for words in changing} == {"events.events.k8s.io", "leases.coordination.k8s.io"}
-    assert len(rights("kwok", acts=False)) < len(rights("kwok"))
+
+
+def test_a_lease_is_asked_for_by_its_name() -> None:
+    """A role that allows one Lease only is enough."""
+    needed = needed_rights(Installed("kwok", "mine", "here"))
+    lease = {words: right.name for words, right in needed.items() if "leases" in words}
+    assert lease == {
+        "create leases.coordination.k8s.io in here": "",
+        "get leases.coordination.k8s.io in here": "mine",
+        "update leases.coordination.k8s.io in here": "mine",
+    }
+    rule = Rule(("get",), ("coordination.k8s.io",), ("leases",), ("mine",))
+    assert rule.covers("get", "coordination.k8s.io", "leases", "mine")
+    assert not rule.covers("get", "coordination.k8s.io", "leases", "another")
+    assert not rule.covers("get", "coordination.k8s.io", "leases")
 
 
 def test_many_rights_are_counted() -> None:

@@ -23,11 +23,13 @@ from growth.kube.api.resources import (
     NODES,
     POD_TEMPLATES,
     PODS,
+    POOL_AUTOSCALERS,
     Right,
 )
 from growth.model import action as act
 from growth.model.action import Action
 from growth.model.outcome import Conflict, Outcome, Refused, TryLater, Unknown
+from growth.model.warmpool import KNOWN_KINDS, REPLICA_SET
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +41,7 @@ class Effect(Struct, frozen=True):
     subject: str  # the action's field that names the object acted on; "" where there is none yet
     rights: tuple[Right, ...] = ()
     is_slow: bool = False  # speaks to the provider: runs beside the loop
+    feature: str = ""  # only done, and so only allowed, where this is turned on
 
 
 _PATCH_NODE: Final = (Right(NODES, ("patch",)),)
@@ -47,7 +50,12 @@ _BIND: Final = Right(PODS, ("create",), "binding")
 _LIST_PODS: Final = Right(PODS, ("list",))
 _RELEASE_REQUEST: Final = Right(NODE_REQUESTS, ("get", "delete", "patch"))
 _RELEASE_REMOVAL: Final = Right(NODE_REMOVAL_REQUESTS, ("get", "delete", "patch"))
-_DEMAND_IS_REAL: Final = tuple(Right(resource, ("get",)) for resource in (PODS, CAPACITY_BUFFERS, NODES))
+_DEMAND_IS_REAL: Final = tuple(Right(resource, ("get",)) for resource in (PODS, NODES))
+_BUFFER_IS_REAL: Final = Right(CAPACITY_BUFFERS, ("get",))  # looked at before room is bought for it
+
+BUFFERS: Final = "buffers"
+WARM_POOLS: Final = "warm pools"
+SCHEDULER: Final = "scheduler"
 
 EFFECTS: Final[Mapping[type[Any], Effect]] = {
     act.CreateNodeRequest: Effect(
@@ -60,8 +68,10 @@ EFFECTS: Final[Mapping[type[Any], Effect]] = {
     act.LaunchMachine: Effect(nodes.launch_machine, "request", (Right(NODE_REQUESTS, ("get",)),), is_slow=True),
     act.RegisterNode: Effect(nodes.register_node, "node", _PATCH_NODE),
     act.BindPod: Effect(pods.bind_pod, "pod", (_BIND, Right(NODES, ("get",)), _LIST_PODS)),
-    act.BindPods: Effect(pods.bind_pods, "", (_BIND,), is_slow=True),
-    act.WritePodsUnscheduled: Effect(pods.write_pods_unscheduled, "", _WRITE_POD_STATUS, is_slow=True),
+    act.BindPods: Effect(pods.bind_pods, "", (_BIND,), is_slow=True, feature=SCHEDULER),
+    act.WritePodsUnscheduled: Effect(
+        pods.write_pods_unscheduled, "", _WRITE_POD_STATUS, is_slow=True, feature=SCHEDULER
+    ),
     act.NominatePod: Effect(pods.nominate_pod, "pod", _WRITE_POD_STATUS),
     act.ReadyNode: Effect(nodes.ready_node, "node", _PATCH_NODE),
     act.MarkScaleDown: Effect(nodes.mark_scale_down, "node", _PATCH_NODE),
@@ -82,11 +92,23 @@ EFFECTS: Final[Mapping[type[Any], Effect]] = {
     act.CancelRemoval: Effect(nodes.cancel_removal, "removal", (_RELEASE_REMOVAL,)),
     act.WriteNodePoolStatus: Effect(nodes.write_node_pool_status, "pool", (Right(NODE_POOLS, ("patch",), "status"),)),
     act.HoldNodePool: Effect(nodes.hold_node_pool, "pool", (Right(NODE_POOLS, ("get", "patch")),)),
-    act.ScaleWarmPool: Effect(pods.scale_warm_pool, "target", pods.SCALE_RIGHTS),
-    act.WritePoolAutoscalerStatus: Effect(pods.write_pool_autoscaler_status, "autoscaler", pods.STATUS_RIGHTS),
-    act.WriteBufferStatus: Effect(pods.write_buffer_status, "buffer", (Right(CAPACITY_BUFFERS, ("patch",), "status"),)),
+    act.ScaleWarmPool: Effect(
+        pods.scale_warm_pool, "target", pods.scale_rights((*KNOWN_KINDS, REPLICA_SET)), feature=WARM_POOLS
+    ),
+    act.WritePoolAutoscalerStatus: Effect(
+        pods.write_pool_autoscaler_status,
+        "autoscaler",
+        (Right(POOL_AUTOSCALERS, ("patch",), "status"),),
+        feature=WARM_POOLS,
+    ),
+    act.WriteBufferStatus: Effect(
+        pods.write_buffer_status,
+        "buffer",
+        (Right(CAPACITY_BUFFERS, ("patch",), "status"), _BUFFER_IS_REAL),
+        feature=BUFFERS,
+    ),
     act.WritePodTemplate: Effect(
-        pods.write_pod_template, "buffer", (Right(POD_TEMPLATES, ("create", "get", "update")),)
+        pods.write_pod_template, "buffer", (Right(POD_TEMPLATES, ("create", "get", "update")),), feature=BUFFERS
     ),
 }
 

@@ -7,7 +7,7 @@ not overwritten."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -22,7 +22,7 @@ from growth.model import outcome
 from growth.model.capacitybuffer import TEMPLATE_DIGEST
 from growth.model.instant import format_instant
 from growth.model.outcome import Accepted, Outcome, Refused
-from growth.model.warmpool import KNOWN_KINDS, REPLICA_SET, WarmPoolKind
+from growth.model.warmpool import WarmPoolKind
 
 Item = TypeVar("Item")
 
@@ -147,18 +147,8 @@ async def write_pod_template(tools: Tools, action: act.WritePodTemplate) -> Outc
 
 
 def scale_rights(kinds: tuple[WarmPoolKind, ...]) -> tuple[Right, ...]:
-    """What scaling these kinds needs: to follow them, and to patch their scale."""
-    rights: list[Right] = []
-    for kind in kinds:
-        resource = resource_of(kind)
-        rights.append(Right(resource, ("get", "patch") if kind.reads_scale else ("patch",), "scale"))
-        if not kind.reads_scale:
-            rights.append(Right(resource, ("list", "watch")))
-    return tuple(rights)
-
-
-SCALE_RIGHTS: Final = scale_rights((*KNOWN_KINDS, REPLICA_SET))
-STATUS_RIGHTS: Final = (Right(POOL_AUTOSCALERS, ("list", "watch")), Right(POOL_AUTOSCALERS, ("patch",), "status"))
+    """What scaling these kinds needs."""
+    return tuple(Right(resource_of(kind), ("patch",), "scale") for kind in kinds)
 
 
 async def scale_warm_pool(tools: Tools, action: act.ScaleWarmPool) -> Outcome:

@@ -3,67 +3,136 @@ is used.
 
 Asked by `growth role` and the Helm chart. The answer is one ClusterRole for what is cluster-wide, one Role for the
 Lease, and where join tokens are minted one Role in kube-system, which is only as wide as the admission policy beside
-it."""
+it. The ClusterRole shrinks with what is turned off:
+
+| part | granted |
+| --- | --- |
+| watch | always |
+| watchBuffers, watchWarmPools | unless `featureGates` turns them off |
+| act | unless growth only observes; what a provider needs is in it |
+| actBuffers, actWarmPools, actScheduler | unless growth only observes, and where that is turned on |
+| page | where the page is exposed: it has tokens reviewed |
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Final
 
-from growth.controllers.act.apply import EFFECTS
+from msgspec import Struct
+
+from growth.controllers.act.apply import BUFFERS, EFFECTS, SCHEDULER, WARM_POOLS
 from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
 from growth.controllers.act.join_tokens import JoinTokens
 from growth.controllers.act.pods import scale_rights
+from growth.controllers.configuration import Configuration
 from growth.controllers.observe.buffers import BUFFER_KINDS
 from growth.controllers.observe.observer import WATCHED
-from growth.kube.api.resources import EVENTS, LEASES, NAMESPACES, NODES, TOKEN_REVIEWS, USER_REVIEWS, Right
+from growth.kube.api.resources import (
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    POOL_AUTOSCALERS,
+    TOKEN_REVIEWS,
+    USER_REVIEWS,
+    Resource,
+    Right,
+)
+from growth.kube.cache.pods import resource_of
 from growth.kube.crds.policies import NAMESPACE as TOKEN_NAMESPACE
 from growth.kube.crds.policies import token_policies
-from growth.model.warmpool import WarmPoolKind
+from growth.model.warmpool import KNOWN_KINDS, REPLICA_SET, WarmPoolKind
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _PROVIDER_RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
     "kwok": (Right(NODES, ("create", "delete", "get", "list")),),  # there a machine is a Node object
 }
 
-PAGE_RIGHTS: Final = tuple(Right(review, ("create",)) for review in (TOKEN_REVIEWS, USER_REVIEWS))  # if it is exposed
+
+class Features(Struct, frozen=True):
+    """What growth is to do, as far as its rights depend on it; `kinds` are the user's own that it may scale."""
+
+    provider: str = "kwok"
+    acts: bool = True
+    serves_buffers: bool = True
+    serves_warm_pools: bool = True
+    schedules: bool = True
+    kinds: tuple[WarmPoolKind, ...] = ()
+    exposes_page: bool = False  # others than its own machine may reach the page, with tokens that are reviewed
 
 
-def rights(provider: str, kinds: tuple[WarmPoolKind, ...] = (), *, acts: bool = True) -> tuple[Right, ...]:
-    """All that a running growth uses outside its own namespace; `kinds` are the user's own that it may scale. One that
-    only observes uses less.
-    """
-    watched = tuple(Right(resource, ("list", "watch")) for resource in (*WATCHED, *BUFFER_KINDS))
-    acted = tuple(right for way in EFFECTS.values() for right in way.rights)
+def features_of(configuration: Configuration) -> Features:
+    plans = configuration.plans
+    served = (configuration.serves_buffers, configuration.serves_warm_pools, plans.scheduler.enabled)
+    page = configuration.page.enabled and configuration.page.is_exposed
+    return Features(configuration.provider, not configuration.observe, *served, plans.warm_pools.kinds, page)
+
+
+def parts(provider: str, kinds: tuple[WarmPoolKind, ...] = ()) -> dict[str, tuple[Right, ...]]:
+    """All that a running growth may use outside its own namespace, by the table above."""
     told = (Right(NAMESPACES, ("get",)), Right(EVENTS, ("create", "patch")))  # kube-system's UID names the cluster
-    if not acts:
-        return (*watched, *told)
-    return (*watched, *acted, *scale_rights(kinds), *told, *_PROVIDER_RIGHTS.get(provider, ()))
+    return {
+        "watch": (*_watched(WATCHED), *told),
+        "watchBuffers": _watched(BUFFER_KINDS),
+        "watchWarmPools": (*_watched([POOL_AUTOSCALERS]), *_followed((*KNOWN_KINDS, REPLICA_SET, *kinds))),
+        "act": (*_acted(""), *_PROVIDER_RIGHTS.get(provider, ())),
+        "actBuffers": _acted(BUFFERS),
+        "actWarmPools": (*_acted(WARM_POOLS), *scale_rights(kinds)),
+        "actScheduler": _acted(SCHEDULER),
+        "page": tuple(Right(review, ("create",)) for review in (TOKEN_REVIEWS, USER_REVIEWS)),
+    }
 
 
-def lease_rights(namespace: str) -> tuple[Right, ...]:
-    """What leader election uses, in our own namespace."""
-    return (Right(LEASES, ("create", "get", "update"), namespace=namespace),)
+def rights(features: Features) -> tuple[Right, ...]:
+    """What these features use outside growth's own namespace."""
+    served = {
+        "": True,
+        "Buffers": features.serves_buffers,
+        "WarmPools": features.serves_warm_pools,
+        "Scheduler": features.schedules,
+    }
+    ways = ("watch", "act") if features.acts else ("watch",)
+    found = parts(features.provider, features.kinds)
+    granted = [f"{way}{feature}" for way in ways for feature, is_served in served.items() if is_served]
+    granted += ["page"] if features.exposes_page else []
+    return tuple(right for part in granted for right in found.get(part, ()))
+
+
+def _watched(resources: Iterable[Resource]) -> tuple[Right, ...]:
+    return tuple(Right(resource, ("list", "watch")) for resource in resources)
+
+
+def _followed(kinds: Iterable[WarmPoolKind]) -> tuple[Right, ...]:
+    return tuple(
+        Right(resource_of(kind), ("get",), "scale") if kind.reads_scale else Right(resource_of(kind), ("list", "watch"))
+        for kind in kinds
+    )
+
+
+def _acted(feature: str) -> tuple[Right, ...]:
+    return tuple(right for effect in EFFECTS.values() if effect.feature == feature for right in effect.rights)
+
+
+def lease_rights(namespace: str, name: str) -> tuple[Right, ...]:
+    """What leader election uses, in our own namespace. Who creates an object cannot be bound to its name."""
+    return (
+        Right(LEASES, ("create",), namespace=namespace),
+        Right(LEASES, ("get", "update"), namespace=namespace, name=name),
+    )
 
 
 def manifests(
-    provider: str,
-    namespace: str = "growth-system",
-    name: str = "growth",
-    kinds: tuple[WarmPoolKind, ...] = (),
-    tokens: JoinTokens | None = None,
-    *,
-    exposes_page: bool = False,
+    features: Features, namespace: str = "growth-system", name: str = "growth", tokens: JoinTokens | None = None
 ) -> list[dict[str, Any]]:
-    """Namespace, ServiceAccount, roles and bindings, ready for `kubectl apply`."""
+    """Namespace, ServiceAccount, roles and bindings, ready for `kubectl apply`; `name` is the installation's."""
     role, everywhere = {"apiGroup": _RBAC, "name": name}, {"name": name, "labels": _labels(name)}
-    everything = (*rights(provider, kinds), *(PAGE_RIGHTS if exposes_page else ()))
     local = {"name": name, "namespace": namespace, "labels": _labels(name)}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": local},
-        *_bound_role({**role, "kind": "ClusterRole"}, everywhere, everything, name, namespace),
-        *_bound_role({**role, "kind": "Role"}, local, lease_rights(namespace), name, namespace),
+        *_bound_role({**role, "kind": "ClusterRole"}, everywhere, rights(features), name, namespace),
+        *_bound_role({**role, "kind": "Role"}, local, lease_rights(namespace, name), name, namespace),
         *(token_manifests(name, name, namespace, tokens.group) if tokens is not None and tokens.mint else ()),
     ]
 
@@ -94,14 +163,18 @@ def _bound_role(
 
 def rules(needed: Iterable[Right]) -> list[dict[str, list[str]]]:
     """Policy rules, one for each resource, verbs merged and sorted."""
-    merged: dict[tuple[str, str], set[str]] = {}
+    merged: dict[tuple[str, str, str], set[str]] = {}
     for right in needed:
         plural = f"{right.resource.plural}/{right.subresource}" if right.subresource else right.resource.plural
-        merged.setdefault((right.resource.group, plural), set()).update(right.verbs)
+        merged.setdefault((right.resource.group, plural, right.name), set()).update(right.verbs)
     return [
-        {"apiGroups": [group], "resources": [plural], "verbs": sorted(verbs)}
-        for (group, plural), verbs in sorted(merged.items())
+        {"apiGroups": [group], "resources": [plural], **_named(name), "verbs": sorted(verbs)}
+        for (group, plural, name), verbs in sorted(merged.items())
     ]
+
+
+def _named(name: str) -> dict[str, list[str]]:
+    return {"resourceNames": [name]} if name else {}
 
 
 def _labels(name: str) -> dict[str, str]:

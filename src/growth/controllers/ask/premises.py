@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
-from growth.controllers.act.role import PAGE_RIGHTS, lease_rights, rights
+from growth.controllers.act.role import Features, lease_rights, rights
 from growth.controllers.configuration import Configuration
 from growth.kube.api.client import Client, Rule
 from growth.kube.api.errors import Forbidden, NotFound, Refused
@@ -33,6 +33,14 @@ class Installed(Struct, frozen=True):
     elects: bool = True  # it leads only while it holds its Lease
     acts: bool = True  # it does not only observe
     exposes_page: bool = False  # others than its own machine may reach the page, with tokens that are reviewed
+    serves_buffers: bool = True
+    serves_warm_pools: bool = True
+
+    @property
+    def features(self) -> Features:
+        plans = self.settings
+        served = (self.serves_buffers, self.serves_warm_pools, plans.scheduler.enabled, plans.warm_pools.kinds)
+        return Features(self.provider, self.acts, *served, self.exposes_page)
 
 
 def installed_by(configuration: Configuration) -> Installed:
@@ -46,6 +54,8 @@ def installed_by(configuration: Configuration) -> Installed:
         configuration.leader_election,
         acts=not configuration.observe,
         exposes_page=configuration.page.enabled and configuration.page.is_exposed,
+        serves_buffers=configuration.serves_buffers,
+        serves_warm_pools=configuration.serves_warm_pools,
     )
 
 
@@ -66,16 +76,10 @@ async def why_not_namespace(client: Client, installed: Installed) -> str:
 
 def needed_rights(installed: Installed) -> dict[str, Right]:
     """Each verb by itself and only once, by its words: patch nodes, create pods/binding."""
-    lease = lease_rights(installed.namespace) if installed.elects else ()
+    lease = lease_rights(installed.namespace, installed.name) if installed.elects else ()
     tokens = TOKEN_RIGHTS if installed.mints_join_tokens else ()
-    reviews = PAGE_RIGHTS if installed.exposes_page else ()
     seen: dict[str, Right] = {}
-    for right in (
-        *rights(installed.provider, installed.settings.warm_pools.kinds, acts=installed.acts),
-        *lease,
-        *tokens,
-        *reviews,
-    ):
+    for right in (*rights(installed.features), *lease, *tokens):
         what = f"{right.resource}/{right.subresource}" if right.subresource else str(right.resource)
         for verb in right.verbs:
             words = f"{verb} {what}" + (f" in {right.namespace}" if right.namespace else "")
@@ -105,8 +109,8 @@ async def _rules(client: Client, namespace: str) -> Iterable[Rule]:
 
 def _is_covered(right: Right, rules: Iterable[Rule]) -> bool:
     plural = f"{right.resource.plural}/{right.subresource}" if right.subresource else right.resource.plural
-    return any(rule.covers(right.verbs[0], right.resource.group, plural) for rule in rules)
+    return any(rule.covers(right.verbs[0], right.resource.group, plural, right.name) for rule in rules)
 
 
 async def _may(client: Client, right: Right) -> bool:
-    return await client.may(right.verbs[0], right.resource, right.namespace, subresource=right.subresource)
+    return await client.may(right.verbs[0], right.resource, right.namespace, right.subresource, right.name)

@@ -221,19 +221,20 @@ class Metrics:
         for reason in UNPLACED:
             self.unplaced.labels(reason).set(counts.get(reason, 0))
 
-    def count_buffers(self, kept: BufferPlacement) -> None:
-        """Set the gauges of buffers; those that are gone disappear."""
+    def count_buffers(self, kept: BufferPlacement, *, names_them: bool = False) -> None:
+        """Set the gauges of buffers; those that are gone disappear. Without names all count together."""
         for gauge in (self.buffers, self.buffer_pods, self.buffer_cpu, self.buffer_memory, self.buffer_nodes):
             gauge.clear()
         for state in _BUFFER_STATES:
             self.buffers.labels(state)
         for spare in kept.buffers:
-            place, standing = (spare.buffer.namespace, spare.buffer.name), kept.standing.get(spare.key, 0)
+            place = (spare.buffer.namespace, spare.buffer.name) if names_them else ("", "")
+            standing = kept.standing.get(spare.key, 0)
             self.buffers.labels(_buffer_state(spare.size.reason, spare.count, standing)).inc()
-            self.buffer_pods.labels(*place).set(spare.count)
-            self.buffer_cpu.labels(*place).set(standing * spare.shape.requests[CPU] / 1000)
-            self.buffer_memory.labels(*place).set(standing * spare.shape.requests[MEMORY])
-            self.buffer_nodes.labels(*place).set(sum(spare.key in counts for counts in kept.by_node.values()))
+            self.buffer_pods.labels(*place).inc(spare.count)
+            self.buffer_cpu.labels(*place).inc(standing * spare.shape.requests[CPU] / 1000)
+            self.buffer_memory.labels(*place).inc(standing * spare.shape.requests[MEMORY])
+            self.buffer_nodes.labels(*place).inc(sum(spare.key in counts for counts in kept.by_node.values()))
 
     def reconciled(self, action: str, error: str, seconds: float, count: int = 1) -> None:
         """So many looks at PoolAutoscalers ended like this, after so many seconds each."""

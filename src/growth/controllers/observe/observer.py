@@ -83,11 +83,12 @@ class Observer:
         settings: Settings | None = None,
         *,
         serves_buffers: bool = True,
+        serves_warm_pools: bool = True,
     ) -> None:
         self.supply = supply
         self._memo = Memo()
         self._owned = _OwnedNodes()
-        self._serves_buffers = serves_buffers
+        self._serves_buffers, self._serves_warm_pools = serves_buffers, serves_warm_pools
         settings = settings or Settings()
         self.codec = Codec(compares_tolerations=settings.compares_tolerations)
         self._runtime = runtime
@@ -120,7 +121,9 @@ class Observer:
     def watches(self, journal: Journal | None = None) -> list[tuple[str, Work]]:
         """What follows every kind, each for ever; trouble with one is written to the journal, if there is one."""
         self._journal = journal
-        followed: list[tuple[str, Work]] = [("watch warm pools", self.warm_pools.run)]
+        followed = list[tuple[str, Work]]()
+        if self._serves_warm_pools:
+            followed.append(("watch warm pools", self.warm_pools.run))
         if self._serves_buffers:
             followed.append(("watch buffers", self.buffers.run))
         return [*((f"watch {reflector.resource}", reflector.run) for reflector in self._reflectors), *followed]

@@ -106,10 +106,13 @@ class Rule(Struct, frozen=True, rename="camel"):
     resources: tuple[str, ...] = ()
     resource_names: tuple[str, ...] = ()
 
-    def covers(self, verb: str, group: str, resource: str) -> bool:
-        """Whether it allows this on objects of any name; `resource` is a plural, or a plural and its subresource."""
+    def covers(self, verb: str, group: str, resource: str, name: str = "") -> bool:
+        """Whether it allows this on the object of that name, or on any; `resource` is a plural, or a plural and its
+        subresource.
+        """
         asked = ((verb, self.verbs), (group, self.api_groups), (resource, self.resources))
-        return not self.resource_names and all(one in given or "*" in given for one, given in asked)
+        is_named = not self.resource_names or name in self.resource_names
+        return is_named and all(one in given or "*" in given for one, given in asked)
 
 
 class _RulesStatus(Struct, rename="camel"):
@@ -227,10 +230,12 @@ class Client:
             for each in found
         }
 
-    async def may(self, verb: str, resource: Resource, namespace: str = "", subresource: str = "") -> bool:
+    async def may(
+        self, verb: str, resource: Resource, namespace: str = "", subresource: str = "", name: str = ""
+    ) -> bool:
         """Whether these credentials are allowed this (a SelfSubjectAccessReview)."""
         attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.plural}
-        attributes |= {"subresource": subresource, "namespace": namespace}
+        attributes |= {"subresource": subresource, "namespace": namespace, **({"name": name} if name else {})}
         review = _of_kind("authorization.k8s.io/v1", "SelfSubjectAccessReview", spec={"resourceAttributes": attributes})
         body = await self._sender.answer(self._request("POST", ACCESS_REVIEWS.path(), review), writes=False)
         return _decoded(body, _Review).status.allowed

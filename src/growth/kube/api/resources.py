@@ -98,9 +98,12 @@ CAPACITY_BUFFERS_V1ALPHA1 = Resource("autoscaling.x-k8s.io", "v1alpha1", "capaci
 
 
 class Right(Struct, frozen=True):
-    """Verbs on a resource or a subresource; `namespace` is set where a namespaced Role is enough."""
+    """Verbs on a resource or a subresource; `namespace` is set where a namespaced Role is enough, `name` where it is
+    about one object.
+    """
 
     resource: Resource
     verbs: tuple[str, ...]
     subresource: str = ""
     namespace: str = ""
+    name: str = ""

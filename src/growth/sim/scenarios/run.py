@@ -131,6 +131,7 @@ class ScenarioRun:
             ClientSettings(requests_per_second=configuration.requests_per_second),
             only_observes=configuration.observe,
             serves_buffers=configuration.serves_buffers,
+            serves_warm_pools=configuration.serves_warm_pools,
         )
         self._lives += 1
         process = GrowthProcess(
