@@ -6,12 +6,14 @@
 the same number of pods of the same shapes, all real. `nothing_changed` lets every row look at a cluster at rest whose
 idle nodes are kept by buffers, and at the same kept by an annotation. The order in which the two sides are measured
 alternates, and the least counts. `first_look` is what one answer to "where would all virtual pods stand" takes after a
-change."""
+change. `full_buffers`: 1,000 new pods come beside 100 buffers whose 1,000 virtual pods all have room; from the pods to
+their NodeRequests, with the buffers and with the same nodes and none, in pairs; the median of the ratios counts."""
 
 from __future__ import annotations
 
 import argparse
 import random
+import statistics
 import sys
 from collections.abc import Callable, Iterable
 
@@ -32,7 +34,7 @@ from growth.model.capacitybuffer import (
 from growth.model.decision import Decision
 from growth.model.labels import ARCHITECTURE, HOSTNAME, Labels
 from growth.model.node import DO_NOT_DISRUPT, OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, Node
-from growth.model.nodepool import NodePool, NodePoolSpec, PoolLimits, ServerTypeChoice
+from growth.model.nodepool import NodePool, NodePoolSpec, NodePoolStatus, PoolLimits, PoolTrials, ServerTypeChoice
 from growth.model.noderequest import NodeRequest
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
@@ -43,6 +45,7 @@ from growth.plan.buffers import status
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.buffers.virtual_pods import planned_annotation
 from growth.plan.nodes_up import scale_up
+from growth.plan.world.swaps import template_digest
 from growth.solver.purchase.solve import solve
 
 NOW = 1_800_000_000.0
@@ -59,12 +62,9 @@ OFFERINGS = tuple(
     )
     for name, cpu, gib, price in (("s", 4, 8, 0.011), ("m", 8, 16, 0.019), ("l", 16, 32, 0.036), ("xl", 32, 64, 0.071))
 )
-POOL = NodePool(
-    "default",
-    NodePoolSpec(tuple(ServerTypeChoice(each.server_type) for each in OFFERINGS), limits=PoolLimits(nodes=100_000)),
-    uid="pool",
-    finalizers=(FINALIZER,),
-)
+SPEC = NodePoolSpec(tuple(ServerTypeChoice(each.server_type) for each in OFFERINGS), limits=PoolLimits(nodes=100_000))
+WORKED = NodePoolStatus(trials=PoolTrials(template=template_digest(SPEC)))  # else it would buy five at a time
+POOL = NodePool("default", SPEC, WORKED, uid="pool", finalizers=(FINALIZER,))
 
 
 def run(arguments: argparse.Namespace) -> Report:
@@ -91,6 +91,16 @@ def run(arguments: argparse.Namespace) -> Report:
     report.add(
         "first_look", cpu_seconds=_spent(lambda: place_buffers(_fresh(beside), AT_ONCE)), nodes=len(beside.nodes)
     )
+    without, beside = _World(100, 1_000, 1_000).arriving()
+    pairs = [(_spent(lambda: _ordered(without)), _spent(lambda: _ordered(beside))) for _ in range(arguments.pairs)]
+    report.add(
+        "full_buffers",
+        cpu_seconds=statistics.median(with_them for _, with_them in pairs),
+        pods_cpu_seconds=statistics.median(without_them for without_them, _ in pairs),
+        overhead_percent=100 * (statistics.median(one / other for other, one in pairs) - 1),
+        nodes=len(beside.nodes),
+    )
+    report.limit("full_buffers", "overhead_percent", at_most=5.0)
     return report
 
 
@@ -149,6 +159,26 @@ class _World:
     def buy_for_both(self) -> Snapshot:
         return _bought(self.snapshot(self.pods, self.buffers))
 
+    def arriving(self) -> tuple[Snapshot, Snapshot]:
+        """All pods wait for a pool of their own, beside the nodes that hold the virtual pods: those nodes without the
+        buffers, and with them.
+        """
+        bought = _bought(self.snapshot((), self.buffers))
+        nodes = {name: _node(name, request) for name, request in bought.requests.items()}
+        apps, kept = replace(POOL, name="apps", uid="apps"), Labels({DO_NOT_DISRUPT: "true"})
+        wanted = tuple(
+            replace(pod, shape=replace(pod.shape, node_selector=Labels({POOL_LABEL: "apps"}))) for pod in self.pods
+        )
+        alone = Snapshot(
+            now=NOW + 3600,
+            nodes={name: replace(node, annotations=kept) for name, node in nodes.items()},
+            waiting_pods=wanted,
+            pools={"default": POOL, "apps": apps},
+            offerings=OFFERINGS,
+            machines_at=NOW + 3600,
+        )
+        return alone, _told(replace(alone, nodes=nodes, buffers=self.buffers))
+
     def at_rest(self) -> tuple[Snapshot, Snapshot]:
         """The nodes that were bought for both, real pods bound: idle nodes kept by an annotation, and the same kept by
         buffers.
@@ -203,6 +233,7 @@ def _node(name: str, request: NodeRequest) -> Node:
         Labels(labels),
         annotations=marks,
         allocatable=offering.allocatable,
+        pool="default",
         is_ready=True,
         created_at=NOW,
         ready_changed_at=NOW,
@@ -232,6 +263,18 @@ def _bought(snapshot: Snapshot) -> Snapshot:
     raise AssertionError("it orders more and more")
 
 
+def _ordered(snapshot: Snapshot) -> int:
+    """One turn, from the pods to their NodeRequests; how many."""
+    fresh, ledger = _fresh(snapshot), scale_up.Ledger()
+    asked = scale_up.question(fresh, ledger, AT_ONCE)
+    answer = None if asked is None else solve(asked.problem)
+    decision: Decision[scale_up.Ledger] = scale_up.plan(fresh, ledger, AT_ONCE, asked, answer)
+    count = sum(isinstance(action, CreateNodeRequest) for action in decision.actions)
+    if not count:
+        raise AssertionError("nothing is ordered")
+    return count
+
+
 class _Rows:
     """Every row, with what it remembers after a first look."""
 
@@ -258,6 +301,7 @@ def _arguments() -> argparse.ArgumentParser:
     made = parser(__doc__)
     made.add_argument("--buffers", type=int, default=200)
     made.add_argument("--virtual", type=int, default=10_000, help="virtual pods of all buffers together")
+    made.add_argument("--pairs", type=int, default=9, help="how often full_buffers is measured")
     made.add_argument("--pods", type=int, default=10_000, help="real pods that wait")
     return made
 

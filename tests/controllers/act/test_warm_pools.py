@@ -155,17 +155,18 @@ def test_without_autoscalers_only_they_themselves_are_watched_and_a_missing_kind
         await pool.passes(60)
         before = len(pool.process.growth.observer.warm_pools.views())  # type: ignore[union-attr]
         pool.cluster.create(
-            autoscaler("scaler", "set", "SandboxWarmPool", "extensions.agents.x-k8s.io/v1alpha1"),
+            autoscaler("scaler", "desk", "Desk", "example.com/v1"),
             objects.deployment("web", 1),
         )
         pool.cluster.create(autoscaler("other", "web", minReplicas=2))
         await pool.passes(60)
         return before, pool.replicas(), pool.events(), pool.status()
 
-    before, replicas, events, status = played(story)
+    desks = WarmPoolKind("example.com", "v1", "desks", "Desk")
+    before, replicas, events, status = played(story, WarmPoolSettings(kinds=(desks,)))
     assert (before, replicas) == (0, 2)
     assert events.count("FailedGetScale") == 1
-    assert "sandboxwarmpools.extensions.agents.x-k8s.io are not served by this cluster" in status["lastDecision"]
+    assert "desks.example.com are not served by this cluster" in status["lastDecision"]
 
 
 def test_a_kind_of_the_users_own_and_one_known_only_by_its_scale() -> None:

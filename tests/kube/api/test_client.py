@@ -220,6 +220,14 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says(use: Use) -> None:
     assert transport.at[1] - transport.at[0] == 5.0
 
 
+def test_a_scale_is_sent_once_also_to_a_busy_server_since_its_autoscaler_decides_when_again() -> None:
+    busy = Answer(429, headers={"retry-after": "1"})
+    error, transport = failure(lambda client: client.set_scale(DEPLOYMENTS, "web", "team", 3), busy, Answer(200, b"{}"))
+    assert isinstance(error, TooManyRequests)
+    assert error.retry_after_seconds == 1
+    assert len(transport.requests) == 1
+
+
 def test_a_budget_that_blocks_an_eviction_is_told_apart_from_a_busy_server() -> None:
     blocked = status_answer(429, "TooManyRequests", "Cannot evict pod", [BUDGET], retry_after="10")
     error, transport = failure(lambda client: client.evict("web", "shop", uid="u1"), blocked)

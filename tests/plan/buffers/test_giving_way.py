@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from growth.model.labels import LabelSelector, Requirement
+from growth.model.node import POOL_LABEL
 from growth.model.nodepool import PoolLimits
+from growth.model.pod import PodAffinityTerm
 from growth.model.settings import Settings
 from growth.plan.buffers.giving_way import Rank, Standstills
 from growth.plan.buffers.placement import BufferPlacement, place_buffers
@@ -16,11 +19,11 @@ from tests.plan.builders import NOW, bound, node, offering, pod, pool, world
 SMALL, LARGE = offering("cx21", 4, 8192, 0.01), offering("cx31", 8, 16384, 0.02)
 
 
-def placed(limits: PoolLimits, *waiting: Any, running: Any = (), **fields: Any) -> BufferPlacement:
+def placed(limits: PoolLimits, *waiting: Any, running: Any = (), more: Any = (), **fields: Any) -> BufferPlacement:
     snapshot = world(
         pools=[pool("default", "cx21", "cx31", limits=limits)],
         offerings=[SMALL, LARGE],
-        nodes=[node("n1", of=SMALL)],
+        nodes=[node("n1", of=SMALL), *more],
         pods=[*waiting, *running],
         buffers=buffer_world([buffer(replicas=3)]),
         **fields,
@@ -52,6 +55,17 @@ def test_it_stays_where_that_would_help_nobody(limits: PoolLimits, waiting: list
     found = placed(limits, *waiting)
     assert found.left.nodes == frozenset()
     assert found.by_node == {"n1": {"default/spare": 3}}
+
+
+def test_a_pod_that_rules_keep_off_every_machine_has_nothing_left_to_it() -> None:
+    """It may not be in one pool with the pod that runs there: neither a node nor a limit could help it."""
+    away = PodAffinityTerm(POOL_LABEL, LabelSelector((Requirement("app", "In", ("web",)),)))
+    hermit = pod("hermit", 6, 4096, unschedulable_at=NOW - 30, anti_affinity=(away,))
+    web = bound(pod("web", 0.5, labels={"app": "web"}), "n2")
+    for nodes in (2, 3):
+        found = placed(PoolLimits(nodes=nodes), hermit, running=[web], more=[node("n2", of=SMALL)])
+        assert found.left == Rank()
+        assert not found.missing
 
 
 def test_a_node_that_works_stays() -> None:

@@ -304,9 +304,13 @@ class Client:
         return await self.get(resource, name, namespace, "scale")
 
     async def set_scale(self, resource: Resource, name: str, namespace: str, replicas: int, version: str = "") -> bytes:
-        """Set the replica count; with a resourceVersion only if the object is still at it."""
+        """Set the replica count; with a resourceVersion only if the object is still at it. It is sent once, also when
+        the server is busy: how often a target is written is decided with its autoscaler.
+        """
         metadata = {"metadata": {"resourceVersion": version}} if version else {}
-        return await self.merge_patch(resource, name, {**metadata, "spec": {"replicas": replicas}}, namespace, "scale")
+        patch, path = {**metadata, "spec": {"replicas": replicas}}, resource.path(name, namespace, "scale")
+        request = self._request("PATCH", path, patch, _MERGE_PATCH)
+        return await self._sender.answer(request, writes=True, lane=Lane.NORMAL, is_sent_once=True)
 
     async def evict(self, name: str, namespace: str, *, uid: str = "") -> None:
         """Ask for a pod to leave. BlockedByBudget: a disruption budget says not now. NotFound: it is gone already."""

@@ -61,14 +61,16 @@ class Sender:
         self._write_seconds = write_seconds
         self._throttle = Throttle(runtime, settings.requests_per_second, settings.burst)
 
-    async def answer(self, request: Request, *, writes: bool, lane: Lane = Lane.NORMAL) -> bytes:
-        """The body of a successful answer."""
-        backoff = Backoff(self._runtime, 0.25, 10.0)
+    async def answer(
+        self, request: Request, *, writes: bool, lane: Lane = Lane.NORMAL, is_sent_once: bool = False
+    ) -> bytes:
+        """The body of a successful answer. Sent once: whoever asks decides when it is tried again."""
+        backoff, attempts = Backoff(self._runtime, 0.25, 10.0), 1 if is_sent_once else self._settings.attempts
         while True:
             try:
                 return await self._attempt(request, writes, lane)
             except KubeError as error:
-                if backoff.failures + 1 >= self._settings.attempts or not self._may_repeat(error, writes):
+                if backoff.failures + 1 >= attempts or not self._may_repeat(error, writes):
                     raise
                 await backoff.wait(getattr(error, "retry_after_seconds", None))
 

@@ -5,7 +5,7 @@ waiting pod, and when is nothing bought for it? Asked by `plan/buffers/placement
 | --- | --- |
 | has room, or machines for it may be bought | stays theirs |
 | every machine that would hold it is kept out by a limit, and would not be without some such nodes | those go |
-| would be kept out all the same | stays theirs |
+| would be kept out all the same, by limits or by rules between pods | stays theirs |
 
 | nothing is bought for a buffer while, in one of its pools | because |
 | --- | --- |
@@ -21,7 +21,9 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from growth.model.labels import HOSTNAME
 from growth.model.node import Node
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
@@ -29,9 +31,10 @@ from growth.model.snapshot import Snapshot
 from growth.plan.world.brake import Brake
 from growth.plan.world.capacity import Assignments
 from growth.plan.world.limits import Member, allowances, members, why_not_one_more
-from growth.plan.world.market import PoolReader, open_market
+from growth.plan.world.market import PoolReader, open_market, placement_problem
 from growth.plan.world.nodes import is_ours, is_protected_node, was_ever_ready, working_pods
-from growth.solver.purchase.problem import Choice, Room
+from growth.solver.existing.place import place_on_existing
+from growth.solver.purchase.problem import Choice, DemandClass, Room
 from growth.solver.rules.fit import free_amounts, how_many_fit, is_enough, may_run_on
 
 AWAY_SECONDS: Final = 60.0
@@ -57,10 +60,11 @@ def left_to_pods(snapshot: Snapshot, settings: Settings, assigned: Assignments, 
     if not waiting:
         return BEFORE_NOBODY
     idle = sorted(room.node.name for room in rooms if room.kind != "in-flight" and _may_go(room.node, snapshot))
-    limits, nodes, pools = _Limits(snapshot, settings), set[str](), set[str]()
+    limits, nodes, pools = _Limits(snapshot, settings, rooms), set[str](), set[str]()
     for shape in waiting:
-        nodes |= limits.freed_by(shape, idle)
-        pools |= limits.tight_for(shape, idle)
+        freed, tight = limits.freed_by(shape, idle), limits.tight_for(shape, idle)
+        if (freed or tight) and limits.rules_allow(shape):
+            nodes, pools = nodes | freed, pools | tight
     return Rank(frozenset(nodes), frozenset(pools))
 
 
@@ -84,8 +88,8 @@ def _may_go(node: Node, snapshot: Snapshot) -> bool:
 class _Limits:
     """What the limits leave, with and without some nodes."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
-        self._snapshot, self._settings = snapshot, settings
+    def __init__(self, snapshot: Snapshot, settings: Settings, rooms: tuple[Room, ...]) -> None:
+        self._snapshot, self._settings, self._rooms = snapshot, settings, rooms
         self._present = members(snapshot)
         self._reader = PoolReader(snapshot.pools, snapshot.offerings)
         self._market = open_market(snapshot, tuple(snapshot.pools), snapshot.offerings, {}, settings)
@@ -114,6 +118,12 @@ class _Limits:
             return set()
         return {each.pool for each in self._market.choices if not self._may_buy(choices, set(), each)}
 
+    def rules_allow(self, shape: PodShape) -> bool:
+        """Would any machine that could hold this pod take it? One that can run nowhere has nothing left to it."""
+        match, wished = self._reader.read(shape)
+        demand = DemandClass(wished, 1, match.names)
+        return may_run_on_new(self._snapshot, demand, self._choices(shape), self._rooms)
+
     def _choices(self, shape: PodShape) -> list[Choice]:
         match, wished = self._reader.read(shape)
         return [each for each in self._market.choices if each.pool in match.names and _holds(each, wished)]
@@ -123,6 +133,22 @@ class _Limits:
         staying += [] if more is None else [_member(more)]
         left = allowances(self._snapshot.pools, self._settings, staying)
         return any(not why_not_one_more(left, _member(each)) for each in choices)
+
+
+def may_run_on_new(
+    snapshot: Snapshot, demand: DemandClass, choices: Iterable[Choice], standing: Iterable[Room]
+) -> bool:
+    """Would an empty node of any of these choices take one such pod, by every rule, beside all that stands?"""
+    new = tuple(
+        Room(
+            Node(f"new-{number}", each.labels.with_items({HOSTNAME: f"new-{number}"}), each.taints,
+                 each.offering.allocatable, pool=each.pool),
+            tuple((shape, 1) for shape in each.daemons),
+        )
+        for number, each in enumerate(choices)
+    )  # fmt: skip
+    closed = tuple(replace(room, is_open=False) for room in standing)
+    return not place_on_existing(placement_problem(snapshot, [demand], (*closed, *new))).left
 
 
 def _holds(choice: Choice, shape: PodShape) -> bool:

@@ -27,7 +27,6 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from growth.model.action import Action, WriteBufferStatus, WritePodTemplate
 from growth.model.api import Condition
@@ -41,20 +40,17 @@ from growth.model.capacitybuffer import (
 )
 from growth.model.decision import About, Decision, Note, Settled
 from growth.model.instant import is_due
-from growth.model.labels import HOSTNAME
-from growth.model.node import Node
 from growth.model.outcome import Accepted, Refused
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.giving_way import Standstills
+from growth.plan.buffers.giving_way import Standstills, may_run_on_new
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
 from growth.plan.buffers.virtual_pods import ServedBuffer
 from growth.plan.world.limits import allowances, members
-from growth.plan.world.market import Market, open_market, orders_possible, placement_problem
+from growth.plan.world.market import Market, open_market, orders_possible
 from growth.plan.world.pools import choice_labels, daemon_shapes, offerings_of, serving_taints, why_not_buying
 from growth.plan.world.turn import Conditions, Turn, about, cut, retry_at, seen, without_times
-from growth.solver.existing.place import place_on_existing
-from growth.solver.purchase.problem import Choice, DemandClass, Room
+from growth.solver.purchase.problem import Choice, DemandClass
 from growth.solver.rules.fit import free_amounts, is_enough, may_run_on
 
 _RETRY_SECONDS: Final = 5.0
@@ -224,21 +220,9 @@ class Shortfall:
         if standstill is not None:
             return standstill.why if standstill.until is None else ""
         told = "rules between pods keep a chunk off every node that could be bought"
-        return "" if self._may_run_on_new(served, fitting) else told
-
-    def _may_run_on_new(self, served: ServedBuffer, choices: list[Choice]) -> bool:
-        """Would an empty node of any of these choices take one chunk, by every rule?"""
-        rooms = tuple(
-            Room(
-                Node(f"new-{number}", each.labels.with_items({HOSTNAME: f"new-{number}"}), each.taints,
-                     each.offering.allocatable, pool=each.pool),
-                tuple((shape, 1) for shape in each.daemons),
-            )
-            for number, each in enumerate(choices)
-        )  # fmt: skip
-        closed = tuple(replace(room, is_open=False) for room in occupied_rooms(self._placed))
         demand = DemandClass(served.shape, 1, served.pools, is_virtual=True)
-        return not place_on_existing(placement_problem(self._snapshot, [demand], (*closed, *rooms))).left
+        is_allowed = may_run_on_new(self._snapshot, demand, fitting, occupied_rooms(self._placed))
+        return "" if is_allowed else told
 
     def _can_hold(self, served: ServedBuffer, name: str) -> bool:
         pool = self._snapshot.pools[name]
