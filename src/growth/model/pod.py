@@ -7,8 +7,9 @@ stay small."""
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -16,6 +17,7 @@ from growth.model.labels import NO_LABELS, Labels, LabelSelector, NodeSelectorTe
 from growth.model.resources import NOTHING, Resources
 
 _DIGITS: Final = 12
+_RULE: Final = "v1-"  # of the checksum of classes
 
 
 class Toleration(Struct, frozen=True, gc=False):
@@ -157,7 +159,26 @@ class Pod(Struct, frozen=True, gc=False):
 
 
 def class_checksum(shape: PodShape) -> str:
-    """A checksum of what pods made anew from one template have in common."""
+    """Of what pods made anew from one template have in common, by a rule that is spelt out: it is written in statuses,
+    and must be the same in a later version, where shapes may have more to say. What a shape leaves at its default, and
+    what is empty further down, is left out. Where the rule itself changes, its name does.
+    """
     volumes = tuple(replace(each, claim="", disk="") for each in shape.volumes)
-    common = replace(shape, labels=NO_LABELS, volumes=volumes)
-    return hashlib.sha256(repr(common).encode()).hexdigest()[:_DIGITS]
+    plain = _plain(replace(shape, labels=NO_LABELS, volumes=volumes))
+    said = {name: _without_empty(value) for name, value in plain.items() if value != _DEFAULTS.get(name)}
+    return f"{_RULE}{hashlib.sha256(msgspec.json.encode(said, order='sorted')).hexdigest()[:_DIGITS]}"
+
+
+def _plain(shape: PodShape) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(shape, enc_hook=dict)
+    return found
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {name: _without_empty(each) for name, each in value.items()}
+        return {name: each for name, each in kept.items() if each or (each == 0 and each is not False)}
+    return [_without_empty(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+_DEFAULTS: Final = _plain(PodShape())

@@ -26,7 +26,7 @@ from growth.plan.world.market import struck_out
 from growth.plan.world.orders import Purchases
 from growth.plan.world.pools import offerings_of, why_not_buying
 from growth.plan.world.turn import about, cut
-from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, Room
+from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, PlannedNode, Room
 
 _LONGEST_MESSAGE: Final = 1000
 
@@ -57,7 +57,7 @@ def deal(
     orders: list[tuple[Choice, Hand]] = []
     reasons = {left.demand: left.reasons for left in solution.unplaced}
     refused: dict[int, dict[str, None]] = {}
-    for node in solution.nodes:
+    for node in _by_turn(solution.nodes, classes) if purchases.has_pace else solution.nodes:
         choice = problem.choices[node.choice]
         why_not = purchases.add(choice)
         if not why_not:
@@ -71,6 +71,17 @@ def deal(
         unplaced |= {demand.name: (demand, told) for demand in reversed(left)}
     rooms = tuple((problem.rooms[index], tuple(hand)) for index, hand in sorted(into.items()) if hand)
     return Dealt(tuple(orders), rooms, tuple(unplaced.values()), purchases.left)
+
+
+def _by_turn(nodes: Iterable[PlannedNode], classes: tuple[Hand, ...]) -> list[PlannedNode]:
+    """Not all may be bought now: those for the highest priority first, then for the pods that have waited longest."""
+
+    def turn(node: PlannedNode) -> tuple[int, float, int]:
+        firsts = [classes[index][0].pod for index, _ in node.contents]
+        priority, since = max(pod.shape.priority for pod in firsts), min(pod.created_at for pod in firsts)
+        return (-priority, since, -sum(count for _, count in node.contents))
+
+    return sorted(nodes, key=turn)
 
 
 # --------------------------------------------------------------------------------- what people read

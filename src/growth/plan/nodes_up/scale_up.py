@@ -72,7 +72,8 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
     wanted = (DemandClass(shape, len(hand), pools, found.is_virtual) for (shape, pools), hand in classes.items())
     most_nodes = sum(demand.count for demand in found.demands)  # every node gets a pod
     rooms, market = found.all_rooms(snapshot), found.market
-    problem = placement_problem(snapshot, wanted, rooms, market, found.allowances, most_nodes=most_nodes)
+    limits = tuple(each for each in found.allowances if found.is_virtual or not each.is_pace)
+    problem = placement_problem(snapshot, wanted, rooms, market, limits, most_nodes=most_nodes)
     problem = with_settings(problem, settings, () if found.is_virtual else ledger.patterns)
     return Question(problem, tuple(tuple(hand) for hand in classes.values()), found)
 

@@ -60,6 +60,11 @@ class Purchases:
         self.left = allowances
         self._promised = by_key(snapshot.offerings)
 
+    @property
+    def has_pace(self) -> bool:
+        """May some be bought only later?"""
+        return any(each.is_pace for each in self.left)
+
     def why_not(self, choice: Choice) -> str:
         """Which limit one more such node would break. Empty: none."""
         return why_not_one_more(self.left, self._member(choice))

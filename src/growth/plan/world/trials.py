@@ -8,7 +8,7 @@ it for a day, so that neither a restart nor a record that goes forgets it, and a
 
 | the pool | may have on its way |
 | --- | --- |
-| no machine of its template was ever of use | 5 |
+| no machine of its template was ever of use | 5; what else pods need is planned, and waits for them |
 | 2 in a row were in vain, or it was mended after that and nothing was of use since | 1 |
 | 3 in a row were in vain | none for 5 min, twice as long after each further one, 2 h at most; then 1 |
 | 3 became Ready a while ago and took none of their pods, which wait | none until each has had its five minutes |
@@ -301,7 +301,8 @@ class Standing(Struct, frozen=True):
     def allowance(self) -> Allowance | None:
         if self.most is None:
             return None
-        return Allowance(self.why, self.pool, nodes=self.most - self.on_their_way, is_firm=True)
+        left, is_pace = self.most - self.on_their_way, self.most == MOST_AT_FIRST and not self.in_vain
+        return Allowance(self.why, self.pool, nodes=left, is_firm=True, is_pace=is_pace)
 
     def wakes_at(self, now: float) -> float | None:
         """When time alone lets more be bought."""
@@ -366,7 +367,7 @@ def _bound(
         return 1, None, f"{pool}: {pause.in_a_row} machines in a row were in vain{last}; one at a time"
     most = MOST_IN_VAIN - count if count >= _COUNTED_AHEAD else None
     if not has_worked and (most is None or most > MOST_AT_FIRST):
-        return MOST_AT_FIRST, None, f"{pool} has had no machine that was of use yet: {MOST_AT_FIRST} at a time"
+        return MOST_AT_FIRST, None, f"{pool} has had no machine of use yet: the first {MOST_AT_FIRST} are awaited"
     return most, None, "" if most is None else f"{pool}: {count} machines in a day were in vain; {most} at a time"
 
 
