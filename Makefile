@@ -16,8 +16,8 @@ PYTHON ?= $(shell for candidate in python3 python3.14 python3.13 python3.12 pyth
 help:  ## this list
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-demo: $(STAMP)  ## pending pods become machines, in the embedded cluster
-	$(BIN)/growth demo --once
+demo: $(STAMP)  ## growth at work in the embedded cluster, on a page; ends by itself where nobody watches
+	$(BIN)/growth demo
 
 test: lint unit  ## lint and unit tests
 

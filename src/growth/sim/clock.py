@@ -71,6 +71,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._cancelled = 0
         self._tasks_made = 0
         self.failures: list[BaseException] = []
+        self.on_leap: Callable[[float], None] = lambda _when: None  # told where the clock is about to move; may wait
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]  # the protocol spells out every overload
         self.set_exception_handler(self._keep_failure)
 
@@ -105,6 +106,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _leap(self) -> None:
         """To the next timer that was not cancelled, and all of its moment are ready."""
         timers, ready = self._timers, self._ready
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+            self._cancelled -= 1
+        if timers:
+            self.on_leap(timers[0][0])
         while timers and (not ready or timers[0][0] <= self._seconds):
             when, _, timer = heapq.heappop(timers)
             if timer.cancelled():
@@ -129,15 +135,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """No thread sleeps in a selector, so none needs waking."""
 
 
-def run_virtual(work: Coroutine[Any, Any, Result]) -> Result:
+def run_virtual(work: Coroutine[Any, Any, Result], on_leap: Callable[[float], None] | None = None) -> Result:
     """Run to the end in virtual time, on a fresh loop; a failure in any callback is raised. However it ends, no task is
-    left behind: it would wake when it is collected, in the middle of something else.
+    left behind: it would wake when it is collected, in the middle of something else. `on_leap` hears of every move of
+    the clock before it is made, and may wait, or raise to end it all.
     """
     loop = VirtualLoop()
+    if on_leap is not None:
+        loop.on_leap = on_leap
     try:
         try:
             result = loop.run_until_complete(work)
         finally:
+            loop.on_leap = lambda _when: None
             _cancel_rest(loop)
         if loop.failures:
             raise loop.failures[0]

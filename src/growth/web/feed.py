@@ -77,8 +77,11 @@ class Feed:
 
     def follow(self, look: Look) -> bool:
         """Make the page of this moment and tell every viewer what changed. Whether anything did."""
+        if self.look is not None and look.world != self.look.world:
+            self.forget()
         is_first, before = self.look is None, self._page
-        self.look, self._page = look, page_of(look, before)
+        self._page = page_of(look, before)
+        self.look = look
         delta = changes(before, self._page)
         if not delta and not is_first:
             return False

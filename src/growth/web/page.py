@@ -40,8 +40,7 @@ from growth.web.state import Look
 MOST_VIEWERS: Final = 50
 _WATCHED_SECONDS: Final = 0.5  # between two looks while somebody watches
 _ALONE_SECONDS: Final = 10.0
-_BOUND_SECONDS: Final = 60.0  # between two bounds
-_SOLVE_SECONDS: Final = 60.0  # for one
+_SOLVE_SECONDS: Final = 60.0  # for one bound
 _SAMPLE_SECONDS: Final = 60.0
 _PLACEMENT_SECONDS: Final = 10.0
 _LONGEST_CONTROL: Final = 1000
@@ -201,7 +200,7 @@ class PageServer:
                     await self._watched.find_bound(look)
                 except Exception:
                     log.exception("the bound was not found")
-                await asyncio.sleep(max(1.0, min(_BOUND_SECONDS, look.sample_seconds)))
+                await asyncio.sleep(look.bound_seconds)
             else:
                 await asyncio.sleep(1.0)
 

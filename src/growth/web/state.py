@@ -74,8 +74,10 @@ class Look(Struct, frozen=True):
     bound_per_hour: float | None = None  # what all pods of the moment cost at least; None: not known
     leads: bool = True
     only_observes: bool = False
-    sample_seconds: float = 60.0  # of costs
+    sample_seconds: float = 60.0  # between two costs, as the cluster's clock counts
+    bound_seconds: float = 60.0  # between two bounds, while somebody watches
     stage: Stage | None = None
+    world: int = 0  # another number: another world, which has nothing to do with the one before
 
 
 class Page(Struct, frozen=True):

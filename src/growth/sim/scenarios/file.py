@@ -147,6 +147,9 @@ class Scenario(Part, frozen=True, kw_only=True):
     manifests: Annotated[tuple[str, ...], Meta(description="Files with objects, relative to this one.")] = ()
     objects: Annotated[tuple[Json, ...], Meta(description="Objects that are there at the start.")] = ()
     steps: tuple[Step, ...] = ()
+    chapters: Annotated[
+        dict[Name, Duration], Meta(description="Titles, and when each begins: `growth demo` can jump to them.")
+    ] = {}
     trace: Trace | None = None
     faults: tuple[AnyFault, ...] = ()
     expect: Annotated[

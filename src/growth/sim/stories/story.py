@@ -8,7 +8,7 @@ no place."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.controllers.growth import Growth
 from growth.kube.api.client import Client
 from growth.providers.contract import Provider
 from growth.runtime import Runtime
@@ -116,6 +117,15 @@ class Story:
         self.process.runtime.on_offload = self.timeline.look_at_answer
         self._say = say
 
+    @property
+    def growth(self) -> Growth | None:
+        """The one that runs now."""
+        return self.process.growth
+
+    @property
+    def chapters(self) -> Mapping[str, float]:
+        return {}
+
     async def run(self) -> Summary:
         clock, cluster = self.cluster.runtime, self.cluster
         cluster.create(*self.setting.pools, daemon_set("network"))
@@ -215,6 +225,16 @@ class ScenarioStory:
         self.timeline.listen()
         self._running.on_start = self._meet
         self._running.on_step = lambda step: self._tell(*told_step(step))
+
+    @property
+    def growth(self) -> Growth | None:
+        """The one that runs now; of several, the first."""
+        return next((each.growth for each in self._running.replicas if each is not None), None)
+
+    @property
+    def chapters(self) -> Mapping[str, float]:
+        """Titles, and when they begin."""
+        return {title: float(at) for title, at in self._scenario.chapters.items()}
 
     def _meet(self, process: GrowthProcess) -> None:
         process.runtime.on_offload = self.timeline.look_at_answer

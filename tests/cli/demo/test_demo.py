@@ -10,7 +10,7 @@ from growth.cli.app import main
 from growth.sim.scenarios.reader import built_in_scenarios, read_scenario
 from tests.sim.scenarios.worlds import pool, scenario, web, write
 
-NAMES = ("broken-image", "buffer", "burst", "consolidation", "morning-load", "stock-out", "warm-pool")
+NAMES = ("broken-image", "buffer", "burst", "consolidation", "day", "morning-load", "stock-out", "warm-pool")
 TOLD = {
     "broken-image": (
         "begins: never-ready.",
@@ -20,6 +20,15 @@ TOLD = {
     "buffer": ("BufferScaleUp", "CapacityProvisioned: there is room for all 5 chunks", "scale Deployment web to 8"),
     "burst": ("add Job report", "60 of 60 pods running", "given back, 0 left"),
     "consolidation": ("5 × CX33", "1 × CX33", "1 node marked", "given back, 2 left"),
+    "day": (
+        "scale Deployment web to 26",
+        "add Job report",
+        "begins: sold-out.",
+        "not met: sold out",
+        "NotReadyInTime",
+        "Failing: NodePool default is failing",
+        "scale Deployment web to 6",
+    ),
     "morning-load": ("scale Deployment web to 40", "40 of 40 pods running", "scale Deployment web to 12"),
     "stock-out": ("begins: sold-out.", "not met: sold out", "CX32 in fsn1"),
     "warm-pool": ("scales SandboxSet agents from 4 to 8", "take into use 4 of SandboxSet agents"),
