@@ -103,6 +103,28 @@ def test_a_machine_that_somebody_speaks_of_is_no_orphan(known_by: dict[str, Any]
     assert (decision.actions, decision.notes, decision.ledger.alone_since) == ((), (), {})
 
 
+def test_names_that_nothing_bears_for_a_day_are_forgotten_and_others_are_not() -> None:
+    there = world(nodes=[node(NAME, of=SMALL), node("default-pool-2", of=SMALL)], machines=[])
+    ledger = plan(there, orphans.Ledger(unborn=frozenset({"default-pool-3"}))).ledger
+    gone = replace(there, nodes={NAME: there.nodes[NAME]})
+    ledger = plan(replace(gone, now=NOW + 10), ledger).ledger
+    ledger = plan(replace(gone, now=NOW + 86_000), ledger).ledger
+    assert ledger.joined == {NAME, "default-pool-2"}
+    assert ledger.unborn == {"default-pool-3"}
+    ledger = plan(replace(gone, now=NOW + 86_500), ledger).ledger
+    assert ledger.joined == {NAME}
+    assert not ledger.unborn
+    assert ledger.gone_since == {}
+
+
+def test_a_name_that_comes_back_within_a_day_is_remembered_for_another() -> None:
+    there = world(nodes=[node(NAME, of=SMALL)], machines=[])
+    ledger = plan(there).ledger
+    for now, snapshot in ((10, alone()), (20, world(machines=[])), (80_000, alone()), (80_010, world(machines=[]))):
+        ledger = plan(replace(snapshot, now=NOW + now), ledger).ledger
+    assert plan(replace(world(machines=[]), now=NOW + 90_000), ledger).ledger.joined == {NAME}
+
+
 def test_a_machine_that_is_going_already_is_nobodys_worry() -> None:
     assert plan(alone(state="deleting")).ledger.alone_since == {}
 

@@ -29,23 +29,26 @@ from growth.plan.world.nodes import is_paused
 from growth.plan.world.turn import Turn, retry_after
 
 _RETRY_SECONDS: Final = 30.0
+_REMEMBERED_SECONDS: Final = 86_400.0  # after the last trace of a name: no stale list or restored etcd is that old
 
 
 class Ledger(Struct, frozen=True):
     """What was seen since this process began to watch; nothing of it can be known otherwise. Lists that are empty for
-    once erase nothing.
+    once erase nothing: a name is forgotten when nothing and nobody has borne it for a day.
     """
 
     unborn: frozenset[str] = frozenset()  # requests that were seen before they could have a node
     joined: frozenset[str] = frozenset()  # names that had a node at some time
     alone_since: Mapping[str, float] = {}
     told: frozenset[str] = frozenset()
+    gone_since: Mapping[str, float] = {}  # of the names above, those that nothing bears now
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     ledger = _remembered(snapshot, ledger)
     if snapshot.machines_at is None:
         return Decision(ledger)
+    ledger = _without_forgotten(snapshot, ledger)
     turn, now = Turn(), snapshot.now
     names = [name for name, machine in sorted(snapshot.machines.items()) if is_alone(machine, snapshot)]
     alone = {name: ledger.alone_since.get(name, now) for name in names}
@@ -76,6 +79,18 @@ def _remembered(snapshot: Snapshot, ledger: Ledger) -> Ledger:
         return ledger
     all_joined = ledger.joined | joined
     return replace(ledger, joined=all_joined, unborn=(ledger.unborn | unborn) - all_joined)
+
+
+def _without_forgotten(snapshot: Snapshot, ledger: Ledger) -> Ledger:
+    """Names come and go with every machine: without this, memory would grow for as long as growth runs."""
+    now, known = snapshot.now, (snapshot.nodes, snapshot.requests, snapshot.removals, snapshot.machines)
+    gone = [name for name in (*ledger.joined, *ledger.unborn) if not any(name in each for each in known)]
+    gone_since = {name: ledger.gone_since.get(name, now) for name in gone}
+    forgotten = {name for name, since in gone_since.items() if now - since >= _REMEMBERED_SECONDS}
+    if not forgotten:
+        return ledger if gone_since == ledger.gone_since else replace(ledger, gone_since=gone_since)
+    left = {name: since for name, since in gone_since.items() if name not in forgotten}
+    return replace(ledger, joined=ledger.joined - forgotten, unborn=ledger.unborn - forgotten, gone_since=left)
 
 
 def is_alone(machine: Machine, snapshot: Snapshot) -> bool:
