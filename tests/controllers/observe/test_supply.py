@@ -116,3 +116,28 @@ def test_a_change_of_credentials_is_seen_and_what_cannot_be_read_stays_as_it_was
         assert supply.version == before + 1
 
     with_machines(test)
+
+
+def test_after_a_change_the_list_is_asked_for_soon_and_then_less_and_less_often() -> None:
+    async def run() -> tuple[list[float], list[float]]:
+        runtime, asked = SimRuntime("supply"), list[float]()
+
+        class Counting(Careless):
+            async def list(self, cluster: str) -> tuple[Machine, ...]:
+                asked.append(runtime.monotonic())
+                return await super().list(cluster)
+
+        shelf = Counting()
+        supply = Supply(shelf, CLUSTER, runtime)
+        runtime.spawn("supply", supply.run())
+        await runtime.sleep(100.0)
+        first, began_at = list(asked), runtime.monotonic()
+        asked.clear()
+        shelf.put("m0")
+        supply.ask_soon()
+        await runtime.sleep(40.0)
+        return [round(at - first[0]) for at in first], [round(at - began_at) for at in asked]
+
+    first, after_change = run_virtual(run())
+    assert first == [0, 5, 15, 35, 65, 95]
+    assert after_change == [0, 5, 15, 35]

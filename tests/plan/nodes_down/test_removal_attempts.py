@@ -34,7 +34,7 @@ from tests.plan.nodes_down.test_removal import (
 
 @pytest.mark.parametrize(
     ("outcome", "seconds"),
-    [(TryLater("growth is paused", 10.0), 30.0), (Conflict("pod default/a is on the node"), 5.0)],
+    [(TryLater("growth is paused", 10.0), 10.0), (Conflict("pod default/a is on the node"), 5.0)],
 )
 def test_a_delete_that_was_positively_not_asked_costs_no_attempt(outcome: Any, seconds: float) -> None:
     one = going("Deprovisioning", 1, NOW - 1)
@@ -45,6 +45,17 @@ def test_a_delete_that_was_positively_not_asked_costs_no_attempt(outcome: Any, s
     assert (status.waiting_for, status.events, decision.again_at) == (outcome.reason, (), NOW + seconds)
     assert plan(there(going()), decision.ledger).again_at == NOW + seconds
     assert status_of(plan(there(going(), now=NOW + seconds), decision.ledger)).removal_attempt == 1
+
+
+def test_a_gate_that_stays_closed_is_asked_less_and_less_often() -> None:
+    snapshot, ledger, pauses = there(going("Deprovisioning", 1, NOW - 1)), removal.Ledger(), []
+    for _ in range(5):
+        decision = settle(asked(snapshot), TryLater("the provider does not answer", 1.0), snapshot, ledger)
+        assert decision.again_at is not None
+        pauses.append(decision.again_at - NOW)
+        ledger = plan(snapshot, decision.ledger).ledger
+    assert pauses == [5.0, 10.0, 20.0, 30.0, 30.0]
+    assert plan(replace(snapshot, removals={}), ledger).ledger.pauses == {}
 
 
 def test_an_attempt_that_could_not_be_taken_back_is_taken_back_at_the_next_look_and_only_once() -> None:

@@ -1,4 +1,6 @@
 """What the provider sells and which machines it has for us: asked regularly, and at once after we changed something.
+What has just changed may go on changing: a machine that is being deleted is there, and a moment later it is not. So the
+next lists come after 5, 10 and 20 seconds.
 
 Read by observe and the gate. An answer that fails leaves the last one standing with its age: unknown is not absent.
 Lists can be empty, old or cut short although the provider says that all is well. So of machines that the last list had
@@ -20,6 +22,7 @@ from growth.runtime import Runtime
 
 _CATALOGUE_SECONDS: Final = 300.0
 _MACHINES_SECONDS: Final = 30.0
+_CHANGING_SECONDS: Final = 5.0  # after a change, or what should become one: from there the pause doubles
 _SOONEST_SECONDS: Final = 1.0  # however often we change something, the list is asked for no more often than this
 _RETRY_SECONDS: Final = 5.0
 _SILENT_SECONDS: Final = 55.0  # a list comes twice a minute
@@ -43,6 +46,7 @@ class Supply:
         self._asked = Signal(runtime)
         self._catalogue_at: float | None = None
         self._proved_at = -math.inf  # when the list that stands was asked for, by the clock that never steps
+        self._pause_seconds = _CHANGING_SECONDS
         self._changed: Callable[[], None] = lambda: None
 
     def on_change(self, callback: Callable[[], None]) -> None:
@@ -54,14 +58,15 @@ class Supply:
         return self._runtime.monotonic() - self._proved_at
 
     def ask_soon(self) -> None:
-        """Something changed at the provider: look again."""
+        """Something changed at the provider, or will in a moment: look again, and soon once more."""
+        self._pause_seconds = _CHANGING_SECONDS
         self._asked.set()
 
     async def run(self) -> None:
         while True:
             succeeded = await self.refresh()
             await self._runtime.sleep(_SOONEST_SECONDS if succeeded else _RETRY_SECONDS)
-            await self._asked.wait(_MACHINES_SECONDS if succeeded else 0.0)
+            await self._asked.wait(self._pause_seconds - _SOONEST_SECONDS if succeeded else 0.0)
             self._asked.clear()
 
     async def refresh(self) -> bool:
@@ -109,7 +114,9 @@ class Supply:
         await self._doubt([machine for name, machine in self.machines.items() if name not in listed])
         is_first = self.machines_at is None
         self.machines_at, self._proved_at = asked_at, proved_at
-        if listed != self.machines or is_first:
+        is_new = listed != self.machines or is_first
+        self._pause_seconds = _CHANGING_SECONDS if is_new else min(_MACHINES_SECONDS, 2 * self._pause_seconds)
+        if is_new:
             self.machines = listed
             self._tell()
 

@@ -69,7 +69,7 @@ from growth.plan.world.nodes import blocking_pods, is_kept_by_wish, is_paused, l
 from growth.plan.world.turn import Turn, about, cut, life_event, retry_at, seen, with_removal_phase
 
 _RETRY_SECONDS: Final = 5.0
-_CLOSED_SECONDS: Final = 30.0  # each attempt is written twice if the gate is closed
+_CLOSED_LONGEST_SECONDS: Final = 30.0  # each attempt is written twice if the gate is closed
 
 
 class Ledger(Struct, frozen=True):
@@ -77,6 +77,7 @@ class Ledger(Struct, frozen=True):
 
     unasked: Mapping[str, TryLater | Conflict] = {}  # Deprovisioning ones whose attempt surely did nothing, and why
     not_before: Mapping[str, float] = {}  # by removal or pod: when to try the last step again
+    pauses: Mapping[str, float] = {}  # by removal: how long the last one was, in seconds, while the gate is closed
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -89,7 +90,8 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     unasked = {name: why for name, why in ledger.unasked.items() if name in begun}
     not_before = ledger.not_before.items()
     current = {name: at for name, at in not_before if name in snapshot.removals or at > snapshot.now}
-    return turn.decision(Ledger(unasked, current))
+    pauses = {name: pause for name, pause in ledger.pauses.items() if name in snapshot.removals}
+    return turn.decision(Ledger(unasked, current, pauses))
 
 
 class _Look:
@@ -348,9 +350,12 @@ def _settle_delete(
         return Decision(after, again_at=now + settings.removal_retry_seconds)
     if is_no_by_now(removal, outcome, now):
         return _settle_refusal(removal, outcome.reason, snapshot, after, settings)
-    is_closed, ask_at = isinstance(outcome, TryLater), retry_at(outcome, now, _RETRY_SECONDS)
-    ask_at = max(ask_at, now + _CLOSED_SECONDS) if is_closed else ask_at
-    after = Ledger({**unasked, removal.name: outcome}, {**ledger.not_before, removal.name: ask_at})
+    ask_at, pauses = retry_at(outcome, now, _RETRY_SECONDS), dict(ledger.pauses)
+    if isinstance(outcome, TryLater):  # most gates open again within seconds; some stay closed for hours
+        longer = 2 * pauses.get(removal.name, _RETRY_SECONDS / 2)
+        pauses[removal.name] = min(_CLOSED_LONGEST_SECONDS, max(longer, ask_at - now))
+        ask_at = max(ask_at, now + pauses[removal.name])
+    after = Ledger({**unasked, removal.name: outcome}, {**ledger.not_before, removal.name: ask_at}, pauses)
     return Decision(after, (_take_back(removal, outcome, now),), again_at=ask_at)
 
 
