@@ -91,9 +91,33 @@ def test_nodes_are_left_as_they_are_and_those_with_a_taint_of_ours_are_named() -
     assert is_untouched
 
 
+def test_machines_that_nobody_looks_after_from_now_on_are_named_with_a_node_and_without() -> None:
+    async def scenario(bench: Bench) -> Released:
+        metadata = {"name": "joined", "labels": {"growth.dev/pool": "default"}}
+        spec = {"providerID": "hcloud://17"}
+        await bench.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
+        for name in ("joined", "ordered"):
+            await put(bench, NODE_REQUESTS, name, FINALIZER)
+        await put(bench, NODE_REMOVAL_REQUESTS, "one", FINALIZER)
+        await bench.client.delete(NODE_REQUESTS, "ordered")
+        return await release_all(bench.client)
+
+    released = on_api_server(scenario)
+    assert released.nodes == ("node joined of pool default (hcloud://17)",)
+    assert released.unfinished == (
+        "machine ordered (id not known) of pool default was being bought",
+        "machine of node one (id not known) was being given back",
+    )
+    assert as_text(released).splitlines()[-3:] == [
+        "1 nodes and 2 unfinished machines are left and are paid for: nobody but you gives them back now.",
+        "`growth orphans` lists machines without a node or a record, and gives them back with --delete.",
+        "3 released, 0 failed. Nodes and machines were left as they are.",
+    ]
+
+
 def test_a_second_release_has_nothing_to_do() -> None:
     async def scenario(bench: Bench) -> tuple[Released, int]:
-        await put(bench, NODE_REQUESTS, "one", FINALIZER)
+        await put(bench, NODE_POOLS, "one", FINALIZER)
         await release_all(bench.client)
         written = bench.api.writes_asked
         return await release_all(bench.client), bench.api.writes_asked - written

@@ -16,6 +16,7 @@ from rich.table import Table
 from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, provider_of
 from growth.controllers.configuration import Configuration, cluster_id, load_configuration
 from growth.kube.api.client import Client
+from growth.kube.api.errors import NotFound
 from growth.kube.api.resources import NODE_REMOVAL_REQUESTS, NODE_REQUESTS, NODES
 from growth.kube.cache import Cache
 from growth.kube.codec import Codec
@@ -72,7 +73,7 @@ async def find_orphans(client: Client, provider: Provider, cluster: str) -> tupl
     ProviderError.
     """
     machines = await provider.list(cluster)
-    snapshot = await _known(client)
+    snapshot = await known_objects(client)
     return tuple(machine for machine in sorted(machines, key=lambda each: each.name) if is_alone(machine, snapshot))
 
 
@@ -83,20 +84,25 @@ async def give_back(client: Client, provider: Provider, cluster: str, machine: M
         return Conflict(f"machine {machine.name} is gone already")
     if there.cluster != cluster or there.name != machine.name:
         return Refused(f"machine {machine.machine_id} is not {machine.name} of this cluster")
-    if not is_alone(there, await _known(client)):
+    if not is_alone(there, await known_objects(client)):
         return Conflict(f"machine {machine.name} is no longer an orphan")
     return await provider.delete(machine.machine_id)
 
 
-async def _known(client: Client) -> Snapshot:
-    """All that may speak of a machine, listed now."""
+async def known_objects(client: Client) -> Snapshot:
+    """All that may speak of a machine, listed now; where a kind is not installed, nothing of it does. Raises KubeError,
+    and ValueError where something cannot be read.
+    """
     codec = Codec()
     nodes: Cache[Node] = Cache(NODES, codec)
     requests: Cache[NodeRequest] = Cache(NODE_REQUESTS, codec)
     removals: Cache[NodeRemovalRequest] = Cache(NODE_REMOVAL_REQUESTS, codec)
     caches: tuple[Cache[Any], ...] = (nodes, requests, removals)
     for cache in caches:
-        items, _ = await client.list(cache.resource)
+        try:
+            items, _ = await client.list(cache.resource)
+        except NotFound:
+            items = []
         cache.listed(items)
         if cache.malformed or cache.unnamed:
             raise ValueError(f"some {cache.resource} cannot be read: which machines they speak of is not known")

@@ -2,12 +2,15 @@
 them can be deleted.
 
 Nodes, machines and pods stay exactly as they are; nothing is deleted by it, except what a person had deleted already
-and our finalizer held. It refuses while some growth still holds the Lease: that one would put the finalizer back."""
+and our finalizer held. It refuses while some growth still holds the Lease: that one would put the finalizer back. It
+tells which machines are left, with a node or without one: from then on nobody looks after them. It works in any order:
+with growth's kinds, namespace, role or account gone already."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,6 +18,7 @@ import msgspec
 from cyclopts import Parameter
 from msgspec import Struct
 
+from growth.cli.orphans import known_objects
 from growth.cli.session import THE_CLUSTER, ClusterAccess
 from growth.controllers.act.gate import read_live
 from growth.controllers.configuration import load_configuration
@@ -24,7 +28,9 @@ from growth.kube.api.resources import LEASES, NODE_POOLS, NODE_REMOVAL_REQUESTS,
 from growth.kube.codec import Codec
 from growth.kube.election import LeaseSettings
 from growth.model.api import FINALIZER
-from growth.model.node import SCALE_DOWN_TAINT, STARTUP_TAINT
+from growth.model.node import POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT
+from growth.model.noderequest import READY, UNMET
+from growth.model.snapshot import Snapshot
 from growth.runtime import Runtime
 
 
@@ -54,11 +60,22 @@ async def _release(lease: LeaseSettings, access: ClusterAccess) -> int:
 
 
 def as_text(released: Released) -> str:
-    groups = (("released", released.let_go), ("failed", released.failures), ("tainted", released.tainted))
+    groups = (
+        ("released", released.let_go),
+        ("failed", released.failures),
+        ("tainted", released.tainted),
+        ("left", released.nodes),
+        ("open", released.unfinished),
+    )
     lines = [f"{word:8} {each}" for word, group in groups for each in group]
     if released.tainted:
         command = "`kubectl taint node NAME KEY:NoSchedule-` takes one off"
         lines.append(f"Those nodes take no new pods while growth's taints are on them: {command}.")
+    if released.nodes or released.unfinished:
+        machines = f"{len(released.nodes)} nodes and {len(released.unfinished)} unfinished machines"
+        lines.append(f"{machines} are left and are paid for: nobody but you gives them back now.")
+    if released.unfinished:
+        lines.append("`growth orphans` lists machines without a node or a record, and gives them back with --delete.")
     counted = f"{len(released.let_go)} released, {len(released.failures)} failed"
     return "\n".join([*lines, f"{counted}. Nodes and machines were left as they are."])
 
@@ -69,11 +86,15 @@ _OUR_TAINTS: Final = (SCALE_DOWN_TAINT.key, STARTUP_TAINT.key)
 
 
 class Released(Struct, frozen=True):
-    """What was let go, what could not be, and the nodes on which a taint of ours is left."""
+    """What was let go, what could not be, the nodes on which a taint of ours is left, and which machines nobody looks
+    after from now on.
+    """
 
     let_go: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     tainted: tuple[str, ...] = ()  # node: taints
+    nodes: tuple[str, ...] = ()  # that growth bought
+    unfinished: tuple[str, ...] = ()  # machines that were being bought or given back
 
 
 async def why_not_release(client: Client, runtime: Runtime, lease: LeaseSettings) -> str:
@@ -93,6 +114,7 @@ async def release_all(client: Client) -> Released:
     """Take our finalizer off everything; a failure is reported and stops nothing. Repeating it does no harm."""
     let_go: list[str] = []
     failures: list[str] = []
+    known = await _known_before(client, failures)  # what our finalizer alone holds is gone afterwards
     for resource in HELD:
         for name in await _held(client, resource):
             try:
@@ -100,7 +122,31 @@ async def release_all(client: Client) -> Released:
                 let_go.append(f"{resource.kind} {name}")
             except KubeError as error:
                 failures.append(f"{resource.kind} {name}: {error}")
-    return Released(tuple(let_go), tuple(failures), await _tainted(client))
+    nodes = tuple(
+        f"node {node.name} of pool {node.labels[POOL_LABEL]} ({node.provider_id or 'machine not known'})"
+        for node in known.nodes.values()
+        if node.labels.get(POOL_LABEL)
+    )
+    return Released(tuple(let_go), tuple(failures), await _tainted(client), nodes, tuple(_unfinished(known)))
+
+
+async def _known_before(client: Client, failures: list[str]) -> Snapshot:
+    try:
+        return await known_objects(client)
+    except ValueError as error:
+        failures.append(str(error))
+        return Snapshot(0.0)
+
+
+def _unfinished(known: Snapshot) -> Iterator[str]:
+    """Machines of which no node will tell."""
+    for request in known.requests.values():
+        if request.phase not in (READY, UNMET) and request.name not in known.nodes:
+            machine = request.status.machine_id or "id not known"
+            yield f"machine {request.name} ({machine}) of pool {request.spec.pool} was being bought"
+    for removal in known.removals.values():
+        machine = removal.spec.machine_id or "id not known"
+        yield f"machine of node {removal.spec.node_name} ({machine}) was being given back"
 
 
 async def _held(client: Client, resource: Resource) -> list[str]:
