@@ -10,7 +10,7 @@ BENCHES = $(basename $(notdir $(shell grep -l '^if __name__ ==' bench/*.py)))
 PYTHON ?= $(shell for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
 	command -v $$candidate >/dev/null && $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' && { echo $$candidate; break; }; done)
 
-.PHONY: help demo test lint unit scenarios e2e oracle sim mutants ray bench docs lock format clean
+.PHONY: help demo test lint unit scenarios e2e chaos soak oracle sim mutants ray bench docs lock format clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -39,6 +39,13 @@ E2E_FLAGS := -W default::pytest.PytestUnraisableExceptionWarning
 e2e: $(STAMP)  ## against the real control plane, built from source once
 	@$(BIN)/python -m tests.e2e.controlplane.build || test -z "$$CI"  # without it the tests say how to get it, and skip; not under CI
 	$(BIN)/pytest $(E2E_FLAGS) tests/e2e || { echo "== once more, those that failed: a busy machine may have been too slow for a real control plane"; $(BIN)/pytest $(E2E_FLAGS) tests/e2e --last-failed --last-failed-no-failures=none; }
+
+# 64 rounds take less than half an hour, 10 less than five minutes; SEED repeats what was drawn
+chaos: $(STAMP)  ## kills and faults on the real control plane (SHORT=1, SEED=7)
+	$(BIN)/python -m tests.chaos --rounds $(if $(SHORT),10,64) $(if $(SEED),--seed $(SEED))
+
+soak: $(STAMP)  ## ninety virtual days: does memory follow the cluster, or the time? (DAYS=90)
+	$(BIN)/python -m tests.chaos.soak --days $(or $(DAYS),90)
 
 oracle: $(STAMP)  ## feasibility against the real scheduler's plugins (CASES=20000)
 	$(BIN)/python -m tests.oracle

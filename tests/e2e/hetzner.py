@@ -90,6 +90,33 @@ def hetzner_beside(cluster: ControlPlane) -> Iterator[FakeServing]:
             booting.stop()
 
 
+def install_for_hetzner(cluster: ControlPlane, tokens: JoinTokens | None = None) -> None:
+    """CRDs, and the role generated for this provider."""
+    cluster.apply(*definitions())
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    cluster.apply(*role_manifests(Features("hetzner"), NAMESPACE, tokens=tokens))
+
+
+def project_settings(
+    endpoint: str, folder: Path, template: str = TEMPLATE, launch: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The section `hetzner` of growth's settings; its files are written."""
+    (folder / "token").write_text(TOKEN)
+    (folder / "user-data").write_text(template)
+    return {
+        "tokenFile": str(folder / "token"),
+        "endpoint": endpoint,
+        "callSeconds": 5,
+        "launch": {
+            "userDataFile": str(folder / "user-data"),
+            "networks": ["kube"],
+            "firewalls": ["workers"],
+            "sshKeys": ["ops"],
+            **(launch or {}),
+        },
+    }
+
+
 @contextmanager
 def growth_at_hetzner(
     cluster: ControlPlane,
@@ -101,27 +128,11 @@ def growth_at_hetzner(
     **plans: Any,
 ) -> Iterator[GrowthProcess]:
     """growth as a process of its own, under the role generated for this provider."""
-    cluster.apply(*definitions())
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    cluster.apply(*role_manifests(Features("hetzner"), NAMESPACE, tokens=tokens))
-    (folder / "token").write_text(TOKEN)
-    (folder / "user-data").write_text(template)
-    hetzner = {
-        "tokenFile": str(folder / "token"),
-        "endpoint": fake.endpoint,
-        "callSeconds": 5,
-        "launch": {
-            "userDataFile": str(folder / "user-data"),
-            "networks": ["kube"],
-            "firewalls": ["workers"],
-            "sshKeys": ["ops"],
-            **(launch or {}),
-        },
-    }
+    install_for_hetzner(cluster, tokens)
     settings = {
         "provider": "hetzner",
         "logLevel": "debug",
-        "hetzner": hetzner,
+        "hetzner": project_settings(fake.endpoint, folder, template, launch),
         "plans": plans,
         "joinTokens": msgspec.to_builtins(tokens or JoinTokens()),
     }

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,8 +35,16 @@ def install(cluster: ControlPlane) -> None:
 class GrowthProcess:
     """One installation; `start` and `kill` as often as a test likes."""
 
-    def __init__(self, cluster: ControlPlane, folder: Path, settings: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        cluster: ControlPlane,
+        folder: Path,
+        settings: dict[str, Any] | None = None,
+        kubeconfig: Path | None = None,
+    ) -> None:
+        """Without a `kubeconfig` it gets one of its service account at each start."""
         self.cluster = cluster
+        self._kubeconfig = kubeconfig
         self.log_path = folder / "growth.log"
         self._settings = folder / "growth.yaml"
         self._settings.write_text(yaml.safe_dump({"listenPort": 0, **(settings or {})}))
@@ -45,7 +53,7 @@ class GrowthProcess:
     def start(self, source: Path | None = None) -> GrowthProcess:
         """`source`: the folder of another version's packages."""
         environment = {**os.environ, "PYTHONPATH": str(source)} if source else None
-        kubeconfig = self.cluster.kubeconfig_for(USER)
+        kubeconfig = self._kubeconfig or self.cluster.kubeconfig_for(USER)
         command = [
             sys.executable,
             "-m",
@@ -67,9 +75,17 @@ class GrowthProcess:
     def stop(self) -> None:
         self._end(signal.SIGTERM)
 
+    def pause(self) -> None:
+        """As a machine that stands still: nothing is lost, and time goes on."""
+        os.killpg(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.killpg(self.pid, signal.SIGCONT)
+
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:
-            os.killpg(self._process.pid, number)
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.killpg(self._process.pid, number)
             self._process.wait(timeout=30)
             self._process = None
 

@@ -16,6 +16,7 @@ from tests.e2e.manifests import deployment
 from tests.e2e.running import NAMESPACE, GrowthProcess, node_pool, running_pods, wait_for_running
 
 KINDS = tuple(f"{each}.growth.dev" for each in ("nodepools", "noderequests", "noderemovalrequests", "poolautoscalers"))
+pytestmark = pytest.mark.timeout(300)  # a command of growth takes its time on a busy machine
 SOON_SECONDS = 12.0  # growth sees what was done, and does what it does then
 
 

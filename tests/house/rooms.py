@@ -35,6 +35,7 @@ METAPHORS: Final = frozenset(
 # Small modules with one importer that stay, each with its reason.
 TABLES: Final[Mapping[str, str]] = {
     "growth.cli.doctor": "a command is the module of its own name",
+    "growth.cli.orphans": "a command is the module of its own name",
     "growth.controllers.observe.warm_pools": "the twin of observe/buffers",
     "growth.sim.scenarios.traces": "a format of its own",
 }

@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,7 +88,8 @@ class ControlPlane:
         self.start_seconds = 0.0
         self.processes = self._processes(extra_flags or {})
         context = context_for(self._authority.certificate, self._authority.issue_client(HARNESS, [MASTERS]))
-        self._api = Connection(self.port, context)
+        self._context = context
+        self._api = self.connect()
         self._health = {
             name: Connection(self._ports[name], None if name in WITHOUT_TLS else context) for name in HEALTH_PATHS
         }
@@ -223,13 +225,36 @@ class ControlPlane:
         hour. Any other name is a user with a client certificate, in these groups. `server` leads elsewhere than to the
         API server itself: to a proxy before it."""
         if name.startswith(SERVICE_ACCOUNT_PREFIX):
-            user = kubeconfig.with_token(self._token_for(name))
+            user = kubeconfig.with_token(self.token_for(name))
         else:
             user = kubeconfig.with_certificate(self._authority.issue_client(name, groups))
         file_name = re.sub(r"[^a-zA-Z0-9.]+", "-", f"{name}-{server or 'direct'}") + ".kubeconfig"
         return kubeconfig.write(
             self.folder / "kubeconfigs" / file_name, server or self.url, self._authority.certificate, user
         )
+
+    def token_for(self, name: str) -> str:
+        """A token of a service account, which must exist, valid for an hour."""
+        namespace, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).split(":")
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        answer = self._api.post(
+            path,
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}},
+        )
+        token: str = answer["status"]["token"]
+        return token
+
+    def connect(self) -> Connection:
+        """Another connection of the harness, which no audit log shows; one for each thread."""
+        return Connection(self.port, self._context)
+
+    @property
+    def server_context(self) -> ssl.SSLContext:
+        """For a server on loopback that clients of this cluster trust."""
+        pair = self._authority.issue_server("gateway")
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(pair.certificate, pair.key)
+        return context
 
     def kubeconfig_with_token(self, token: str) -> Path:
         """A kubeconfig for the bearer of a token, whoever that is."""
@@ -301,13 +326,3 @@ class ControlPlane:
             )
         ]
         return all(self._api.ask("GET", path).good for path in wanted)
-
-    def _token_for(self, name: str) -> str:
-        namespace, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).split(":")
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-        answer = self._api.post(
-            path,
-            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}},
-        )
-        token: str = answer["status"]["token"]
-        return token

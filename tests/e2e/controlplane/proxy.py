@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Coroutine
@@ -30,23 +31,23 @@ Line = asyncio.Queue[
 ]  # what is under way in one direction: when it is due, and the bytes; no bytes are the end
 
 CHUNK_BYTES = 65536
+LONGEST_LINE_BYTES = 1 << 20  # of what is read line by line
 CHUNKS_UNDER_WAY = 256  # what the line holds at most; beyond it the sender has to wait
 ANSWER_TIMEOUT_SECONDS = 5.0
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-class Proxy:
-    """`with Proxy(target_port) as proxy:` listens on `proxy.port` until the block ends."""
+class Loopback:
+    """A server on a loopback port, in a thread with an event loop of its own: `with ... as server:` listens on
+    `server.port` until the block ends. Others say how a connection is served.
+    """
 
-    def __init__(self, target_port: int) -> None:
-        self._target_port = target_port
+    def __init__(self, certificate: ssl.SSLContext | None = None) -> None:
+        """With a `certificate` it speaks TLS."""
+        self._certificate = certificate
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
         self._serving: set[asyncio.Task[None]] = set()
-        self._flowing = asyncio.Event()
-        self._refusing = False
-        self._delay_seconds = 0.0
-        self._bytes_until_cut: int | None = None
         self.port = 0
         self.accepted = 0  # connections since the start, refused ones included
 
@@ -54,6 +55,70 @@ class Proxy:
     def url(self) -> str:
         """Where a client is sent instead of to the server; the API server's certificate is valid here too."""
         return f"https://127.0.0.1:{self.port}"
+
+    def cut(self) -> int:
+        """Reset every open connection once; returns how many clients lost theirs."""
+        return self._call(self._cut_all())
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected now."""
+
+        async def count() -> int:
+            return len(self._serving)
+
+        return self._call(count())
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._server = self._call(self._listen())
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._call(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(ANSWER_TIMEOUT_SECONDS)
+        self._loop.close()
+
+    def _call(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_TIMEOUT_SECONDS)
+
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._certificate, limit=LONGEST_LINE_BYTES)
+
+    async def _close(self) -> None:
+        self._server.close()
+        await self._cut_all()
+        await self._server.wait_closed()
+
+    async def _cut_all(self) -> int:
+        serving = list(self._serving)
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+        return len(serving)
+
+    def _accept(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        task = self._loop.create_task(self._serve(reader, client))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, client_reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        raise NotImplementedError
+
+
+class Proxy(Loopback):
+    """Passes bytes, or does not."""
+
+    def __init__(self, target_port: int) -> None:
+        super().__init__()
+        self._target_port = target_port
+        self._flowing = asyncio.Event()
+        self._refusing = False
+        self._delay_seconds = 0.0
+        self._bytes_until_cut: int | None = None
 
     # What tests say
 
@@ -69,10 +134,6 @@ class Proxy:
         """Reset what is open and whatever comes, as a dead server does."""
         self._call(self._set(flowing=True, refusing=True))
         self.cut()
-
-    def cut(self) -> int:
-        """Reset every open connection once; returns how many clients lost theirs."""
-        return self._call(self._cut_all())
 
     def cut_after(self, count_bytes: int) -> None:
         """Let exactly so many more bytes pass to clients, then end the connection that would carry the next one: an
@@ -92,40 +153,11 @@ class Proxy:
 
         self._call(slow())
 
-    @property
-    def connections(self) -> int:
-        """How many clients are connected now."""
-
-        async def count() -> int:
-            return len(self._serving)
-
-        return self._call(count())
-
-    # Life
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._server = self._call(self._listen())
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._call(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(ANSWER_TIMEOUT_SECONDS)
-        self._loop.close()
-
-    def _call(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_TIMEOUT_SECONDS)
+    # Steps
 
     async def _listen(self) -> asyncio.Server:
         self._flowing.set()
-        return await asyncio.start_server(self._accept, "127.0.0.1", 0)
-
-    async def _close(self) -> None:
-        self._server.close()
-        await self._cut_all()
-        await self._server.wait_closed()
+        return await super()._listen()
 
     async def _set(self, *, flowing: bool, refusing: bool = False) -> None:
         self._refusing = refusing
@@ -134,23 +166,14 @@ class Proxy:
         else:
             self._flowing.clear()
 
-    async def _cut_all(self) -> int:
-        serving = list(self._serving)
-        for task in serving:
-            task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
-        return len(serving)
-
     # One connection
 
     def _accept(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
-        self.accepted += 1
         if self._refusing:
+            self.accepted += 1
             _reset(client)
-            return
-        task = self._loop.create_task(self._serve(reader, client))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        else:
+            super()._accept(reader, client)
 
     async def _serve(self, client_reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         """Until both sides have ended, one of them breaks, or a test cuts; then nothing of the connection is left."""

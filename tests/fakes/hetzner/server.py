@@ -4,6 +4,7 @@ command line, and by tests against a real control plane."""
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,16 @@ from growth.sim.cloud.hetzner.api import FakeApi, FakeRequest, Lost
 TICK_SECONDS: Final = 0.02
 
 
+class _Quiet(ThreadingHTTPServer):
+    """Clients that are gone are no error of the server."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class FakeServing:
     """A running fake. `lock` guards the project; `delay_seconds` holds each answer back."""
 
@@ -24,8 +35,7 @@ class FakeServing:
         self.api = api
         self.lock = threading.RLock()
         self.delay_seconds = 0.0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Quiet(("127.0.0.1", 0), _handler(self))
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True),
@@ -33,8 +43,12 @@ class FakeServing:
         ]
 
     @property
+    def port(self) -> int:
+        return self._server.server_address[1]
+
+    @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
     def start(self) -> FakeServing:
         for thread in self._threads:

@@ -56,15 +56,15 @@ class LoggedCall(Struct, frozen=True):
 class FakeApi:
     """Answers for one project. `look_on` sees every exchange, for those who compare it with the API's description."""
 
-    def __init__(self, project: Project, token: str) -> None:
+    def __init__(self, project: Project, token: str, limit: int = LIMIT) -> None:
         self.project = project
         self.token = token
-        self.limit = LIMIT
+        self.limit = limit
         self.log: list[LoggedCall] = []
         self.look_on: Callable[[FakeRequest, FakeAnswer], None] = lambda _request, _answer: None
         self.hear: Callable[[FakeRequest], None] = lambda _request: None  # also of those that are lost
         self._earlier: tuple[FakeServer, ...] = ()
-        self._left = float(LIMIT)
+        self._left = float(limit)
         self._filled_at = project.now()
 
     def handle(self, request: FakeRequest) -> FakeAnswer:
