@@ -17,6 +17,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from growth.kube.redaction import redact
+
 LONGEST_RETRY_SECONDS = 60.0  # whoever asks for more is asked again after this: an answer may be a mistake
 
 
@@ -61,13 +63,15 @@ class Status(Struct, frozen=True):
 
 
 class ApiError(KubeError):
-    """The server answered, and said no."""
+    """The server answered, and said no. A webhook or a proxy may quote what it was sent, so its words pass the
+    redaction.
+    """
 
     def __init__(self, status: Status, retry_after_seconds: float | None = None) -> None:
-        super().__init__(f"{status.reason or 'HTTP error'} ({status.code}): {status.message}")
+        self.message = redact(status.message)
+        super().__init__(f"{status.reason or 'HTTP error'} ({status.code}): {self.message}")
         self.code = status.code
         self.reason = status.reason
-        self.message = status.message
         self.causes = tuple((status.details and status.details.causes) or ())
         asked = retry_after_seconds or (status.details and status.details.retryAfterSeconds) or None
         self.retry_after_seconds = None if asked is None else min(asked, LONGEST_RETRY_SECONDS)

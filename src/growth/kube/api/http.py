@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import tempfile
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from growth.kube.redaction import SECRETS, redact
 
 _CONNECT_SECONDS = 10.0
 _READ_BUFFER_BYTES = 256 << 10
+_TOKENS_KEPT = 4
 
 
 class HttpResponse:
@@ -50,8 +52,10 @@ class HttpTransport:
     def __init__(self, connection: Connection) -> None:
         SECRETS.add_url(connection.proxy_url)
         self._connection = connection
+        self._server = redact(connection.server)  # for messages
         self._session: aiohttp.ClientSession | None = None
         self._presented: tuple[bytes, bytes] = (b"", b"")  # the client certificate and key the session was opened with
+        self._tokens: deque[str] = deque()  # the latest that were presented
 
     async def __aenter__(self) -> HttpTransport:
         return self
@@ -86,6 +90,7 @@ class HttpTransport:
         # no compression: it costs both sides more than the network saves
         headers = {"accept-encoding": "identity", **request.headers}
         if credential.token:
+            self._keep_secret(credential.token)
             headers["authorization"] = f"Bearer {credential.token}"
         session = await self._session_for(credential)
         if request.may_leave is not None and not request.may_leave():
@@ -103,14 +108,29 @@ class HttpTransport:
                 )
         except aiohttp.ClientConnectorCertificateError as error:
             await self.close()  # the authority may have been renewed: read it again next time
-            raise NeverSent(f"the certificate of {self._connection.server} is not trusted: {_words(error)}") from error
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as error:
-            raise NeverSent(f"no connection to {self._connection.server}: {_words(error)}") from error
+            raise NeverSent(f"the certificate of {self._server} is not trusted: {_words(error)}") from error
+        except (
+            aiohttp.ClientConnectorError,
+            aiohttp.ConnectionTimeoutError,
+            aiohttp.ClientHttpProxyError,
+            ValueError,  # an address that cannot be asked so, as one with a user part beside a token
+        ) as error:
+            raise NeverSent(f"no connection to {self._server}: {_words(error)}") from error
         except TimeoutError as error:
             raise TransportError(f"no answer within {request.timeout_seconds} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"the connection broke: {_words(error)}") from error
         return HttpResponse(response)
+
+    def _keep_secret(self, token: str) -> None:
+        """A late answer may quote a token that was renewed meanwhile, but not one of yesterday."""
+        if token in self._tokens:
+            return
+        self._tokens.append(token)
+        if len(self._tokens) > _TOKENS_KEPT:
+            SECRETS.forget_token(self._tokens.popleft())
+        for known in self._tokens:
+            SECRETS.add_long_token(known)
 
     async def _session_for(self, credential: Credential) -> aiohttp.ClientSession:
         presented = (credential.certificate, credential.key)
@@ -119,7 +139,7 @@ class HttpTransport:
             try:
                 self._session = _open_session(tls_context(self._connection.authority(), *presented))
             except (ConfigError, OSError) as error:
-                raise NeverSent(f"cannot set up TLS for {self._connection.server}: {_words(error)}") from error
+                raise NeverSent(f"cannot set up TLS for {self._server}: {_words(error)}") from error
             self._presented = presented
         return self._session
 
