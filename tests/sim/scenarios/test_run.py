@@ -111,6 +111,31 @@ def test_pods_of_a_trace_come_and_go(tmp_path: Path) -> None:
     assert (result.pods.made, result.pods.running, result.pods.pending) == (5, 0, 0)
 
 
+COLUMNS = "name,cpu_milli,memory_mib,creation_time,deletion_time"
+
+
+def test_pods_of_a_trace_that_are_made_again_move_and_leave_at_their_time(tmp_path: Path) -> None:
+    rows = [f"long-{number},1000,512,0,21000" for number in range(2)]
+    rows += [f"short-{number},2000,512,0,900" for number in range(2)]
+    write(tmp_path, "\n".join([COLUMNS, *rows]), "pods.csv")
+    full, trace = pool(consolidation="Full"), {"file": "pods.csv"}
+    kept = run(tmp_path, full, duration="6h", trace=trace)
+    moved = run(tmp_path, full, duration="6h", trace={**trace, "madeAgain": True})
+    assert (kept.pods.evicted, kept.pods.made) == (0, 4)
+    assert moved.pods.evicted > 0
+    assert moved.pods.made == 4 + moved.pods.evicted
+    assert (moved.pods.running, moved.pods.pending) == (0, 0)
+    assert moved.cost.total < kept.cost.total
+
+
+def test_a_trace_goes_on_after_pods_that_were_lost(tmp_path: Path) -> None:
+    rows = [f"p{number},1000,512,{600 * number},{600 * number + 3000}" for number in range(8)]
+    write(tmp_path, "\n".join([COLUMNS, *rows]), "pods.csv")
+    vanish = [{"kind": "vanish", "share": 1.0, "from": "20m", "until": "21m"}]
+    result = run(tmp_path, pool(), duration="3h", trace={"file": "pods.csv"}, faults=vanish)
+    assert (result.pods.made, result.pods.running, result.pods.pending) == (8, 0, 0)
+
+
 # ------------------------------------------------------------------------------------------- faults
 
 

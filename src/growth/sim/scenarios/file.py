@@ -101,6 +101,13 @@ class Trace(Part, frozen=True, kw_only=True):
     pool: Annotated[str, Meta(description="The NodePool that the pods ask for; empty: none.")] = ""
     time_unit: Literal["s", "ms", "m", "h"] = "s"
     priority_class: str = ""
+    made_again: Annotated[
+        bool,
+        Meta(
+            description="Pods that are evicted or lost are made again, as by a controller, and stay until their time;"
+            " growth may move them. Otherwise they are pods without a controller, which nothing moves."
+        ),
+    ] = False
 
 
 class StrangersMachine(Part, frozen=True, kw_only=True):

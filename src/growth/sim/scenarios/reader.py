@@ -224,7 +224,7 @@ class _Reading:
         if trace is None:
             return ()
         try:
-            return read_trace(self.path.parent / trace.file, trace.pool, trace.time_unit, trace.priority_class)
+            return read_trace(self.path.parent / trace.file, trace)
         except OSError as error:
             raise self.error(f"{trace.file}: {error.strerror}", "$.trace", "file") from None
         except TraceError as error:

@@ -24,8 +24,9 @@ from growth.kube.api.request import ClientSettings
 from growth.kube.election import LeaseSettings
 from growth.model.labels import Labels
 from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, POD, Json
-from growth.sim.apiserver.refusal import Refusal
+from growth.sim.apiserver.refusal import Refusal, attempt
 from growth.sim.apiserver.server import merge_patch
+from growth.sim.apiserver.store import Write
 from growth.sim.clock import after
 from growth.sim.cloud.hetzner.api import FakeRequest
 from growth.sim.cloud.hetzner.embedded import HetznerCloud
@@ -65,6 +66,7 @@ class ScenarioRun:
         self.on_step: Callable[[Step], None] = lambda _step: None
         self.on_start: Callable[[GrowthProcess], None] = lambda _process: None
         self._lives = 0
+        self._here: dict[str, Json] = {}  # pods of the trace whose time has not come yet, by name
         if say is not None:
             self.cluster.tell(lambda line: say(self.cluster.runtime.monotonic(), line))
 
@@ -106,20 +108,32 @@ class ScenarioRun:
         return 0.0 if problem is None else bound_of(problem)
 
     async def _follow_trace(self) -> None:
-        """Pods of the trace come and go."""
+        """Pods of the trace come and go; one that is gone before its time is no reason to stop."""
         clock, leaving = self.cluster.runtime, list[tuple[float, str]]()
         arriving = deque(self.read.arrivals)
+        if self.scenario.trace is not None and self.scenario.trace.made_again:
+            self.cluster.store.on_write(self._make_again)
         while arriving or leaving:
             comes_at = arriving[0].at if arriving else math.inf
             goes_at = leaving[0][0] if leaving else math.inf
             await clock.sleep(min(comes_at, goes_at) - clock.monotonic())
             if goes_at < comes_at:
-                self.cluster.delete("Pod", heapq.heappop(leaving)[1], "default")
+                name = heapq.heappop(leaving)[1]
+                self._here.pop(name, None)
+                attempt(self.cluster.delete, "Pod", name, "default")
                 continue
             arrival = arriving.popleft()
+            name = arrival.pod["metadata"]["name"]
+            self._here[name] = arrival.pod
             self.cluster.create(arrival.pod)
             if arrival.until is not None:
-                heapq.heappush(leaving, (arrival.until, arrival.pod["metadata"]["name"]))
+                heapq.heappush(leaving, (arrival.until, name))
+
+    def _make_again(self, write: Write) -> None:
+        """A pod of the trace whose time has not come is gone: as its controller would, a moment later."""
+        name = write.key[1]
+        if write.type == "DELETED" and write.kind is POD and write.key[0] == "default" and name in self._here:
+            after(0.0, partial(attempt, self.cluster.create, self._here[name]))
 
     # --------------------------------------------------------------------------------------- growth
 

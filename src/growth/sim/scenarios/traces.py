@@ -26,7 +26,9 @@ from msgspec import Struct
 
 from growth.model.node import POOL_LABEL
 from growth.sim.apiserver.kinds import Json
+from growth.sim.scenarios.file import Trace
 
+SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 GPU_MILLI: Final = "growth.dev/gpu-milli"
 GPU_MODEL: Final = "growth.dev/gpu-model"
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -45,17 +47,17 @@ class Arrival(Struct, frozen=True):
     pod: Json
 
 
-def read_trace(path: Path, pool: str, time_unit: str, priority_class: str = "") -> tuple[Arrival, ...]:
+def read_trace(path: Path, trace: Trace) -> tuple[Arrival, ...]:
     """All arrivals, in the order of their times."""
-    rows = list(_rows(path, _NEEDED))
-    times = [_number(path, line, row, "creation_time") * _UNITS[time_unit] for line, row in rows]
+    rows, unit = list(_rows(path, _NEEDED)), _UNITS[trace.time_unit]
+    times = [_number(path, line, row, "creation_time") * unit for line, row in rows]
     first = min(times, default=0.0)
     found = []
     for (line, row), at in zip(rows, times, strict=True):
-        ends = _number(path, line, row, "deletion_time") * _UNITS[time_unit] if row.get("deletion_time") else None
+        ends = _number(path, line, row, "deletion_time") * unit if row.get("deletion_time") else None
         if ends is not None and ends < at:
             raise TraceError(f"{path}:{line}: {row['name']} goes before it comes")
-        pod = _pod(path, line, row, pool, priority_class)
+        pod = _pod(path, line, row, trace)
         found.append(Arrival(at - first, None if ends is None else ends - first, pod))
     return tuple(sorted(found, key=lambda each: each.at))
 
@@ -76,7 +78,7 @@ def _number(path: Path, line: int, row: Mapping[str, str], name: str) -> float:
         raise TraceError(f"{path}:{line}: {name} is {row[name]!r}, not a number") from None
 
 
-def _pod(path: Path, line: int, row: Mapping[str, str], pool: str, priority_class: str) -> Json:
+def _pod(path: Path, line: int, row: Mapping[str, str], trace: Trace) -> Json:
     cpu, memory, gpus, milli = (
         int(_number(path, line, row, name)) for name in ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
     )
@@ -85,15 +87,17 @@ def _pod(path: Path, line: int, row: Mapping[str, str], pool: str, priority_clas
         requests[GPU_MILLI] = str(gpus * (milli or 1000))
     container: Json = {"name": "main", "image": "trace", "resources": {"requests": requests}}
     container["resources"]["limits"] = {GPU_MILLI: requests[GPU_MILLI]} if gpus else {}
-    spec: Json = {"containers": [container], "nodeSelector": {POOL_LABEL: pool} if pool else {}}
+    spec: Json = {"containers": [container], "nodeSelector": {POOL_LABEL: trace.pool} if trace.pool else {}}
     models = [model for model in (row.get("gpu_spec") or "").split("|") if model]
     if models:
         term = {"matchExpressions": [{"key": GPU_MODEL, "operator": "In", "values": models}]}
         wanted = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
         spec["affinity"] = {"nodeAffinity": wanted}
-    if priority_class:
-        spec["priorityClassName"] = priority_class
-    metadata = {"name": row["name"], "namespace": "default", "labels": {"growth.dev/trace": path.stem}}
+    if trace.priority_class:
+        spec["priorityClassName"] = trace.priority_class
+    metadata: Json = {"name": row["name"], "namespace": "default", "labels": {"growth.dev/trace": path.stem}}
+    if trace.made_again:
+        metadata["annotations"] = {SAFE_TO_EVICT: "true"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
