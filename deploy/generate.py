@@ -14,6 +14,7 @@ compares.
 | `docs/reference/settings.md` | the settings and their meanings |
 | `docs/reference/metrics.md` | the registry of metrics |
 | `docs/reference/phases.md` | the phases and transitions of `model/noderequest.py` |
+| `docs/guides/watermarks.svg` | `deploy/watermarks_picture.py`, by the functions that size warm pools |
 | `docs/reference/scenarios.md`, `docs/reference/scenario.schema.json` | the classes that read scenario files |
 """
 
@@ -33,6 +34,7 @@ from deploy.phases_page import phases_page
 from deploy.scenarios_page import scenarios_page
 from deploy.settings_page import settings_page
 from deploy.values_schema import values_schema
+from deploy.watermarks_picture import watermarks_picture
 from growth.controllers.act.role import lease_rights, parts, rules, token_manifests
 from growth.controllers.configuration import Configuration
 from growth.kube.crds import file_name, file_text, installed
@@ -62,6 +64,7 @@ def generated() -> Mapping[Path, str]:
         Path("docs/reference/settings.md"): settings_page(),
         Path("docs/reference/metrics.md"): metrics_page(),
         Path("docs/reference/phases.md"): phases_page(),
+        Path("docs/guides/watermarks.svg"): watermarks_picture(),
         Path("docs/reference/scenarios.md"): scenarios_page(),
         Path("docs/reference/scenario.schema.json"): _json(scenario_schema()),
     }

@@ -8,6 +8,7 @@ from typing import Any
 Manifest = dict[str, Any]
 
 SANDBOX_SET = ("agents.kruise.io/v1alpha1", "SandboxSet")
+SANDBOX_WARM_POOL = ("extensions.agents.x-k8s.io/v1alpha1", "SandboxWarmPool")
 
 
 def kwok_node(
@@ -88,15 +89,38 @@ def autoscaler(name: str, target: str, of: tuple[str, str] = ("apps/v1", "Deploy
 
 
 def sandbox_set_definition() -> Manifest:
-    """As its makers serve it, as far as scaling cares."""
-    count = {"type": "integer"}
-    status = {
-        "type": "object",
-        "properties": {"replicas": count, "availableReplicas": count, "selector": {"type": "string"}},
-    }
+    """As OpenKruise publishes it, as far as scaling cares; what a sandbox is made of is left open."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    spec = {"replicas": {**_COUNT, "minimum": 0}, "template": anything, "templateRef": anything}
+    spec |= {"scaleStrategy": anything, "updateStrategy": anything}
+    revisions = {"updateRevision": _TEXT, "currentRevision": _TEXT, "updatedReplicas": _COUNT}
+    status = {"replicas": _COUNT, "availableReplicas": _COUNT, **revisions}
+    return _pool_definition("agents.kruise.io", "SandboxSet", "sbs", spec, status, ("replicas",))
+
+
+def sandbox_warm_pool_definition() -> Manifest:
+    """As SIG Apps' agent-sandbox publishes it: its members are made from a SandboxTemplate."""
+    named = {"type": "object", "properties": {"name": _TEXT}, "required": ["name"]}
+    kinds = {"type": "string", "enum": ["Recreate", "OnReplenish"], "default": "OnReplenish"}
+    strategy = {"type": "object", "properties": {"type": kinds}}
+    spec = {"replicas": {**_COUNT, "minimum": 0}, "sandboxTemplateRef": named, "updateStrategy": strategy}
+    status = {"replicas": _COUNT, "readyReplicas": _COUNT, "availableReplicas": _COUNT}
+    required = ("replicas", "sandboxTemplateRef")
+    return _pool_definition("extensions.agents.x-k8s.io", "SandboxWarmPool", "swp", spec, status, required)
+
+
+def _pool_definition(
+    group: str, kind: str, short: str, spec: Manifest, status: Manifest, required: tuple[str, ...]
+) -> Manifest:
+    """A kind whose scale reads and writes `.spec.replicas`, and shows `.status.replicas` and `.status.selector`."""
+    told = {**status, "observedGeneration": _COUNT, "selector": _TEXT}
     schema = {
         "type": "object",
-        "properties": {"spec": {"type": "object", "properties": {"replicas": count}}, "status": status},
+        "properties": {
+            "spec": {"type": "object", "properties": spec, "required": list(required)},
+            "status": {"type": "object", "properties": told},
+        },
+        "required": ["spec"],
     }
     scale = {
         "specReplicasPath": ".spec.replicas",
@@ -110,12 +134,26 @@ def sandbox_set_definition() -> Manifest:
         "schema": {"openAPIV3Schema": schema},
         "subresources": {"status": {}, "scale": scale},
     }
-    names = {"kind": "SandboxSet", "listKind": "SandboxSetList", "plural": "sandboxsets", "singular": "sandboxset"}
+    plural = f"{kind.lower()}s"
+    names = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower(), "shortNames": [short]}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "sandboxsets.agents.kruise.io"},
-        "spec": {"group": "agents.kruise.io", "scope": "Namespaced", "names": names, "versions": [version]},
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+_COUNT: Manifest = {"type": "integer", "format": "int32"}
+_TEXT: Manifest = {"type": "string"}
+
+
+def sandbox_warm_pool(name: str, replicas: int) -> Manifest:
+    return {
+        "apiVersion": SANDBOX_WARM_POOL[0],
+        "kind": "SandboxWarmPool",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas, "sandboxTemplateRef": {"name": name}},
     }
 
 
