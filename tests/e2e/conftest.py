@@ -16,12 +16,17 @@ from typing import TypeVar
 
 import pytest
 
+from growth.controllers.act.role import Features, lease_rights, rights
+from growth.controllers.act.role import rules as role_rules
 from tests.e2e.chart import Helm
 from tests.e2e.controlplane import build
+from tests.e2e.controlplane.audit import RightsUsed
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.controlplane.proxy import Proxy
+from tests.e2e.running import NAMESPACE, USER
 
 ASSETS: pytest.StashKey[build.Assets | str] = pytest.StashKey()
+RIGHTS: pytest.StashKey[RightsUsed] = pytest.StashKey()
 HELM: pytest.StashKey[Path | str] = pytest.StashKey()
 HERE = Path(__file__).parent
 
@@ -83,15 +88,28 @@ def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
         yield plane
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """What growth's role was used for: a right that no test needs may be one too many."""
+    found = config.stash.get(RIGHTS, None)
+    if found is None or not found.used:
+        return
+    rules = role_rules([*rights(Features("kwok", schedules=True)), *lease_rights(NAMESPACE, "growth")])
+    terminalreporter.section("rights of growth")
+    terminalreporter.write_line(f"used by these tests: {len(found.used)}; never used: {'; '.join(found.unused(rules))}")
+    for test, refused in found.refused.items():
+        terminalreporter.write_line(f"refused in {test}: {', '.join(sorted(set(refused)))}")
+
+
 @pytest.fixture
-def cluster(control_plane: ControlPlane) -> ControlPlane:
+def cluster(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """An empty cluster: no nodes, no objects but those every cluster begins with, no custom resource definitions, an
     empty audit log.
 
     What a test leaves behind stays for a look after a failure, and goes when the next test begins.
     """
     control_plane.clean()
-    return control_plane
+    yield control_plane
+    request.config.stash.setdefault(RIGHTS, RightsUsed(USER)).take(request.node.name, control_plane.audit_events())
 
 
 @pytest.fixture

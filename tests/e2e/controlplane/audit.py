@@ -84,6 +84,28 @@ class AuditEvent(msgspec.Struct, frozen=True, rename="camel"):
         return f"{reference.resource}/{reference.subresource}" if reference.subresource else reference.resource
 
 
+class RightsUsed:
+    """Which rights did one user make use of, over all tests, and what was it refused?"""
+
+    def __init__(self, user: str) -> None:
+        self.used: set[tuple[str, str, str]] = set()  # verb, group, resource
+        self.refused: dict[str, list[str]] = {}  # by the test that saw it
+        self._user = user
+
+    def take(self, test: str, events: Iterator[AuditEvent]) -> None:
+        for event in events:
+            if event.user_name != self._user or not event.object_ref.resource:
+                continue
+            self.used.add((event.verb, event.object_ref.api_group, event.resource))
+            if event.code == 403:
+                self.refused.setdefault(test, []).append(f"{event.verb} {event.resource}")
+
+    def unused(self, rules: list[dict[str, Any]]) -> list[str]:
+        """Verbs of these policy rules that nobody used."""
+        granted = {(verb, rule["apiGroups"][0], rule["resources"][0]) for rule in rules for verb in rule["verbs"]}
+        return sorted(f"{verb} {resource}" for verb, _, resource in granted - self.used)
+
+
 def events_in(path: Path, offset: int = 0) -> Iterator[AuditEvent]:
     """The events of a log from a byte on: without a line that this byte cuts, and without a last one that is still
     being written.
