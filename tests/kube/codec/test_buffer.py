@@ -6,12 +6,30 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from growth.kube.api.resources import DEPLOYMENTS
+from growth.kube.api.resources import DEPLOYMENTS, Resource
 from growth.kube.codec import Codec
-from growth.kube.codec.buffer import Referenced, TemplateText, Workload, WorldBuilder, known_workload, with_group
+from growth.kube.codec.buffer import (
+    Referenced,
+    TemplateText,
+    Workload,
+    WorldBuilder,
+    known_workload,
+    why_not_asked_for,
+    with_group,
+)
 from growth.kube.codec.template import Admission, ContainerRange, RuntimeClass, clean_template, read_template
-from growth.model.capacitybuffer import BufferTemplate, CapacityBuffer, QuotaScope, ResourceQuota, ScalableReference
+from growth.model.capacitybuffer import (
+    BufferTemplate,
+    CapacityBuffer,
+    CapacityBufferSpec,
+    QuotaScope,
+    ResourceQuota,
+    ScalableReference,
+    reference_key,
+)
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed
 from tests.kube import samples
@@ -252,3 +270,45 @@ def test_a_world_follows_limit_ranges_and_reads_each_text_once() -> None:
     template = limited.scalables[key].template
     assert template is not None
     assert dict(template.shape.requests) == {"cpu": 2000}
+
+
+# ------------------------------------------------------------------------- what tenants name
+
+
+@pytest.mark.parametrize(
+    ("reference", "field"),
+    [
+        (ScalableReference("Rollout", "web", "apps/v1/replicasets"), "apiGroup"),
+        (ScalableReference("Rollout", "web", "apps/v1/replicasets?watch=true"), "apiGroup"),
+        (ScalableReference("Rollout", "web", "../api/v1/secrets"), "apiGroup"),
+        (ScalableReference("Rollout", "web", "apps\n"), "apiGroup"),
+        (ScalableReference("Deployment", "../web", "apps"), "name"),
+        (ScalableReference("Deployment", "web,metadata.namespace=x", "apps"), "name"),
+        (ScalableReference("Deployment", "", "apps"), "name"),
+        (ScalableReference("Deployment", "a b"), "name"),
+        (ScalableReference("", "web", "apps"), "kind"),
+        (ScalableReference("Rollout/scale", "web", "apps"), "kind"),
+    ],
+)
+def test_a_reference_that_cannot_be_one_is_said_on_the_buffer_and_never_asked_for(
+    reference: ScalableReference, field: str
+) -> None:
+    assert why_not_asked_for(reference).startswith(f"scalableRef.{field}: ")
+    buffer = CapacityBuffer("team", "spare", CapacityBufferSpec(scalable_ref=reference, replicas=1))
+    world = WorldBuilder(Codec().pods).build(Referenced({"team/spare": buffer}))
+    found = world.scalables[reference_key("team", with_group(reference))]
+    assert "cannot be one" in found.why
+    assert (found.is_unread, found.is_missing) == (False, False)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Rollout"])
+def test_a_good_reference_is_asked_for(kind: str) -> None:
+    assert why_not_asked_for(ScalableReference(kind, "web-1.a", "apps")) == ""
+    assert why_not_asked_for(ScalableReference(kind, "web")) == ""
+
+
+@given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
+def test_no_text_of_a_reference_changes_what_a_path_asks_for(kind: str, name: str, group: str) -> None:
+    if not why_not_asked_for(ScalableReference(kind, name, group)):
+        path = Resource(group, "v1", "rollouts", kind).path(name, "team", "scale")
+        assert path == f"/{f'apis/{group}' if group else 'api'}/v1/namespaces/team/rollouts/{name}/scale"

@@ -326,7 +326,7 @@ class WorldBuilder:
             reference = buffer.spec.scalable_ref
             why = why_not_asked_for(reference) if reference is not None else ""
             if reference is not None and why:
-                scalables[reference_key(buffer.namespace, reference)] = Scalable(why=why)
+                scalables[reference_key(buffer.namespace, with_group(reference))] = Scalable(why=why)
         unread = (found.unread_templates, found.unread_quotas)
         return BufferWorld(buffers, scalables, templates, found.quotas, found.is_known, *unread)
 

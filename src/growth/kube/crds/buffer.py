@@ -15,7 +15,7 @@ from growth.model.capacitybuffer import ACTIVE_CAPACITY
 
 _INT32: Final = {"type": "integer", "format": "int32", "minimum": 0, "maximum": 2_147_483_647}
 _INT64: Final = {"type": "integer", "format": "int64"}
-_NAME: Final = {"type": "string", "minLength": 1, "maxLength": 253}
+_NAME: Final = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"}
 _QUANTITY: Final = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
