@@ -42,7 +42,7 @@ e2e: $(STAMP)  ## against the real control plane, built from source once
 
 # 64 rounds take less than half an hour, 10 less than five minutes; SEED repeats what was drawn
 chaos: $(STAMP)  ## kills and faults on the real control plane (SHORT=1, SEED=7)
-	$(BIN)/python -m tests.chaos --rounds $(if $(SHORT),10,64) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos --rounds $(if $(SHORT),10,64) --minutes $(if $(SHORT),4,28) $(if $(SEED),--seed $(SEED))
 
 soak: $(STAMP)  ## ninety virtual days: does memory follow the cluster, or the time? (DAYS=90)
 	$(BIN)/python -m tests.chaos.soak --days $(or $(DAYS),90)

@@ -75,6 +75,11 @@ class Chaos:
         self._chance = random.Random(f"{seed}/moments")
         self.result = Result({}, Counter(), [])
 
+    @property
+    def broken(self) -> list[str]:
+        """Laws, and rounds that were not recovered from in time."""
+        return [*self.result.failures, *self._world.witness.broken]
+
     def begin(self) -> None:
         """The first machines: from then on the pool is known to work."""
         self._world.witness.most_machines = self._world.wanted
