@@ -10,7 +10,7 @@ BENCHES = $(basename $(notdir $(shell grep -l '^if __name__ ==' bench/*.py)))
 PYTHON ?= $(shell for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
 	command -v $$candidate >/dev/null && $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' && { echo $$candidate; break; }; done)
 
-.PHONY: help demo test lint unit scenarios e2e chaos soak oracle sim mutants ray bench docs lock format clean
+.PHONY: help demo test lint unit scenarios e2e chaos soak browser pictures oracle sim mutants ray bench docs lock format clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -46,6 +46,13 @@ chaos: $(STAMP)  ## kills and faults on the real control plane (SHORT=1, SEED=7)
 
 soak: $(STAMP)  ## ninety virtual days: does memory follow the cluster, or the time? (DAYS=90)
 	$(BIN)/python -m tests.chaos.soak --days $(or $(DAYS),90)
+
+browser: $(STAMP)  ## the page in a real Chromium, which is installed where it may be; pictures in .build/browser
+	@$(BIN)/python -m tests.browser
+	$(BIN)/pytest tests/browser
+
+pictures: browser  ## those pictures, into the docs
+	mkdir -p docs/pictures && cp .build/browser/*.png docs/pictures/
 
 oracle: $(STAMP)  ## feasibility against the real scheduler's plugins (CASES=20000)
 	$(BIN)/python -m tests.oracle

@@ -72,7 +72,6 @@ def demo(  # noqa: PLR0913 - every flag is an argument
     try:
         return asyncio.run(_show(show, tell, port, opens=open_))
     except KeyboardInterrupt:
-        show.give_up()
         print("\ngrowth demo: interrupted", file=sys.stderr)
         return 130
 
@@ -121,10 +120,13 @@ async def _show(show: Show, tell: Tell, port: int, *, opens: bool) -> int:
         finally:
             loop.call_soon_threadsafe(ended.set)
 
-    threading.Thread(target=play, name="story", daemon=True).start()
+    thread = threading.Thread(target=play, name="story", daemon=True)
+    thread.start()
     try:
         await ended.wait()
     finally:
+        show.give_up()
+        await asyncio.to_thread(thread.join)
         await server.stop()
     return result[0]
 

@@ -36,6 +36,7 @@ _ALONE_SECONDS: Final = 5.0  # until a story that nobody watches is hurried thro
 _PICTURE_SECONDS: Final = 0.2  # between two pictures, of real time
 _SAMPLE_SECONDS: Final = 10.0  # between two costs, of virtual time
 _BOUND_OLDEST_SECONDS: Final = 90.0  # of virtual time
+_OPENING_SECONDS: Final = 2.0  # of a story, until there is something to see
 _LINES_KEPT: Final = 5
 
 
@@ -89,11 +90,15 @@ class Show:
     def leap(self, when: float) -> None:
         """Wait until the story may go on to this moment. Raises Ended."""
         self._take_picture()
+        is_pictured = False
         with self._change:
             while not self._is_given_up:
                 seconds = self._seconds_until(when)
                 if seconds <= 0:
                     break
+                if seconds > _PICTURE_SECONDS and not is_pictured:  # this moment lasts: it is worth a picture
+                    self._pictured_at, is_pictured = 0.0, True
+                    self._take_picture()
                 self._change.wait(min(seconds, 1.0))
             if self._is_given_up:
                 raise Ended
@@ -177,7 +182,7 @@ class Show:
                 until = starts[max(0, min(control.chapter, len(starts) - 1))]
                 if until < self._at or state.is_over:
                     self._is_given_up = self.wants_again = True
-                state = replace(state, until=until)
+                state = replace(state, until=max(until, _OPENING_SECONDS))
             self._state = state
             self._change.notify_all()
 

@@ -21,6 +21,7 @@ class Explain extends Part {
 
   close() {
     this.hidden = true;
+    this.asked = null; // an answer that comes late opens nothing
     history.replaceState(null, "", location.pathname + location.search);
     this.before?.focus?.({ preventScroll: true });
   }
