@@ -100,7 +100,7 @@ class Living:
         user: Json = {"user": {}, "name": "a"}
         config = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "a"}
         kubeconfig.write_text(json.dumps(config))
-        settings.write_text(json.dumps({"listenPort": 0, **self._settings}))
+        settings.write_text(json.dumps({"listenPort": 0, "page": {"port": 0}, **self._settings}))
         command = [sys.executable, "-c", _LAUNCHER, json.dumps(dict(self._limits))]
         command += ["run", "--settings", str(settings), "--kubeconfig", str(kubeconfig)]
         with (self._folder / "log").open("wb") as log:
@@ -128,10 +128,17 @@ class Living:
     def asked(self, path: str) -> tuple[int, str]:
         """Status and text of a probe; 0 while nobody listens."""
         ports = [line["port"] for line in self.lines if line["event"] == "growth listens"]
-        if not ports:
-            return 0, ""
+        return self._asked(f"http://127.0.0.1:{ports[0]}{path}") if ports else (0, "")
+
+    def asked_page(self, path: str) -> tuple[int, str]:
+        """The same of the page."""
+        urls = [line["url"] for line in self.lines if line["event"] == "growth shows its page"]
+        return self._asked(urls[0] + path) if urls else (0, "")
+
+    @staticmethod
+    def _asked(url: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{ports[0]}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - of this very process
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 from growth.controllers import health
@@ -124,3 +125,25 @@ def test_who_leads_is_told_to_the_one_that_waits_and_it_is_ready_all_the_same(tm
         assert growth.said("growth waits for leadership") == ["the Lease growth-system/growth is held by another"]
         assert not growth.said("growth leads")
         growth.wait_until_ready()
+
+
+def test_a_growth_that_runs_shows_its_cluster_on_its_page(tmp_path: Path) -> None:
+    with living(tmp_path, pools=(pool(),)) as growth:
+        growth.do(growth.clinic.client.create(PODS, POD))
+        growth.wait_for(lambda: '"default/waits"' in growth.asked_page("api/state")[1])
+        assert "<!doctype html>" in growth.asked_page("")[1]
+        status, answer = growth.asked_page("api/explain?kind=NodePool&name=default")
+        assert (status, '"answer":' in answer) == (200, True)
+
+
+def test_a_page_that_finds_its_port_taken_stops_nobody(tmp_path: Path) -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+    with taken, living(tmp_path, {"page": {"port": taken.getsockname()[1]}}) as growth:
+        growth.wait_until_ready()
+        assert len(growth.said("the page is not served")) == 1
+
+
+def test_a_page_that_nobody_wants_is_not_served(tmp_path: Path) -> None:
+    with living(tmp_path, {"page": {"enabled": False}}) as growth:
+        growth.wait_until_ready()
+        assert growth.asked_page("") == (0, "")
