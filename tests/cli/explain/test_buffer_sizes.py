@@ -126,7 +126,7 @@ def told_by_growth(seed: int, count: int) -> tuple[dict[str, Json], Json]:
         kinds = [(kind, item) for kind in LOOKED_AT for item in cluster.objects(kind)]
         before = {"kind": "List", "items": [{**item, "kind": kind} for kind, item in kinds]}
         process = GrowthProcess(cluster).start()
-        await cluster.runtime.sleep(30)
+        await cluster.runtime.sleep(180)  # so many statuses are written one after the other
         process.kill()
         buffers = cluster.objects("CapacityBuffer")
         after = {

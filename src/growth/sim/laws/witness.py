@@ -183,7 +183,7 @@ class Witness:
         replicas = write.item["spec"].get("replicas")
         if write.actor == GROWTH and was is not None and replicas < was:
             self.scaled.down_at[write.key] = self.now
-        elif replicas != was and write.kind.name != "ReplicaSet":  # those follow their Deployment
+        elif replicas != was and write.actor != "deployment-controller":  # which hands its Deployment's count on
             self.scaled.down_at.pop(write.key, None)
 
     def _see_event(self, write: Write) -> None:
