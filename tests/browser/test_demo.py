@@ -34,7 +34,7 @@ class Theatre:
         self.page: Page = laboratory.open_tab()
         self.do(self.page.resize(1440, 1000))
         self.do(self.page.open(self.url))
-        self.wait_for("globalThis.growth?.isReady && growth.cluster.stage")
+        self.wait_for("document.querySelectorAll('.chapters button').length > 0")
 
     def do(self, work: Any) -> Any:
         return self._laboratory.do(work)
