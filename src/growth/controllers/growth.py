@@ -83,7 +83,7 @@ class Growth:
         self.installation = replace(given, settings=with_money(given.settings, self.provider.name))
         self.events = Recorder(self.client, runtime, self.installation.name)
         observes = self.installation.only_observes
-        self.journal = Journal(self.events, self.metrics, self._owner_of, only_observes=observes)
+        self.journal = Journal(self.events, self.metrics, runtime.monotonic, self._owner_of, only_observes=observes)
         self.observer: Observer | None = None
         self.loop: Loop | None = None
         self._why_no_cluster = ""

@@ -89,7 +89,7 @@ class Gatehouse:
             self.fence,
             self.runtime.monotonic,
         )
-        self._journal = Journal(Recorder(self.client, self.runtime, "test"), metrics)
+        self._journal = Journal(Recorder(self.client, self.runtime, "test"), metrics, self.runtime.monotonic)
 
     async def open(self) -> None:
         """Follow the API server and ask the provider once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -37,7 +38,7 @@ def events() -> KeptEvents:
 
 @pytest.fixture
 def journal(events: KeptEvents) -> Journal:
-    return Journal(events, Metrics(SystemRuntime()))  # type: ignore[arg-type]  # a double of the recorder
+    return Journal(events, Metrics(SystemRuntime()), time.monotonic)  # type: ignore[arg-type]  # a double of the recorder
 
 
 def test_a_note_becomes_an_event_on_its_object(journal: Journal, events: KeptEvents) -> None:
@@ -53,6 +54,17 @@ def test_a_note_becomes_an_event_on_its_object(journal: Journal, events: KeptEve
     assert (severity, reason, message) == ("Warning", "Unplaced", "no offering is large enough")
 
 
+def test_what_was_said_of_objects_that_are_gone_is_forgotten_after_a_day(events: KeptEvents) -> None:
+    now = [0.0]
+    journal = Journal(events, Metrics(SystemRuntime()), lambda: now[0])  # type: ignore[arg-type]  # a double
+    journal.record([Note(POD, "Unplaced", "no room"), Note(About("Pod", "gone"), "Unplaced", "no room")])
+    for hours in (20, 40):
+        now[0] = 3600.0 * hours
+        journal.record([Note(POD, "Unplaced", "no room")])
+    assert [str(note.about) for note in journal.latest(9)] == ["Pod shop/web"]
+    assert len(events.events) == 2
+
+
 def test_the_same_words_are_not_said_twice_but_new_ones_are(journal: Journal, events: KeptEvents) -> None:
     for message in ("no room", "no room", "no stock", "no room"):
         journal.record([Note(POD, "Unplaced", message)])
@@ -60,7 +72,7 @@ def test_the_same_words_are_not_said_twice_but_new_ones_are(journal: Journal, ev
 
 
 def test_one_that_only_observes_says_what_would_happen_and_what_it_found_as_it_is(events: KeptEvents) -> None:
-    journal = Journal(events, Metrics(SystemRuntime()), only_observes=True)  # type: ignore[arg-type]  # a double
+    journal = Journal(events, Metrics(SystemRuntime()), time.monotonic, only_observes=True)  # type: ignore[arg-type]  # a double
     pool = About("NodePool", "default")
     journal.record([Note(pool, "ScaleUp", "orders 2 × cx32"), Note(POD, "Unplaced", "no room", "Warning")])
     journal.record([Note(About("Node", "n"), STAYING, "the node stays: pods run there")])
@@ -86,7 +98,7 @@ def test_a_note_about_something_without_events_is_only_kept(journal: Journal, ev
 def test_every_look_is_counted_and_only_a_change_is_told() -> None:
     """Why a node stays is counted by check and pool; it is an event only when it changes."""
     events, metrics = KeptEvents(), Metrics(SystemRuntime())
-    journal = Journal(events, metrics)  # type: ignore[arg-type]  # a double of the recorder
+    journal = Journal(events, metrics, time.monotonic)  # type: ignore[arg-type]  # a double of the recorder
     node = About("Node", "a", uid="uid-a")
     blocked = Note(node, STAYING, no_nodes().message, fields=(*no_nodes().fields(), ("nodepool", "default")))
     journal.record([blocked])
@@ -100,7 +112,7 @@ def test_every_look_is_counted_and_only_a_change_is_told() -> None:
 
 
 def owned(events: KeptEvents, owner: Owner | None) -> Journal:
-    return Journal(events, Metrics(SystemRuntime()), lambda _pod: owner)  # type: ignore[arg-type]  # a double
+    return Journal(events, Metrics(SystemRuntime()), time.monotonic, lambda _pod: owner)  # type: ignore[arg-type]  # a double
 
 
 def test_what_is_said_of_many_pods_of_one_owner_is_said_on_the_first_hundred_and_counted_on_the_owner(

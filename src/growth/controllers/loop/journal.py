@@ -1,7 +1,7 @@
 """Tells people why: every note becomes a log line, an event on its object, and a count.
 
-Written by the loop. A note that says nothing new is not written again. The latest notes on each object are kept,
-within bounds.
+Written by the loop. A note that says nothing new is not written again. The latest notes on each object are kept for a
+day after the last one: objects come and go, and memory must not grow with them.
 
     a Warning on a pod that nobody owns ............... an event on the pod
     the same Warning on pods of one owner ............. an event on each of the first 100, and from the second on one on
@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import structlog
 from msgspec.structs import replace
@@ -42,6 +42,7 @@ _FINDINGS: Final = (
 )  # like Warnings, they announce nothing
 _WOULD: Final = "would happen, but growth only observes: "
 _OBJECTS_KEPT: Final = 50_000
+_KEPT_SECONDS: Final = 86_400.0
 _TOLD_SINGLY: Final = 100
 _OF_PODS: Final = "of its pods: "
 _REASONS_KEPT: Final = 20  # for each object, the latest
@@ -53,6 +54,36 @@ _API_VERSIONS: Final = {resource.kind: resource.api_version for resource in _TOL
 log = structlog.get_logger("growth")
 
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class _Recent(Generic[Key, Value]):
+    """What was kept within the last day, the latest last, and not too many."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[Key, tuple[float, Value]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Key, otherwise: Value) -> Value:
+        found = self._kept.get(key)
+        return otherwise if found is None else found[1]
+
+    def keep(self, key: Key, value: Value) -> None:
+        now = self._clock()
+        self._kept[key] = (now, value)
+        self._kept.move_to_end(key)
+        while len(self._kept) > _OBJECTS_KEPT or now - next(iter(self._kept.values()))[0] > _KEPT_SECONDS:
+            self._kept.popitem(last=False)
+
+    def latest(self, count: int) -> list[Value]:
+        """The newest first."""
+        return [value for _, value in list(self._kept.values())[-count:][::-1]]
+
+
 class Journal:
     """The last word on each object, by reason."""
 
@@ -60,6 +91,7 @@ class Journal:
         self,
         events: Recorder,
         metrics: Metrics,
+        clock: Callable[[], float],
         owner_of: Callable[[About], Owner | None] = lambda _pod: None,
         *,
         only_observes: bool = False,
@@ -68,8 +100,8 @@ class Journal:
         self._events = events
         self._metrics = metrics
         self._owner_of = owner_of
-        self._equal: OrderedDict[tuple[Owner, str, str], int] = OrderedDict()  # pods that were told the same
-        self._said: OrderedDict[About, dict[str, Note]] = OrderedDict()
+        self._equal = _Recent[tuple[Owner, str, str], int](clock)  # pods that were told the same
+        self._said = _Recent[About, dict[str, Note]](clock)
         self.listeners: list[Callable[[Note, bool], None]] = []  # hear every note, and whether it says something new
 
     def record(self, notes: Iterable[Note]) -> None:
@@ -95,18 +127,15 @@ class Journal:
 
     def latest(self, count: int) -> tuple[Note, ...]:
         """The objects spoken of last, newest first."""
-        objects = [self._said[about] for about in list(self._said)[-count:][::-1]]
-        return tuple(note for said in objects for note in reversed(said.values()))[:count]
+        return tuple(note for said in self._said.latest(count) for note in reversed(said.values()))[:count]
 
     def _is_new(self, note: Note) -> bool:
-        said = self._said.setdefault(note.about, {})
-        self._said.move_to_end(note.about)
+        said = self._said.get(note.about, {})
         known = said.pop(note.reason, None)
         said[note.reason] = note
         if len(said) > _REASONS_KEPT:
             del said[next(iter(said))]
-        if len(self._said) > _OBJECTS_KEPT:
-            self._said.popitem(last=False)
+        self._said.keep(note.about, said)
         return known is None or known.message != note.message
 
     def _tell(self, note: Note) -> None:
@@ -127,9 +156,8 @@ class Journal:
         if owner is None:
             return 0
         key = (owner, note.reason, note.message)
-        count = self._equal[key] = self._equal.pop(key, 0) + 1
-        if len(self._equal) > _OBJECTS_KEPT:
-            self._equal.popitem(last=False)
+        count = self._equal.get(key, 0) + 1
+        self._equal.keep(key, count)
         if count > 1:
             regarding = Regarding(owner.api_version, owner.kind, owner.name, note.about.namespace, owner.uid)
             more = 2 if count == 2 else 1  # the first one was not counted while it was alone
