@@ -138,3 +138,18 @@ def test_paused_nothing_is_collected() -> None:
     ledger = orphans.Ledger(frozenset({NAME}), frozenset(), {NAME: NOW - 3000})
     assert len(plan(alone(created_at=NOW - 4000), ledger).actions) == 1
     assert plan(alone(created_at=NOW - 4000), ledger, Settings(is_paused=True)).actions == ()
+
+
+def test_a_ready_node_of_ours_by_name_whose_machine_nobody_shows_is_told_of_once_after_the_grace_period() -> None:
+    labels = {"growth.dev/pool": "default", "growth.dev/node-request": NAME}
+    lost = replace(node(NAME, labels=labels), pool="", provider_id="sim://17")
+    first = orphans.plan(world(nodes=[lost], pools=[pool()], machines=[]), orphans.Ledger(), SETTINGS)
+    assert first.notes == ()
+    later = world(nodes=[lost], pools=[pool()], machines=[], now=NOW + SETTINGS.machine_collection_grace_seconds)
+    told = orphans.plan(later, first.ledger, SETTINGS)
+    assert [(note.about.kind, note.reason) for note in told.notes] == [
+        ("Node", "MachineUnknown"), ("NodePool", "MachineUnknown"),
+    ]  # fmt: skip
+    assert "(sim://17) says it is of NodePool default" in told.notes[0].message
+    assert told.actions == ()
+    assert orphans.plan(later, told.ledger, SETTINGS).notes == ()

@@ -6,6 +6,10 @@
 | its request was seen before it could have a node, and no node since | CreateNodeRemovalRequest |
 | anything else | reported, once; a person decides (`growth orphans --delete`) |
 
+The reverse is told as well: a Ready node with a name and labels of growth, of which the provider's list shows no
+machine for the grace period. Somebody took growth's label off the machine, or the node is a stranger's; it is left
+alone, and a person decides: with the label back at the provider it is growth's again, and goes when it is not needed.
+
 An etcd restore or `kubectl delete node` also leaves machines without objects, and those run work. So "never had a node"
 must be known, not guessed, and not read off clocks or lists that may be stale: only a machine whose request this
 process saw Pending, and which it has watched ever since, is known never to have had one. After a restart the others are
@@ -20,13 +24,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.decision import About, Decision, Note
+from growth.model.node import Node
 from growth.model.noderequest import PENDING, READY
 from growth.model.offering import Machine
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.machines import pool_of_machine, removal_of_machine
+from growth.plan.world.machines import claimed_pool, pool_of_machine, removal_of_machine
 from growth.plan.world.nodes import is_paused
-from growth.plan.world.turn import Turn, retry_after
+from growth.plan.world.turn import Turn, about, retry_after
 
 _RETRY_SECONDS: Final = 30.0
 _REMEMBERED_SECONDS: Final = 86_400.0  # after the last trace of a name: no stale list or restored etcd is that old
@@ -42,6 +47,8 @@ class Ledger(Struct, frozen=True):
     alone_since: Mapping[str, float] = {}
     told: frozenset[str] = frozenset()
     gone_since: Mapping[str, float] = {}  # of the names above, those that nothing bears now
+    unproved_since: Mapping[str, float] = {}  # nodes without a machine
+    told_nodes: frozenset[str] = frozenset()
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -66,7 +73,36 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
             told.append(name)
             text = "has no NodeRequest, Node or NodeRemovalRequest; a person must decide"
             turn.tell(_note(machine, snapshot, "OrphanedMachine", text))
+    ledger = _with_unproved(snapshot, ledger, settings, turn)
     return turn.decision(replace(ledger, alone_since=alone, told=frozenset(told)))
+
+
+def _with_unproved(snapshot: Snapshot, ledger: Ledger, settings: Settings, turn: Turn) -> Ledger:
+    now = snapshot.now
+    names = [name for name, node in sorted(snapshot.nodes.items()) if not node.pool and claimed_pool(node)]
+    unproved = {name: ledger.unproved_since.get(name, now) for name in names}
+    told = {name for name in unproved if name in ledger.told_nodes}
+    for name, since in unproved.items():
+        due_at = since + settings.machine_collection_grace_seconds
+        if now < due_at:
+            turn.wake(due_at)
+        elif name not in told:
+            told.add(name)
+            turn.tell(*_of_unproved(snapshot.nodes[name], snapshot))
+    return replace(ledger, unproved_since=unproved, told_nodes=frozenset(told))
+
+
+def _of_unproved(node: Node, snapshot: Snapshot) -> tuple[Note, ...]:
+    """On the node, and on its pool, which cannot be deleted while such a node says that it is of it."""
+    claimed = claimed_pool(node)
+    pool = snapshot.pools.get(claimed)
+    machine = node.provider_id or "no machine"
+    text = (
+        f"node {node.name} ({machine}) says it is of NodePool {claimed}, but the provider shows no machine of this "
+        "name with growth's label: it is left alone. Put the label back on, or remove node and machine by hand"
+    )
+    abouts = (about(node), *(() if pool is None else (about(pool),)))
+    return tuple(Note(each, "MachineUnknown", text, "Warning") for each in abouts)
 
 
 def _remembered(snapshot: Snapshot, ledger: Ledger) -> Ledger:
@@ -107,9 +143,9 @@ def is_alone(machine: Machine, snapshot: Snapshot) -> bool:
 
 def _note(machine: Machine, snapshot: Snapshot, reason: str, text: str) -> Note:
     pool = snapshot.pools.get(pool_of_machine(machine))
-    about = About("NodePool", pool_of_machine(machine), uid="" if pool is None else pool.uid)
+    its_pool = About("NodePool", pool_of_machine(machine), uid="" if pool is None else pool.uid)
     fields = (("machine", machine.machine_id), ("name", machine.name))
-    return Note(about, reason, f"machine {machine.name} ({machine.machine_id}) {text}", "Warning", fields)
+    return Note(its_pool, reason, f"machine {machine.name} ({machine.machine_id}) {text}", "Warning", fields)
 
 
 settle = retry_after(_RETRY_SECONDS)

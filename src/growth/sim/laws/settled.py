@@ -94,9 +94,13 @@ def _failed_removals(witness: Witness) -> dict[str, str]:
 
 
 def _stuck_pools(witness: Witness) -> set[str]:
-    """Pools that are deleted, and held by a machine that could not be removed."""
+    """Pools that are deleted, and held by a machine that could not be removed, or lost its label at the provider."""
     metadata = [pool["metadata"] for pool in witness.cluster.store.read_all(POOL)]
-    return {each["name"] for each in metadata if each.get("deletionTimestamp")} & {*_failed_removals(witness).values()}
+    ours = {server.name for server in witness.our_servers()}
+    nodes = [node["metadata"] for node in witness.cluster.store.read_all(NODE)]
+    unknown = {(each.get("labels") or {}).get(POOL_LABEL, "") for each in nodes if each["name"] not in ours}
+    stuck = unknown | {*_failed_removals(witness).values()}
+    return {each["name"] for each in metadata if each.get("deletionTimestamp")} & stuck
 
 
 def machines_without_a_record(witness: Witness) -> Iterator[str]:
