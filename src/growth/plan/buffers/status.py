@@ -15,11 +15,11 @@ buffer owns. Buffers with a strategy that growth does not know belong to others:
 | LimitedByPool: why nothing is bought for the buffer | said |
 | --- | --- |
 | it may use no pool | why |
-| no server type of its pools can hold a chunk | the types are too small, or selectors and taints keep it away |
+| no server type of its pools can hold a chunk, as sold or as nodes turned out | the types are too small, or closed |
 | all that could is Unmet, out of stock, or its pool buys nothing | that |
 | limits leave no room for one more node | that |
 | the brake holds for a pool of it | that |
-| rules between pods keep a chunk off every node that could be bought | that |
+| rules about other pods keep a chunk off every node that could be bought | which |
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.action import Action, WriteBufferStatus, WritePodTemplate
 from growth.model.api import Condition
@@ -47,10 +48,20 @@ from growth.plan.buffers.giving_way import Standstills, may_run_on_new
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
 from growth.plan.buffers.virtual_pods import ServedBuffer
 from growth.plan.world.limits import allowances, members
-from growth.plan.world.market import Market, open_market, orders_possible
+from growth.plan.world.market import (
+    NOTHING_LEARNED,
+    Learned,
+    Market,
+    corrected,
+    learn,
+    open_market,
+    orders_possible,
+    placement_problem,
+)
 from growth.plan.world.pools import choice_labels, daemon_shapes, offerings_of, serving_taints, why_not_buying
 from growth.plan.world.turn import Conditions, Turn, about, cut, retry_at, seen, without_times
-from growth.solver.purchase.problem import Choice, DemandClass
+from growth.solver.purchase.problem import Choice, DemandClass, Room
+from growth.solver.purchase.solve import solve
 from growth.solver.rules.fit import free_amounts, is_enough, may_run_on
 
 _RETRY_SECONDS: Final = 5.0
@@ -61,6 +72,7 @@ _FINE: Final = ("RequiresNewCapacity", "NotReadyForProvisioning", "BufferEmpty")
 
 class Ledger(Struct, frozen=True):
     looked_at: float = 0.0
+    learned: Learned = NOTHING_LEARNED
     told: BufferPlacement | None = None  # all that there is to say of this is written
 
 
@@ -75,7 +87,9 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     placed = place_buffers(snapshot, settings)
     if placed is ledger.told:
         return Decision(ledger)
-    shortfall, turn = Shortfall(snapshot, settings, placed), Turn()
+    young = (snapshot.nodes[name] for name in snapshot.requests if name in snapshot.nodes)
+    learned = learn(snapshot, ledger.learned, young)
+    shortfall, turn = Shortfall(snapshot, settings, placed, learned), Turn()
     for served in placed.buffers:
         if served.size.is_awaited:
             continue
@@ -86,7 +100,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
             turn.do(WriteBufferStatus(seen(served.buffer), status))
             turn.tell(*view.notes(status))
     is_told = not turn.actions and not placed.missing  # what is missing may find room with time alone
-    return turn.decision(Ledger(now, placed if is_told else None))
+    return turn.decision(Ledger(now, learned, placed if is_told else None))
 
 
 class _View:
@@ -186,12 +200,15 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
 class Shortfall:
     """Looks at pools and limits once, and only if some buffer lacks room."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings, placed: BufferPlacement) -> None:
+    def __init__(
+        self, snapshot: Snapshot, settings: Settings, placed: BufferPlacement, learned: Learned = NOTHING_LEARNED
+    ) -> None:
         self._snapshot, self._settings, self._placed = snapshot, settings, placed
+        self._offerings = corrected(snapshot.offerings, learned)
         self._standstills, missing = Standstills(snapshot, placed.left), placed.missing
         self._market, self._possible = Market((), {}, None), dict[str, int]()
         if missing:
-            self._market = open_market(snapshot, tuple(snapshot.pools), snapshot.offerings, {}, settings)
+            self._market = open_market(snapshot, tuple(snapshot.pools), self._offerings, {}, settings)
             allowed = allowances(snapshot.pools, settings, members(snapshot))
             self._possible = orders_possible(self._market, (*allowed, *self._market.bounds))
 
@@ -219,14 +236,22 @@ class Shortfall:
         standstill = self._standstills.of(served.pools)
         if standstill is not None:
             return standstill.why if standstill.until is None else ""
-        told = "rules between pods keep a chunk off every node that could be bought"
         demand = DemandClass(served.shape, 1, served.pools, is_virtual=True)
-        is_allowed = may_run_on_new(self._snapshot, demand, fitting, occupied_rooms(self._placed))
-        return "" if is_allowed else told
+        standing = occupied_rooms(self._placed)
+        if may_run_on_new(self._snapshot, demand, fitting, standing):
+            return ""
+        return f"a chunk may run on no node that could be bought: {self._rules_against(demand, fitting, standing)}"
+
+    def _rules_against(self, demand: DemandClass, choices: list[Choice], standing: tuple[Room, ...]) -> str:
+        """Which rule keeps it off, in the words that pods hear."""
+        closed = tuple(replace(room, is_open=False) for room in standing)
+        problem = placement_problem(self._snapshot, [demand], closed, Market(tuple(choices), {}, None))
+        left = solve(problem).unplaced
+        return left[0].reasons[-1] if left else "no place was found beside what stands"
 
     def _can_hold(self, served: ServedBuffer, name: str) -> bool:
         pool = self._snapshot.pools[name]
-        for offering in offerings_of(pool, self._snapshot.offerings):
+        for offering in offerings_of(pool, self._offerings):
             labels, taints = choice_labels(pool, offering), serving_taints(pool)
             free = free_amounts(offering.allocatable, daemon_shapes(self._snapshot.daemon_sets, labels, taints))
             if is_enough(free, served.shape) and may_run_on(served.shape, labels, taints):
