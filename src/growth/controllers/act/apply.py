@@ -62,7 +62,9 @@ EFFECTS: Final[Mapping[type[Any], Effect]] = {
         nodes.create_node_request, "", (Right(NODE_REQUESTS, ("create", "get")), *_DEMAND_IS_REAL)
     ),
     act.WriteNodeRequestStatus: Effect(
-        nodes.write_node_request_status, "request", (Right(NODE_REQUESTS, ("patch",), "status"),)
+        nodes.write_node_request_status,
+        "request",
+        (Right(NODE_REQUESTS, ("patch",), "status"), Right(NODES, ("get",))),
     ),
     act.ReleaseNodeRequest: Effect(nodes.release_node_request, "request", (_RELEASE_REQUEST,)),
     act.LaunchMachine: Effect(nodes.launch_machine, "request", (Right(NODE_REQUESTS, ("get",)),), is_slow=True),

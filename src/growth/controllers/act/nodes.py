@@ -34,7 +34,7 @@ from growth.model.api import FINALIZER
 from growth.model.instant import format_instant, parse_instant
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL, SCALE_DOWN_AT, Taint
-from growth.model.noderequest import PENDING, PROVISIONING, READY
+from growth.model.noderequest import DEPROVISIONING, PENDING, PROVISIONING, READY
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater
 from growth.model.warmpool import WarmPoolKind
 from growth.plan.world.machines import POOL_NAME_LENGTH
@@ -59,6 +59,8 @@ class Caches(Protocol):
     def bound(self, pod: str, uid: str, node: str) -> None: ...
 
     def has_node(self, name: str) -> bool: ...
+
+    def node_version(self, name: str) -> str: ...
 
     def scaled(self, kind: WarmPoolKind, key: str, uid: str, replicas: int) -> None: ...
 
@@ -121,12 +123,26 @@ async def _all_stand(tools: Tools, nodes: tuple[str, ...]) -> bool:
 
 
 async def write_node_request_status(tools: Tools, action: act.WriteNodeRequestStatus) -> Outcome:
+    is_given_up = action.status.phase == DEPROVISIONING and not action.status.expires_at
+    if is_given_up and await _has_changed_unseen(tools, action.request.name):
+        return Conflict(f"node {action.request.name} has changed since it was judged")
     if action.status.phase not in (PENDING, PROVISIONING):
         await _take_token_back(tools, action.request.name)
     written = await _patch_status(tools, NODE_REQUESTS, action.request, action.status)
     if action.status.phase == READY:
         tools.metrics.ready_seconds.labels(written["spec"]["targetOffering"]).observe(_age_seconds(tools, written))
     return Accepted()
+
+
+async def _has_changed_unseen(tools: Tools, name: str) -> bool:
+    """A watch may have fallen silent: before a machine is given up for having no Ready node, the node is looked at."""
+    known = tools.caches.node_version(name)
+    try:
+        body = await tools.client.get(NODES, name)
+    except NotFound:
+        return False
+    tools.caches.learned(NODES, body)
+    return bool(msgspec.json.decode(body)["metadata"]["resourceVersion"] != known)
 
 
 async def release_node_request(tools: Tools, action: act.ReleaseNodeRequest) -> Outcome:

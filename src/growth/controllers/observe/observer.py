@@ -251,6 +251,11 @@ class Observer:
     def has_node(self, name: str) -> bool:
         return self.nodes.get(name) is not None
 
+    def node_version(self, name: str) -> str:
+        """As it was last heard of; empty: not at all."""
+        node = self.nodes.get(name)
+        return "" if node is None else node.resource_version
+
     def bound(self, pod: str, uid: str, node: str) -> None:
         self.pods.bound(pod, uid, node)
 
