@@ -37,6 +37,50 @@ def now(place: str) -> Any:
 
 
 PLACES: Final = {
+    "absent_for_launch": "growth.plan.nodes_up.provisioning:is_surely_absent",
+    "attempt": "growth.plan.nodes_down.removal:_Look._attempt",
+    "awaited": "growth.plan.world.orders:still_awaited",
+    "brake_allowance": "growth.plan.world.brake:Brake.allowance",
+    "brake_held": "growth.plan.world.brake:Brake.why_held",
+    "buffer_demands": "growth.plan.nodes_up.survey:buffer_demands",
+    "demands": "growth.plan.nodes_up.survey:demands",
+    "doubled": "growth.plan.nodes_up.provisioning:is_doubled",
+    "fail": "growth.plan.nodes_up.provisioning:_Look._fail",
+    "gate_bind": "growth.controllers.act.gate:Gate.why_not_bind",
+    "gate_delete": "growth.controllers.act.gate:Gate.why_not_delete",
+    "give_up": "growth.plan.nodes_down.removal:_give_up",
+    "hetzner_launch": "growth.providers.hetzner.provider:HetznerProvider.launch",
+    "hetzner_machine": "growth.providers.hetzner.provider:HetznerProvider._machine",
+    "hetzner_refusal": "growth.providers.hetzner.provider:HetznerProvider._why_not_delete",
+    "hetzner_servers": "growth.providers.hetzner.listing:Listing.servers",
+    "kept_at_gate": "growth.controllers.act.gate:is_kept_by_wish",
+    "kept_in_removal": "growth.plan.nodes_down.removal:is_kept_by_wish",
+    "sparing_used": "growth.plan.warm_pools.warm_pools:sparing_used",
+    "lacks_minimum": "growth.plan.nodes_up.survey:lacks_minimum",
+    "lease_is_free": "growth.kube.election:Election._is_free",
+    "mark_idle": "growth.plan.nodes_down.scale_down:_Look._mark_idle",
+    "may_be_taken_back": "growth.plan.nodes_down.removal:_may_be_taken_back",
+    "may_come": "growth.plan.nodes_up.provisioning:may_come_until",
+    "members": "growth.plan.nodes_up.survey:members",
+    "next_batch": "growth.plan.nodes_up.survey:_next_batch",
+    "orphans": "growth.plan.nodes_down.orphans:is_alone",
+    "owner": "growth.controllers.observe.observer:owner_of",
+    "pause": "growth.plan.world.trials:_pause",
+    "recommend": "growth.plan.warm_pools.size:recommend",
+    "recover": "growth.kube.watch.reflector:Reflector._recover",
+    "refresh": "growth.controllers.observe.supply:Supply.refresh",
+    "removal_pods": "growth.plan.nodes_down.removal:_Look._pods",
+    "returned_for_drain": "growth.plan.nodes_down.drain:has_returned",
+    "returned_for_removal": "growth.plan.nodes_down.removal:has_returned",
+    "scale_next_at": "growth.plan.warm_pools.memory:Writes.next_at",
+    "someone_waits": "growth.controllers.act.nodes:_someone_waits",
+    "stale": "growth.controllers.observe.observer:Observer.why_stale",
+    "standing_minimum": "growth.plan.nodes_up.survey:_standing",
+    "surely_no_machine": "growth.plan.nodes_up.provisioning:_Look._surely_no_machine",
+    "survey": "growth.plan.nodes_up.survey:_survey",
+    "trials_of": "growth.plan.world.trials:trials_of",
+    "verdict": "growth.plan.world.trials:verdict",
+    "wait_is_over": "growth.plan.nodes_up.survey:is_over",
     "rows": "growth.controllers.loop.loop:ROWS",
     "effects": "growth.controllers.act.apply:EFFECTS",
     "write_taints": "growth.controllers.act.nodes:_patch_node",
@@ -82,6 +126,12 @@ PLACES: Final = {
 
 async def open_gate(*_arguments: Any) -> None:
     return None
+
+
+def acting(kind: type, perform: Callable[[Any, Any], Any]) -> Any:
+    """The table of effects with one of them exchanged."""
+    effects = now("effects").items()
+    return {each: replace(effect, perform=perform) if each is kind else effect for each, effect in effects}
 
 
 def rows_with(name: str, plan: Callable[[Any, Any, Any, Any], Any]) -> Any:

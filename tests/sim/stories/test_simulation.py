@@ -10,20 +10,15 @@ import msgspec
 import pytest
 
 from growth.sim.faults.faults import FAULTS
-from growth.sim.laws import LAWS
 from growth.sim.stories.behaviours import BEHAVIOURS
 from growth.sim.stories.simulation import CALM, Wish, deaths, die_at, differences, reference, simulate
-from tests.sim.mutants import MUTANTS, hunt, replay
+from tests.sim.mutants import MUTANTS, PAGE, WITHOUT_A_BUG, laws, page, replay
 from tests.sim.planting import PLACES, find
 
 A_FEW_SEEDS = [str(seed) for seed in range(6)]
 ONCE_FAILED = [  # and 196, below
     "24", "63", "81", "95", "139", "161", "174", "197", "257", "264", "308", "390", "411", "440", "475", "485", "498",
     "504", "506", "544", "556", "605", "640",
-]  # fmt: skip
-QUICK_MUTANTS = [
-    "second name", "no limits", "gate ignores pods", "forgets what is on its way", "drops foreign taints",
-    "keeps start-up taint", "ignores pause", "no budget", "moves the protected", "beyond its bounds",
 ]  # fmt: skip
 
 
@@ -57,28 +52,26 @@ def _printed(program: str, environment: dict[str, str]) -> str:
     ).stdout
 
 
-@pytest.mark.parametrize("name", QUICK_MUTANTS)
-def test_a_planted_bug_is_caught(name: str) -> None:
-    caught = hunt(name)
-    assert caught is not None
-    assert caught.violations
-
-
-@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.law])
+@pytest.mark.parametrize("name", list(MUTANTS))
 def test_a_planted_bug_breaks_its_law_in_its_known_seed(name: str) -> None:
     assert MUTANTS[name].law in replay(name)
+
+
+def test_there_is_a_planted_bug_for_every_law() -> None:
+    assert {mutant.law for mutant in MUTANTS.values()} == laws().keys() - WITHOUT_A_BUG.keys()
+    assert WITHOUT_A_BUG.keys() <= laws().keys()
+    assert all(sentence for sentence in laws().values())
+    assert len(MUTANTS) >= 60
+
+
+def test_the_page_of_planted_bugs_is_up_to_date() -> None:
+    assert PAGE.read_text() == page(), "write it with: python -m tests.sim.mutants --page"
 
 
 def test_every_place_a_bug_is_planted_in_still_exists() -> None:
     for path in PLACES.values():
         owner, name = find(path)
         assert callable(getattr(owner, name)) or getattr(owner, name), path
-
-
-def test_there_is_a_planted_bug_for_every_kind_of_law() -> None:
-    assert len(MUTANTS) >= 10
-    assert all(law.sentence for law in LAWS)
-    assert len({law.name for law in LAWS}) >= 12
 
 
 def test_names_of_faults_and_scenarios_are_unique_and_mutants_use_existing_ones() -> None:

@@ -205,6 +205,18 @@ _LOOKED_AT: Final = (
     "podtemplates", "resourcequotas", "limitranges", "priorityclasses", "deployments", "statefulsets", "replicasets",
     "jobs", "sandboxsets", "sandboxwarmpools", "capacitybuffers", "poolautoscalers", "namespaces",
 )  # fmt: skip
+
+
+def _deaf(adversity: Adversity) -> None:
+    """Of one kind growth hears nothing more for most of the time; single objects can be read, and the rest goes on."""
+    resource = adversity.chance.choice(["nodepools", "nodes", "noderequests", "noderemovalrequests"])
+    begins, until = Duration(adversity.chance.uniform(0.05, 0.15) * adversity.lasts_seconds), adversity.lasts_seconds
+    for verb in ("list", "watch"):
+        refused = kinds.ApiError(status=403, resource=resource, verb=verb)
+        adversity.schedule.plan(replace(refused, begins=begins, until=Duration(until)))
+    adversity.schedule.plan(kinds.WatchCut(begins=Duration(begins + 1.0), until=Duration(until)))
+
+
 _FORBIDDEN: Final = (
     "pods", "nodes", "nodepools", "noderequests", "noderemovalrequests", "capacitybuffers", "poolautoscalers",
     "poddisruptionbudgets", "deployments", "persistentvolumeclaims",
@@ -272,6 +284,7 @@ FAULTS: Final[tuple[DrawnFault, ...]] = (
     DrawnFault("growth's clock steps", _clock_steps),
     DrawnFault("two growths", _two_growths, is_wide=True),
     DrawnFault("growth pauses", _pauses, is_wide=True),
+    DrawnFault("deaf to one kind", _deaf, is_wide=True),
     _timed("lease lost", lambda _: kinds.LeaseLost()),
     _timed("lease slow", lambda chance: kinds.LeaseSlow(seconds=_seconds(chance, 1, 22))),
     _timed("solver hangs", lambda _: kinds.SolverHangs()),

@@ -17,16 +17,17 @@ from growth.plan.world.limits import RENEWAL
 from growth.providers.simulated import Server
 from growth.sim.apiserver.kinds import Json
 from growth.sim.clock import START_OF_TIME
-from growth.sim.laws.witness import Complaint, Witness, planned_pods
+from growth.sim.laws.witness import REMOVAL, REQUEST, Complaint, Witness, planned_pods
 
 LIVE_SECONDS: Final = 150.0  # a live read, with everything that may hang between it and the call
 CALL_SECONDS: Final = 60.0  # a call at the provider, with the requests before it, takes no longer
-PAUSE_SECONDS: Final = 300.0  # so long at least nothing is bought after three machines in vain
+PAUSE_SECONDS: Final = 200.0  # so long at least nothing is bought after three machines in vain were noticed
 TRIAL_SECONDS: Final = 330.0  # so long a node that is Ready may stand without its pods before it counts as in vain
 ARRIVAL_SECONDS: Final = 10.0  # a pod bound so shortly before the call cannot be seen in time
 UNREACHABLE_SECONDS: Final = 300.0
 DAY_SECONDS: Final = 86_400.0
 MOST_IN_VAIN: Final = 20
+BRAKED_AGAIN_SECONDS: Final = 600.0
 BRAKED_SECONDS: Final = 60.0  # so long the brake holds before growth must have seen it
 JUDGED_BY: Final = ("pods", "nodes", "nodepools", "noderequests", "noderemovalrequests")
 OLD_NEWS_SECONDS: Final = 240.0  # 150 s, and what a call may take once it was decided
@@ -103,6 +104,42 @@ def few_in_vain(witness: Witness, server: Server) -> Complaint:
     return wrong if counted >= MOST_IN_VAIN else None
 
 
+def few_while_braked(witness: Witness, server: Server) -> Complaint:
+    """While the brake holds, machines are ordered for waiting pods only, and no more than a quarter of the pool, or
+    three, within ten minutes; what was asked for before is excepted.
+    """
+    pool, request = server.template.labels.get(POOL_LABEL, ""), witness.requests.get(server.name)
+    since = max(witness.braked_since.get(pool, -1.0), witness.braked_since.get("", -1.0))
+    annotations = witness.pools.get(pool, {"metadata": {}})["metadata"].get("annotations") or {}
+    if since < 0.0 or request is None or RELEASE_BRAKE in annotations:
+        return None
+    if parse_instant(request["metadata"]["creationTimestamp"]) - START_OF_TIME < since + BRAKED_SECONDS:
+        return None
+    reason, late = (
+        request["spec"].get("reason", "Demand"),
+        max(since + BRAKED_SECONDS, witness.now - BRAKED_AGAIN_SECONDS),
+    )
+    lately = [
+        name
+        for name, at in witness.bought_at.items()
+        if at >= late and witness.requests.get(name, {"spec": {}})["spec"].get("pool") == pool and name != server.name
+    ]
+    most = max(3, len(witness.servers_of(pool)) // 4 + 1)
+    wrong = f"{server.name} is ordered for {reason} while the brake of pool {pool} or of the cluster holds"
+    return f"{wrong}, after {len(lately)} others" if reason != "Demand" or len(lately) >= most else None
+
+
+def recorded_when_it_comes(witness: Witness, server: Server) -> Complaint:
+    """A machine comes while its NodeRequest or its NodeRemovalRequest is there, however late it comes; one whose
+    record a user erased is excepted.
+    """
+    store = witness.cluster.store
+    is_recorded = any(store.get(kind, server.name) for kind in (REQUEST, REMOVAL))
+    last = witness.requests.get(server.name, {"metadata": {}})["metadata"]
+    was_let_go = "deletionTimestamp" in last  # and not erased at once, with its finalizers
+    return None if is_recorded or not was_let_go else f"machine {server.name} comes, and its record is gone"
+
+
 def on_fresh_caches(witness: Witness, server: Server) -> Complaint:
     """S8: nothing is bought or deleted while growth has heard nothing of nodes, pods or its own objects for long."""
     old = [
@@ -121,11 +158,11 @@ def one_machine_for_each_request(witness: Witness, server: Server) -> Complaint:
 
 
 def no_runaway(witness: Witness, server: Server) -> Complaint:
-    """S4: after 3 machines of an offering became Ready on which no pod of a class could be bound, one more at a time is
-    launched for it, and only after a pause.
+    """S4: after 3 machines of an offering became Ready on which no pod of a class could be bound, nothing is bought for
+    it for a while.
     """
     request = witness.requests.get(server.name)
-    if request is None:
+    if request is None or witness.is_clock_off:
         return None
     offering, created = request["spec"]["targetOffering"], request["metadata"]["creationTimestamp"]
     for owner in {witness.owner_of[key] for key in planned_pods(request) if key in witness.owner_of}:
@@ -134,11 +171,10 @@ def no_runaway(witness: Witness, server: Server) -> Complaint:
             for name in _wasted(witness, offering, owner)
             if witness.requests[name]["metadata"]["creationTimestamp"] <= created
         ]
-        if len(wasted) <= 3:
+        if len(wasted) < 3:
             continue
-        ready = sorted(witness.served_since[name] for name in wasted)
-        ordered_at = parse_instant(created) - START_OF_TIME
-        if ready[2] + TRIAL_SECONDS < ordered_at < ready[-1] + PAUSE_SECONDS:  # growth knew when it ordered
+        known_at = sorted(witness.served_since[name] for name in wasted)[2] + TRIAL_SECONDS
+        if known_at < parse_instant(created) - START_OF_TIME < known_at + PAUSE_SECONDS:
             return f"{server.name} is another {offering} for pods that could not be bound on {', '.join(wasted)}"
     return None
 
@@ -221,9 +257,10 @@ def not_while_braked(witness: Witness, server: Server) -> Complaint:
 
 
 def protected_nodes_stay(witness: Witness, server: Server) -> Complaint:
-    """A node that must not be disturbed keeps its machine while it is Ready."""
+    """A node that must not be disturbed keeps its machine while it is Ready; one that never served is no node yet."""
     seconds = witness.now - witness.protected_since.get(server.name, witness.now)
-    is_kept = seconds > CALL_SECONDS and witness.readiness.get(server.name, False)
+    is_ready = witness.readiness.get(server.name, False) and server.name in witness.served_since
+    is_kept = seconds > CALL_SECONDS and is_ready
     return f"machine {server.name} is deleted, its node is protected since {seconds:.0f} s" if is_kept else None
 
 

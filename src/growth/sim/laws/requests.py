@@ -9,11 +9,12 @@ from typing import Final
 from growth.model.instant import parse_instant
 from growth.model.noderequest import PENDING, REMOVAL_FAILED, TRANSITIONS
 from growth.model.offering import CLUSTER_LABEL
+from growth.plan.nodes_down.attempts import IRREVOCABLE
 from growth.plan.world.limits import RENEWAL
 from growth.providers.simulated import Server
 from growth.sim.apiserver.kinds import NODE, Json
 from growth.sim.apiserver.store import Write
-from growth.sim.laws.witness import REMOVAL, REQUEST, Complaint, Witness, planned_pods
+from growth.sim.laws.witness import GROWTH, REMOVAL, REQUEST, Complaint, Witness, planned_pods
 
 STALENESS_SECONDS: Final = 60.0
 RESTORED: Final = "etcd"  # writes again what a backup holds
@@ -118,6 +119,17 @@ def _is_promised_elsewhere(witness: Witness, pod: str, request: Json) -> bool:
 
 def _age_order(request: Json) -> tuple[str, str]:
     return request["metadata"]["creationTimestamp"], request["metadata"]["name"]
+
+
+def irrevocable_is_kept(witness: Witness, write: Write) -> Complaint:
+    """A removal whose delete may have been accepted is not taken back while its machine is there."""
+    if write.kind is not REMOVAL or write.type != "DELETED" or write.actor != GROWTH:
+        return None
+    status, machine_id = write.item.get("status") or {}, write.item["spec"].get("machineID", "")
+    is_irrevocable = any(each["type"] == IRREVOCABLE for each in status.get("conditions") or ())
+    server = witness.cluster.shop.servers.get(machine_id)
+    is_over = server is None or server.status == "deleting" or status.get("phase") == REMOVAL_FAILED
+    return None if is_over or not is_irrevocable else f"the removal of {write.key[1]} is taken back: {status}"[:200]
 
 
 def struck_out(witness: Witness, write: Write) -> Complaint:

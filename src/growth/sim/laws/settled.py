@@ -211,3 +211,5 @@ _LAWS: Final[tuple[Callable[[Witness], Iterator[str]], ...]] = (
     pods_behind_buffers,
     warm_pools,
 )
+_ALL: Final[tuple[Callable[..., Iterator[str]], ...]] = (*_LAWS, pods_without_a_place, old_caches)
+SETTLED_LAWS: Final = {law.__name__.replace("_", " "): law for law in _ALL}

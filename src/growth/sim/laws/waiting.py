@@ -26,12 +26,14 @@ from growth.model.pod import Pod, PodShape
 from growth.model.quantity import parse_quantity
 from growth.model.resources import CPU, MEMORY, PODS, Resources, parse_amount, sum_resources
 from growth.sim.apiserver.kinds import BY_NAME, NODE, Json
+from growth.sim.laws.machines import TRIAL_SECONDS
 from growth.sim.laws.witness import POOL, REQUEST, Complaint, Said, Witness
 from growth.solver.rules.taints import tolerates
 
 DAEMON_SET: Final = BY_NAME["DaemonSet"]
 LONGEST_SECONDS: Final = 60.0
 RECOVERY_SECONDS: Final = 60.0  # so long after the last fault watches and back-offs may still take
+MOMENT_SECONDS: Final = 16.0  # between two looks of the simulation
 LATELY_SECONDS: Final = 900.0  # what a sentence that arrives late may still speak of
 NOTICE_SECONDS: Final = 45.0  # by then what was ordered along with a sentence is written
 _ONE_POD: Final = Resources({PODS: 1})
@@ -194,7 +196,9 @@ def _waits_for_nothing(witness: Witness, pod: Pod) -> bool:
 
 
 def _is_something_coming(witness: Witness, pool: str) -> bool:
-    """A request on its way, or a node that starts."""
+    """A request on its way, or one that came and went a moment ago, or a node that starts."""
+    if any(_is_recent(witness, name) for name, each in witness.requests.items() if each["spec"]["pool"] == pool):
+        return True
     phases = (
         (each.get("status") or {}).get("phase", "Pending")
         for each in witness.cluster.store.read_all(REQUEST)
@@ -204,6 +208,11 @@ def _is_something_coming(witness: Witness, pool: str) -> bool:
         return True
     nodes = (witness.node(stored.name) for stored in witness.cluster.store.all(NODE))
     return any(node.is_starting for node in nodes if node is not None and node.labels.get(POOL_LABEL) == pool)
+
+
+def _is_recent(witness: Witness, request: str) -> bool:
+    written_at = witness.lately.written_at.get(f"apis/growth.dev/v1alpha1/noderequests/{request}", [-1e9])
+    return witness.now - written_at[-1] <= MOMENT_SECONDS
 
 
 def _has_room(witness: Witness, pod: Pod) -> bool:
@@ -230,6 +239,10 @@ def _why_held_back(witness: Witness, name: str, spec: Json, fitting: list[Offeri
         return "failing"
     if name in witness.braked_since or "" in witness.braked_since:
         return "braked"
+    if any(
+        _is_on_trial(witness, each) for each, request in witness.requests.items() if request["spec"]["pool"] == name
+    ):
+        return "on trial"
     struck = {
         (each["spec"]["targetOffering"], each["spec"].get("location"))
         for each in witness.cluster.store.read_all(REQUEST)
@@ -243,6 +256,12 @@ def _why_held_back(witness: Witness, name: str, spec: Json, fitting: list[Offeri
     bounds += [("", "", key, str(most)) for key, most in overall if most is not None]
     is_closed = all((each.name, each.location) in struck or _is_limited(witness, each, bounds) for each in fitting)
     return "limited" if is_closed else ""
+
+
+def _is_on_trial(witness: Witness, request: str) -> bool:
+    """Its machine is Ready, none of its pods is there, and it is not known yet whether they come."""
+    is_young = witness.now - witness.served_since.get(request, -1e9) <= TRIAL_SECONDS
+    return is_young and not witness.served.get(request)
 
 
 def _is_limited(witness: Witness, offering: Offering, bounds: list[tuple[str, str, str, str]]) -> bool:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from growth.kube.api.transport import Request
 from growth.kube.codec import Codec
+from growth.model.instant import parse_instant
 from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, Node
 from growth.model.nodepool import PAUSED
 from growth.model.offering import CLUSTER_LABEL, REQUEST_UID_LABEL
@@ -23,7 +24,7 @@ from growth.sim.agents.kubelet import ready_status
 from growth.sim.apiserver.kinds import BY_NAME, CLAIMED, NAMESPACE, NODE, POD, Json
 from growth.sim.apiserver.routes import Route, split
 from growth.sim.apiserver.store import Key, Write
-from growth.sim.clock import after
+from growth.sim.clock import START_OF_TIME, after
 from growth.sim.cluster import Cluster
 from growth.solver.rules.taints import tolerates
 
@@ -278,7 +279,8 @@ class Witness:
         if write.actor == GROWTH and before is not None and before.deleted_at is None and ends:
             removal = self.cluster.store.read(REMOVAL, before.node_name)
             spec = {} if removal is None else removal["spec"]
-            self.emptied[before.node_name] = Emptied(spec.get("pool", ""), spec.get("reason", ""), self.now)
+            if removal is None or not self._came_later(before, removal):
+                self.emptied[before.node_name] = Emptied(spec.get("pool", ""), spec.get("reason", ""), self.now)
             self.granted[before.uid] = None
             self._count_eviction(before, "" if removal is None else removal["metadata"]["uid"])
         if write.type == "DELETED" or stored is None:
@@ -300,6 +302,11 @@ class Witness:
             self.served.setdefault(pod.node_name, {})[self.owner_of[write.key]] = None
         if before is None or (before.node_name == "" and pod.node_name):
             self.waited_at[write.key] = self.now
+
+    def _came_later(self, pod: Pod, removal: Json) -> bool:
+        """By tolerating the mark, onto a node that was handed over: it disrupted itself."""
+        began_at = parse_instant(removal["metadata"]["creationTimestamp"]) - START_OF_TIME
+        return self.tolerates_mark(pod) and self.bound_at[pod.uid] > began_at
 
     def _see_guest(self, pod: Pod) -> None:
         """Who comes just after a user changed a node, such as its mark, counts as if it had been there."""

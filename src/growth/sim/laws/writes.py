@@ -18,6 +18,7 @@ from growth.sim.laws.warm_pools import WARM_POOLS
 from growth.sim.laws.witness import GROWTH, REMOVAL, Call, Complaint, Witness
 
 MEDDLING_SECONDS: Final = 30.0
+UNSEEN_SECONDS: Final = 35.0  # between a look and the bind that follows it a request may hang
 OWN: Final = ("NodeRequest", "NodeRemovalRequest", "Event", "Lease")
 BUDGETED: Final = tuple(reason for reason in DRAINING if reason not in (NOT_READY, DELETED))  # those never served
 # A node that is being emptied was chosen so long ago at most, by the nodes that were there then.
@@ -63,6 +64,15 @@ def _why_not_node(witness: Witness, before: Json, write: Write) -> Complaint:
     own |= {STARTUP_TAINT.key, SCALE_DOWN_TAINT.key}
     old, new = _foreign_taints(before, own), _foreign_taints(write.item, own)
     return f"growth changed foreign taints of node {name}: {old} became {new}" if old != new else None
+
+
+def strangers_are_left_alone(witness: Witness, write: Write) -> Complaint:
+    """S7: a Node for which growth never bought a machine is not written, whatever its labels say."""
+    if write.kind is not NODE or write.actor != GROWTH:
+        return None
+    name = write.key[1]
+    is_ours = name in witness.bought_at or name in witness.requests
+    return None if is_ours else f"growth wrote Node {name}, which it never bought a machine for"
 
 
 def _foreign_marks(before: Json, after: Json, own: set[str]) -> list[str]:
@@ -112,12 +122,12 @@ _WHY_NOT_ALLOWED: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] 
 
 
 def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
-    """No bind, of growth or beside growth, gives a node of ours more than it has; while a user takes our taints off,
-    it cannot be helped.
+    """No bind, of growth or beside growth, gives a node of ours more than it has. While a user takes our taints off,
+    others cannot be helped; growth looks before it binds, and may miss only who came within a moment.
     """
     node_name = write.item["spec"].get("nodeName", "") if write.kind is POD and write.type == "MODIFIED" else ""
     is_meddled_with = witness.now - witness.meddled_at.get(node_name, -1e9) < MEDDLING_SECONDS
-    if not node_name or is_meddled_with:
+    if not node_name or (is_meddled_with and write.actor != GROWTH):
         return None
     if write.before is not None and write.before.decoded()["spec"].get("nodeName"):
         return None
@@ -125,7 +135,9 @@ def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     if node is None:
         return f"growth bound {write.key} to {node_name}, which does not exist" if write.actor == GROWTH else None
     pods = [pod for pod in witness.bound.get(node_name, {}).values() if not pod.is_finished]
-    used = sum_resources([pod.shape.requests for pod in pods]) + Resources({PODS: len(pods)})
+    unseen = [pod for pod in pods if is_meddled_with and witness.now - witness.bound_at[pod.uid] < UNSEEN_SECONDS]
+    counted = [pod for pod in pods if pod not in unseen or pod.key == "/".join(write.key)]
+    used = sum_resources([pod.shape.requests for pod in counted]) + Resources({PODS: len(counted)})
     wrong = f"node {node_name} has {node.allocatable}; {used} after {write.actor} bound {write.key}"
     return None if POOL_LABEL not in node.labels or used.fits_in(node.allocatable) else wrong
 
@@ -224,6 +236,11 @@ def _ended_by_growth(write: Write) -> Json | None:
 def only_the_leader_writes(_witness: Witness, call: Call) -> Complaint:
     """S9: after the last renewal and the deadline no write begins, neither at the API server nor at the provider."""
     return None if call.leads else f"{call.text} is sent by a growth whose fence has fallen"
+
+
+def one_leads(_witness: Witness, call: Call) -> Complaint:
+    """S9: never do two growths take themselves for the leader when one of them writes."""
+    return f"{call.text} is sent while another growth leads too" if call.leads and call.another_leads else None
 
 
 def nothing_of_an_earlier_leader(_witness: Witness, call: Call) -> Complaint:

@@ -14,10 +14,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from growth.controllers.growth import Installation
+from growth.kube.api.client import Client
 from growth.kube.api.transport import Request, TransportError
 from growth.kube.election import LeaseSettings
 from growth.kube.fence import belong_to_no_term
 from growth.model.settings import Settings
+from growth.providers.contract import Provider
+from growth.runtime import Runtime
 from growth.sim.clock import after
 from growth.sim.faults.faults import Adversity
 from growth.sim.faults.kinds import SolverHangs
@@ -37,7 +40,13 @@ class Lives:
     """All growths of one world."""
 
     def __init__(
-        self, adversity: Adversity, witness: Witness, judge: Judge, settings: Settings, say: Callable[[str], None]
+        self,
+        adversity: Adversity,
+        witness: Witness,
+        judge: Judge,
+        settings: Settings,
+        say: Callable[[str], None],
+        provider_for: Callable[[Client, Runtime], Provider] | None = None,
     ) -> None:
         self.count = 0  # of lives, also those that are over
         self.writes = 0  # asked of the API server, events apart, and of the cloud
@@ -45,7 +54,7 @@ class Lives:
         self._failures: list[tuple[str, BaseException]] = []  # of lives that are over
         self._adversity, self._witness, self._judge = adversity, witness, judge
         self._cluster, self._replicas = adversity.cluster, adversity.schedule.replicas
-        self._settings, self._say = settings, say
+        self._settings, self._say, self._provider_for = settings, say, provider_for
 
     @property
     def leader(self) -> GrowthProcess | None:
@@ -82,7 +91,8 @@ class Lives:
         self.count += 1
         is_elected = len(self._replicas) > 1
         installation = Installation(settings=self._settings)
-        process = GrowthProcess(self._cluster, installation, self.count, is_elected=is_elected)
+        opens = self._provider_for
+        process = GrowthProcess(self._cluster, installation, self.count, provider_for=opens, is_elected=is_elected)
         self._replicas[number] = process
         faults = self._adversity.schedule.active
         behind = FaultyApi(self._cluster.api, process.runtime, faults, number)

@@ -64,6 +64,23 @@ class Script(Struct):
         if names:
             self.cluster.delete("NodeRequest", self.chance.choice(names))
 
+    def erase_some_request(self) -> None:
+        """With its finalizers, so that growth cannot keep it."""
+
+        def let_go(item: Json) -> None:
+            item["metadata"]["finalizers"] = []
+
+        names = [stored.name for stored in self.cluster.store.all(REQUEST)]
+        if names:
+            name = self.chance.choice(names)
+            self.cluster.verbs.modify(REQUEST, name, "", let_go, "user")
+            self.cluster.delete("NodeRequest", name)
+
+    def delete_some_removal(self) -> None:
+        names = [stored.name for stored in self.cluster.store.all(REMOVAL)]
+        if names:
+            self.cluster.delete("NodeRemovalRequest", self.chance.choice(names))
+
     def take_taints_off(self) -> None:
         """Those of growth, from some node."""
 
@@ -163,6 +180,7 @@ class Behaviour(Struct, frozen=True):
     settings: Settings = Settings()  # growth's own, where the behaviour would take hours with the usual ones
     is_wide: bool = False
     is_alone: bool = False
+    is_at_hetzner: bool = False  # machines come from the fake Hetzner
     lasts_seconds: float = 0.0  # at least
     settles_seconds: float = 0.0  # it may take so long until all is as it should be
 

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import random
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -24,6 +26,7 @@ from growth.model.instant import parse_instant
 from growth.model.node import POOL_LABEL
 from growth.providers.simulated import Server
 from growth.sim.clock import run_virtual
+from growth.sim.cloud.hetzner.embedded import HetznerCloud
 from growth.sim.cluster import Cluster, World
 from growth.sim.faults.faults import Adversity, Crash, turn_off_all, turn_on_some
 from growth.sim.faults.network import ApiTrouble
@@ -49,6 +52,7 @@ class Wish(Struct, frozen=True):
     behaviours: tuple[str, ...] = ()
     faults: tuple[str, ...] | None = None
     stops_early: bool = False  # at the first broken law
+    stops_at: str = ""  # or only when this law is broken
     crash: Crash | None = None  # beside the faults
 
 
@@ -87,6 +91,9 @@ class Simulation:
         world = World(has_cloud_controller=self.chance.random() < 0.5)
         self.cluster = Cluster(seed, world)
         self.behaviours = chosen_behaviours(seed, self.wish.behaviours)
+        is_at_hetzner = any(each.is_at_hetzner for each in self.behaviours)
+        self._files = tempfile.TemporaryDirectory(prefix="growth-sim-") if is_at_hetzner else None
+        hetzner = HetznerCloud(self.cluster, Path(self._files.name)) if self._files is not None else None
         self._settings = settings_of(self.behaviours)
         self.witness = Witness(self.cluster, settings=self._settings)
         self.judge = Judge(self.witness)
@@ -96,7 +103,8 @@ class Simulation:
         self.adversity = Adversity(self.cluster, ApiTrouble(), troubled, lasts, schedule, [], [], [])
         longest = max([lasts, *(each.lasts_seconds for each in self.behaviours)])
         self.script = Script(self.cluster, random.Random(f"{seed}/scenario"), longest, {}, schedule.plan)
-        self.lives = Lives(self.adversity, self.witness, self.judge, self._settings, self._say)
+        opens = None if hetzner is None else hetzner.provider_for()
+        self.lives = Lives(self.adversity, self.witness, self.judge, self._settings, self._say, opens)
         self._has_faults = False
         self._trace = trace
         self._digest = hashlib.sha256()
@@ -122,11 +130,11 @@ class Simulation:
             self._digest.hexdigest()[:16],
             settled,
             self.cluster.runtime.monotonic(),
-            len(self.cluster.cloud.creates),
+            len(self.cluster.shop.creates),
             self.lives.count,
             self.lives.writes,
-            bought=_kinds(self.cluster.cloud.creates),
-            given_back=_kinds(self.cluster.cloud.deletes),
+            bought=_kinds(self.cluster.shop.creates),
+            given_back=_kinds(self.cluster.shop.deletes),
             bound=tuple(sorted(pod.shape.labels.get("app", pod.name) for pod in running)),
         )
 
@@ -150,9 +158,13 @@ class Simulation:
         while self.cluster.runtime.monotonic() < until:
             await self.cluster.runtime.sleep(min(LOOK_SECONDS, until - self.cluster.runtime.monotonic()))
             self._tell_time()
-            if self.wish.stops_early and self.judge.violations:
+            if self._is_enough():
                 return False
         return True
+
+    def _is_enough(self) -> bool:
+        stops_at, broken = self.wish.stops_at, self.judge.violations
+        return self.wish.stops_early and any(stops_at in ("", each.law) for each in broken)
 
     def _tell_time(self) -> None:
         is_calm = not self._has_faults and not self.adversity.schedule.active.is_any_on
@@ -171,7 +183,7 @@ class Simulation:
         while self.cluster.runtime.monotonic() < began + longest:
             await self.cluster.runtime.sleep(LOOK_SECONDS)
             self._tell_time()
-            if self.wish.stops_early and self.judge.violations:
+            if self._is_enough():
                 return None
             if self.lives.leader is not None and not self._why_not_settled():
                 return self.cluster.runtime.monotonic() - began
@@ -224,7 +236,7 @@ class Simulation:
         self._trace(stamped)
 
 
-def _kinds(servers: list[Server]) -> tuple[str, ...]:
+def _kinds(servers: Sequence[Server]) -> tuple[str, ...]:
     ours = [server for server in servers if POOL_LABEL in server.template.labels]
     return tuple(sorted(f"{server.template.labels[POOL_LABEL]} {server.server_type}" for server in ours))
 

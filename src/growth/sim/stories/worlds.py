@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from growth.model.labels import Labels
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL
 from growth.model.nodepool import PoolLimits
+from growth.model.offering import CLUSTER_LABEL
 from growth.model.settings import SchedulerSettings, Settings
 from growth.sim.apiserver import objects
 from growth.sim.apiserver.kinds import NODE, Json
@@ -74,6 +76,43 @@ def gang(script: Script) -> None:
     script.cluster.create(made)
 
 
+def swarm(script: Script) -> None:
+    """Pods that tolerate every taint come one after the other, also onto nodes that growth is still filling, while a
+    user takes growth's taints off some of them.
+    """
+    chance = script.chance
+    script.cluster.create(node_pool("hive", "CX33", "CX32"))
+    for number in range(3):
+        made = deployment(f"comb-{number}", chance.randint(3, 6), "1200m", "1Gi", **on("hive"))
+        script.at(chance.uniform(0, 120), partial(script.cluster.create, made))
+    for number in range(40):
+        cpu = chance.choice(["100m", "300m", "600m"])
+        bee = objects.pod(f"bee-{number}", cpu, "64Mi", labels={"app": "bees"}, tolerations=EVERYTHING, **on("hive"))
+        script.at(20 + 4 * number + chance.uniform(0, 4), partial(script.cluster.create, bee))
+        script.at(150 + 4 * number, partial(script.cluster.delete, "Pod", f"bee-{number}", "default"))
+    for _ in range(4):
+        script.at(chance.uniform(15, 150), script.take_taints_off)
+
+
+def second_thoughts(script: Script) -> None:
+    """Nodes are given back, and a person takes removals back, whatever has become of them."""
+    chance = script.chance
+    script.cluster.create(deployment("fickle", chance.randint(4, 10), "1500m", "1Gi"))
+    for share in (0.25, 0.6):
+        script.at(share * script.lasts_seconds, partial(script.replicas, "fickle", 0))
+        script.at((share + 0.25) * script.lasts_seconds, partial(script.replicas, "fickle", chance.randint(1, 10)))
+    for number in range(30):
+        script.at(0.2 * script.lasts_seconds + 12 * number, script.delete_some_removal)
+
+
+def called_off(script: Script) -> None:
+    """Somebody deletes NodeRequests again and again, also while their machines are being ordered."""
+    script.cluster.create(node_pool("vague", "CX33", "CX32"))
+    script.cluster.create(deployment("unsure", script.chance.randint(3, 8), "1500m", "1Gi", **on("vague")))
+    for number in range(20):
+        script.at(3 + script.chance.uniform(5, 9) * number, script.delete_some_request)
+
+
 def blocked(script: Script) -> None:
     """A budget that allows no eviction, on a pool that is deleted; in the end the budget goes."""
     script.cluster.create(node_pool("fort", "CX33", budgets=NO_WINDOW))
@@ -115,9 +154,9 @@ def protected_nodes(script: Script) -> None:
     """Nodes that must not be disturbed while their pods leave; some are let go in the end."""
     script.cluster.create(node_pool("museum", "CX33", "CX32", consolidation="Full", budgets=NO_WINDOW))
     script.cluster.create(deployment("exhibit", 6, "1500m", "1Gi", **on("museum")))
-    protected = script.chance.uniform(0.3, 0.4) * script.lasts_seconds
+    protected, late = script.chance.uniform(0.3, 0.4) * script.lasts_seconds, script.chance.choice([0.0, 0.0, 40.0])
     for _ in range(2):
-        script.at(protected, partial(script.protect_some_node, "museum", True))
+        script.at(protected + late, partial(script.protect_some_node, "museum", True))
     script.at(protected + 5, partial(script.replicas, "exhibit", script.chance.randint(0, 3)))
     if script.chance.random() < 0.5:
         script.at(script.lasts_seconds - 20, partial(script.protect_some_node, "museum", False))
@@ -208,6 +247,43 @@ def sick_nodes(script: Script) -> None:
     script.at(begins + chance.uniform(0, 200), partial(script.replicas, "of-many", chance.randint(0, 4)))
 
 
+def erased_records(script: Script) -> None:
+    """Records vanish with their finalizers, as after a restore, while many machines never come up."""
+    script.cluster.create(node_pool("amnesia", "CX33", "CX32"))
+    script.cluster.create(deployment("forgotten", script.chance.randint(3, 8), "1500m", "1Gi", **on("amnesia")))
+    script.plan_fault(kinds.NeverBoots(share=0.6, until=Duration(0.9 * script.lasts_seconds)))
+    for _ in range(script.chance.randint(3, 8)):
+        script.at_some_time(script.erase_some_request)
+
+
+def sick_and_needed(script: Script) -> None:
+    """Most nodes are not Ready together while ever more pods come, and buffers and a minimum want machines too."""
+    chance = script.chance
+    script.cluster.create(node_pool("ward", "CX33", budgets=NO_WINDOW))
+    script.cluster.create(node_pool("nurses", {"name": "CX32", "min": chance.randint(1, 3)}, budgets=NO_WINDOW))
+    script.cluster.create(deployment("patients", chance.randint(4, 8), "3", "1Gi", **on("ward")))
+    script.cluster.create(objects.capacity_buffer("beds", "patients", replicas=chance.randint(1, 3)))
+    begins = chance.uniform(180, 300)
+    silence = kinds.NotReady(share=chance.choice([0.5, 1.0]))
+    script.plan_fault(replace(silence, begins=Duration(begins), until=Duration(begins + chance.uniform(900, 1800))))
+    for number in range(6):
+        script.at(begins + 150 * number, partial(script.replicas, "patients", 8 + 5 * number))
+    script.at(begins + 1000, partial(script.replicas, "patients", 4))
+
+
+def at_hetzner(script: Script) -> None:
+    """Machines of the fake Hetzner, beside servers of strangers in the same project; pools come and go."""
+    chance = script.chance
+    script.cluster.create(node_pool("cloudy", "CX33", "CX23", budgets=NO_WINDOW))
+    script.cluster.create(deployment("renter", chance.randint(2, 8), "1500m", "1Gi", **on("cloudy")))
+    for name, labels in (("web-1", {"team": "web"}), ("bare", {}), ("other", {CLUSTER_LABEL: "another-cluster"})):
+        script.cluster.shop.add_foreign(name, "cx23", "fsn1", Labels(labels))
+    for _ in range(chance.randint(2, 4)):
+        script.at_some_time(partial(script.replicas, "renter", chance.randint(0, 10)))
+    if chance.random() < 0.5:
+        script.at_some_time(script.delete_some_request)
+
+
 def _make_jobs(script: Script, where: Any, expected: int | None = None) -> None:
     every, at, number = script.chance.uniform(400, 900), 30.0, 0
     while at < script.lasts_seconds - 700:
@@ -243,6 +319,9 @@ def _alone(name: str, begin: Callable[[Script], None], hours: float, **more: Any
 
 WORLDS: Final[tuple[Behaviour, ...]] = (
     Behaviour("operators", operators, is_wide=True, settles_seconds=1800.0),
+    Behaviour("swarm", swarm, is_wide=True),
+    Behaviour("called off", called_off, is_wide=True),
+    Behaviour("second thoughts", second_thoughts, is_wide=True),
     Behaviour("jobs made anew", made_anew, is_wide=True),
     Behaviour("databases", databases, is_wide=True),
     Behaviour("gang", gang, OWN_SCHEDULER, is_wide=True),
@@ -257,4 +336,7 @@ WORLDS: Final[tuple[Behaviour, ...]] = (
     _alone("haunted jobs", haunted_jobs, 8.0),
     _alone("broken buffer", broken_buffer, 8.0, settles_seconds=3 * HOUR),
     _alone("sick nodes", sick_nodes, 1.0),
+    _alone("sick and needed", sick_and_needed, 1.0, settles_seconds=1800.0),
+    _alone("erased records", erased_records, 0.2, settles_seconds=3 * HOUR),
+    _alone("at Hetzner", at_hetzner, 0.0, is_at_hetzner=True),
 )
