@@ -134,6 +134,7 @@ def _restarted(component: str, world: World, _: random.Random) -> Iterator[None]
             yield
         finally:
             world.cluster.start_component(component)
+            world.cluster.wait_until(lambda: world.api.healthy("/readyz"), "the API server to be ready again")
 
 
 @contextmanager

@@ -148,7 +148,13 @@ class World:
         stack.enter_context(self.provider_line)
         install_for_hetzner(self.cluster)
         hetzner = project_settings(f"http://127.0.0.1:{self.provider_line.port}/v1", self.folder)
-        settings = {"provider": "hetzner", "leaseSeconds": LEASE_SECONDS, "hetzner": hetzner, "plans": PLANS}
+        settings = {
+            "provider": "hetzner",
+            "leaseSeconds": LEASE_SECONDS,
+            "hetzner": hetzner,
+            "plans": PLANS,
+            "page": {"port": 0},
+        }
         self.rotate_token()
         for number in (1, 2):
             folder = self.folder / f"replica-{number}"
