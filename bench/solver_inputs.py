@@ -130,7 +130,7 @@ def _read(data: Path, catalogue: str, name: str) -> PlacementProblem:
     asked = ask(described.snapshot, Settings())
     if described.problems or asked is None:
         raise ValueError(f"{name} cannot be read: {described.problems}")
-    return asked.problem
+    return replace(asked.problem, limits=())  # the peer knows none, and a new pool's first machines are few
 
 
 # ------------------------------------------------------------------------------- a production trace

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
+SmallCounts = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
 
 Mask = BoolArray  # for each node: yes or no

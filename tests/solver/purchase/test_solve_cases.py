@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from growth.model.labels import HOSTNAME, ZONE, Labels
 from growth.model.node import SCALE_DOWN_TAINT, Node
-from growth.model.pod import PreferredPods
+from growth.model.pod import PodShape, PreferredPods
+from growth.model.resources import Resources
 from growth.solver.purchase.check import check
-from growth.solver.purchase.problem import PlacementProblem, PlacementSolution, Room
-from growth.solver.purchase.solve import solve
-from tests.solver.worlds import amounts, at_most, choice, demand, hetzner, room, shape, spread, term
+from growth.solver.purchase.problem import DemandClass, PlacementProblem, PlacementSolution, Room
+from growth.solver.purchase.solve import solve, solve_greedily
+from tests.solver.worlds import amounts, at_most, choice, demand, hetzner, offering, room, shape, spread, term
 
 
 def placed_anywhere(solution: PlacementSolution) -> int:
@@ -223,3 +225,15 @@ def test_many_pods_that_are_spread_over_nodes_need_few_nodes_beside_others() -> 
     solution = solve(problem)
     assert check(problem, solution) == ()
     assert len(solution.nodes) == 25
+
+
+def test_no_plan_is_dearer_than_best_fit_also_where_some_machines_lack_a_resource() -> None:
+    gpu = Resources({"cpu": 1000, "nvidia.com/gpu": 1})
+    with_gpu = replace(
+        choice("gpu", 8, 16384, 3.0), offering=offering("gpu", 8, 16384, 3.0, "z1", **{"nvidia.com/gpu": 1})
+    )
+    demands = DemandClass(PodShape(requests=gpu), 3, ("default",)), demand(700, 0.3, 300), demand(50, 1.7, 900)
+    problem = PlacementProblem(demands, choices=(with_gpu, choice("small", 4, 8192, 1.0)))
+    solution, simple = solve(problem), solve_greedily(problem)
+    assert check(problem, solution) == check(problem, simple) == ()
+    assert solution.price_per_hour <= simple.price_per_hour

@@ -72,6 +72,11 @@ class Metrics:
     ]
     nodes: Annotated[Gauge, "growth_nodes", "Nodes by pool and offering.", ("pool", "offering")]
     price: Annotated[Gauge, "growth_price_per_hour", "What the nodes cost per hour.", ("pool", "offering")]
+    gap: Annotated[
+        Gauge,
+        "growth_purchase_gap_ratio",
+        "How far the last purchase was above the proven lower bound: 0.01 is 1 %. For one or two machines it is large.",
+    ]
     bought: Annotated[Counter, "growth_machines_bought_total", "Machines that were ordered and granted.", ("pool",)]
     failing: Annotated[
         Gauge, "growth_pool_failing", "1 while a pool buys nothing, since machines came in vain.", ("pool",)

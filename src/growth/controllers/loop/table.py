@@ -30,6 +30,7 @@ def measure_warm_pools(metrics: Metrics, ledger: warm_pools.Ledger, seconds: flo
 
 
 def measure_scale_up(metrics: Metrics, ledger: scale_up.Ledger, _seconds: float) -> None:
+    metrics.gap.set(ledger.gap)
     missed = (wait.reason for wait in ledger.waits.values() if wait.reason)
     metrics.count_unplaced(Counter([*missed, *(said.partition(":")[0] for said in ledger.told.values())]))
 

@@ -40,6 +40,7 @@ class Dealt(Struct, frozen=True):
     into_rooms: tuple[tuple[Room, Hand], ...] = ()
     unplaced: tuple[tuple[Demand, tuple[str, ...]], ...] = ()  # each demand once
     allowances: tuple[Allowance, ...] = ()  # what these orders leave
+    gap: str = ""  # in words: how far all of it is above the cheapest possible, at most
 
 
 def deal(
@@ -70,7 +71,7 @@ def deal(
         told = (*reasons.get(index, ()), *refused.get(index, ())) or ("no place was found",)
         unplaced |= {demand.name: (demand, told) for demand in reversed(left)}
     rooms = tuple((problem.rooms[index], tuple(hand)) for index, hand in sorted(into.items()) if hand)
-    return Dealt(tuple(orders), rooms, tuple(unplaced.values()), purchases.left)
+    return Dealt(tuple(orders), rooms, tuple(unplaced.values()), purchases.left, solution.gap_in_words)
 
 
 def _by_turn(nodes: Iterable[PlannedNode], classes: tuple[Hand, ...]) -> list[PlannedNode]:
@@ -98,13 +99,13 @@ def notes_for(
 
 
 def _of_pools(dealt: Dealt, snapshot: Snapshot) -> tuple[Note, ...]:
-    """One sentence for each pool: what it buys, for how many pods, at what price."""
+    """One sentence for each pool: what it buys, for how many pods, at what price, and how far above the cheapest."""
     notes = []
     for name in sorted({choice.pool for choice, _ in dealt.orders}):
         orders = [(choice.offering, hand) for choice, hand in dealt.orders if choice.pool == name]
         counts = Counter(_where(offering) for offering, _ in orders)
         told = ", ".join(f"{count} × {what}" for what, count in sorted(counts.items()))
-        notes.append(_of_pool(name, orders, "ScaleUp", f"orders {told} for {{pods}} pods", snapshot))
+        notes.append(_of_pool(name, orders, "ScaleUp", f"orders {told} for {{pods}} pods", snapshot, dealt.gap))
     return tuple(notes)
 
 
@@ -128,10 +129,12 @@ def _of_pools_for_buffers(dealt: Dealt, snapshot: Snapshot) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def _of_pool(name: str, orders: list[tuple[Offering, Hand]], reason: str, message: str, snapshot: Snapshot) -> Note:
+def _of_pool(
+    name: str, orders: list[tuple[Offering, Hand]], reason: str, message: str, snapshot: Snapshot, gap: str = ""
+) -> Note:
     pods, price = sum(len(hand) for _, hand in orders), sum(offering.price_per_hour for offering, _ in orders)
     fields = (("nodes", len(orders)), ("pods", pods), ("price_per_hour", round(price, 6)))
-    told = f"{message.format(pods=pods)}, {price:.4f} per hour"
+    told = f"{message.format(pods=pods)}, {price:.4f} per hour{gap}"
     return Note(about(snapshot.pools[name]), reason, told, fields=fields)
 
 

@@ -143,6 +143,7 @@ def _next_ledger(
         told={identity(problem.pod): f"{problem.reason}: {problem.message}" for problem in found.problems},
         orders=replace(ledger.orders, awaited=()),
         patterns=learned or ledger.patterns,
+        gap=solution.gap if solution is not None and solution.nodes else ledger.gap,
     )
 
 

@@ -81,6 +81,7 @@ class Ledger(Struct, frozen=True):
     told: Mapping[str, str] = {}  # what was said to pods that have no pool
     orders: Orders = Orders()
     patterns: tuple[Pattern, ...] = ()  # good uses of nodes that the solver found: a head start for the next question
+    gap: float = 0.0  # how far the last purchase was above what was proven, as a share
 
 
 class Survey(Struct, frozen=True):

@@ -24,7 +24,6 @@ Say = Callable[[float, str, str], None]  # virtual seconds, who, what
 
 _PAUSE_SECONDS: Final = 5.0
 _LONGEST_NOTE: Final = 150
-_TELLING_GAP: Final = 0.5  # for one or two machines the bound, which may take parts of machines, says little
 _TOLD_BY_COUNTS: Final = ("Planned", "Provisioning", "Ready", "ScaleUp", "ScaleDown", "Removing", "Unmet", "Staying")
 
 
@@ -83,15 +82,10 @@ class Timeline:
         """The solver has answered; an answer that plans machines is told with its price and its bound."""
         if isinstance(asked, PlacementProblem) and isinstance(answer, PlacementSolution) and answer.nodes:
             self.plans.append((asked, answer))
-            gap = (
-                f", at most {100 * answer.gap:.1f} % above the cheapest possible"
-                if answer.lower_bound and answer.gap < _TELLING_GAP
-                else ""
-            )
             unplaced = sum(one.count for one in answer.unplaced)
             rest = f"; {unplaced} pods find no place" if unplaced else ""
             nodes = _count(len(answer.nodes), "node")
-            self._tell("growth", f"plans {nodes} for {answer.price_per_hour:.4f} an hour{gap}{rest}")
+            self._tell("growth", f"plans {nodes} for {answer.price_per_hour:.4f} an hour{answer.gap_in_words}{rest}")
 
     def look(self) -> View:
         now, before = self.view(), self._before

@@ -287,6 +287,8 @@ def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], left
     values = _within_reason(stock, selected.fluid.values, limit_prices)
     best = prove(stock, free, _uppers(stock, selected, values, limit_prices, None, 0), values, limit_prices)
     for relaxed in found:
+        if 2 * relaxed.rows.stock.count.sum() < placed.sum():
+            continue  # about the rest alone: its values prove little
         is_same, program = relaxed is same, relaxed.relaxation
         values = program.values
         if not is_same:

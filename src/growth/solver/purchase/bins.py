@@ -9,14 +9,17 @@ holds in whatever order it is carried out."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import numpy as np
 
-from growth.solver.arrays import MANY, BoolArray, IntArray
+from growth.solver.arrays import MANY, BoolArray, IntArray, SmallCounts
 from growth.solver.patterns.stock import openable
 from growth.solver.purchase.layout import Layout, SpreadView
 from growth.solver.purchase.pod_rules import ShapeRules
 from growth.solver.purchase.tallies import NodeTally, concerns_no_pods
+
+UNBOUND: Final = (1 << 31) - 1  # "without bound" in the table of bounds: nodes × tallies is the largest table there is
 
 
 class Bins:
@@ -33,9 +36,9 @@ class Bins:
         self.left[:rooms] = layout.room_left
         self.domain: IntArray = np.full((len(layout.domains), capacity), -1, dtype=np.int64)
         self.domain[:, :rooms] = layout.room_domain
-        self.tally: IntArray = np.zeros((capacity, tallies), dtype=np.int64)
+        self.tally: SmallCounts = np.zeros((capacity, tallies), dtype=np.int32)
         # what anti-affinity on the node still allows; whether a pod of ours that spreads by the tally is here
-        self.bound: IntArray = np.full((capacity, tallies), MANY, dtype=np.int64)
+        self.bound: SmallCounts = np.full((capacity, tallies), UNBOUND, dtype=np.int32)
         self.spread_here: BoolArray = np.zeros((capacity, tallies), dtype=np.bool_)
         self.contents: list[dict[int, int]] = [{} for _ in range(rooms)]
         self.limit_left = layout.limit_bound.copy()
@@ -142,7 +145,7 @@ class Bins:
         self.contents.pop()
         self.choice[number] = -1
         self.tally[number] = 0
-        self.bound[number] = MANY
+        self.bound[number] = UNBOUND
         self.spread_here[number] = False
 
     def openable(self) -> IntArray:
@@ -244,7 +247,7 @@ class Bins:
         self.left = np.concatenate((self.left, np.zeros_like(self.left)))
         self.domain = np.concatenate((self.domain, np.full_like(self.domain, -1)), axis=1)
         self.tally = np.concatenate((self.tally, np.zeros_like(self.tally)))
-        self.bound = np.concatenate((self.bound, np.full_like(self.bound, MANY)))
+        self.bound = np.concatenate((self.bound, np.full_like(self.bound, UNBOUND)))
         self.spread_here = np.concatenate((self.spread_here, np.zeros_like(self.spread_here)))
 
     def _bounds_of(self, rules: ShapeRules) -> Iterable[tuple[int, int]]:
@@ -258,7 +261,7 @@ class Bins:
         space = np.full(size, MANY, dtype=np.int64)
         for tally, limit in self._bounds_of(rules):
             if self.layout.tally_key[tally] < 0:
-                count, bound = self.tally[:size, tally], np.minimum(self.bound[:size, tally], limit)
+                count, bound = self.tally[:size, tally], np.minimum(self.bound[:size, tally].astype(np.int64), limit)
                 more = bound - count if tally in rules.adds else np.where(count <= limit, MANY, 0)
                 np.minimum(space, more, out=space)
         for view in self._spreads_of(index):
@@ -275,7 +278,7 @@ class Bins:
 
     def _node_spread(self, view: SpreadView, is_implied: bool) -> IntArray:
         """While strict, every node is compared with an empty one as soon as new ones are planned: more may come."""
-        counts = self.tally[: self.size, view.rule.tally]
+        counts = self.tally[: self.size, view.rule.tally].astype(np.int64)
         emptiest = 0 if self.is_strict and self.size > self.rooms else fewest(counts[self.counted(view)], view)
         space = _skew_space(counts, emptiest, view)
         return np.where(self.spread_here[: self.size, view.rule.tally], space, MANY) if is_implied else space
@@ -303,7 +306,8 @@ class Bins:
         key, size = int(self.layout.tally_key[tally]), self.size
         counts = self.domain_count(tally)
         bounds = np.full(len(counts) + 1, MANY, dtype=np.int64)
-        np.minimum.at(bounds, self.domain[key, :size], self.bound[:size, tally])
+        limited = np.flatnonzero(self.bound[:size, tally] < UNBOUND)
+        np.minimum.at(bounds, self.domain[key, limited], self.bound[limited, tally])
         bounds[-1] = MANY
         if tally in self.promised_bound:
             bounds[:-1] = np.minimum(bounds[:-1], self.promised_bound[tally])

@@ -114,6 +114,12 @@ def _wrong_price(problem: PlacementProblem, solution: PlacementSolution) -> Iter
 
 
 def _broken_rules(problem: PlacementProblem, solution: PlacementSolution) -> Iterator[str]:
+    """At a glance first: what breaks no rule in the end needs no order. Only what does is carried out pod by pod."""
+    if any(_broken_when_done(problem, solution, at_a_glance=True)):
+        yield from _broken_when_done(problem, solution, at_a_glance=False)
+
+
+def _broken_when_done(problem: PlacementProblem, solution: PlacementSolution, at_a_glance: bool) -> Iterator[str]:
     shapes = [demand.shape for demand in problem.demands]
     nodes = [unmarked(room) for room in problem.rooms]
     index = Neighbours(nodes, volumes=problem.volumes, namespaces=problem.namespaces, shapes=shapes)
@@ -121,13 +127,24 @@ def _broken_rules(problem: PlacementProblem, solution: PlacementSolution) -> Ite
         for shape, count in room.contents:
             index.add(index.class_of(shape), number, count)
     waiting = [[placement.demand, placement.room, placement.count] for placement in solution.placements]
-    waiting = _carry_out(problem, index, waiting)
+    waiting = waiting if at_a_glance else _carry_out(problem, index, waiting)
     planned = [planned_node(problem.choices[node.choice], number) for number, node in enumerate(solution.nodes)]
     for node, number in zip(solution.nodes, index.add_nodes(planned), strict=True):
         for shape in problem.choices[node.choice].daemons:
             index.add(index.class_of(shape), number)
         waiting += [[demand, number, count] for demand, count in node.contents]
-    yield from _broken_in_the_end(problem, index, _carry_out(problem, index, waiting))
+    in_the_end = [item for item in waiting if at_a_glance and _needs_no_order(problem, index, item[0])]
+    for demand, number, count in in_the_end:
+        index.add(index.class_of(problem.demands[demand].shape), number, count)
+    in_order = [item for item in waiting if not (at_a_glance and _needs_no_order(problem, index, item[0]))]
+    yield from _broken_in_the_end(problem, index, _carry_out(problem, index, in_order))
+    yield from _not_allowed_to_stand(problem, index, in_the_end)
+
+
+def _needs_no_order(problem: PlacementProblem, index: Neighbours, demand: int) -> bool:
+    """Is it enough that the pods may stand where they are in the end? Not where a group has to begin somewhere."""
+    shape = problem.demands[demand].shape
+    return not shape.affinity and index.question(index.class_of(shape)).is_entangled
 
 
 def _carry_out(problem: PlacementProblem, index: Neighbours, waiting: list[list[int]]) -> list[list[int]]:
@@ -154,7 +171,13 @@ def _carry_out(problem: PlacementProblem, index: Neighbours, waiting: list[list[
 def _broken_in_the_end(problem: PlacementProblem, index: Neighbours, waiting: Sequence[Sequence[int]]) -> Iterator[str]:
     for demand, number, count in waiting:
         index.add(index.class_of(problem.demands[demand].shape), number, count)
-    for demand, number, _ in waiting:
+    yield from _not_allowed_to_stand(problem, index, waiting)
+
+
+def _not_allowed_to_stand(
+    problem: PlacementProblem, index: Neighbours, placed: Sequence[Sequence[int]]
+) -> Iterator[str]:
+    for demand, number, _ in placed:
         pod_class = index.class_of(problem.demands[demand].shape)
         index.remove(pod_class, number)
         reason = index.why_not(pod_class, number)

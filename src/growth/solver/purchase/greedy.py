@@ -219,7 +219,7 @@ def level_out(bins: Bins) -> None:
 
 def _move_down(bins: Bins, index: int, view: SpreadView) -> bool:
     """One pod of the class from the fullest node that holds it to the emptiest."""
-    counts = bins.tally[: bins.size, view.rule.tally]
+    counts = bins.tally[: bins.size, view.rule.tally].astype(np.int64)
     counted = bins.counted(view)
     counted[: bins.rooms] = False
     holding = [number for number in planned(bins) if index in bins.contents[number] and counted[number]]
@@ -334,7 +334,7 @@ def _counts(bins: Bins, view: SpreadView, bought: BoolArray) -> tuple[IntArray, 
     key = int(layout.tally_key[tally])
     counted = bins.counted(view) & bought
     if key < 0:
-        counts = bins.tally[:size, tally].copy()
+        counts = bins.tally[:size, tally].astype(np.int64)
         emptiest = np.full(size, fewest(counts[counted], view), dtype=np.int64)
         in_rooms = counts[: bins.rooms][counted[: bins.rooms]]
         emptiest[: bins.rooms] = fewest(in_rooms, view)  # rooms are filled before new nodes come
@@ -361,7 +361,7 @@ class _Companions:
     def _count(self, tally: int) -> IntArray:
         bins, layout, size = self._bins, self._bins.layout, self._bins.size
         own_kind = {index for index, one in enumerate(layout.rules) if tally in one.affinity and tally in one.adds}
-        others = bins.tally[:size, tally].copy()
+        others = bins.tally[:size, tally].astype(np.int64)
         for number, content in enumerate(bins.contents):
             others[number] -= sum(count for held, count in content.items() if held in own_kind)
         key = int(layout.tally_key[tally])

@@ -25,7 +25,7 @@ from growth.model.node import Node
 from growth.model.pod import PodShape
 from growth.solver.arrays import MANY, BoolArray, FloatArray, IntArray
 from growth.solver.exact.few_pods import Apart, Counted, Even, FewPods, Near, place_few
-from growth.solver.purchase.bins import Bins, planned
+from growth.solver.purchase.bins import UNBOUND, Bins, planned
 from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.pod_rules import has_preferences_about_pods
 from growth.solver.purchase.tallies import looks_beyond_node
@@ -43,7 +43,7 @@ _SPREAD_WEIGHT = 50
 _MOST_PODS = 40  # that are placed by the exact model
 _MOST_PAIRS = 800  # of a class and a place there
 _MOST_ALIKE = 10  # places of one choice there
-_SEARCH_NODES = 300
+_SEARCH_NODES = 5  # for each pricing round of the budget
 
 
 def make_cheaper(bins: Bins) -> None:
@@ -84,7 +84,8 @@ def place_anew(layout: Layout, rank: IntArray, can_all: bool) -> Bins | None:
     slots = _slots(bins)
     if len(layout.count) * (bins.size + len(slots)) > _MOST_PAIRS:
         return None
-    found = place_few(_few_pods(bins, slots, rank), can_all, _SEARCH_NODES)
+    search_nodes = _SEARCH_NODES * layout.problem.budget.pricing_rounds
+    found = place_few(_few_pods(bins, slots, rank), can_all, search_nodes)
     if found is None:
         return None
     for place in np.flatnonzero(found.any(axis=0)):
@@ -158,13 +159,14 @@ def _counted(bins: Bins, tally: int, slots: IntArray) -> Counted:
     if key >= 0:
         domain = np.concatenate([bins.domain[key, :size], layout.choice_domain[key, slots]])
     daemons = [bins.daemons[choice] for choice in slots]
+    bound_here = bins.bound[:size, tally].astype(np.int64)
     held = [alone.counts.get(tally, 0) for alone in daemons]
     bound = [min(MANY, int(alone.limits.get(tally, MANY))) for alone in daemons]
     adds = np.array([tally in rules.adds for rules in layout.rules], dtype=np.bool_)
     return Counted(
         domain,
-        np.concatenate([bins.tally[:size, tally], np.array(held, dtype=np.int64)]),
-        np.concatenate([bins.bound[:size, tally], np.array(bound, dtype=np.int64)]),
+        np.concatenate([bins.tally[:size, tally].astype(np.int64), np.array(held, dtype=np.int64)]),
+        np.concatenate([np.where(bound_here < UNBOUND, bound_here, MANY), np.array(bound, dtype=np.int64)]),
         adds,
     )
 

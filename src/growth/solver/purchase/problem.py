@@ -6,7 +6,7 @@ here: the asker keeps for each demand class the list of its pods and deals them 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +19,10 @@ from growth.model.resources import Resources
 from growth.model.snapshot import EMPTY, VolumeWorld
 from growth.solver.patterns import Budget
 from growth.solver.rules.fit import free_amounts
+
+_TELLING_GAP: Final = 0.5  # for one or two machines the bound, which may take parts of machines, says little
+
+_NOTHING: Final = 0.0005  # what is told as 0.0 %
 
 
 class DemandClass(Struct, frozen=True):
@@ -177,3 +181,12 @@ class PlacementSolution(Struct, frozen=True):
     def gap(self) -> float:
         """How far above the bound, as a share: 0.013 is 1.3 %."""
         return self.price_per_hour / self.lower_bound - 1 if self.lower_bound > 0 else 0.0
+
+    @property
+    def gap_in_words(self) -> str:
+        """To be said after a price; empty where nothing is proven, or too little to be worth saying."""
+        if not self.lower_bound or self.gap >= _TELLING_GAP:
+            return ""
+        if self.gap < _NOTHING:
+            return ", the cheapest possible"
+        return f", at most {100 * self.gap:.1f} % above the cheapest possible"

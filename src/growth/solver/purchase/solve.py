@@ -7,6 +7,7 @@
 | zones | pods that must share a node are placed; which class goes to which zone, where rules look at zones |
 | rooms | nodes that exist, are on their way or are marked take pods first |
 | patterns | column generation, exact pricing where it is cheap, rounding; tier by tier |
+| best fit | the simple way, which no plan may be dearer than |
 | rest | the greedy, for what is left; every node then becomes the cheapest that holds its content |
 | levelled | where pods are spread over nodes: heaped onto few nodes and made even, if that is cheaper |
 | exact | a few pods are placed anew by an exact model, if pods are left over or the plan is dear for what is proven |
@@ -30,10 +31,11 @@ from growth.solver.purchase.bins import Bins, planned, price_of
 from growth.solver.purchase.check import check
 from growth.solver.purchase.greedy import heap_on_nodes, level_out, place_by_rules, take_back_excess
 from growth.solver.purchase.improve import follow_preferences, make_cheaper, place_anew
-from growth.solver.purchase.layout import Layout, lay_out, unit_prices
+from growth.solver.purchase.layout import Layout, largest_share, lay_out, unit_prices
 from growth.solver.purchase.open_nodes import by_worth, fill_bins, open_nodes
 from growth.solver.purchase.problem import PlacementProblem, PlacementSolution, Stage, Unplaced
 from growth.solver.purchase.rows import Part, RelaxedRows, recall, remember, rows_of
+from growth.solver.purchase.tallies import concerns_no_pods
 from growth.solver.purchase.zones import (
     place_together,
     repeat_in_zones,
@@ -45,6 +47,7 @@ from growth.solver.purchase.zones import (
 _DEAR = 1_000.0  # how many times its price a pod is worth: nothing but a limit leaves it out
 _FEW_PODS = 500  # for which the greedy is asked whenever a cheaper plan is not ruled out
 _FEW_NODES = 4_000  # beyond that, the greedy takes longer than all the rest
+_NEAR = 0.005  # above the bound: nearer than that, best fit never is
 _GOOD_ENOUGH = 0.03  # above the bound: nearer than that, the greedy need not be asked for comparison
 
 
@@ -92,7 +95,7 @@ def solve_greedily(problem: PlacementProblem) -> PlacementSolution:
     if not any(demand.count for demand in problem.demands):
         return PlacementSolution("NoDemands")
     layout = lay_out(problem)
-    plain, nothing = _by_greedy(layout), np.zeros(len(layout.count))
+    plain, nothing = _by_best_fit(layout), np.zeros(len(layout.count))
     solution = write_answer(plain.bins, plain.left_over, ProvenBound(0.0, nothing, nothing), plain.stages, ())
     complaints = check(problem, solution) if problem.is_checked else ()
     return _nothing(problem, complaints) if complaints else solution
@@ -110,8 +113,11 @@ def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
     """By patterns; where that leaves pods over, or is dear for what is proven, other ways are tried as well."""
     best = _by_patterns(layout, is_staged=False)
     bound = _prove(best)
+    if _is_plain(layout) and price_of(best.bins) > bound.lower_bound * (1 + _NEAR):
+        found, best = best, _better(best, [_by_best_fit(layout)])
+        bound = bound if best is found else _prove(best)
     if best.left_over.any() or price_of(best.bins) > _enough(best, bound.lower_bound):
-        others = [_by_greedy(layout)] if len(planned(best.bins)) <= _FEW_NODES else [best]
+        others = [_by_greedy(layout)] if _is_quick(best) else [best]
         if best.left_over.any() and _importance(layout).max():
             others.append(_by_patterns(layout, is_staged=True))
         if best.left_over.any() and layout.tier.max(initial=0) and len(layout.limit_bound):
@@ -119,10 +125,8 @@ def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
         heaped = heap_on_nodes(layout)
         if heaped is not None:
             others.append(_levelled(layout, heaped))
-        better = min(others, key=Attempt.rank)
-        if better.rank() < best.rank():
-            best = Attempt(better.bins, better.left_over, best.stages + better.stages, best.relaxed + better.relaxed)
-            bound = _prove(best)
+        found, best = best, _better(best, others)
+        bound = bound if best is found else _prove(best)
     anew = _anew(best) if best.left_over.any() or price_of(best.bins) > bound.lower_bound * (1 + 1e-6) else best
     if anew.rank() < best.rank():
         best, bound = anew, _prove(anew)
@@ -137,6 +141,25 @@ def _anew(known: Attempt) -> Attempt:
         return known
     stages = (*known.stages, Stage("exact", price_of(bins)))
     return Attempt(bins, layout.count - bins.placed(), stages, known.relaxed)
+
+
+def _better(known: Attempt, others: list[Attempt]) -> Attempt:
+    """The best of them, with what was found out on the way."""
+    best = min(others, key=Attempt.rank)
+    if best.rank() >= known.rank():
+        return known
+    return Attempt(best.bins, best.left_over, known.stages + best.stages, known.relaxed + best.relaxed)
+
+
+def _is_quick(found: Attempt) -> bool:
+    """Does the greedy take less time than all the rest? Of many pods without rules, best fit says the same."""
+    layout = found.bins.layout
+    return len(planned(found.bins)) <= _FEW_NODES and (layout.count.sum() <= _FEW_PODS or not _is_plain(layout))
+
+
+def _is_plain(layout: Layout) -> bool:
+    """Do no rules between pods concern any class?"""
+    return all(map(concerns_no_pods, layout.rules))
 
 
 def _prove(attempt: Attempt) -> ProvenBound:
@@ -169,6 +192,38 @@ def _by_greedy(layout: Layout) -> Attempt:
     bins = Bins(layout)
     left_over = _place_rest(bins, np.asarray(layout.count))
     return Attempt(bins, left_over, (Stage("greedy", price_of(bins)),))
+
+
+def _by_best_fit(layout: Layout) -> Attempt:
+    """Best fit decreasing, the simple way that no plan may be dearer than: the largest pods first, each onto the node
+    that has the least left beside it, else onto a new node of the choice where its share costs least. Pods that rules
+    between pods concern are left to the greedy.
+    """
+    bins, missing, unit = Bins(layout), np.asarray(layout.count).copy(), unit_prices(layout)
+    for index in np.lexsort((-unit, _importance(layout))).tolist():
+        if not concerns_no_pods(layout.rules[index]):
+            continue
+        space = bins.space(index)
+        for number in bins.in_filling_order(index, np.flatnonzero(space)).tolist():
+            taken = min(int(space[number]), int(missing[index]))
+            bins.put(index, number, taken)
+            missing[index] -= taken
+            if not missing[index]:
+                break
+        share, asked = largest_share(layout, index), np.flatnonzero(layout.need[index])
+        costs = np.where(layout.fits[index] & (share <= 1), layout.price * share, np.inf)
+        while missing[index] and np.isfinite(costs).any():
+            choice = int(costs.argmin())
+            most = int((layout.offer[choice, asked] // layout.need[index, asked]).min())
+            times = min(max(1, int(missing[index]) // most), int(bins.openable()[choice]))
+            if times > 0:
+                taken = min(most, int(missing[index]))
+                bins.open_alike(choice, {index: taken}, times)
+                missing[index] -= taken * times
+            else:
+                costs[choice] = np.inf
+    left_over = _place_rest(bins, missing)
+    return Attempt(bins, left_over, (Stage("best fit", price_of(bins)),))
 
 
 def _place_rest(bins: Bins, missing: IntArray) -> IntArray:
