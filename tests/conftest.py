@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 # `make test` is the same on every run; HYPOTHESIS_PROFILE=search looks further, and elsewhere each time.
@@ -15,6 +17,14 @@ settings.register_profile(
     "search", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """A command that logs nothing leaves that to no other test."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

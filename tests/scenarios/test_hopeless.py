@@ -117,7 +117,8 @@ HOPELESS: dict[str, Json] = {
         "labels": {"app": "agent"},
     },
     "spread over zones": {
-        "topologySpreadConstraints": [SPREAD | OF_THE_ZONE | _selected(app="first") | {"minDomains": 3}]
+        "topologySpreadConstraints": [SPREAD | OF_THE_ZONE | _selected(app="agent") | {"minDomains": 3}],
+        "labels": {"app": "agent"},
     },
     "spread over something unknown": {
         "topologySpreadConstraints": [SPREAD | {"topologyKey": "rack"} | _selected(app="first")]

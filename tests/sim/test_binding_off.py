@@ -54,8 +54,8 @@ def lived(seed: int, *, binds: bool, competes: bool) -> Ending:
 def test_without_binding_nobody_is_stranded_and_it_costs_at_most_one_per_cent_more(
     competes: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bound = [lived(seed, binds=True, competes=competes) for seed in range(2)]
-    nominated = [lived(seed, binds=False, competes=competes) for seed in range(2)]
+    bound = [lived(seed, binds=True, competes=competes) for seed in range(4)]
+    nominated = [lived(seed, binds=False, competes=competes) for seed in range(4)]
     extra = sum(each.price_per_hour for each in nominated) / sum(each.price_per_hour for each in bound) - 1
     with capsys.disabled():
         print(

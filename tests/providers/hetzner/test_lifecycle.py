@@ -96,7 +96,7 @@ def test_an_order_without_a_no_stays_pending_and_is_tried_again_under_the_same_n
         )
         await town.wait_for(lambda: bool(requests(town)), 60)
         [request] = requests(town)
-        await town.cluster.runtime.sleep(30)
+        await town.cluster.runtime.sleep(10)
         assert town.phases() == {"Pending": 1}
         allow(town)
         town.project.trouble.refused_until = 0.0

@@ -17,7 +17,8 @@ from growth.model.api import FINALIZER
 from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_AT, SCALE_DOWN_TAINT, STARTUP_TAINT, Node
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import PODS, Resources, sum_resources
-from growth.sim.apiserver.kinds import BY_NAME, NODE
+from growth.plan.nodes_down.attempts import IRREVOCABLE
+from growth.sim.apiserver.kinds import BY_NAME, NODE, Json
 from growth.sim.apiserver.store import Key
 from growth.sim.laws.machines import DAY_SECONDS, MOST_IN_VAIN
 from growth.sim.laws.room import declared, declared_room, missing_chunks, pods_behind_buffers
@@ -87,10 +88,20 @@ def _lost_places(witness: Witness, shape: PodShape) -> int:
 
 
 def _failed_removals(witness: Witness) -> dict[str, str]:
-    """Nodes that could not be removed, so that a person must look at them, and their pools."""
+    """Nodes that could not be removed, so that a person must look at them, and their pools. Also those whose machine
+    may be going already, and which wait for a pod that must not be disrupted: they say so.
+    """
     removals = witness.cluster.store.read_all(REMOVAL)
-    failed = [one for one in removals if (one.get("status") or {}).get("phase") == "RemovalFailed"]
+    failed = [one for one in removals if _is_a_persons(witness, one["metadata"]["name"], one.get("status") or {})]
     return {one["metadata"]["name"]: one["spec"]["pool"] for one in failed}
+
+
+def _is_a_persons(witness: Witness, name: str, status: Json) -> bool:
+    if status.get("phase") == "RemovalFailed":
+        return True
+    is_irrevocable = any(each["type"] == IRREVOCABLE for each in status.get("conditions") or ())
+    pods = (pod for pod in witness.bound.get(name, {}).values() if pod.annotations.get(DO_NOT_DISRUPT) == "true")
+    return is_irrevocable and any(pod.key in status.get("waitingFor", "") for pod in pods)
 
 
 def _stuck_pools(witness: Witness) -> set[str]:

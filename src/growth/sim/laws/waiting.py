@@ -54,15 +54,15 @@ class Taken(Struct, frozen=True):
 # ------------------------------------------------------------------------------- the reason is true
 
 
-def the_true_reason(witness: Witness, _is_calm: bool) -> Complaint:
+def the_true_reason(witness: Witness, is_calm: bool) -> Complaint:
     """What a pod without a place is told is so: the constraint that is named stands against it, and one is named. What
-    is being written when it is said counts too.
+    is being written when it is said counts too; while something is broken, that may take a while.
     """
     patience, wrong = witness.patience, None
     unproven, patience.unproven = patience.unproven, []
     for at, said in unproven:
         why = _why_untrue(witness, said)
-        if why and witness.now - at < NOTICE_SECONDS:
+        if why and witness.now - at < (NOTICE_SECONDS if is_calm else LATELY_SECONDS):
             patience.unproven.append((at, said))
         elif why:
             wrong = wrong or f"pod {said.namespace}/{said.name} was told at {at:.0f} s {why}"

@@ -17,6 +17,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -111,6 +112,10 @@ class Simulation:
         self.cluster.tell(self._say)
 
     async def run(self) -> Report:
+        with self._files or nullcontext():
+            return await self._run()
+
+    async def _run(self) -> Report:
         begin(self.script, self.seed, self.behaviours)
         behaviours = [each.name for each in self.behaviours]
         faults = turn_on_some(self.adversity, self.seed, self.wish.faults)
