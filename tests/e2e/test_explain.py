@@ -71,7 +71,10 @@ def test_a_reader_is_told_where_a_pod_would_go_why_a_node_stays_and_what_a_pool_
     assert waiting["plan"].startswith("Planned: planned onto a new kwok-cx33")
     assert waiting["pools"] == ["default"]
     assert standing["state"] == f"Running on node {node}"
-    assert (staying["checkType"], staying["pods"]) == ("no_nodes", 2)
+    assert staying["answer"].startswith("it stays: NodePool default gives back empty nodes only, and pods run there")
+    assert staying["pods"] == 2
+    assert waiting["answer"].startswith("planned onto a new kwok-cx33")
+    assert pool["answer"].startswith("it can buy")
     assert pool["conditions"]["UnknownServerType"].startswith("True")
     assert [
         event.verb
