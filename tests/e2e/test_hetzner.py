@@ -20,7 +20,7 @@ from tests.e2e.running import node_pool, refused_calls, wait_for_running
 from tests.fakes.hetzner.openapi import described
 
 PODS = 300  # each fills a CX33
-MANY = {"nodes": 400, "pricePerHour": "20"}
+MANY = {"nodes": 1000, "pricePerHour": "20"}  # orders without an answer count for ten minutes, too
 STOCK = {("cx33", "fsn1"): 150, ("cx33", "nbg1"): 120}  # the rest comes from hel1, which is dearer
 LIMITED_SECONDS = 20.0  # every request refused, in the middle of buying
 TROUBLE = FakeTrouble(lost_after_effect=0.03, server_error=0.02, locked=0.02, creation_fails=0.02, never_boots=0.05)
