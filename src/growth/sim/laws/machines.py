@@ -242,16 +242,16 @@ def _seen_until(witness: Witness, server: Server, pod: Pod) -> float:
 
 def not_while_braked(witness: Witness, server: Server) -> Complaint:
     """S8: while many nodes of a pool or of the cluster are NotReady, no machine goes whose node is NotReady or has
-    pods; one that is empty and Ready may, and one that the provider says is off.
+    pods; one that is empty and Ready may, and one that the provider says is off, or that never served anybody.
     """
     pool, name = server.template.labels.get(POOL_LABEL, ""), server.name
     seconds = max(witness.now - witness.braked_since.get(each, witness.now) for each in (pool, ""))
     annotations = witness.pools.get(pool, {"metadata": {}})["metadata"].get("annotations") or {}
     if seconds < BRAKED_SECONDS or RELEASE_BRAKE in annotations or server.status != "running":
         return None
-    if name not in witness.readiness:
-        return None
     has_pods = any(pod.counts_as_work and not witness.has_returned(pod) for pod in witness.bound.get(name, {}).values())
+    if name not in witness.readiness or (name not in witness.served_since and not has_pods):
+        return None
     wrong = f"{name} is deleted though the brake of pool {pool} or of the cluster holds since {seconds:.0f} s"
     return wrong if has_pods or not witness.readiness[name] else None
 
