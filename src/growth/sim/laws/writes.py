@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Final
 
 from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT
-from growth.model.pod import Pod
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.model.settings import Settings
 from growth.plan.nodes_down.attempts import IRREVOCABLE
@@ -17,7 +16,6 @@ from growth.sim.apiserver.kinds import NODE, POD, Json
 from growth.sim.apiserver.store import Write
 from growth.sim.laws.warm_pools import WARM_POOLS
 from growth.sim.laws.witness import GROWTH, REMOVAL, Call, Complaint, Witness
-from growth.solver.rules.taints import tolerates
 
 MEDDLING_SECONDS: Final = 30.0
 UNSEEN_SECONDS: Final = 35.0  # between a look and the bind that follows it a request may hang
@@ -125,7 +123,7 @@ _WHY_NOT_ALLOWED: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] 
 
 def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     """No bind, of growth or beside growth, gives a node of ours more than it has. While a user takes our taints off,
-    others cannot be helped; growth looks before it binds, and may miss only who came within a moment, past our taint.
+    others cannot be helped; growth looks before it binds, and may miss only who came within a moment.
     """
     node_name = write.item["spec"].get("nodeName", "") if write.kind is POD and write.type == "MODIFIED" else ""
     is_meddled_with = witness.now - witness.meddled_at.get(node_name, -1e9) < MEDDLING_SECONDS
@@ -137,20 +135,11 @@ def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     if node is None:
         return f"growth bound {write.key} to {node_name}, which does not exist" if write.actor == GROWTH else None
     pods = [pod for pod in witness.bound.get(node_name, {}).values() if not pod.is_finished]
-    lately = [pod for pod in pods if witness.now - witness.bound_at[pod.uid] < UNSEEN_SECONDS]
-    unseen = [
-        pod
-        for pod in lately
-        if is_meddled_with or any(tolerates(each, STARTUP_TAINT) for each in pod.shape.tolerations)
-    ]
+    unseen = [pod for pod in pods if is_meddled_with and witness.now - witness.bound_at[pod.uid] < UNSEEN_SECONDS]
     counted = [pod for pod in pods if pod not in unseen or pod.key == "/".join(write.key)]
     used = sum_resources([pod.shape.requests for pod in counted]) + Resources({PODS: len(counted)})
     wrong = f"node {node_name} has {node.allocatable}; {used} after {write.actor} bound {write.key}"
     return None if POOL_LABEL not in node.labels or used.fits_in(node.allocatable) else wrong
-
-
-def _may_pass(pod: Pod) -> bool:
-    return any(tolerates(each, STARTUP_TAINT) for each in pod.shape.tolerations)
 
 
 # ---------------------------------------------------------------------------------------- evictions
