@@ -83,6 +83,7 @@ def test_a_chapter_is_reached_and_the_page_shows_it(theatre: Theatre) -> None:
     theatre.press_button("Pause")
     theatre.wait_for("document.querySelector('growth-pools').innerText.includes('batch')")
     theatre.wait_for("growth.cluster.bound > 0")
+    assert theatre.run("growth.table('nodes').size") > 0
     theatre.take_picture("page")
     theatre.do(theatre.page.prefer(prefers_color_scheme="dark"))
     theatre.run("location.hash = '#/Node/' + [...growth.table('nodes').keys()][0]")
@@ -99,11 +100,14 @@ def test_the_speed_is_chosen_on_the_page(theatre: Theatre) -> None:
     code = "(() => { const box = document.querySelector('growth-stage select'); box.value = '80'; box.dispatchEvent(new Event('change')) })()"  # noqa: E501
     theatre.run(code)
     theatre.wait_for("growth.cluster.stage.speed === 80")
+    assert theatre.run("document.querySelector('growth-stage select').value") == "80"
 
 
 def test_a_chapter_that_lies_behind_begins_the_story_anew(theatre: Theatre) -> None:
+    before = theatre.run("growth.cluster.stage.atSeconds")
     theatre.press_button("Night")
     theatre.wait_for("growth.cluster.stage.atSeconds < 300 && growth.table('nodes').size < 8")
+    assert theatre.run("growth.cluster.stage.atSeconds") < before
 
 
 def test_pictures_were_taken() -> None:

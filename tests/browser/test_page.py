@@ -97,6 +97,7 @@ def test_a_click_on_a_row_of_every_list_explains_it(visit: Visit) -> None:
     for part in ("waiting", "pools", "reserves", "timeline", "journal"):
         visit.run(f"document.querySelector('growth-{part} li button').click()")
         visit.wait_for(f"!{SHEET}.hidden && {SHEET}.querySelector('.first')?.innerText.length > 5")
+        assert visit.text("growth-explain h2"), part
         visit.press("Escape")
 
 

@@ -9,8 +9,8 @@ from typing import Final
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 ASSERTING_PREFIXES: Final = ("assert_", "check_", "expect_", "verify_", "require_")
 ASSERTING_CALLS: Final = frozenset(
-    {"raises", "warns", "fail", "run_state_machine_as_test", "wait_until", "wait_for"}
-)  # the last two fail when their time is up
+    {"raises", "warns", "fail", "run_state_machine_as_test", "wait_until"}
+)  # wait_until fails when its time is up
 SWITCHED_OFF: Final = frozenset({"skip", "skipif", "xfail"})
 
 

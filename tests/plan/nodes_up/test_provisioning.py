@@ -141,6 +141,21 @@ def test_after_three_orders_without_an_answer_and_a_list_without_the_machine_the
     assert (counts(unclear, listed), counts(unclear, replace(listed, now=NOW + 651))) == (True, False)
 
 
+def test_three_orders_without_an_answer_within_seconds_are_not_given_up_before_people_have_heard_of_it() -> None:
+    snapshot, ledger = with_one(one(planned=["default/a"]), pods=[pod("a")]), provisioning.Ledger()
+    for now in (NOW, NOW + 3, NOW + 8):
+        decision = settle_launch(replace(snapshot, now=now), Unknown("502"), ledger)
+        (action,) = decision.actions
+        assert isinstance(action, WriteNodeRequestStatus)
+        requests = {NAME: replace(snapshot.requests[NAME], status=action.status)}
+        snapshot, ledger = replace(snapshot, requests=requests), decision.ledger
+    early = plan(replace(snapshot, now=NOW + 25, machines_at=NOW + 24), ledger)
+    assert not any(isinstance(each, WriteNodeRequestStatus) for each in early.actions)
+    late = plan(replace(snapshot, now=NOW + 31, machines_at=NOW + 30), ledger)
+    assert [each.status.phase for each in late.actions if isinstance(each, WriteNodeRequestStatus)] == ["Unmet"]
+    assert {note.reason for note in late.notes} >= {"NoAnswer", "Unmet"}
+
+
 def test_launches_without_an_answer_are_asked_ever_less_often() -> None:
     snapshot, ledger, waits = with_one(one()), provisioning.Ledger(), []
     for _ in range(8):

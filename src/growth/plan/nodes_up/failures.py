@@ -154,6 +154,7 @@ def is_remembered(request: NodeRequest, snapshot: Snapshot) -> bool:
 # ------------------------------------------------------------------- orders that do not come true
 
 _SILENCE_SECONDS: Final = 30.0  # so long nobody is told
+_MOST_UNANSWERED: Final = 3  # then another offering is tried
 
 
 def unmet(
@@ -180,6 +181,11 @@ def told_at(request: NodeRequest, now: float) -> float | None:
     """When people must hear that an order has no answer; None: there is none, or they have."""
     at = (instant_of(request.unanswered[0].at) or now) + _SILENCE_SECONDS if request.unanswered else now
     return at if at > now else None
+
+
+def is_silent(request: NodeRequest, now: float) -> bool:
+    """Was it ordered so often without an answer, and for so long that people have heard of it?"""
+    return len(request.unanswered) >= _MOST_UNANSWERED and told_at(request, now) is None
 
 
 def of_silence(request: NodeRequest, snapshot: Snapshot) -> tuple[Note, ...]:

@@ -6,7 +6,7 @@
 | Pending | pool paused, gone, or the request over a limit | wait; over a limit and surely without a machine: release |
 | Pending | never ordered, and its pods run or are named by other requests | release |
 | Pending | otherwise | LaunchMachine: Accepted → Provisioning; NoCapacity or Refused → Unmet; no answer → again |
-| Pending | three orders without an answer, and the provider's list shows no machine | Unmet; told from 30 s on |
+| Pending | three orders without an answer in 30 s or more, and the provider's list shows no machine | Unmet; told |
 | Provisioning | the node serves | Ready |
 | Provisioning | not in time, and no pod has run on it | Deprovisioning |
 | Ready | a pod it was bought for is there; or five minutes are over and none came | its record says so |
@@ -56,6 +56,7 @@ from growth.plan.nodes_up.failures import (
     arrival,
     is_needed,
     is_remembered,
+    is_silent,
     judged,
     of_silence,
     place_of,
@@ -83,7 +84,6 @@ from growth.plan.world.turn import Turn, about, instant_of, life_event, seen, wi
 
 _RETRY_FIRST_SECONDS: Final = 2.0
 _RETRY_LONGEST_SECONDS: Final = 60.0
-_MOST_UNANSWERED: Final = 3  # then another offering is tried
 _LATE_LOOK_SECONDS: Final = 300.0  # so much longer a record waits for a machine that comes late
 _FAILED_RECORD_SECONDS: Final = 600.0  # and until its pool's status tells of it
 
@@ -169,7 +169,7 @@ class _Look:
         elif machine is not None and machine.state == "running":
             now = self._snapshot.now
             self._write(request, _accepted(request, machine.machine_id, now, "the machine was there already"))
-        elif len(request.unanswered) >= _MOST_UNANSWERED and self._is_listed_absent(request):
+        elif is_silent(request, self._snapshot.now) and self._is_listed_absent(request):
             self._give_up(request)
         elif request.name in self._over:
             self._warn(request, "OverLimit", f"not launched: {self._over[request.name]}")
@@ -199,7 +199,7 @@ class _Look:
     def _give_up(self, request: NodeRequest) -> None:
         write, notes = unmet(request, f"no answer: {request.unanswered[-1].reason}", self._snapshot, self._settings)
         self.turn.do(write)
-        self.turn.tell(*notes)
+        self.turn.tell(*of_silence(request, self._snapshot), *notes)
 
     def _is_listed_absent(self, request: NodeRequest) -> bool:
         """Does a list that is younger than the last order show no machine of this name?"""

@@ -106,13 +106,12 @@ def few_in_vain(witness: Witness, server: Server) -> Complaint:
 
 def few_while_braked(witness: Witness, server: Server) -> Complaint:
     """While the brake holds, machines are ordered for waiting pods only, and no more than a quarter of the pool, or
-    three, within ten minutes; what was asked for before is excepted, and so is a growth whose clock is not the API
-    server's: it cannot tell what ten minutes are.
+    three, within ten minutes; what was asked for before is excepted.
     """
     pool, request = server.template.labels.get(POOL_LABEL, ""), witness.requests.get(server.name)
     since = max(witness.braked_since.get(pool, -1.0), witness.braked_since.get("", -1.0))
     annotations = witness.pools.get(pool, {"metadata": {}})["metadata"].get("annotations") or {}
-    if since < 0.0 or request is None or RELEASE_BRAKE in annotations or witness.is_clock_off:
+    if since < 0.0 or request is None or RELEASE_BRAKE in annotations:
         return None
     if parse_instant(request["metadata"]["creationTimestamp"]) - START_OF_TIME < since + BRAKED_SECONDS:
         return None
