@@ -23,6 +23,7 @@ from growth.sim.cloud.hetzner.inventory import FakeServer
 from growth.sim.cloud.hetzner.project import Project
 from tests.e2e.controlplane.cluster import ControlPlane
 
+ANSWER_SECONDS = 4.0  # then it counts as dead: without etcd an API server holds a request for a minute
 BLIND_SECONDS = 2.5  # a third of the lease, in which what has left may still arrive, and a moment
 
 
@@ -30,7 +31,7 @@ class Witness:
     """Looks on at one project; calls `on_effect` with what has just been done, before the answer leaves."""
 
     def __init__(self, cluster: ControlPlane, project: Project) -> None:
-        self._api = cluster.connect()
+        self._api = cluster.connect(ANSWER_SECONDS)
         self._project = project
         self.broken: list[str] = []
         self.seen: Counter[str] = Counter()

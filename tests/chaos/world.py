@@ -24,7 +24,7 @@ from growth.sim.cloud.hetzner.embedded import TOKEN
 from growth.sim.cloud.hetzner.inventory import FakeServer
 from growth.sim.cloud.hetzner.project import Project
 from tests.chaos.gateway import Gateway
-from tests.chaos.witness import Witness
+from tests.chaos.witness import ANSWER_SECONDS, Witness
 from tests.e2e.controlplane import kubeconfig
 from tests.e2e.controlplane.admin import MERGE_PATCH, Answer, Connection, RefusedError
 from tests.e2e.controlplane.cluster import ControlPlane
@@ -133,7 +133,7 @@ class World:
     def __init__(self, cluster: ControlPlane, fake: FakeServing, gateway: Gateway, folder: Path, seed: str) -> None:
         self.cluster, self.fake, self.gateway, self.folder, self.seed = cluster, fake, gateway, folder, seed
         self.project = fake.api.project
-        self.api = cluster.connect()
+        self.api = cluster.connect(ANSWER_SECONDS)
         self.witness = Witness(cluster, self.project)
         self.kubelets = Kubelets(cluster, self.project)
         self.provider_line = Proxy(fake.port)

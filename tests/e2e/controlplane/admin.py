@@ -15,7 +15,6 @@ import msgspec
 
 from tests.e2e.controlplane.certificates import KeyPair
 
-TIMEOUT_SECONDS = 30.0
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 ALL_RESOURCES = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 MERGE_PATCH = "application/merge-patch+json"
@@ -40,11 +39,11 @@ class RefusedError(Exception):
 class Connection:
     """One kept-alive connection to a server on the loopback address, with or without TLS."""
 
-    def __init__(self, port: int, context: ssl.SSLContext | None = None) -> None:
+    def __init__(self, port: int, context: ssl.SSLContext | None = None, timeout_seconds: float = 30.0) -> None:
         self._http = (
-            http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+            http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_seconds)
             if context is None
-            else http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS, context=context)
+            else http.client.HTTPSConnection("127.0.0.1", port, timeout=timeout_seconds, context=context)
         )
 
     def close(self) -> None:

@@ -244,9 +244,9 @@ class ControlPlane:
         token: str = answer["status"]["token"]
         return token
 
-    def connect(self) -> Connection:
+    def connect(self, timeout_seconds: float = 30.0) -> Connection:
         """Another connection of the harness, which no audit log shows; one for each thread."""
-        return Connection(self.port, self._context)
+        return Connection(self.port, self._context, timeout_seconds)
 
     @property
     def server_context(self) -> ssl.SSLContext:
