@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from growth.kube.api.transport import Request, Response, Transport
+from growth.sim.apiserver.kinds import BY_NAME
 from growth.sim.apiserver.objects import deployment, node_pool
+from growth.sim.apiserver.streams import Answer
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess
+from tests.sim import test_buffers as buffers
 
 Json = dict[str, Any]
 MANY = 200
@@ -137,3 +140,36 @@ def test_pods_of_others_are_bound_as_fast_as_without_the_hostile_tenant(hostile:
     assert beside.requests_a_minute <= 1200, "20 a second, of the 200 that growth may ask"
     assert beside.bound_seconds <= SLOWER * alone.bound_seconds
     assert beside.watches <= MOST_WATCHES
+
+
+class WithAKindThatFails:
+    """An API server that has a kind which nobody can read."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    async def send(self, request: Request) -> Response:
+        return Answer(503, b"") if "/jobs" in request.path else await self.cluster.api.send(request)
+
+
+def test_a_buffer_whose_size_is_lost_keeps_nodes_for_a_quarter_of_an_hour_and_says_so() -> None:
+    async def test(cluster: Cluster, process: GrowthProcess) -> None:
+        cluster.create(deployment("web", 8, cpu="1", memory="1Gi"), buffers.buffer(replicas=1))
+        await buffers.until(cluster, 120, buffers.is_provisioned(cluster))
+        reference = {"apiGroup": "batch", "kind": "Job", "name": "any"}
+
+        def rename(item: Json) -> None:
+            item["spec"]["scalableRef"] = reference
+
+        cluster.verbs.modify(BY_NAME["CapacityBuffer"], "spare", "default", rename, "user")
+        cluster.delete("PodTemplate", "capacitybuffer-spare-pod-template", "default")
+        cluster.scale("Deployment", "web", 0)
+        await cluster.runtime.sleep(840)
+        told = [note.message for note in process.growth.journal.latest(100) if note.reason == "RoomNotKnown"]
+        assert len(cluster.objects("Node")) == 3
+        assert [each.partition(": ")[2] for each in told] == ["no node is given back meanwhile, for at most 15 minutes"]
+        await buffers.until(cluster, 600, lambda: not cluster.objects("Node"))
+        told = [note.message for note in process.growth.journal.latest(100) if note.reason == "RoomNotKnown"]
+        assert "nodes are given back without regard to it" in told[-1]
+
+    buffers.in_cluster(test, transport=WithAKindThatFails)

@@ -9,8 +9,9 @@ snapshot.
 
 Optional by nature: nothing here holds up what is bought for pods. An error is no answer: until buffers have been read
 once, and while the size of one that has room is neither read nor remembered (in its status and its PodTemplate), the
-world is marked as not known, so that no node is given back that a buffer may need. A buffer that never had room is not
-waited for: it holds nothing."""
+world is marked as not known, so that no node is given back that a buffer may need. The
+buffers of one namespace are waited for for a quarter of an hour, and then for as much in a day (`Patience`): whoever
+may write there must not keep everybody's nodes. A buffer that never had room is not waited for: it holds nothing."""
 
 from __future__ import annotations
 
@@ -48,6 +49,7 @@ from growth.kube.watch.stream import TroubleKind
 from growth.model.capacitybuffer import NO_BUFFERS, BufferWorld, CapacityBuffer, ScalableReference, reference_key
 from growth.model.decision import About, Note
 from growth.model.malformed import Malformed
+from growth.plan.world.turn import about
 from growth.runtime import Runtime
 
 COMPANIONS: Final = (POD_TEMPLATES, LIMIT_RANGES, RESOURCE_QUOTAS, PRIORITY_CLASSES, RUNTIME_CLASSES)
@@ -58,9 +60,30 @@ _LOOKS: Final = 60  # in one interval
 _LOOK_SECONDS: Final = 15.0  # from one interval to the next
 _RETRY_SECONDS: Final = 5.0
 _ABOUT: Final = About("Resource", str(CAPACITY_BUFFERS))
+_PATIENCE_SECONDS: Final = 900.0
+_PATIENCE_A_SECOND: Final = _PATIENCE_SECONDS / 86_400  # that comes back
 _AWAITED: Final = ScaledObject(why="not looked at yet", is_unread=True, is_awaited=True)
 
 References = dict[str, tuple[str, ScalableReference]]  # by reference_key, each with its namespace
+
+
+class Patience:
+    """Whose lost buffers are waited for? Those of namespaces that were not waited for too long already."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._looked_at = clock, clock()
+        self._lost = frozenset[str]()
+        self._spent: dict[str, float] = {}  # seconds, by namespace
+
+    def awaited(self, lost: frozenset[str]) -> frozenset[str]:
+        """Of the namespaces that have lost buffers now; looks that are far apart count as one long wait."""
+        now = self._clock()
+        passed, self._looked_at = now - self._looked_at, now
+        spent = {name: seconds - passed * _PATIENCE_A_SECOND for name, seconds in self._spent.items()}
+        spent |= {name: self._spent.get(name, 0.0) + passed for name in self._lost}
+        self._lost = lost
+        self._spent = {name: min(seconds, _PATIENCE_SECONDS) for name, seconds in spent.items() if seconds > 0}
+        return frozenset(name for name in lost if self._spent.get(name, 0.0) < _PATIENCE_SECONDS)
 
 
 class BufferWatch(OptionalWatch):
@@ -85,6 +108,7 @@ class BufferWatch(OptionalWatch):
         self._looks = Poller(runtime, self._look_at, self._tell, _LOOKS, lambda key: key.split("/")[1])
         self._builder = WorldBuilder(codec.pods)
         self._built: tuple[object, BufferWorld] | None = None
+        self._patience = Patience(runtime.monotonic)
 
     # -------------------------------------------------------------------------------------- running
 
@@ -195,7 +219,7 @@ class BufferWatch(OptionalWatch):
     @property
     def is_answered(self) -> bool:
         """Everything that buffers refer to has been read once, or could not be."""
-        return self._is_known and all(key in self._wanted for key in self._references()) and not self._awaited()
+        return self._is_read and all(key in self._wanted for key in self._references()) and not self._awaited()
 
     def _awaited(self) -> list[str]:
         return [key for key in self._wanted if self._object(key) is _AWAITED]
@@ -224,13 +248,32 @@ class BufferWatch(OptionalWatch):
         """The same object until something in it changes."""
         if self._started_at is None:
             return NO_BUFFERS
-        stamp = (self.version, self._is_known)
+        lost = self._lost()
+        awaited = self._patience.awaited(frozenset(each.namespace for each in lost))
+        stamp = (self.version, self._is_read, awaited)
         if self._built is None or self._built[0] != stamp:
-            self._built = (stamp, self._builder.build(self._referenced(stamp[1])))
+            self._built = (stamp, self._builder.build(self._referenced(self._is_read and not awaited)))
+            self._tell_of(lost, awaited)
         return self._built[1]
 
+    def _lost(self) -> list[CapacityBuffer]:
+        if POD_TEMPLATES not in self._kinds:
+            return []
+        return [each for each in self._buffers.values() if self._is_lost(each)]
+
+    def _tell_of(self, lost: Iterable[CapacityBuffer], awaited: frozenset[str]) -> None:
+        """On one buffer of each namespace."""
+        for buffer in {each.namespace: each for each in lost}.values():
+            text = "what this buffer refers to cannot be read, and how much room it had is not known: "
+            if buffer.namespace in awaited:
+                text += f"no node is given back meanwhile, for at most {_PATIENCE_SECONDS / 60:.0f} minutes"
+            else:
+                text += "nodes are given back without regard to it, since others were held up for long enough"
+            self._say(Note(about(buffer), "RoomNotKnown", text, "Warning"))
+
     @property
-    def _is_known(self) -> bool:
+    def _is_read(self) -> bool:
+        """Buffers themselves, and what all of them need."""
         if self._started_at is None:
             return True
         if not self._is_found:
@@ -243,17 +286,18 @@ class BufferWatch(OptionalWatch):
         return (
             POD_TEMPLATES in self._kinds
             and all(_is_told(self._kinds[resource]) for resource in COMPANIONS)
-            and not any(self._is_lost(buffer) for buffer in self._buffers.values())
+            and (
+                self._kinds[POD_TEMPLATES].reflector.synced
+                or not any(map(_has_room_by_template, buffers.cache.view().values()))
+            )
         )
 
     def _is_lost(self, buffer: CapacityBuffer) -> bool:
         """It had room, and neither what it refers to nor what was remembered of it can be read."""
-        reference, templates = buffer.spec.scalable_ref, self._kinds[POD_TEMPLATES]
-        if not buffer.status.replicas:
+        reference, templates = buffer.spec.scalable_ref, self._kinds[POD_TEMPLATES].cache.view()
+        if not buffer.status.replicas or reference is None or why_not_asked_for(reference):
             return False
-        if reference is None:
-            return not templates.reflector.synced
-        if f"{buffer.namespace}/{buffer.template_name}" in templates.cache.view() or why_not_asked_for(reference):
+        if f"{buffer.namespace}/{buffer.template_name}" in templates:
             return False
         found = self._object(reference_key(buffer.namespace, with_group(reference)))
         return isinstance(found, ScaledObject) and found.is_unread
@@ -296,6 +340,10 @@ def _dealt(wanted: References, most: int) -> frozenset[str]:
             places.append((counts.setdefault(namespace, 0), key))
             counts[namespace] += 1
     return frozenset(key for _, key in sorted(places)[:most])
+
+
+def _has_room_by_template(buffer: CapacityBuffer) -> bool:
+    return bool(buffer.status.replicas) and buffer.spec.scalable_ref is None
 
 
 def _is_told(watched: Watched) -> bool:
