@@ -107,6 +107,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
         law="one machine for each request",
         number=9,
     ),
+    "own clock": Mutant(
+        buying.own_clock, ("sick and needed",), ("growth's clock steps",), law="few while braked", number=5
+    ),
     "brake does not hold purchases": Mutant(
         buying.brake_does_not_hold_purchases, ("sick and needed",), law="few while braked"
     ),

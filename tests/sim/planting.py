@@ -57,6 +57,7 @@ PLACES: Final = {
     "kept_in_removal": "growth.plan.nodes_down.removal:is_kept_by_wish",
     "sparing_used": "growth.plan.warm_pools.warm_pools:sparing_used",
     "lacks_minimum": "growth.plan.nodes_up.survey:lacks_minimum",
+    "hear_date": "growth.kube.api.server_time:ServerTime.hear",
     "lease_is_free": "growth.kube.election:Election._is_free",
     "mark_idle": "growth.plan.nodes_down.scale_down:_Look._mark_idle",
     "may_be_taken_back": "growth.plan.nodes_down.removal:_may_be_taken_back",

@@ -72,12 +72,12 @@ class Growth:
         installation: Installation | None = None,
         fence: Fence | None = None,
     ) -> None:
-        self.runtime = runtime
+        given = installation or Installation()
         self.fence = fence or OpenFence(runtime.monotonic)
+        self.client = Client(transport, runtime, given.client, self.fence.holds, self.fence.seconds_left)
+        self.runtime = runtime = self.client.runtime  # from here on the time is the API server's
         self.metrics = Metrics(runtime)
         self.metrics.expect((row.name for row in ROWS), (action.__name__ for action in EFFECTS))
-        given = installation or Installation()
-        self.client = Client(transport, runtime, given.client, self.fence.holds, self.fence.seconds_left)
         self.supervisor = Supervisor(runtime, self.metrics)
         self.provider = CarefulProvider(provider_for(self.client, runtime), runtime, self.metrics.provider_call)
         self.installation = replace(given, settings=with_money(given.settings, self.provider.name))

@@ -54,8 +54,8 @@ class Clinic:
         if self.silent and self.silent in request.path:
             await self.runtime.sleep(3600)
         answer = self._scripted(request) or await self.server.send(request)
-        dated = {"date": formatdate(self.runtime.now() + self.ahead_seconds, usegmt=True)} if self.tells_time else {}
-        answer.headers = {**answer.headers, **dated}
+        date = formatdate(self.runtime.now() + self.ahead_seconds, usegmt=True) if self.tells_time else ""
+        answer.headers = {**answer.headers, "date": date}
         return answer
 
     def _scripted(self, request: Request) -> Response | None:

@@ -33,7 +33,7 @@ class OnlyReading:
 async def looked(cluster: Cluster, deaf_to: str = " ") -> Snapshot:
     runtime: Runtime = cluster.runtime
     client = Client(OnlyReading(cluster, deaf_to), runtime)
-    return await look_once(client, runtime, SimulatedProvider(cluster.cloud, runtime), "growth", Settings())
+    return await look_once(client, SimulatedProvider(cluster.cloud, runtime), "growth", Settings())
 
 
 def test_what_is_seen_answers_for_pods_and_pools() -> None:

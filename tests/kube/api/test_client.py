@@ -339,7 +339,7 @@ def test_discovery_lists_the_groups_with_their_preferred_version_first() -> None
 
 def test_reads_in_the_background_keep_to_their_own_pace_and_leave_the_rest_alone() -> None:
     async def use(client: Client) -> tuple[float, float]:
-        runtime = client._runtime
+        runtime = client.runtime
         began_at = runtime.monotonic()
         background = client.in_background(per_second=2.0)
         for _ in range(12):

@@ -137,7 +137,7 @@ def explain_in_cluster(kind: str, key: str, configuration: Configuration, access
 async def _look(configuration: Configuration, access: ClusterAccess) -> Snapshot:
     async with access.connect(may_write=lambda: False) as (client, runtime):
         provider = provider_of(configuration)(client, runtime)
-        return await look_once(client, runtime, provider, configuration.installation, configuration.plans)
+        return await look_once(client, provider, configuration.installation, configuration.plans)
 
 
 def answer_for(kind: str, key: str, snapshot: Snapshot, settings: Settings) -> ClusterAnswer:

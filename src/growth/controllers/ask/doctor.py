@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal
 
 import msgspec
@@ -32,6 +30,7 @@ from growth.controllers.configuration import NO_PRICE_LIMIT, cluster_id, with_mo
 from growth.kube.api.client import JSON, Client
 from growth.kube.api.errors import Forbidden, KubeError, NotFound
 from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, NODE_POOLS
+from growth.kube.api.server_time import date_of
 from growth.kube.api.transport import Request, Transport, TransportError
 from growth.kube.codec import Codec
 from growth.kube.crds import definitions
@@ -120,7 +119,7 @@ class Doctor:
         response = await self._runtime.within(_ANSWER_SECONDS, self._transport.send(request))
         answered_at = self._runtime.now()
         await response.close()
-        told_at = _instant_of(response.headers.get("date", ""))
+        told_at = date_of(response.headers)
         if told_at is None:
             what = "the API server does not say what time it is"
             yield Finding("clock", "warning", what, "compare the clocks yourself")
@@ -128,7 +127,12 @@ class Doctor:
         apart = max(told_at - answered_at, asked_at - (told_at + 1.0), 0.0)  # Date has whole seconds, cut off
         if apart > CLOCK_SECONDS:
             what = f"ours and the API server's are {apart:.0f} s apart"
-            yield Finding("clock", "failed", what, "set both by NTP: waiting times are told by the clock")
+            yield Finding(
+                "clock",
+                "failed",
+                what,
+                "set both by NTP: growth goes by the API server's, tokens and certificates by both",
+            )
         else:
             yield Finding("clock", "ok", f"ours and the API server's differ by less than {apart + 1:.0f} s")
 
@@ -262,13 +266,6 @@ async def _every(name: str, check: AsyncIterator[Finding]) -> list[Finding]:
 def _is_tried(version: str) -> bool:
     found = re.match(r"v?(\d+)\.(\d+)", version)
     return found is not None and (int(found[1]), int(found[2])) >= OLDEST_TRIED
-
-
-def _instant_of(date: str) -> float | None:
-    try:
-        return parsedate_to_datetime(date).replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None
 
 
 def _first_difference(wanted: Any, found: Any, path: str) -> str:

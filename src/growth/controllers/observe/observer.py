@@ -314,11 +314,12 @@ _BUFFERS_SECONDS: Final = 5.0  # the kind may not be installed
 
 
 async def look_once(
-    client: Client, runtime: Runtime, provider: Provider, installation: str, settings: Settings, seconds: float = 30.0
+    client: Client, provider: Provider, installation: str, settings: Settings, seconds: float = 30.0
 ) -> Snapshot:
     """One snapshot, made as a running growth makes it; then the observer ends. Raise TimeoutError, with the kinds that
     were not answered for.
     """
+    runtime = client.runtime
     supply = Supply(provider, await cluster_id(client, installation), runtime)
     observer = Observer(client, runtime, supply, Metrics(runtime), settings)
     works = [*observer.watches(), ("supply", supply.run)]

@@ -26,6 +26,7 @@ from growth.kube.api.resources import (
     Resource,
     path_of,
 )
+from growth.kube.api.server_time import ServerTime
 from growth.kube.api.transport import Request, Response, Transport
 from growth.runtime import Runtime
 
@@ -156,15 +157,15 @@ class Client:
     ) -> None:
         self.settings = settings or ClientSettings()
         self.may_write = may_write
-        self._runtime = runtime
-        self._sender = Sender(transport, runtime, self.settings, may_write, write_seconds)
+        self.runtime = ServerTime(runtime)
+        self._sender = Sender(transport, self.runtime, self.settings, may_write, write_seconds)
         self._lane = Lane.NORMAL
         self._own_pace: Throttle | None = None
 
     def in_background(self, per_second: float) -> Client:
         """The same client for what can wait: its reads go behind all others, and no faster than that."""
         other = copy(self)
-        other._lane, other._own_pace = Lane.BACKGROUND, Throttle(self._runtime, per_second, max(1, round(per_second)))
+        other._lane, other._own_pace = Lane.BACKGROUND, Throttle(self.runtime, per_second, max(1, round(per_second)))
         return other
 
     # -------------------------------------------------------------------------------------- reading

@@ -30,8 +30,8 @@ from growth.kube.api.errors import (
     error_from_answer,
 )
 from growth.kube.api.pace import Backoff, Lane, Throttle
+from growth.kube.api.server_time import ServerTime
 from growth.kube.api.transport import NeverSent, Request, Response, Transport, TransportError, Withheld
-from growth.runtime import Runtime
 
 
 class ClientSettings(Struct, frozen=True):
@@ -49,7 +49,7 @@ class Sender:
     def __init__(
         self,
         transport: Transport,
-        runtime: Runtime,
+        runtime: ServerTime,
         settings: ClientSettings,
         may_write: Callable[[], bool],
         write_seconds: Callable[[], float],
@@ -102,7 +102,9 @@ class Sender:
             raise
 
     async def _opened(self, request: Request) -> Response:
+        asked_at = self._runtime.monotonic()
         response = await self._transport.send(request)
+        self._runtime.hear(response.headers, asked_at)
         if response.status >= 300:
             raise error_from_answer(response.status, response.headers, await self._body_of_failure(response))
         return response

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from enum import IntEnum
 from typing import Final
 
+from growth.kube.api.server_time import date_of
 from growth.providers.hetzner.errors import Limited
 from growth.runtime import Runtime
 
@@ -106,7 +106,7 @@ class Quota:
         reset = _number(headers.get("ratelimit-reset"))
         if reset is None:
             return _NO_RESET_SECONDS
-        seconds = reset - (_instant(headers.get("date", "")) or self._runtime.now())
+        seconds = reset - (date_of(headers) or self._runtime.now())
         return min(max(seconds, 1.0), _LONGEST_RESET_SECONDS)
 
     def _seconds_until(self, rank: Rank) -> float:
@@ -143,10 +143,3 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return None
     return number if number is not None and math.isfinite(number) else None
-
-
-def _instant(date: str) -> float | None:
-    try:
-        return parsedate_to_datetime(date).timestamp()
-    except (ValueError, TypeError, OverflowError):
-        return None

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final
+from wsgiref.handlers import format_date_time
 
 import msgspec
 
@@ -39,6 +40,11 @@ def _own_schemas() -> Schemas:
     return Schemas.from_crds([*definitions(), buffer_definition()])
 
 
+@lru_cache(maxsize=8)
+def _date(seconds: int) -> str:
+    return format_date_time(seconds)
+
+
 class ApiServer:
     """The store, its rules, and the transport that reaches them."""
 
@@ -63,9 +69,11 @@ class ApiServer:
     async def send(self, request: Request) -> Response:
         """Transport.send."""
         try:
-            return self._answer(request)
+            response = self._answer(request)
         except Refusal as refusal:
-            return refuse(refusal)
+            response = refuse(refusal)
+        response.headers = {**response.headers, "date": _date(int(self._runtime.now()))}
+        return response
 
     def _answer(self, request: Request) -> Response:
         parts, query = split(request.path)

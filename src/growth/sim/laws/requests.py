@@ -133,8 +133,8 @@ def irrevocable_is_kept(witness: Witness, write: Write) -> Complaint:
 
 
 def struck_out(witness: Witness, write: Write) -> Complaint:
-    """Unmet strikes an offering out for all pools until its time is over, by growth's own clock."""
-    if write.kind is not REQUEST or write.type != "ADDED" or witness.is_clock_off:
+    """Unmet strikes an offering out for all pools until its time is over."""
+    if write.kind is not REQUEST or write.type != "ADDED":
         return None
     spec, now = write.item["spec"], witness.cluster.runtime.now()
     offering, location = spec["targetOffering"], spec.get("location")

@@ -55,7 +55,7 @@ def scales_are_apart(witness: Witness, write: Write) -> Complaint:
         return None
     target = f"{write.kind.name} {'/'.join(write.key)}"
     last_at, witness.scaled.at[target] = witness.scaled.at.get(target), witness.now
-    if last_at is None or witness.is_clock_off or witness.now - last_at >= APART_SECONDS - 1.0:
+    if last_at is None or witness.now - last_at >= APART_SECONDS - 1.0:
         return None
     return f"growth scaled {target} {witness.now - last_at:.1f} s after it last did"
 
@@ -68,7 +68,7 @@ def tries_are_apart(witness: Witness, call: Call) -> Complaint:
         return None
     asked, now = f"life {call.life} {call.text}", witness.now
     last_at, witness.scaled.at[asked] = witness.scaled.at.get(asked), now
-    if last_at is None or witness.is_clock_off or now - last_at >= APART_SECONDS - 1.0:
+    if last_at is None or now - last_at >= APART_SECONDS - 1.0:
         return None
     return f"{call.text} is sent {now - last_at:.1f} s after the last time"
 

@@ -142,7 +142,6 @@ class Witness:
         self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
         self.scaled = Scaled()
         self.is_catalogue_wrong = False  # machines are smaller than it says: what was planned onto one may not fit
-        self.is_clock_off = False  # growth's own clock has been stepped
         self.live_reads: dict[str, float] = {}  # what growth read live, and when
         self.patience = Patience()
         self.lately = Lately()

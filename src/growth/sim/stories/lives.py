@@ -176,7 +176,6 @@ class Lives:
         process = self.leader
         if process is not None and self._adversity.lasts_seconds:
             process.runtime.skew_seconds = seconds
-            self._witness.is_clock_off = True
             self._say(f"growth's clock is off by {seconds:+.0f} s")
 
     def _pause(self, seconds: float) -> None:
