@@ -93,13 +93,17 @@ class Living:
 
     # ---------------------------------------------------------------------------------------- growth
 
-    def start(self, server: str) -> None:
-        kubeconfig, settings = self._folder / "kubeconfig", self._folder / "settings.yaml"
+    def write_kubeconfig(self, server: str) -> Path:
+        kubeconfig = self._folder / "kubeconfig"
         cluster = {"cluster": {"server": server}, "name": "a"}
         context = {"context": {"cluster": "a", "user": "a"}, "name": "a"}
         user: Json = {"user": {}, "name": "a"}
         config = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "a"}
         kubeconfig.write_text(json.dumps(config))
+        return kubeconfig
+
+    def start(self, server: str) -> None:
+        kubeconfig, settings = self.write_kubeconfig(server), self._folder / "settings.yaml"
         settings.write_text(json.dumps({"listenPort": 0, "page": {"port": 0}, **self._settings}))
         command = [sys.executable, "-c", _LAUNCHER, json.dumps(dict(self._limits))]
         command += ["run", "--settings", str(settings), "--kubeconfig", str(kubeconfig)]

@@ -53,7 +53,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("sim", "Run growth in the embedded cluster under random faults and check what must never happen."),
     Command("simulate", "Run scenario files: what would this cost, how long would pods wait, what if."),
     Command(
-        "plan", "Plan offline what to buy for pods, with its price, a proven lower bound and the gap between them."
+        "plan",
+        "Plan what to buy for pods, with its price and a proven lower bound: offline, or --live in a cluster.",
     ),
     Command("fits", "Say for cases in JSON lines which nodes a pod may go to, and why not to the others."),
     Command(

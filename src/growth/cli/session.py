@@ -15,13 +15,16 @@ from typing import Annotated, Any, Final, Literal
 
 import structlog
 from cyclopts import Parameter
+from rich.console import Console
 
 from growth.controllers.configuration import Configuration
 from growth.controllers.loop.runtime import SystemRuntime
+from growth.controllers.observe.observer import look_once
 from growth.kube.api.client import Client
 from growth.kube.api.http import HttpTransport
 from growth.kube.auth.kubeconfig import load_connection
 from growth.kube.redaction import SECRETS
+from growth.model.snapshot import Snapshot
 from growth.providers.contract import Provider
 from growth.providers.registry import open_provider
 from growth.runtime import Runtime
@@ -58,6 +61,7 @@ class ClusterAccess:
             runtime.close()
 
 
+_WIDTH: Final = 240  # where nobody looks at a terminal
 THE_CLUSTER: Final = ClusterAccess()  # the one that the environment names
 
 
@@ -66,6 +70,17 @@ def provider_of(configuration: Configuration) -> Callable[[Client, Runtime], Pro
     return lambda client, runtime: open_provider(
         configuration.provider, client, runtime, configuration.catalogue, configuration.hetzner
     )
+
+
+async def look(client: Client, runtime: Runtime, configuration: Configuration) -> Snapshot:
+    """One look at the cluster and the provider, as a running growth sees them."""
+    provider = provider_of(configuration)(client, runtime)
+    return await look_once(client, provider, configuration.installation, configuration.plans)
+
+
+def console_for_people() -> Console:
+    """Colours and the terminal's width where a person watches; elsewhere lines as long as they are, for `grep`."""
+    return Console(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
 
 
 def read_text(file: Path) -> str:

@@ -28,7 +28,7 @@ from growth.cli.explain import wanted
 from growth.cli.explain.autoscaler import NOTHING_GIVEN, GivenCounts, explain_file, explain_live
 from growth.cli.explain.buffer import answers_for_buffers, explain_buffers
 from growth.cli.explain.layout import tell
-from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, TextOrJson, provider_of
+from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, TextOrJson, look
 from growth.controllers.ask.explain import NodeAnswer, PodAnswer, find_pod, why_node, why_pod
 from growth.controllers.ask.records import (
     PoolAnswer,
@@ -40,7 +40,6 @@ from growth.controllers.ask.records import (
 )
 from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.loop.journal import be_quiet
-from growth.controllers.observe.observer import look_once
 from growth.model.settings import Settings
 from growth.model.snapshot import Memo, Snapshot
 from growth.plan.warm_pools.counts import PoolCounts
@@ -136,8 +135,7 @@ def explain_in_cluster(kind: str, key: str, configuration: Configuration, access
 
 async def _look(configuration: Configuration, access: ClusterAccess) -> Snapshot:
     async with access.connect(may_write=lambda: False) as (client, runtime):
-        provider = provider_of(configuration)(client, runtime)
-        return await look_once(client, provider, configuration.installation, configuration.plans)
+        return await look(client, runtime, configuration)
 
 
 def answer_for(kind: str, key: str, snapshot: Snapshot, settings: Settings) -> ClusterAnswer:

@@ -5,7 +5,6 @@ Colours only on a terminal, and none where NO_COLOR is set; elsewhere the lines 
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
 import msgspec
@@ -14,16 +13,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from growth.cli.session import console_for_people
 from growth.controllers.ask.explain import PodAnswer
 from growth.controllers.ask.offers import TAKES, Offer, Remedy
 
-_WIDTH: Final = 240  # where nobody looks at a terminal
 _OWN_TABLES: Final = ("offers", "remedies")
 
 
 def tell(answer: Struct, console: Console | None = None) -> None:
     """The first field is the object's name, and `answer` the sentence; the rest is shown as it comes."""
-    to = console or Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
+    to = console or console_for_people()
     fields: dict[str, Any] = msgspec.to_builtins(answer)
     kind, name = next(iter(fields.items()))
     to.print(Text.assemble((f"{kind} {name}", "bold"), ": ", (fields["answer"], _style_of(fields["answer"]))))

@@ -1,5 +1,5 @@
 """`growth plan`: what would be bought for these pods, what would it cost, and how much less could it cost at best?
-Without a cluster.
+Without a cluster; with `--live` what growth would do now in one (`cli/plan/live`).
 
 The decision is that of `plan/nodes_up/scale_up`, made on the cluster that files describe (see `cli/plan/files`).
 Nothing is changed anywhere. The table shows nodes in groups of equals, how full they are, what they cost, and how near
@@ -23,7 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from growth.cli.plan.files import read_files
-from growth.cli.session import SettingsFile
+from growth.cli.plan.live import plan_live
+from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile
 from growth.controllers.configuration import load_configuration
 from growth.model.noderequest import NodeRequest
 from growth.model.resources import CPU, MEMORY
@@ -81,31 +82,51 @@ class PlanAnswer(Struct, frozen=True):
     existing: tuple[ExistingNode, ...] = ()
 
 
-def plan(
+def plan(  # noqa: PLR0913 - every flag is an argument
     *,
     pods: Annotated[
-        Path,
+        Path | None,
         Parameter(
             allow_leading_hyphen=True,
             help="Pods, or workloads with their pods, in YAML or JSON, as kubectl get -o json prints them; - is "
             "standard input.",
         ),
-    ],
+    ] = None,
     offerings: Annotated[
-        Path, Parameter(help="What can be bought: a catalogue, or a benchmark's list of instance types.")
-    ],
+        Path | None, Parameter(help="What can be bought: a catalogue, or a benchmark's list of instance types.")
+    ] = None,
     nodes: Annotated[
         Path | None, Parameter(help="Nodes that are there; pods of --pods with a nodeName stand on them.")
     ] = None,
     pools: Annotated[Path | None, Parameter(help="NodePools; without them one pool may buy everything.")] = None,
     settings: SettingsFile = None,
     check: Annotated[bool, Parameter(help="Let the independent checker look at the plan.", negative="")] = False,
+    live: Annotated[bool, Parameter(help="What growth would do now in the cluster; read-only.", negative="")] = False,
+    what_if: Annotated[
+        list[str] | None,
+        Parameter(
+            consume_multiple=True,
+            negative="",
+            help="With --live, as if: pool.NAME.max=20; add deployment/web=50; without node NAME. May be repeated.",
+        ),
+    ] = None,
+    namespace: Annotated[str, Parameter(name=("--namespace", "-n"), help="Of a workload in --what-if.")] = "default",
+    access: ClusterAccess = THE_CLUSTER,
     output: Annotated[
         Literal["table", "json"], Parameter(name=("--output", "-o"), help="A table for people, or JSON.")
     ] = "table",
 ) -> int:
-    """Plan offline what to buy for pods, with its price, a proven lower bound and the gap between them."""
-    chosen = load_configuration(settings, os.environ, {}).plans
+    """Plan what to buy for pods: offline, with its price, a proven lower bound and the gap between them; or --live."""
+    configuration = load_configuration(settings, os.environ, {})
+    if live:
+        if pods or offerings or nodes or pools:
+            raise ValueError("--live looks at the cluster: it takes no files; --what-if changes what it finds")
+        return plan_live(configuration, access, what_if or (), namespace, output)
+    if what_if:
+        raise ValueError("--what-if changes what --live finds: say --live too")
+    if pods is None or offerings is None:
+        raise ValueError("say which --pods and --offerings to plan with, or --live for what the cluster needs now")
+    chosen = configuration.plans
     described = read_files(pods, offerings, nodes, pools)
     asked = ask(described.snapshot, chosen)
     began = time.process_time()
