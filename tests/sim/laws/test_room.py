@@ -11,8 +11,9 @@ from growth.sim.apiserver.kinds import BY_NAME, Json
 from growth.sim.apiserver.objects import capacity_buffer, deployment, node, node_pool, pod, resource_quota
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
-from growth.sim.laws.room import declared, declared_room, pods_behind_buffers
+from growth.sim.laws.room import declared, declared_room, missing_chunks, pods_behind_buffers
 from growth.sim.laws.witness import Witness
+from growth.sim.process import GrowthProcess
 
 ON_ROOM: Any = {"nodeSelector": {POOL_LABEL: "room"}}
 
@@ -58,13 +59,35 @@ def complaints(reason: str, message: str = "", *, nodes: int = 1, says: int = 3,
             "",
         ),
         ({"reason": "CapacityProvisioned", "limits": {"cpu": "1"}}, "have no room since leave no room for one more"),
-        ({"reason": "LimitedByPool", "message": "rules between pods", "limits": {"cpu": "1"}}, "have no room since"),
+        (
+            {"reason": "LimitedByPool", "message": "a chunk may run on no node that could be bought",
+             "limits": {"cpu": "1"}},
+            "have no room since",
+        ),
     ],
 )  # fmt: skip
 def test_a_buffer_has_its_room_or_says_why_not(arguments: Json, words: str) -> None:
     found = complaints(**arguments)
     assert len(found) == bool(words)
     assert words in "".join(found)
+
+
+@pytest.mark.parametrize(("size", "is_missing"), [(3, False), (5, True)])
+def test_the_law_knows_the_words_in_which_growth_tells_of_a_rule(size: int, is_missing: bool) -> None:
+    async def run() -> tuple[int, list[str]]:
+        cluster = Cluster("zones")
+        witness = Witness(cluster)
+        term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "topology.kubernetes.io/zone"}
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        cluster.create(node_pool("room", "CX33"), deployment("web", 0, "1", "1Gi", **ON_ROOM, affinity=apart))
+        cluster.create(capacity_buffer("spare", "web", replicas=size))
+        process = GrowthProcess(cluster).start()
+        await cluster.runtime.sleep(300)
+        process.kill()
+        return missing_chunks(witness, declared(witness)), list(declared_room(witness))
+
+    missing, found = run_virtual(run())
+    assert (bool(missing), found) == (is_missing, [])
 
 
 def test_a_quota_makes_a_buffer_smaller_and_a_share_is_rounded_down() -> None:

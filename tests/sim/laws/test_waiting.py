@@ -108,6 +108,15 @@ def test_the_constraint_that_stands_against_the_pod_is_no_lie(arrange: Callable[
     assert LIES not in judged(arrange, words)
 
 
+def test_a_limit_that_only_the_larger_machines_would_break_is_told_of_those_alone() -> None:
+    def arrange(cluster: Cluster) -> None:
+        cluster.create(node_pool("default", "CX33", "CX31", limits={"cpu": "2"}), pod("waiting", "3"))
+
+    limit = "limit reached: limits of NodePool default: at most 2 cpu"
+    assert judged(arrange, f"3 of 6 offerings: {limit}; 3: insufficient cpu (needs 3, has 1900m)") == []
+    assert judged(arrange, f"6 of 6 offerings: {limit}") == [LIES]
+
+
 def test_a_selector_that_no_offering_has_is_no_lie() -> None:
     def arrange(cluster: Cluster) -> None:
         selector = {POOL_LABEL: "default", "disk": "golden"}

@@ -9,7 +9,7 @@ behaviours see to.
 | --- | --- |
 | no server type of the pool holds one | no server type … can hold a chunk |
 | `max` and limits of the pool leave no machine that holds one | the limits … leave no room |
-| a machine that may be bought would not take one, by rules between pods | rules between pods |
+| no machine that may be bought would take one, by rules between pods | may run on no node that could be bought |
 | a pod that exists waits for what the limits leave | a pod waits for what the limits … leave |
 """
 
@@ -36,7 +36,7 @@ BUFFER, TEMPLATE, QUOTA = (BY_NAME[name] for name in ("CapacityBuffer", "PodTemp
 WAITS: Final = "a pod waits for what the limits"
 _TOO_SMALL: Final = "no server type"
 _LIMITS: Final = "leave no room for one more node"
-_RULES: Final = "rules between pods"
+_RULES: Final = "may run on no node that could be bought"
 
 
 class Declared(Struct, frozen=True):

@@ -9,7 +9,7 @@ arithmetic and plain comparisons, for pods without rules about other pods. What 
 | didn't match node selector K=V | the pod asks for it, and so many offerings have no such label |
 | didn't match node affinity, pod affinity, … | the pod, or for anti-affinity anybody, has such a rule |
 | insufficient R | the pod asks for more of it than so many offerings have |
-| limit reached: at most N of a type, nodes, cpu, … | one more would break it, with those that went lately |
+| limit reached: at most N of a type, nodes, cpu, … | so many offerings would break it, with those that went lately |
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _is_false(witness: Witness, pod: Pod, count: int, words: str) -> bool:
         short = (sum(each.allocatable[name] < shape.requests[name] for _, _, each in sold) for name in asked)
         return any(lacking < count for lacking in short)
     if words.startswith("limit reached: "):
-        return any(not _is_reached(witness, pod, *each) for each in _named_limits(words))
+        return any(not _is_reached(witness, pod, count, *each) for each in _named_limits(words))
     return False
 
 
@@ -121,11 +121,11 @@ def _named_limits(words: str) -> Iterator[tuple[str, str, str, str]]:
         yield pool, "", _LIMIT_NAMES[what], most
 
 
-def _is_reached(witness: Witness, pod: Pod, pool: str, server_type: str, what: str, most: str) -> bool:
-    """Would the smallest machine that the pod's pools sell break it?"""
+def _is_reached(witness: Witness, pod: Pod, count: int, pool: str, server_type: str, what: str, most: str) -> bool:
+    """Would so many of the machines that the pod's pools sell break it? Smaller ones may be too small for the pod."""
     taken = [each for each in _taken(witness, pool) if server_type.lower() in ("", each.server_type)]
     sold = [each for spec in _pools_of(witness, pod).values() for each in _offerings(witness, spec)]
-    return bool(sold) and all(_is_over(taken, each, what, most) for each in sold)
+    return bool(sold) and sum(_is_over(taken, each, what, most) for each in sold) >= min(count, len(sold))
 
 
 def _is_over(taken: list[Taken], another: Offering, what: str, most: str) -> bool:
