@@ -1,5 +1,6 @@
 """`growth explain buffer` says what the controller does: the same size, reasons and words, for hundreds of random
-buffers in an embedded cluster with growth running in it. `GROWTH_CASES=20000` looks at more.
+buffers in an embedded cluster with growth running in it, both from a file and by one look at the cluster.
+`GROWTH_CASES=20000` looks at more.
 """
 
 from __future__ import annotations
@@ -10,20 +11,28 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from growth.cli import main
+from growth.cli.explain.buffer import answer_in_cluster
+from growth.controllers.observe.observer import look_once
+from growth.kube.api.client import Client
+from growth.model.node import POOL_LABEL
+from growth.model.settings import Settings
+from growth.providers.simulated import SimulatedProvider
 from growth.sim.apiserver import objects
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.process import GrowthProcess
 
 Json = dict[str, Any]
-CASES = int(os.environ.get("GROWTH_CASES", "300"))
-A_CLUSTER = 250  # buffers in one
+CASES = int(os.environ.get("GROWTH_CASES", "150"))
+A_CLUSTER = 50  # buffers in one
 KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "PodTemplate", "missing")
 LOOKED_AT = ("CapacityBuffer", *KINDS[:-1], "ResourceQuota", "LimitRange", "PriorityClass", "RuntimeClass")
 GROUPS = {"Job": "batch", "ReplicationController": ""}
+POOLS = ("wide", "tight", "closed", "nowhere")
 VERSIONS = {"Job": "batch/v1", "ReplicationController": "v1"}
 
 
@@ -49,6 +58,7 @@ def some_template(chance: Random) -> Json:
     spec |= {"priorityClassName": chance.choice(["known", "unknown"])} if chance.random() < 0.1 else {}
     spec |= {"runtimeClassName": chance.choice(["known", "unknown"])} if chance.random() < 0.1 else {}
     spec |= {"activeDeadlineSeconds": 60} if chance.random() < 0.1 else {}
+    spec |= {"nodeSelector": {POOL_LABEL: chance.choice(POOLS)}} if chance.random() < 0.6 else {}
     return {"metadata": {"labels": {"app": "a"}}, "spec": spec}
 
 
@@ -105,6 +115,8 @@ def fill(cluster: Cluster, chance: Random, count: int) -> None:
     overhead = {"podFixed": {"cpu": "250m", "memory": "120Mi"}}
     runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "known"}, "handler": "h"}
     cluster.create(priority, {**runtime, "overhead": overhead})
+    cluster.create(objects.node_pool("wide", "CX33", "CX32", limits={"nodes": 4}))
+    cluster.create(objects.node_pool("tight", "CX32", limits={"cpu": "6"}), objects.node_pool("closed", "NOSUCH"))
     for number in range(count):
         namespace, kind = f"team-{number // 3}", chance.choice(KINDS)
         if number % 3 == 0:
@@ -117,23 +129,34 @@ def fill(cluster: Cluster, chance: Random, count: int) -> None:
         cluster.create(some_buffer(chance, kind, f"b{number}", namespace))
 
 
-def told_by_growth(seed: int, count: int) -> tuple[dict[str, Json], Json]:
-    """The buffers as they are before growth looks at them, with all they refer to; and their statuses after."""
+async def looked_at(cluster: Cluster) -> dict[str, Json]:
+    """What is said of every buffer by one look at the cluster."""
+    provider, settings = SimulatedProvider(cluster.cloud, cluster.runtime), Settings()
+    snapshot = await look_once(Client(cluster.api, cluster.runtime), cluster.runtime, provider, "growth", settings)
+    keys = snapshot.buffers.buffers
+    return {key: msgspec.to_builtins(answer_in_cluster(key, snapshot, settings)) for key in keys}
 
-    async def run() -> tuple[dict[str, Json], Json]:
+
+def told_by_growth(seed: int, count: int) -> tuple[dict[str, Json], Json, dict[str, Json]]:
+    """The buffers as they are before growth looks at them, with all they refer to; their statuses after; and what one
+    look at the cluster says then.
+    """
+
+    async def run() -> tuple[dict[str, Json], Json, dict[str, Json]]:
         cluster = Cluster(f"sizes {seed}")
         fill(cluster, Random(seed), count)
         kinds = [(kind, item) for kind in LOOKED_AT for item in cluster.objects(kind)]
         before = {"kind": "List", "items": [{**item, "kind": kind} for kind, item in kinds]}
         process = GrowthProcess(cluster).start()
-        await cluster.runtime.sleep(180)  # so many statuses are written one after the other
+        await cluster.runtime.sleep(90)  # until machines have come and all statuses are written
         process.kill()
+        looked = await looked_at(cluster)
         buffers = cluster.objects("CapacityBuffer")
         after = {
             f"{one['metadata']['namespace']}/{one['metadata']['name']}": one.get("status") or {} for one in buffers
         }
         assert process.failures == []
-        return after, before
+        return after, before, looked
 
     return run_virtual(run())
 
@@ -141,15 +164,16 @@ def told_by_growth(seed: int, count: int) -> tuple[dict[str, Json], Json]:
 def test_explain_agrees_with_the_controller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ready = 0
     for seed, first in enumerate(range(0, CASES, A_CLUSTER)):
-        statuses, before = told_by_growth(seed, min(A_CLUSTER, CASES - first))
+        statuses, before, looked = told_by_growth(seed, min(A_CLUSTER, CASES - first))
         file = tmp_path / "all.json"
         file.write_text(json.dumps(before))
         capsys.readouterr()
         main(["explain", "buffer", "-f", str(file), "--output", "json"])
         answers = {answer["buffer"]: answer for answer in json.loads(capsys.readouterr().out)}
-        assert answers.keys() == statuses.keys()
+        assert answers.keys() == statuses.keys() == looked.keys()
         for key, status in statuses.items():
             agrees(answers[key], status, f"seed {seed}, {key}")
+            agrees_in_cluster(looked[key], status, f"seed {seed}, {key}")
             ready += bool(status) and status["replicas"] > 0
     assert ready > CASES / 4
 
@@ -166,3 +190,13 @@ def agrees(answer: Json, status: Json, told: str) -> None:
     assert answer["quota"] == (limited["message"] if limited["status"] == "True" else ""), told
     if answer["calculation"] and not answer["quota"]:
         assert answer["calculation"][-1] == f"size = {answer['size']}", told
+
+
+def agrees_in_cluster(answer: Json, status: Json, told: str) -> None:
+    agrees(answer, status, told)
+    said = {
+        each["type"]: f"{each['status']}, {each['reason']}: {each['message']}" for each in status.get("conditions", ())
+    }
+    assert answer["conditions"] == said, told
+    room = sum(answer["nodes"].values()) + sum(answer["on_their_way"].values())
+    assert room + answer["missing"] == status.get("replicas", 0), told

@@ -6,7 +6,7 @@ nothing.
 | pod, node | one look at the cluster | `controllers/ask/explain`: where a pod goes, why a node stays |
 | nodepool, noderequest, noderemovalrequest | one look at the cluster | `controllers/ask/records` |
 | poolautoscaler | a file and the numbers of a pool, or the cluster | `cli/explain/autoscaler` |
-| buffer | a file | `cli/explain/buffer` |
+| buffer | a file, or one look at the cluster | `cli/explain/buffer` |
 | any of them | the snapshot that a page was drawn from | here: `explain_on_page` |
 """
 
@@ -24,9 +24,9 @@ from cyclopts import Parameter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.cli.explain import wanted
-from growth.cli.explain.autoscaler import NOTHING_GIVEN, GivenCounts, explain_file, explain_live
-from growth.cli.explain.buffer import answers_for_buffers, explain_buffers
+from growth.cli.explain.autoscaler import NOTHING_GIVEN, GivenCounts, explain_file, explain_live, looked_in
+from growth.cli.explain.autoscaler import answer_in_cluster as answer_of_autoscaler
+from growth.cli.explain.buffer import answer_in_cluster, explain_buffers, show_buffer
 from growth.cli.explain.layout import tell
 from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, TextOrJson, look
 from growth.controllers.ask.explain import NodeAnswer, PodAnswer, find_pod, why_node, why_pod
@@ -42,7 +42,6 @@ from growth.controllers.configuration import Configuration, load_configuration
 from growth.controllers.loop.journal import be_quiet
 from growth.model.settings import Settings
 from growth.model.snapshot import Memo, Snapshot
-from growth.plan.warm_pools.counts import PoolCounts
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "pod": ("pods", "po"),
@@ -59,8 +58,8 @@ def explain(  # noqa: PLR0913 - every flag is an argument
     subject: Annotated[
         str,
         Parameter(
-            help="pod, node, nodepool (np), noderequest (nr), noderemovalrequest (nrr), poolautoscaler (pa): one of "
-            "them, also as pod/NAME; buffer: the CapacityBuffers of a file."
+            help="pod, node, nodepool (np), noderequest (nr), noderemovalrequest (nrr), poolautoscaler (pa), buffer "
+            "(cb): one of them, also as pod/NAME."
         ),
     ],
     name: Annotated[str, Parameter(help="Of the object in the cluster, where no file is given.")] = "",
@@ -75,7 +74,7 @@ def explain(  # noqa: PLR0913 - every flag is an argument
         ),
     ] = None,
     namespace: Annotated[
-        str, Parameter(name=("--namespace", "-n"), help="Of the pod or autoscaler in the cluster.")
+        str, Parameter(name=("--namespace", "-n"), help="Of the pod, autoscaler or buffer in the cluster.")
     ] = "default",
     given: GivenCounts = NOTHING_GIVEN,
     sizing: Annotated[
@@ -91,9 +90,13 @@ def explain(  # noqa: PLR0913 - every flag is an argument
     plans = configuration.plans
     match kind:
         case "buffer":
-            if file is None:
-                raise ValueError("say which --file the buffers are in")
-            return explain_buffers(file, sizing or plans.buffer_sizing, output)
+            sized = replace(plans, buffer_sizing=sizing or plans.buffer_sizing)
+            if file is not None:
+                return explain_buffers(file, sized.buffer_sizing, output)
+            if not name:
+                raise ValueError("say which buffer, or which --file the buffers are in")
+            key = name if "/" in name else f"{namespace}/{name}"
+            return explain_buffer_in_cluster(key, replace(configuration, plans=sized), access, output)
         case "poolautoscaler":
             if file is not None:
                 return explain_file(file, given, plans.warm_pools, output)
@@ -133,6 +136,14 @@ def explain_in_cluster(kind: str, key: str, configuration: Configuration, access
     return 0
 
 
+def explain_buffer_in_cluster(key: str, configuration: Configuration, access: ClusterAccess, output: str) -> int:
+    be_quiet()
+    snapshot = asyncio.run(_look(configuration, access))
+    if key not in snapshot.buffers.buffers:
+        raise ValueError(_missing("buffer", key, snapshot))
+    return show_buffer(answer_in_cluster(key, snapshot, configuration.plans), output)
+
+
 async def _look(configuration: Configuration, access: ClusterAccess) -> Snapshot:
     async with access.connect(may_write=lambda: False) as (client, runtime):
         return await look(client, runtime, configuration)
@@ -162,6 +173,7 @@ def _missing(kind: str, key: str, snapshot: Snapshot) -> str:
         "nodepool": list(snapshot.pools),
         "noderequest": list(snapshot.requests),
         "noderemovalrequest": list(snapshot.removals),
+        "buffer": list(snapshot.buffers.buffers),
     }
     similar = get_close_matches(key, names[kind], n=1)
     return f"there is no {kind} {key}" + (f"; did you mean {similar[0]}?" if similar else "")
@@ -179,10 +191,11 @@ def explain_on_page(kind: str, name: str, snapshot: Snapshot, settings: Settings
     alone = replace(snapshot, memo=Memo())  # asked in a thread of its own
     match kind:
         case "CapacityBuffer" if name in snapshot.buffers.buffers:
-            found = answers_for_buffers([name], snapshot.buffers, settings.buffer_sizing)[0]
+            found = answer_in_cluster(name, alone, settings)
             return {"answer": found.message or found.reason, **_known(found, "message")}
         case "PoolAutoscaler" if name in snapshot.autoscalers:
-            wants = _wanted(name, snapshot, settings)
+            looked = looked_in(name, snapshot, settings.warm_pools)
+            wants = answer_of_autoscaler(looked, _AROUND, settings.warm_pools, snapshot.now)
             return {"answer": wants.reason, **_known(wants, "reason")}
         case "Pod" | "Node" | "NodePool" | "NodeRequest" | "NodeRemovalRequest":
             return _known(answer_for(kind.lower(), name, alone, settings))
@@ -193,12 +206,3 @@ def _known(answer: Struct, *but: str) -> Mapping[str, Any]:
     """What says nothing is left out."""
     found = msgspec.to_builtins(answer)
     return {key: value for key, value in found.items() if key not in but and value not in ("", None, [], {}, ())}
-
-
-def _wanted(name: str, snapshot: Snapshot, settings: Settings) -> wanted.AutoscalerAnswer:
-    autoscaler = snapshot.autoscalers[name]
-    status, capacity = autoscaler.status, autoscaler.status.current_capacity
-    counts = PoolCounts(status.current_replicas, capacity.available, capacity.used, capacity.starting)
-    answer = wanted.answer_for(autoscaler, counts, _AROUND, settings.warm_pools, snapshot.now)
-    answer.last_decision, answer.last_scale_time = status.last_decision, status.last_scale_time or ""
-    return answer

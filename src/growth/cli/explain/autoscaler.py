@@ -16,7 +16,9 @@ import msgspec
 import yaml
 from cyclopts import Parameter
 from msgspec import Struct
+from msgspec.structs import replace
 
+from growth.cli.explain.layout import told_conditions
 from growth.cli.explain.wanted import AutoscalerAnswer, answer_for, lines_of
 from growth.cli.session import ClusterAccess, read_text
 from growth.kube.api.client import Client
@@ -30,10 +32,11 @@ from growth.model.malformed import Malformed
 from growth.model.poolautoscaler import PoolAutoscaler
 from growth.model.settings import WarmPoolSettings
 from growth.model.snapshot import EMPTY, Snapshot
-from growth.model.warmpool import DEPLOYMENT, REPLICA_SET, WarmPool, WarmPoolKind, WarmPoolView
+from growth.model.warmpool import DEPLOYMENT, REPLICA_SET, WarmPoolKind, WarmPoolView
 from growth.plan.warm_pools.counts import Owned, PoolCounts, counts_of
 from growth.plan.warm_pools.in_use import NOTHING_KEPT, Kept
 from growth.plan.warm_pools.obstacles import owners_of, target_of, why_not_active, why_not_target
+from growth.plan.warm_pools.status import NOT_STARTING
 
 
 @Parameter(name="*")
@@ -77,7 +80,7 @@ def _read(codec: Codec, item: object, file: Path) -> PoolAutoscaler:
     if not isinstance(noun, PoolAutoscaler):
         raise TypeError(f"{file}: no PoolAutoscaler")
     # of a new one nothing has fired yet
-    return noun if noun.created_at else msgspec.structs.replace(noun, created_at=time.time())
+    return noun if noun.created_at else replace(noun, created_at=time.time())
 
 
 def _explain_one(autoscaler: PoolAutoscaler, given: GivenCounts, settings: WarmPoolSettings, output: str) -> int:
@@ -117,15 +120,22 @@ class Looked(Struct, frozen=True):
     autoscaler: PoolAutoscaler
     counts: PoolCounts
     problem: str = ""
+    stuck: str = ""  # replicas do not start, as the controller found: it adds no more
 
 
 def explain_live(key: str, access: ClusterAccess, around: int, settings: WarmPoolSettings, output: str) -> int:
     looked = asyncio.run(_look(key, access, settings))
-    answer = answer_for(looked.autoscaler, looked.counts, around, settings, time.time(), looked.problem)
+    return _show(answer_in_cluster(looked, around, settings, time.time()), output)
+
+
+def answer_in_cluster(looked: Looked, around: int, settings: WarmPoolSettings, now: float) -> AutoscalerAnswer:
+    """What the policy asks for at this look, and what the controller said last."""
     status = looked.autoscaler.status
+    answer = answer_for(looked.autoscaler, looked.counts, around, settings, now, looked.problem, looked.stuck)
     answer.last_decision, answer.last_scale_time = status.last_decision, status.last_scale_time or ""
     answer.recommendations = status.recommendations
-    return _show(answer, output)
+    answer.conditions = told_conditions(status.conditions)
+    return answer
 
 
 async def _look(key: str, access: ClusterAccess, settings: WarmPoolSettings) -> Looked:
@@ -135,29 +145,36 @@ async def _look(key: str, access: ClusterAccess, settings: WarmPoolSettings) -> 
 
 
 async def look(client: Client, name: str, namespace: str, settings: WarmPoolSettings, now: float) -> Looked:
-    """Raises ValueError if there is no such autoscaler, or it cannot be read."""
+    """With no more rights than to read the namespace. Raises ValueError if there is no such autoscaler, or it cannot be
+    read.
+    """
     autoscaler = await _live_autoscaler(client, name, namespace)
     items, _ = await client.list(POOL_AUTOSCALERS, namespace)
     nouns = (Codec().decode("PoolAutoscaler", item).noun for item in items)
-    owners = owners_of([noun for noun in nouns if isinstance(noun, PoolAutoscaler)], settings)
-    obstacle = why_not_active(autoscaler, owners.get(target_of(autoscaler, settings), ""), settings)
-    problem = obstacle.message if obstacle is not None else ""
-    kind = settings.kind_of(autoscaler.spec.scale_target_ref)
-    if kind is None:
+    others = {noun.key: noun for noun in nouns if isinstance(noun, PoolAutoscaler)}
+    snapshot, kind = Snapshot(now), settings.kind_of(autoscaler.spec.scale_target_ref)
+    if kind is not None:
+        snapshot = await _live_pods(client, autoscaler, kind, now)
+        views = {**snapshot.warm_pools, kind.name: await _live_view(client, autoscaler, kind)}
+        snapshot = replace(snapshot, warm_pools=views)
+    autoscalers = {**others, autoscaler.key: autoscaler}
+    return looked_in(autoscaler.key, replace(snapshot, autoscalers=autoscalers), settings)
+
+
+def looked_in(key: str, snapshot: Snapshot, settings: WarmPoolSettings) -> Looked:
+    """The same of a snapshot that has the autoscaler, those beside it, its target and the pods of that."""
+    autoscaler = snapshot.autoscalers[key]
+    target, kind = target_of(autoscaler, settings), settings.kind_of(autoscaler.spec.scale_target_ref)
+    view, owner = snapshot.warm_pools.get(target[0]), owners_of(snapshot.autoscalers.values(), settings).get(target, "")
+    pool = None if view is None else view.pools.get(target[1])
+    obstacle = why_not_active(autoscaler, owner, settings) or why_not_target(autoscaler, view, pool)
+    problem = "" if obstacle is None else obstacle.message
+    if pool is None or kind is None:
         return Looked(autoscaler, PoolCounts(0), problem)
-    try:
-        pool = await _live_pool(client, autoscaler, kind)
-    except NotFound:
-        return Looked(
-            autoscaler, PoolCounts(0), f"there is no {autoscaler.spec.scale_target_ref} in namespace {namespace}"
-        )
-    except (Forbidden, UnreadableError) as error:
-        return Looked(autoscaler, PoolCounts(0), str(error))
-    controlled = why_not_target(autoscaler, None, pool)
-    problem = problem or ("" if controlled is None else controlled.message)
-    snapshot = await _live_pods(client, autoscaler, kind, now)
-    counts = counts_of(autoscaler, pool, kind, snapshot, Owned(snapshot.warm_pools))
-    return Looked(autoscaler, counts or PoolCounts(pool.replicas), problem)
+    counts = counts_of(autoscaler, pool, kind, snapshot, Owned(snapshot.warm_pools)) or PoolCounts(pool.replicas)
+    able = next((each for each in autoscaler.status.conditions if each.type == "AbleToScale"), None)
+    is_stuck = counts.starting and able is not None and able.reason == NOT_STARTING and able.status == "False"
+    return Looked(autoscaler, counts, problem, able.message if is_stuck and able is not None else "")
 
 
 async def _live_autoscaler(client: Client, name: str, namespace: str) -> PoolAutoscaler:
@@ -172,11 +189,19 @@ async def _live_autoscaler(client: Client, name: str, namespace: str) -> PoolAut
     return noun
 
 
-async def _live_pool(client: Client, autoscaler: PoolAutoscaler, kind: WarmPoolKind) -> WarmPool:
+async def _live_view(client: Client, autoscaler: PoolAutoscaler, kind: WarmPoolKind) -> WarmPoolView:
+    """The target alone, as a watch on its kind would know it."""
     name, resource = autoscaler.spec.scale_target_ref.name, resource_of(kind)
-    if kind.reads_scale:
-        return read_scale(await client.scale(resource, name, autoscaler.namespace)).pool
-    return read_warm_pool(await client.get(resource, name, autoscaler.namespace), kind)
+    try:
+        if kind.reads_scale:
+            pool = read_scale(await client.scale(resource, name, autoscaler.namespace)).pool
+        else:
+            pool = read_warm_pool(await client.get(resource, name, autoscaler.namespace), kind)
+    except NotFound:
+        return WarmPoolView({})
+    except (Forbidden, UnreadableError) as error:
+        return WarmPoolView({}, problem=str(error))
+    return WarmPoolView({f"{autoscaler.namespace}/{name}": pool})
 
 
 async def _live_pods(client: Client, autoscaler: PoolAutoscaler, kind: WarmPoolKind, now: float) -> Snapshot:

@@ -1,7 +1,8 @@
-"""How large would these CapacityBuffers be, and why? From files alone, with the very code that sizes them in a cluster.
+"""How large would these CapacityBuffers be, and why? With the very code that sizes them in a cluster.
 
-The file holds buffers and, beside them, what they look at: workloads, PodTemplates, LimitRanges, ResourceQuotas,
-PriorityClasses, RuntimeClasses. What is missing is said as the buffer itself would say it."""
+A file holds buffers and, beside them, what they look at: workloads, PodTemplates, LimitRanges, ResourceQuotas,
+PriorityClasses, RuntimeClasses. What is missing is said as the buffer itself would say it. In a cluster it is also told
+where their room is, what is missing, and why nothing is bought: all that the controller writes into the status."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
+from growth.cli.explain.layout import told_conditions
 from growth.cli.session import read_text
 from growth.kube.codec import Codec
 from growth.kube.codec.buffer import Referenced, TemplateText, Workload, WorldBuilder
@@ -21,7 +23,11 @@ from growth.kube.codec.template import ContainerRange, RuntimeClass
 from growth.model.capacitybuffer import ACTIVE_CAPACITY, BufferWorld, CapacityBuffer, ResourceQuota, reference_key
 from growth.model.disruption import PriorityClass
 from growth.model.malformed import Malformed
+from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan.buffers.placement import Counts, place_buffers
 from growth.plan.buffers.size import Sizing, calculation
+from growth.plan.buffers.status import status_now
 from growth.plan.buffers.virtual_pods import ServedBuffer, served_buffers, virtual_pods
 
 _NAMES_SHOWN = 3
@@ -43,6 +49,10 @@ class BufferAnswer(Struct):
     workload: str = ""
     quota: str = ""
     virtual_pods: list[str] = []
+    conditions: dict[str, str] = {}  # in a cluster: what its status says, or will
+    nodes: dict[str, int] = {}  # in a cluster: how many chunks have room on each
+    on_their_way: dict[str, int] = {}  # the same, of nodes that were ordered
+    missing: int = 0  # chunks without room
 
 
 def explain_buffers(file: Path, sizing: Sizing, output: str) -> int:
@@ -55,12 +65,41 @@ def explain_buffers(file: Path, sizing: Sizing, output: str) -> int:
     print(text)
     for problem in problems:
         print(f"growth: {problem}", file=sys.stderr)
-    return 1 if problems or any(answer.reason != "AttributesSetSuccessfully" for answer in answers) else 0
+    return 1 if problems or not all(map(_is_sized, answers)) else 0
+
+
+def show_buffer(answer: BufferAnswer, output: str) -> int:
+    """Of a cluster; 1 if it has no size."""
+    print(msgspec.json.encode(answer).decode() if output == "json" else _as_text(answer))
+    return 0 if _is_sized(answer) else 1
+
+
+def _is_sized(answer: BufferAnswer) -> bool:
+    return answer.reason == "AttributesSetSuccessfully"
 
 
 def answers_for_buffers(keys: Iterable[str], world: BufferWorld, sizing: Sizing) -> list[BufferAnswer]:
     served = {mode: {each.key: each for each in served_buffers(world, {}, (), mode)} for mode in _MODES}
     return [_answer(world.buffers[key], world, sizing, served) for key in keys]
+
+
+def answer_in_cluster(key: str, snapshot: Snapshot, settings: Settings) -> BufferAnswer:
+    """What the controller makes of one buffer, at its first look. It must be there."""
+    (answer,) = answers_for_buffers([key], snapshot.buffers, settings.buffer_sizing)
+    if snapshot.buffers.buffers[key].strategy != ACTIVE_CAPACITY:
+        return answer
+    status, placed = status_now(key, snapshot, settings), place_buffers(snapshot, settings)
+    if status is None:
+        answer.message = answer.message or "what it refers to has not been read: nothing is decided until it is"
+        return answer
+    answer.conditions = told_conditions(status.conditions)
+    answer.nodes, answer.on_their_way = _of(key, placed.by_node), _of(key, placed.on_their_way)
+    answer.missing = placed.missing.get(key, 0)
+    return answer
+
+
+def _of(key: str, places: Mapping[str, Counts]) -> dict[str, int]:
+    return {node: held[key] for node, held in places.items() if held.get(key)}
 
 
 def read_world(text: str) -> tuple[BufferWorld, list[str]]:
@@ -128,5 +167,9 @@ def _as_text(answer: BufferAnswer) -> str:
         ("quota", answer.quota),
         (answer.reason, answer.message),
         ("virtual pods", ", ".join(names[:_NAMES_SHOWN]) + others),
+        *((name, text) for name, text in answer.conditions.items()),
+        *(("room", f"{count} on node {node}") for node, count in answer.nodes.items()),
+        *(("on its way", f"room for {count} on node {node}") for node, count in answer.on_their_way.items()),
+        ("without room", str(answer.missing or "")),
     ]
     return "\n".join([f"CapacityBuffer {answer.buffer}", *(f"  {name}: {text}" for name, text in lines if text)])

@@ -5,6 +5,7 @@ Colours only on a terminal, and none where NO_COLOR is set; elsewhere the lines 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from rich.text import Text
 from growth.cli.session import console_for_people
 from growth.controllers.ask.explain import PodAnswer
 from growth.controllers.ask.offers import TAKES, Offer, Remedy
+from growth.model.api import Condition
 
 _OWN_TABLES: Final = ("offers", "remedies")
 
@@ -32,6 +34,12 @@ def tell(answer: Struct, console: Console | None = None) -> None:
     if isinstance(answer, PodAnswer):
         _tell_offers(to, answer.offers)
         _tell_remedies(to, answer.remedies)
+
+
+def told_conditions(conditions: Iterable[Condition]) -> dict[str, str]:
+    """Each in a line: how it stands, its reason and its sentence."""
+    told = {each.type: f"{each.status}, {each.reason}: {each.message}" for each in conditions}
+    return {kind: text.removesuffix(": ") for kind, text in told.items()}
 
 
 def _style_of(sentence: str) -> str:

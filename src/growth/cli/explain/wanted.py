@@ -25,6 +25,7 @@ from growth.plan.warm_pools.size import (
     recommend,
     sparing_used,
     tolerance_of,
+    unless_stuck,
     watermarks,
 )
 
@@ -67,6 +68,7 @@ class AutoscalerAnswer(Struct, rename="camel", omit_defaults=True):
     last_decision: str = ""
     last_scale_time: str = ""
     recommendations: tuple[Recommendation, ...] = ()
+    conditions: dict[str, str] = {}  # in a cluster: what its status says
 
 
 def answer_for(
@@ -76,12 +78,13 @@ def answer_for(
     settings: WarmPoolSettings,
     now: float,
     problem: str = "",
+    stuck: str = "",
 ) -> AutoscalerAnswer:
-    """One look, without windows: what the policy asks for at these numbers."""
+    """One look, without windows: what the policy asks for at these numbers. `stuck`: why it adds no more."""
     inactive = _inactive(autoscaler, settings)
     policy = autoscaler.spec.capacity_policy if inactive is None else None
     times = timetable(autoscaler, settings.time_zone, now) if autoscaler.spec.cron_policies and not problem else None
-    sized = wanted(autoscaler, counts, settings, now, times)
+    sized = unless_stuck(wanted(autoscaler, counts, settings, now, times), counts, stuck)
     marks = None if policy is None else watermarks(policy, counts.replicas, settings.tolerance_percent)
     return AutoscalerAnswer(
         autoscaler=autoscaler.key.lstrip("/"),
@@ -209,6 +212,7 @@ def lines_of(answer: AutoscalerAnswer) -> list[str]:
     if answer.last_decision:
         scaled = f" (last scaled {answer.last_scale_time})" if answer.last_scale_time else ""
         lines.append(f"  last said  {answer.last_decision}{scaled}")
+    lines += [f"  says       {kind}: {text}" for kind, text in answer.conditions.items()]
     lines += [f"  since      {each.at}: {each.replicas} recommended" for each in answer.recommendations]
     lines += [
         f"  fires      {each.local} ({each.at}): {each.policy}, {each.replicas} replicas"

@@ -50,6 +50,7 @@ from growth.plan.buffers.virtual_pods import ServedBuffer
 from growth.plan.world.limits import allowances, members
 from growth.plan.world.market import (
     NOTHING_LEARNED,
+    REMEMBERED_SECONDS,
     Learned,
     Market,
     corrected,
@@ -101,6 +102,20 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
             turn.tell(*view.notes(status))
     is_told = not turn.actions and not placed.missing  # what is missing may find room with time alone
     return turn.decision(Ledger(now, learned, placed if is_told else None))
+
+
+def status_now(key: str, snapshot: Snapshot, settings: Settings) -> CapacityBufferStatus | None:
+    """What the row would write on one buffer at its first look; None: nothing, as what it needs has not been read or
+    the buffer is not growth's. Asked by `growth explain buffer`.
+    """
+    placed = place_buffers(snapshot, settings)
+    served = next((each for each in placed.buffers if each.key == key), None)
+    if served is None or served.size.is_awaited or not snapshot.buffers.is_known:
+        return None
+    since = snapshot.now - REMEMBERED_SECONDS  # as far back as a growth that has run for long remembers
+    learned = learn(snapshot, NOTHING_LEARNED, (node for node in snapshot.nodes.values() if node.created_at >= since))
+    shortfall = Shortfall(snapshot, settings, placed, learned)
+    return _View(served, placed, snapshot, shortfall).status()
 
 
 class _View:

@@ -118,8 +118,11 @@ def target_of(autoscaler: PoolAutoscaler, settings: WarmPoolSettings) -> Target:
 
 
 def owners_of(autoscalers: Iterable[PoolAutoscaler], settings: WarmPoolSettings) -> Mapping[Target, str]:
-    """The autoscaler that has each target: the oldest, then the first by name."""
+    """The autoscaler that has each target: the oldest, then the first by name. One that is being deleted has none, even
+    where a finalizer keeps it for long.
+    """
     owners: dict[Target, str] = {}
-    for autoscaler in sorted(autoscalers, key=lambda each: (each.created_at, each.key)):
+    staying = (each for each in autoscalers if each.deleted_at is None)
+    for autoscaler in sorted(staying, key=lambda each: (each.created_at, each.key)):
         owners.setdefault(target_of(autoscaler, settings), autoscaler.key)
     return owners

@@ -254,6 +254,15 @@ def why_not_more(counts: PoolCounts, starting_since: float | None, now: float, s
     return f"{counts.starting} replicas have been starting since {since}, longer than {limit:.0f} s"
 
 
+def unless_stuck(scaling: Scaling, counts: PoolCounts, stuck: str) -> Scaling:
+    """No more by capacity while replicas do not start."""
+    if not stuck or scaling.policy != "capacity" or scaling.replicas <= counts.replicas:
+        return scaling
+    sentence = f"{counts.replicas} replicas stay: {stuck}; {scaling.replicas} wanted"
+    waits = "scaling up waits for replicas that do not start"
+    return Scaling(counts.replicas, "capacity", sentence, scaling.limited, scaling.limit, waits)
+
+
 # -------------------------------------------------------------------------------------- watermarks
 
 

@@ -31,6 +31,7 @@ from growth.plan.warm_pools.size import Recommendations, Scaling
 from growth.plan.world.turn import Conditions, cut, without_times
 
 LONGEST_SENTENCE: Final = 1000
+NOT_STARTING: Final = "ReplicasNotStarting"
 
 
 class Report(Struct, frozen=True):
@@ -111,7 +112,7 @@ def _conditions(autoscaler: PoolAutoscaler, report: Report, now: float) -> tuple
         )
     policy = "CapacityPolicy" if spec.capacity_policy else "CronPolicies" if spec.cron_policies else "BoundsOnly"
     inactive = report.inactive
-    problem = ("FailedScale", report.failure) if report.failure else ("ReplicasNotStarting", report.stuck)
+    problem = ("FailedScale", report.failure) if report.failure else (NOT_STARTING, report.stuck)
     able = problem if problem[1] else ("ReadyForNewScale", "")
     limited, limit = ("", "") if report.scaling is None else (report.scaling.limited, report.scaling.limit)
     return (

@@ -49,6 +49,7 @@ from growth.plan.warm_pools.size import (
     by_capacity,
     by_cron,
     sparing_used,
+    unless_stuck,
     why_not_more,
 )
 from growth.plan.warm_pools.status import Report, status_of, without_numbers
@@ -173,7 +174,7 @@ class _Pass:
         stuck = ""
         if autoscaler.spec.capacity_policy is not None and inactive is None:
             stuck = why_not_more(counts, watch.starting_since, now, self.settings)
-        scaling = sparing_used(_unless_stuck(scaling, counts, stuck), counts)
+        scaling = sparing_used(unless_stuck(scaling, counts, stuck), counts)
         if scaling.waits and (watch.scaling is None or scaling.waits != watch.scaling.waits):
             waits = f"{scaling.waits}: {scaling.limit}" if scaling.limited == PODS_IN_USE else scaling.waits
             self.turn.tell(Note(about(autoscaler), "ScaleBlocked", waits))
@@ -246,15 +247,6 @@ class _Pass:
             obstacle = report.obstacle or report.inactive
             if obstacle is not None and _is_new(obstacle, autoscaler):
                 self.turn.tell(Note(about(autoscaler), obstacle.event, obstacle.message, "Warning"))
-
-
-def _unless_stuck(scaling: Scaling, counts: PoolCounts, stuck: str) -> Scaling:
-    """No more by capacity while replicas do not start."""
-    if not stuck or scaling.policy != "capacity" or scaling.replicas <= counts.replicas:
-        return scaling
-    sentence = f"{counts.replicas} replicas stay: {stuck}; {scaling.replicas} wanted"
-    waits = "scaling up waits for replicas that do not start"
-    return Scaling(counts.replicas, "capacity", sentence, scaling.limited, scaling.limit, waits)
 
 
 def _is_new(obstacle: Obstacle, autoscaler: PoolAutoscaler) -> bool:
