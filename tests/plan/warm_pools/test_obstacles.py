@@ -75,6 +75,13 @@ def test_ruling_8_of_two_made_in_the_same_second_the_first_by_name_wins() -> Non
     assert warm.condition("ScalingActive", "b") == ("False", "TargetTaken")
 
 
+def test_an_autoscaler_that_is_being_deleted_keeps_its_target_from_nobody() -> None:
+    leaving = autoscaler("z", min_replicas=5, created_at=NOW - 7200, deleted_at=NOW - 60)
+    warm = Warm(autoscaler("a", min_replicas=7), leaving)
+    assert warm.sync() == 7
+    assert warm.condition("ScalingActive", "a") == ("True", "BoundsOnly")
+
+
 def test_a_missing_target_is_told_and_found_when_it_comes() -> None:
     warm = Warm(autoscaler(min_replicas=5))
     warm.view = WarmPoolView({})

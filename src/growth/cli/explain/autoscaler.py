@@ -169,6 +169,8 @@ def looked_in(key: str, snapshot: Snapshot, settings: WarmPoolSettings) -> Looke
     pool = None if view is None else view.pools.get(target[1])
     obstacle = why_not_active(autoscaler, owner, settings) or why_not_target(autoscaler, view, pool)
     problem = "" if obstacle is None else obstacle.message
+    if autoscaler.deleted_at is not None:
+        problem = "the autoscaler is being deleted"
     if pool is None or kind is None:
         return Looked(autoscaler, PoolCounts(0), problem)
     counts = counts_of(autoscaler, pool, kind, snapshot, Owned(snapshot.warm_pools)) or PoolCounts(pool.replicas)
