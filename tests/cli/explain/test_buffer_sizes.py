@@ -132,7 +132,7 @@ def fill(cluster: Cluster, chance: Random, count: int) -> None:
 async def looked_at(cluster: Cluster) -> dict[str, Json]:
     """What is said of every buffer by one look at the cluster."""
     provider, settings = SimulatedProvider(cluster.cloud, cluster.runtime), Settings()
-    snapshot = await look_once(Client(cluster.api, cluster.runtime), cluster.runtime, provider, "growth", settings)
+    snapshot = await look_once(Client(cluster.api, cluster.runtime), provider, "growth", settings)
     keys = snapshot.buffers.buffers
     return {key: msgspec.to_builtins(answer_in_cluster(key, snapshot, settings)) for key in keys}
 
