@@ -62,6 +62,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "Say why: where a pod would go, why a node stays, whether a pool can buy, "
         "how large a warm pool or a buffer is.",
     ),
+    Command("top", "Watch nodes fill and empty in the terminal, with what each costs and what is on its way."),
     Command("crds", "Print the CustomResourceDefinitions, for kubectl apply."),
     Command("role", "Print ServiceAccount, roles and bindings: the least that growth needs."),
     Command(

@@ -5,7 +5,8 @@ Asked by the loop (for decisions), the gate (how fresh, which pool, how many nod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -213,14 +214,14 @@ class Observer:
 
     def why_not_sure(self, oldest_seconds: float) -> tuple[str, ...]:
         """What growth does not know by now, and why: kinds that it cannot follow, and the provider. Empty: nothing."""
-        troubled: dict[str, list[Reflector]] = {}
-        for reflector in self._reflectors:
-            why = _why_not_followed(reflector, oldest_seconds)
-            if why:
-                troubled.setdefault(why, []).append(reflector)
-        kinds = (f"{', '.join(str(one.resource) for one in ones)}: {why}" for why, ones in troubled.items())
+        kinds = _by_reason({one.resource: _why_not_followed(one, oldest_seconds) for one in self._reflectors})
         provider = self.supply.why_not_sure()
-        return (*kinds, provider) if provider else tuple(kinds)
+        return (*kinds, provider) if provider else kinds
+
+    def why_never_synced(self) -> tuple[str, ...]:
+        """Kinds that growth will not know until somebody installs them or grants the right to them. Empty: none."""
+        lasting = [one for one in self._reflectors if one.trouble is not None and one.trouble.kind in _LASTING]
+        return _by_reason({one.resource: _why_not_followed(one, 0.0) for one in lasting})
 
     def refresh_metrics(self) -> None:
         for reflector in self._reflectors:
@@ -260,11 +261,25 @@ class Observer:
         self.pods.bound(pod, uid, node)
 
 
+class CannotLookError(TimeoutError):
+    """What of the cluster cannot be seen, and what to do."""
+
+
+_LASTING: Final = (TroubleKind.MISSING, TroubleKind.FORBIDDEN)  # until somebody does something about it
 _TROUBLES: Final = {  # those that last, in the same words for every kind; the log has had the first one's own words
     TroubleKind.MISSING: "the API server does not know this kind; install it (`growth crds`)",
     TroubleKind.FORBIDDEN: "the right to list and watch it is missing (`growth role`)",
     TroubleKind.UNREACHABLE: "the API server does not answer",
 }
+
+
+def _by_reason(reasons: Mapping[Resource, str]) -> tuple[str, ...]:
+    """Kinds with the same trouble in one sentence."""
+    grouped: dict[str, list[str]] = {}
+    for resource, why in reasons.items():
+        if why:
+            grouped.setdefault(why, []).append(str(resource))
+    return tuple(f"{', '.join(kinds)}: {why}" for why, kinds in grouped.items())
 
 
 def _why_not_followed(reflector: Reflector, oldest_seconds: float) -> str:
@@ -310,14 +325,16 @@ class _OwnedNodes:
 
 
 _POLL_SECONDS: Final = 0.05
+_GATHER_SECONDS: Final = 1.0  # until every kind that is missing is known to be
 _BUFFERS_SECONDS: Final = 5.0  # the kind may not be installed
 
 
-async def look_once(
+@asynccontextmanager
+async def looking(
     client: Client, provider: Provider, installation: str, settings: Settings, seconds: float = 30.0
-) -> Snapshot:
-    """One snapshot, made as a running growth makes it; then the observer ends. Raise TimeoutError, with the kinds that
-    were not answered for.
+) -> AsyncIterator[Observer]:
+    """An observer that follows the cluster as a running growth's does, and writes nothing; it ends with the block.
+    Raise CannotLookError at once where a kind or a right is missing, and after so long where nobody answers.
     """
     runtime = client.runtime
     supply = Supply(provider, await cluster_id(client, installation), runtime)
@@ -325,18 +342,29 @@ async def look_once(
     works = [*observer.watches(), ("supply", supply.run)]
     tasks = [runtime.spawn(name, work()) for name, work in works]
     try:
-        return await _first_snapshot(observer, runtime, seconds)
+        await _wait_until_synced(observer, runtime, seconds)
+        yield observer
     finally:
         for task in tasks:
             task.cancel()
 
 
-async def _first_snapshot(observer: Observer, runtime: Runtime, seconds: float) -> Snapshot:
+async def look_once(
+    client: Client, provider: Provider, installation: str, settings: Settings, seconds: float = 30.0
+) -> Snapshot:
+    """One snapshot, made as a running growth makes it; then the observer ends."""
+    async with looking(client, provider, installation, settings, seconds) as observer:
+        return observer.snapshot()
+
+
+async def _wait_until_synced(observer: Observer, runtime: Runtime, seconds: float) -> None:
     began_at = runtime.monotonic()
     while True:
         spent = runtime.monotonic() - began_at
         if observer.is_synced and (observer.buffers.is_answered or spent > _BUFFERS_SECONDS):
-            return observer.snapshot()
+            return
+        if spent > _GATHER_SECONDS and (why_never := observer.why_never_synced()):
+            raise CannotLookError("; ".join(why_never))
         if spent > seconds:
-            raise TimeoutError(f"no answer within {seconds:.0f} s about: {', '.join(observer.missing)}")
+            raise CannotLookError(f"no answer within {seconds:.0f} s about: {', '.join(observer.missing)}")
         await runtime.sleep(_POLL_SECONDS)
