@@ -26,6 +26,7 @@ from growth.controllers.loop.table import ROWS
 from growth.controllers.observe.observer import Observer
 from growth.controllers.observe.supply import Supply
 from growth.kube.api.client import Client
+from growth.kube.api.errors import KubeError
 from growth.kube.api.events import Recorder
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.transport import Transport
@@ -42,6 +43,7 @@ from growth.runtime import Runtime
 
 _START_RETRY_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
+_CATCH_UP_SECONDS: Final = 1.0
 _ALONE_SECONDS: Final = 3600.0
 _LOOP: Final = "loop"
 
@@ -153,6 +155,8 @@ class Growth:
 
         async def decide() -> None:
             self.fence.enter_term()
+            if not isinstance(self.fence, OpenFence):
+                await self._catch_up(loop.observer)
             await loop.run()
 
         self.supervisor.keep(_LOOP, decide)
@@ -160,6 +164,14 @@ class Growth:
             await self.runtime.sleep(_POLL_SECONDS if not isinstance(self.fence, OpenFence) else _ALONE_SECONDS)
         log.warning("growth no longer leads")
         self.supervisor.end(_LOOP)
+
+    async def _catch_up(self, observer: Observer) -> None:
+        while True:
+            try:
+                return await observer.catch_up()
+            except KubeError as error:
+                log.warning("what the last leader ordered cannot be read", why=str(error))
+                await self.runtime.sleep(_CATCH_UP_SECONDS)
 
     def _assemble(self, observer: Observer, supply: Supply, cluster: str) -> Loop:
         settings, tokens, runtime = self.installation.settings, self.installation.join_tokens, self.runtime

@@ -92,7 +92,7 @@ class Observer:
         self._serves_buffers, self._serves_warm_pools = serves_buffers, serves_warm_pools
         settings = settings or Settings()
         self.codec = Codec(compares_tolerations=settings.compares_tolerations)
-        self._runtime = runtime
+        self._client, self._runtime = client, runtime
         self._metrics = metrics
         clock = runtime.monotonic
         self.pods = PodCache(self.codec, clock)
@@ -128,6 +128,14 @@ class Observer:
         if self._serves_buffers:
             followed.append(("watch buffers", self.buffers.run))
         return [*((f"watch {reflector.resource}", reflector.run) for reflector in self._reflectors), *followed]
+
+    async def catch_up(self) -> None:
+        """Ask what was ordered: whoever led a moment ago may have ordered what our watch has not told us of, and the
+        same pods would be bought for twice. Raises KubeError.
+        """
+        items, _ = await self._client.list(NODE_REQUESTS)
+        for item in items:
+            self.requests.learned(item)
 
     def on_change(self, callback: Callable[[], None]) -> None:
         for cache in self._caches.values():

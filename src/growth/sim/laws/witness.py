@@ -117,6 +117,7 @@ class Witness:
         self.pods: dict[Key, Pod] = {}
         self.bound: dict[str, dict[Key, Pod]] = {}  # by node
         self.bound_at: dict[str, float] = {}  # by pod UID
+        self.bound_by_growth: dict[str, None] = {}  # pod UIDs
         self.waited_at: dict[Key, float] = {}  # when the pod was last seen without a node
         self.evicted: dict[str, None] = {}  # UIDs of pods whose eviction growth asked for
         self.granted: dict[str, None] = {}  # UIDs of pods that ended by it
@@ -297,6 +298,7 @@ class Witness:
             self.bound.setdefault(pod.node_name, {})[write.key] = pod
             if pod.uid not in self.bound_at:
                 self._see_guest(pod)
+                self.bound_by_growth |= {pod.uid: None} if write.actor == GROWTH else {}
             self.bound_at.setdefault(pod.uid, self.now)
             self.served.setdefault(pod.node_name, {})[self.owner_of[write.key]] = None
         if before is None or (before.node_name == "" and pod.node_name):

@@ -4,10 +4,12 @@ and one write. An eviction that took effect is a write by growth after which a p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
 from growth.model.node import DO_NOT_DISRUPT, POOL_LABEL, SCALE_DOWN_TAINT, STARTUP_TAINT
+from growth.model.pod import Pod
 from growth.model.resources import PODS, Resources, sum_resources
 from growth.model.settings import Settings
 from growth.plan.nodes_down.attempts import IRREVOCABLE
@@ -123,7 +125,8 @@ _WHY_NOT_ALLOWED: Final[dict[str, Callable[[Witness, Json, Write], Complaint]]] 
 
 def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     """No bind, of growth or beside growth, gives a node of ours more than it has. While a user takes our taints off,
-    others cannot be helped; growth looks before it binds, and may miss only who came within a moment.
+    others cannot be helped; growth looks before it binds, and may miss only who came past its taint after that look:
+    nobody can bind on a condition, so the kubelet settles it.
     """
     node_name = write.item["spec"].get("nodeName", "") if write.kind is POD and write.type == "MODIFIED" else ""
     is_meddled_with = witness.now - witness.meddled_at.get(node_name, -1e9) < MEDDLING_SECONDS
@@ -135,11 +138,21 @@ def no_node_is_overcommitted(witness: Witness, write: Write) -> Complaint:
     if node is None:
         return f"growth bound {write.key} to {node_name}, which does not exist" if write.actor == GROWTH else None
     pods = [pod for pod in witness.bound.get(node_name, {}).values() if not pod.is_finished]
-    unseen = [pod for pod in pods if is_meddled_with and witness.now - witness.bound_at[pod.uid] < UNSEEN_SECONDS]
+    unseen = [pod for pod in pods if _was_unseen(witness, pod, write, is_meddled_with=is_meddled_with)]
     counted = [pod for pod in pods if pod not in unseen or pod.key == "/".join(write.key)]
     used = sum_resources([pod.shape.requests for pod in counted]) + Resources({PODS: len(counted)})
     wrong = f"node {node_name} has {node.allocatable}; {used} after {write.actor} bound {write.key}"
     return None if POOL_LABEL not in node.labels or used.fits_in(node.allocatable) else wrong
+
+
+def _was_unseen(witness: Witness, pod: Pod, write: Write, *, is_meddled_with: bool) -> bool:
+    """Did somebody else bring this pod after growth had looked at the node, or while a user changed that?"""
+    bound_at = witness.bound_at[pod.uid]
+    if is_meddled_with and witness.now - bound_at < UNSEEN_SECONDS:
+        return True
+    looked_at = witness.live_reads.get(f"api/v1/pods?spec.nodeName={pod.node_name}", -math.inf)
+    is_between = witness.now - looked_at < UNSEEN_SECONDS and bound_at > looked_at
+    return is_between and write.actor == GROWTH and pod.uid not in witness.bound_by_growth
 
 
 # ---------------------------------------------------------------------------------------- evictions
