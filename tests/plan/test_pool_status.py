@@ -11,6 +11,8 @@ from growth.model.action import HoldNodePool, WriteNodePoolStatus
 from growth.model.api import Condition
 from growth.model.decision import Decision
 from growth.model.instant import format_instant
+from growth.model.labels import Labels
+from growth.model.node import POOL_LABEL, REQUEST_LABEL
 from growth.model.nodepool import DisruptedNode, DisruptionBudget, NodePool, NodePoolStatus, OfferingStatus, PoolLimits
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
 from growth.model.settings import Settings
@@ -215,6 +217,16 @@ def test_ruling_16_a_pool_that_orphans_its_nodes_goes_without_them_but_not_witho
     assert (
         holds(world(pools=[going], nodes=[node(NAME, of=SMALL)], requests=[request(NAME, SMALL, "Provisioning")])) == []
     )
+
+
+def test_a_node_that_only_says_it_is_of_the_pool_holds_it_up_for_a_while_and_is_told_of() -> None:
+    said = Labels({POOL_LABEL: "default", REQUEST_LABEL: NAME})
+    claiming = replace(node(NAME, of=SMALL), pool="", offering="", labels=said)
+    for seconds, is_released in ((60, False), (601, True)):
+        going = pool("default", deleted_at=NOW - seconds)
+        decision = plan(world(pools=[going], nodes=[claiming], machines=[], offerings=[SMALL]))
+        assert [each.holds for each in decision.actions if isinstance(each, HoldNodePool)] == [False] * is_released
+        assert [note.about.kind for note in decision.notes if note.reason == "PoolGone"] == ["Node"] * is_released
 
 
 def test_a_type_that_is_not_sold_for_long_is_a_condition_that_says_until_when() -> None:

@@ -113,6 +113,7 @@ class Snapshot(Struct, frozen=True):
     offerings: tuple[Offering, ...] = ()
     machines: Mapping[str, Machine] = EMPTY  # by name; as of machines_at
     machines_at: float | None = None  # None: the provider has not answered yet, so nothing is known
+    no_machines_since: float | None = None  # every list since then was empty, as far as this process knows
     credentials: Mapping[str, str] = EMPTY  # by provider settings: checksums of what machines are bought and join with
     autoscalers: Mapping[str, PoolAutoscaler] = EMPTY  # by namespace/name
     warm_pools: Mapping[str, WarmPoolView] = EMPTY  # by the name of their kind; those kinds that an autoscaler names

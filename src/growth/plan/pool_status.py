@@ -18,7 +18,8 @@ passed since it went: budgets are read off that after a restart. `recordedSince`
 out, so that nothing is believed to be whole that is not.
 
 The finalizer goes on before anything is bought, and comes off once no request, removal, machine or node of the pool is
-left (`growth.dev/orphan-nodes: "true"` leaves the nodes alone)."""
+left (`growth.dev/orphan-nodes: "true"` leaves the nodes alone). A node that only says it is of the pool, with no
+machine that the provider shows, holds it up for `machineCollectionGraceSeconds`: its machine may be back by then."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     turn.wake(*struck.values(), brake.changes_at())
     for name in sorted(snapshot.pools):
         pool, why_braked = snapshot.pools[name], brake.why(name)
-        turn.do(*_finalizer(pool, snapshot))
+        turn.do(*_finalizer(pool, snapshot, settings, turn))
         turn.wake(trusted[name].wakes_at(snapshot.now))
         turn.tell(*_failing(pool, trusted[name]))
         view = _View(pool, snapshot, settings, present, left, frozenset(struck), (why_braked, trusted[name]))
@@ -97,11 +98,25 @@ def _failing(pool: NodePool, standing: Standing) -> list[Note]:
     return [Note(about(pool), "Failing", standing.why, "Warning")] if standing.is_failing and standing.why else []
 
 
-def _finalizer(pool: NodePool, snapshot: Snapshot) -> list[Action]:
+def _finalizer(pool: NodePool, snapshot: Snapshot, settings: Settings, turn: Turn) -> list[Action]:
     is_held = FINALIZER in pool.finalizers
     if pool.deleted_at is None:
         return [] if is_held else [HoldNodePool(seen(pool), holds=True)]
-    return [HoldNodePool(seen(pool), holds=False)] if is_held and not _is_needed(pool, snapshot) else []
+    if not is_held or _is_needed(pool, snapshot):
+        return []
+    unproved = [each for each in snapshot.nodes.values() if not each.pool and claimed_pool(each) == pool.name]
+    goes_at = pool.deleted_at + settings.machine_collection_grace_seconds
+    if unproved and snapshot.now < goes_at:
+        turn.wake(goes_at)
+        return []
+    turn.tell(*(Note(about(each), "PoolGone", _left_behind(each, pool), "Warning") for each in unproved))
+    return [HoldNodePool(seen(pool), holds=False)]
+
+
+def _left_behind(node: Node, pool: NodePool) -> str:
+    machine = node.provider_id or "no machine"
+    known = f"the node ({machine}) says it is of NodePool {pool.name}, which is gone, and no machine of it is known"
+    return f"{known}: it is left alone, a person must look whether its machine is paid for"
 
 
 def _is_needed(pool: NodePool, snapshot: Snapshot) -> bool:
@@ -112,7 +127,7 @@ def _is_needed(pool: NodePool, snapshot: Snapshot) -> bool:
         return True
     if pool.annotations.get(ORPHAN_NODES) == "true":
         return False
-    if any(pool.name in (node.pool, claimed_pool(node)) for node in snapshot.nodes.values()):
+    if any(node.pool == pool.name for node in snapshot.nodes.values()):
         return True
     if snapshot.machines_at is None:
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from growth.kube.api.resources import NODE_REQUESTS
-from growth.model.noderequest import FINALIZER
+from growth.model.api import FINALIZER
 from growth.sim.clock import run_virtual
 from tests.controllers.act.gatehouse import Gatehouse
 

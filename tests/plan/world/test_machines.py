@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from growth.model.labels import Labels
-from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, Node
+from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, Node
 from growth.model.noderequest import NodeRequest
 from growth.model.offering import Machine
 from growth.plan.world.machines import Owner, is_node_of, machine_of, named_after_nodes, owner_of
@@ -48,6 +48,15 @@ def test_labels_alone_make_no_node_growths() -> None:
     assert owner(seen("control-1", claims("control-1"))) is None
     assert owner(seen(NAME, claims())) is None
     assert owner(seen("control-1", claims("control-1"), is_ready=False)) is None
+
+
+def test_a_node_that_growth_never_got_to_register_is_growths_by_the_taint_it_booted_with_once_it_is_not_ready() -> None:
+    booted = {POOL_LABEL: "default", OFFERING_LABEL: "sim-small"}
+    left = seen(NAME, booted, is_ready=False, taints=(STARTUP_TAINT,))
+    assert owner(left) == OURS
+    assert owner(replace(left, is_ready=True)) is None
+    assert owner(replace(left, taints=())) is None
+    assert owner(seen("control-1", booted, is_ready=False, taints=(STARTUP_TAINT,))) is None
 
 
 @pytest.mark.parametrize("provider_id", ["", f"sim://id-{NAME}", f"k3s://{NAME}", f"other:///zone/id-{NAME}"])

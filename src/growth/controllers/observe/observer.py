@@ -190,6 +190,7 @@ class Observer:
             offerings=self.supply.offerings,
             machines=machines,
             machines_at=self.supply.machines_at,
+            no_machines_since=self.supply.empty_since,
             credentials=self.supply.credentials,
             buffers=self.buffers.world(),
             autoscalers=self.warm_pools.autoscalers.view(),

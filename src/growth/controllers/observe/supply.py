@@ -37,6 +37,7 @@ class Supply:
         self.offerings: tuple[Offering, ...] = ()
         self.machines: Mapping[str, Machine] = {}
         self.machines_at: float | None = None
+        self.empty_since: float | None = None  # every list since then had no machine
         self.credentials: Mapping[str, str] = {}
         self.version = 0
         self.failure = ""  # why the last question was not answered; empty: it was
@@ -114,6 +115,7 @@ class Supply:
         await self._doubt([machine for name, machine in self.machines.items() if name not in listed])
         is_first = self.machines_at is None
         self.machines_at, self._proved_at = asked_at, proved_at
+        self.empty_since = None if listed else self.empty_since or asked_at
         is_new = listed != self.machines or is_first
         self._pause_seconds = _CHANGING_SECONDS if is_new else min(_MACHINES_SECONDS, 2 * self._pause_seconds)
         if is_new:

@@ -29,11 +29,11 @@ class ServerTime:
         self.monotonic, self.jitter, self.new_id = runtime.monotonic, runtime.jitter, runtime.new_id
         self.sleep, self.within, self.spawn = runtime.sleep, runtime.within, runtime.spawn
         self.offload, self.in_thread = runtime.offload, runtime.in_thread
-        self._own_now = runtime.now
+        self.own = runtime
         self._ahead_seconds: float | None = None  # the server's clock, of ours that never steps
 
     def now(self) -> float:
-        return self._own_now() if self._ahead_seconds is None else self.monotonic() + self._ahead_seconds
+        return self.own.now() if self._ahead_seconds is None else self.monotonic() + self._ahead_seconds
 
     def hear(self, headers: Mapping[str, str], asked_at: float) -> None:
         """Of an answer that came just now to a request that left then, by the clock that never steps."""

@@ -93,7 +93,7 @@ def _with_unproved(snapshot: Snapshot, ledger: Ledger, settings: Settings, turn:
 
 
 def _of_unproved(node: Node, snapshot: Snapshot) -> tuple[Note, ...]:
-    """On the node, and on its pool, which cannot be deleted while such a node says that it is of it."""
+    """On the node, and on its pool, which goes without it when it is deleted."""
     claimed = claimed_pool(node)
     pool = snapshot.pools.get(claimed)
     machine = node.provider_id or "no machine"

@@ -11,7 +11,7 @@ Machines are trusted, not labels: a kubelet may write any label of growth on its
 | its machine | the provider's list, which has only machines with our cluster id, shows one of its name |
 | its machine, of a provider where nodes choose their names (Cluster API) | ... shows one with its providerID |
 | our record | a NodeRequest of its name says that a machine was accepted |
-| what is left of it | it is not Ready, was named and labelled by us, and no machine of its name is left |
+| what is left of it | it is not Ready, has our name, labels or start-up taint, and no machine of its name is left |
 
 A providerID that is set must not name another machine: then the Node is a stranger under a name of ours. An empty one,
 or one that only repeats the node's name, takes nothing away. By the last row a Node can only be given back, and only
@@ -40,7 +40,7 @@ no row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -76,6 +76,7 @@ DRAINING: Final = (NOT_READY, DELETED, POOL_DELETED, EXPIRED, DRIFTED, UNHEALTHY
 LOOK_AGAIN_SECONDS: Final = 15.0
 LIST_LAG_SECONDS: Final = 10.0  # a list this much younger than an event shows what the event did
 _NAMELESS_LAG_SECONDS: Final = 60.0  # without an id only the list can tell
+_EMPTY_SECONDS: Final = 900.0  # so long nodes that only say that they are growth's speak against an empty list
 _STAMP_SECONDS: Final = 1.0  # stamps in a status are cut to the second
 
 POOL_NAME_LENGTH: Final = 40  # of a pool's name that goes into the names of its machines
@@ -108,9 +109,12 @@ def is_registered(node: Node) -> bool:
 
 
 def claimed_pool(node: Node) -> str:
-    """The pool that a node says it was bought for, if its name and labels look like those that growth gives."""
+    """The pool that a node says it was bought for, if its name and labels look like those that growth gives; one that
+    growth never got to register still has the taint that it booted with.
+    """
     labelled = _labelled_pool(node)
-    return labelled if is_registered(node) and pool_in_name(node.name) == labelled[:POOL_NAME_LENGTH] else ""
+    is_like_ours = (is_registered(node) or node.is_starting) and pool_in_name(node.name) == labelled[:POOL_NAME_LENGTH]
+    return labelled if is_like_ours else ""
 
 
 # ---------------------------------------------------------------------------------- of one node
@@ -217,9 +221,18 @@ def is_surely_gone(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
 
 
 def is_credible(snapshot: Snapshot) -> bool:
-    """An empty list while nodes are Ready that are ours, or say so under a name that growth gave, is no list."""
-    ours = (node for node in snapshot.nodes.values() if node.pool or claimed_pool(node))
-    return bool(snapshot.machines) or not any(node.is_ready and node.name not in snapshot.removals for node in ours)
+    """An empty list while nodes are Ready that are ours is no list. Nor is it while nodes say so under a name that
+    growth gives, but not for ever: anybody could say so, and then no order or removal would come to an end.
+    """
+    if snapshot.machines:
+        return True
+    empty_since, serving = snapshot.no_machines_since, _serving(snapshot)
+    is_old_news = empty_since is not None and snapshot.now - empty_since > _EMPTY_SECONDS
+    return not any(each.pool or (claimed_pool(each) and not is_old_news) for each in serving)
+
+
+def _serving(snapshot: Snapshot) -> Iterator[Node]:
+    return (node for node in snapshot.nodes.values() if node.is_ready and node.name not in snapshot.removals)
 
 
 def removal_of_request(request: NodeRequest, snapshot: Snapshot, reason: str) -> CreateNodeRemovalRequest | None:

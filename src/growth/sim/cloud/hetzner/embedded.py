@@ -107,8 +107,8 @@ class HetznerCloud:
     def provider_for(self) -> Callable[[Client, Runtime], Provider]:
         """For `GrowthProcess`: a request that is on its way arrives even if its sender has died."""
 
-        def open_provider(_client: Client, runtime: Runtime) -> Provider:
-            send = partial(send_off, runtime=cast(SimRuntime, runtime))
+        def open_provider(client: Client, runtime: Runtime) -> Provider:
+            send = partial(send_off, runtime=cast(SimRuntime, client.runtime.own))
             return provider_on(self.api, self.settings, runtime, self.cluster.seed, send, self.cluster.runtime)
 
         return open_provider
