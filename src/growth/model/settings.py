@@ -165,6 +165,15 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Span,
         Meta(description="A machine whose node is not Ready after this long is given back. A pool may say otherwise."),
     ] = 300.0
+    gang_seconds: Annotated[
+        Span,
+        Meta(
+            description=(
+                "How long a machine that came for members of a gang waits for the others; after that it opens for all "
+                "pods, and the members are told."
+            )
+        ),
+    ] = 600.0
     unmet_seconds: Annotated[
         Span, Meta(description="How long an offering that was sold out is left alone; doubled while it repeats.")
     ] = 120.0

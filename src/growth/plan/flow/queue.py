@@ -8,47 +8,27 @@
 | found no place a moment ago | when something has changed, and not before its back-off of 1 to 10 seconds is over |
 | anything else | now, by priority and age; a gang as a whole |
 
-Pods of a gang start together or not at all:
-
-| annotation | the gang | how many must run |
-| --- | --- | --- |
-| `growth.dev/gang: train` | pods of the namespace with that name | all that there are |
-| `growth.dev/gang: train:3`, `train:75%` | the same | 3; three quarters, rounded up |
-| `firmament-gang-scheduling: "true"`, `"75%"`, `"3"` | pods of one controller | all; three quarters, rounded up; 3 |
-
-Members that run already count. What cannot be read is no gang, and is told on the pod.
+Pods of a gang (`model/gang`) start together or not at all: whoever has a node counts, and so do members that are
+planned onto a machine that has come and waits for them alone, since joining binds them as soon as the others run.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from msgspec import Struct
 
+from growth.model.gang import Gang, name_of_gang, read_gang, waiting_gangs
 from growth.model.pod import Pod
 from growth.model.settings import SchedulerSettings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.capacity import why_not_bindable
+from growth.plan.world.capacity import Assignments, awaits_pods, why_not_bindable
 from growth.solver.flow import Group
 from growth.solver.flow.costs import minutes_waited
 
 LONGEST_BACKOFF_SECONDS: Final = 10.0
-GANG: Final = "growth.dev/gang"
-FIRMAMENT_GANG: Final = "firmament-gang-scheduling"
-_AMOUNT = re.compile(r"(?P<number>[1-9][0-9]{0,5})(?P<percent>%?)")
-
-
-class Gang(Struct, frozen=True):
-    """A name that its members share, and how many of them must run: a number, or a percentage of all there are."""
-
-    name: str
-    number: int = 0
-    percent: int = 0
-
-    def minimum(self, members: int) -> int:
-        return self.number or -(-members * self.percent // 100)
 
 
 class Backoff(Struct, frozen=True, gc=False):
@@ -135,26 +115,18 @@ def groups_of(queue: Queue, now: float) -> list[tuple[Group, list[Pod]]]:
     return [(Group(pods[0], len(pods), gang, 60.0 * minutes), pods) for (_, gang, minutes), pods in members.items()]
 
 
-def gang_needs(queue: Queue, snapshot: Snapshot, scheduler: SchedulerSettings) -> dict[str, int]:
-    """How many more of each gang must start, counting those that run and those that wait."""
-    asked = {gang.name: gang for gang in queue.gang_of.values()}
-    if not asked:
+def gang_needs(queue: Queue, snapshot: Snapshot, assigned: Assignments) -> dict[str, int]:
+    """How many more of each gang must start, counting those that run and those whose machine waits for them."""
+    named = {gang.name for gang in queue.gang_of.values()}
+    if not named:
         return {}
-    waiting = _members((pod for pod in snapshot.waiting_pods if pod.shape.scheduler_name == scheduler.name), asked)
-    running = _members((pod for pods in snapshot.pods_by_node.values() for pod in pods if not pod.is_finished), asked)
+    joined = (each for each in assigned.expected if awaits_pods(each, snapshot))
+    ready = Counter(name_of_gang(pod) for each in joined for pod in each.planned)
     return {
-        name: max(0, gang.minimum(waiting.get(name, 0) + running.get(name, 0)) - running.get(name, 0))
-        for name, gang in asked.items()
+        name: max(0, standing.needed - ready[name])
+        for name, standing in waiting_gangs(snapshot).items()
+        if name in named
     }
-
-
-def _members(pods: Iterable[Pod], asked: Mapping[str, Gang]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for pod in pods:
-        gang = read_gang(pod) if pod.annotations else None
-        if isinstance(gang, Gang) and gang.name in asked:
-            counts[gang.name] = counts.get(gang.name, 0) + 1
-    return counts
 
 
 def after_failure(before: Backoff | None, now: float, changes: int) -> Backoff:
@@ -162,28 +134,3 @@ def after_failure(before: Backoff | None, now: float, changes: int) -> Backoff:
     known = before or Backoff()
     seconds = min(LONGEST_BACKOFF_SECONDS, 2.0**known.failures)
     return Backoff(known.failures + 1, now + seconds, changes, known.message, known.told_at)
-
-
-# ------------------------------------------------------------------------------------------ gangs
-
-
-def read_gang(pod: Pod) -> Gang | str | None:
-    """The pod's gang; None if it is in none; a sentence where its annotation cannot be read."""
-    ours = pod.annotations.get(GANG)
-    if ours is not None:
-        name, _, amount = ours.partition(":")
-        written = f"{GANG}: {ours}"
-        return _gang(f"{pod.namespace}/{name}", amount or "100%", written) if name else f"cannot be read: {written}"
-    theirs = pod.annotations.get(FIRMAMENT_GANG)
-    if theirs is None or theirs == "false":
-        return None
-    name = f"{pod.namespace}/{pod.owner.kind}/{pod.owner.uid or pod.owner.name}" if pod.owner is not None else pod.key
-    return _gang(name, "100%" if theirs == "true" else theirs, f"{FIRMAMENT_GANG}: {theirs}")
-
-
-def _gang(name: str, amount: str, written: str) -> Gang | str:
-    found = _AMOUNT.fullmatch(amount)
-    if found is None or (found["percent"] and int(found["number"]) > 100):
-        return f"cannot be read: {written}"
-    number = int(found["number"])
-    return Gang(name, percent=number) if found["percent"] else Gang(name, number=number)

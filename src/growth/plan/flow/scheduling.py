@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from growth.model.action import Assignment, BindPods, Unscheduled, WritePodsUnscheduled
 from growth.model.decision import Decision, Note, Settled
+from growth.model.gang import why_missing
 from growth.model.outcome import Accepted, Refused, Unknown
 from growth.model.pod import Pod
 from growth.model.settings import Settings
@@ -97,7 +98,7 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     fleet = ledger.cache.follow(ledger.fleet, snapshot, settings, assigned)
     planned = {pod.key for each in assigned.expected for pod in each.planned}
     queue = line_up(snapshot, planned, ledger.backoffs, fleet.changes, scheduler)
-    answer = _place(fleet, queue, snapshot, settings)
+    answer = _place(fleet, queue, assigned, snapshot, settings)
     if answer.placed:
         turn.do(BindPods(answer.placed, scheduler.parallel_binds))
     elif queue.has_more:
@@ -154,14 +155,14 @@ class _Answer(Struct, frozen=True):
     left: tuple[Unplaced, ...]
 
 
-def _place(fleet: Fleet, queue: Queue, snapshot: Snapshot, settings: Settings) -> _Answer:
+def _place(fleet: Fleet, queue: Queue, assigned: Assignments, snapshot: Snapshot, settings: Settings) -> _Answer:
     sent = _to_their_nominations(fleet, queue, snapshot)
     groups = groups_of(replace(queue, due=tuple(pod for pod in queue.due if pod.uid not in sent)), snapshot.now)
     answer = place(
         fleet,
         [group for group, _ in groups],
         settings.scheduler,
-        gang_needs(queue, snapshot, settings.scheduler),
+        gang_needs(queue, snapshot, assigned),
         is_target=lambda node: _is_open(node.name, snapshot),
         price_of=Prices(snapshot).price,
     )
@@ -172,7 +173,11 @@ def _place(fleet: Fleet, queue: Queue, snapshot: Snapshot, settings: Settings) -
     placed = [
         Assignment(seen(next(oldest_first[one.group])), one.node) for one in answer.placed for _ in range(one.count)
     ]
-    left = [Unplaced(pod, one.reason) for one in answer.left for pod in groups[one.group][1][-one.count :]]
+    left = [
+        Unplaced(pod, why_missing(pod, snapshot) or one.reason)
+        for one in answer.left
+        for pod in groups[one.group][1][-one.count :]
+    ]
     return _Answer((*nominated, *placed), tuple(left))
 
 

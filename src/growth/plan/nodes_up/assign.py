@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Final
 
 from msgspec import Struct
@@ -46,32 +47,61 @@ class Dealt(Struct, frozen=True):
 def deal(
     problem: PlacementProblem, classes: tuple[Hand, ...], solution: PlacementSolution, purchases: Purchases
 ) -> Dealt:
-    """`classes`: the demands behind each class of the problem, the oldest first."""
+    """`classes`: the demands behind each class of the problem, the oldest first. A gang for which an order is refused,
+    and not only put off, gets nothing.
+    """
+    broken: dict[int, str] = {}
+    while True:
+        counted = copy(purchases)
+        dealt, found = _deal(problem, classes, solution, counted, broken)
+        if not found:
+            return dealt
+        broken |= found
+
+
+def _deal(
+    problem: PlacementProblem,
+    classes: tuple[Hand, ...],
+    solution: PlacementSolution,
+    purchases: Purchases,
+    broken: Mapping[int, str],
+) -> tuple[Dealt, dict[int, str]]:
+    """What is dealt, and classes of gangs that are broken by it, each with the reason; `broken` ones get nothing."""
     stock = [list(reversed(hand)) for hand in classes]
 
     def take(index: int, count: int) -> list[Demand]:
-        return [stock[index].pop() for _ in range(min(count, len(stock[index])))]
+        return [] if index in broken else [stock[index].pop() for _ in range(min(count, len(stock[index])))]
 
     into: dict[int, list[Demand]] = {}
     for placement in solution.placements:
         into.setdefault(placement.room, []).extend(take(placement.demand, placement.count))
     orders: list[tuple[Choice, Hand]] = []
     reasons = {left.demand: left.reasons for left in solution.unplaced}
-    refused: dict[int, dict[str, None]] = {}
+    refused: dict[int, dict[str, None]] = {index: {why: None} for index, why in broken.items()}
+    short: dict[int, str] = {}
     for node in _by_turn(solution.nodes, classes) if purchases.has_pace else solution.nodes:
         choice = problem.choices[node.choice]
-        why_not = purchases.add(choice)
+        if all(index in broken for index, _ in node.contents):
+            continue
+        is_paced, why_not = purchases.is_paced(choice), purchases.add(choice)
         if not why_not:
             orders.append((choice, tuple(demand for index, count in node.contents for demand in take(index, count))))
             continue
         for index, _ in node.contents:
             refused.setdefault(index, {})[why_not] = None
+            short |= {} if is_paced else _of_its_gang(problem, index, why_not)
     unplaced: dict[str, tuple[Demand, tuple[str, ...]]] = {}
     for index, left in enumerate(stock):
         told = (*reasons.get(index, ()), *refused.get(index, ())) or ("no place was found",)
         unplaced |= {demand.name: (demand, told) for demand in reversed(left)}
     rooms = tuple((problem.rooms[index], tuple(hand)) for index, hand in sorted(into.items()) if hand)
-    return Dealt(tuple(orders), rooms, tuple(unplaced.values()), purchases.left, solution.gap_in_words)
+    dealt = Dealt(tuple(orders), rooms, tuple(unplaced.values()), purchases.left, solution.gap_in_words)
+    return dealt, {index: why for index, why in short.items() if index not in broken}
+
+
+def _of_its_gang(problem: PlacementProblem, index: int, why_not: str) -> dict[int, str]:
+    gangs = (gang for gang in problem.gangs if index in gang.demands)
+    return {number: f"gang {gang.name} starts as a whole: {why_not}" for gang in gangs for number in gang.demands}
 
 
 def _by_turn(nodes: Iterable[PlannedNode], classes: tuple[Hand, ...]) -> list[PlannedNode]:

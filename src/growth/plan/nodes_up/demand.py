@@ -10,23 +10,42 @@
 | names a missing pool, or none where there is no default | none, and is told so once |
 | is not allowed in its pool, or cannot be read | none, and is told so once |
 | virtual pods of a buffer that have no room | one demand with their count, of the lowest rank |
+
+A gang (`model/gang`) is bought for whole or not at all, and bound whole:
+
+| the gang | then |
+| --- | --- |
+| members are missing, or gated | nothing is bought for it; its pods are told how many |
+| enough are there, but the scheduler has not said yet that they have no place | waited for |
+| enough ask for a place | one question for all of them: the solver places enough, or none |
+| a pool is on trial, or braked | it is bought for step by step: a gang must not keep a pool from being tried |
+| an order is refused when it is counted | nothing is bought for it in this look, unless more may be bought soon |
+| a machine has come for some of its pods | it waits behind its start-up taint until enough run or have such a machine |
+| – for longer than the setting `gangSeconds` | it opens as any other, and its pods ask for a place again |
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from growth.model.decision import About, Note
+from growth.model.gang import GangStanding, name_of_gang, waiting_gangs
 from growth.model.nodepool import NodePool
+from growth.model.noderequest import NodeRequest
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
+from growth.model.settings import SchedulerSettings, Settings
+from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement
-from growth.plan.world.capacity import is_plannable
+from growth.plan.world.capacity import Assignments, awaits_pods, is_plannable
+from growth.plan.world.limits import Allowance
 from growth.plan.world.market import PoolReader
 from growth.plan.world.turn import about
+from growth.solver.purchase.problem import GangDemand
 
 MALFORMED: Final = "Malformed"
 BELOW_CUTOFF: Final = "BelowCutoff"
@@ -131,3 +150,81 @@ def buffer_demands(placed: BufferPlacement) -> tuple[Demand, ...]:
             virtual = Pod(buffer.name, served.shape, uid=buffer.uid, created_at=buffer.created_at)
             found.append(Demand(virtual, served.pools, served.shape, count, is_virtual=True))
     return tuple(found)
+
+
+# -------------------------------------------------------------------------------------------- gangs
+
+
+def why_gangs_wait(demands: Iterable[Demand], assigned: Assignments, snapshot: Snapshot) -> dict[str, str]:
+    """By the name of a demand: why nothing can be bought for its gang now."""
+    standings = waiting_gangs(snapshot)
+    if not standings:
+        return {}
+    wanted = tuple(demands)
+    asking = Counter(name_of_gang(each.pod) for each in wanted)
+    placed = _placed(assigned)
+    reasons = {name: _why_waits(each, asking[name] + placed[name]) for name, each in standings.items()}
+    return {each.name: why for each in wanted if (why := reasons.get(name_of_gang(each.pod)))}
+
+
+def _why_waits(gang: GangStanding, served: int) -> str:
+    if gang.why_missing:
+        return gang.why_missing
+    others = gang.needed - served
+    return f"gang {gang.name}: {others} more must ask for a place, it starts as a whole" if others > 0 else ""
+
+
+def _placed(assigned: Assignments) -> Counter[str]:
+    """Members that hold room, by gang."""
+    planned = (pod for each in assigned.expected for pod in each.planned)
+    holding = (pod for pods in assigned.holders.values() for pod in pods)
+    return Counter(name_of_gang(pod) for pod in (*planned, *holding))
+
+
+def gang_demands(
+    classes: Iterable[tuple[Demand, ...]], assigned: Assignments, bounds: tuple[Allowance, ...], snapshot: Snapshot
+) -> tuple[GangDemand, ...]:
+    """What the solver must know; `bounds`: of pools on trial, or braked, for which gangs are bought step by step."""
+    standings = waiting_gangs(snapshot)
+    if not standings:
+        return ()
+    placed, numbers, bounded = _placed(assigned), dict[str, list[int]](), set[str]()
+    for number, hand in enumerate(classes):
+        name = name_of_gang(hand[0].pod)
+        if name in standings:
+            numbers.setdefault(name, []).append(number)
+            is_bounded = any(each.pool in ("", pool) for each in bounds for pool in hand[0].pools)
+            bounded |= {name} if is_bounded else set()
+    found = (GangDemand(name, tuple(of), standings[name].needed - placed[name]) for name, of in numbers.items())
+    return tuple(each for each in found if each.least > 0 and each.name not in bounded)
+
+
+def called_with(eligible: Iterable[Demand], demands: Iterable[Demand]) -> tuple[Demand, ...]:
+    """These demands, and all others of their gangs: a gang is tried as a whole."""
+    chosen = {each.name for each in eligible}
+    called = {name for each in demands if each.name in chosen and (name := name_of_gang(each.pod))}
+    return tuple(each for each in demands if each.name in chosen or name_of_gang(each.pod) in called)
+
+
+def held_gangs(assigned: Assignments, snapshot: Snapshot, scheduler: SchedulerSettings) -> frozenset[str]:
+    """Gangs whose pods must not be bound yet, though machines have come for some of them. Members that are planned onto
+    no machine hold room elsewhere: growth's own scheduler binds them first, another one has no need to.
+    """
+    ready: Counter[str] = Counter()
+    coming: Counter[str] = Counter()
+    for each in assigned.expected:
+        names = (name_of_gang(pod) for pod in each.planned)
+        (ready if awaits_pods(each, snapshot) else coming).update(names)
+
+    def is_whole(gang: GangStanding) -> bool:
+        is_ours = scheduler.enabled and gang.waiting[0].shape.scheduler_name == scheduler.name
+        others = 0 if is_ours or coming[gang.name] else len(gang.waiting) - ready[gang.name]
+        return ready[gang.name] + others >= gang.needed
+
+    return frozenset(name for name, gang in waiting_gangs(snapshot).items() if not is_whole(gang))
+
+
+def gang_wait_seconds(request: NodeRequest, snapshot: Snapshot, settings: Settings) -> float:
+    """How much longer it may take until its node serves, since its pods wait for the others of a gang."""
+    waiting = {pod.key for gang in waiting_gangs(snapshot).values() for pod in gang.waiting}
+    return 0.0 if waiting.isdisjoint(request.planned_pods) else settings.gang_seconds

@@ -9,6 +9,7 @@ planned pods there itself.
 | joined, not registered | RegisterNode: the pool's labels, annotations and taints, our start-up taint; others' stay |
 | registered, not initialised | wait |
 | initialised, planned pods wait | BindPod for those growth may bind, NominatePod for the others, each once |
+| they are of a gang that is not whole yet | it waits for the others, for a while (`plan/nodes_up/demand`) |
 | all of them bound or nominated | after a moment ReadyNode: the start-up taint goes, the others stay |
 | all of them nominated, in a pool that does not let growth bind | ReadyNode at once (1) |
 | the same, with room for pods that are planned onto other new nodes | after those pods, a few seconds at most (2) |
@@ -36,6 +37,7 @@ from msgspec.structs import replace
 
 from growth.model.action import BindPod, NominatePod, ReadyNode, RegisterNode
 from growth.model.decision import Decision, Note, Settled
+from growth.model.gang import name_of_gang
 from growth.model.node import OFFERING_LABEL, POOL_LABEL, REQUEST_LABEL, STARTUP_TAINT, TEMPLATE, Node
 from growth.model.nodepool import NodePool
 from growth.model.noderequest import NodeRequest
@@ -45,7 +47,8 @@ from growth.model.pod import Pod, PodShape
 from growth.model.settings import SchedulerSettings, Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.virtual_pods import planned_annotation
-from growth.plan.world.capacity import Expected, assignments, why_not_bindable
+from growth.plan.nodes_up.demand import held_gangs
+from growth.plan.world.capacity import Assignments, Expected, assignments, why_not_bindable
 from growth.plan.world.machines import is_registered, pool_in_name
 from growth.plan.world.nodes import is_initialised, working_pods
 from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
@@ -68,12 +71,13 @@ class Ledger(Struct, frozen=True):
     done: frozenset[tuple[str, str]] = frozenset()  # (pod, node): bound, nominated or given up there
     unbindable: frozenset[str] = frozenset()  # pods that the API server does not let us bind
     not_before: Mapping[str, float] = {}  # pods whose last attempt had no result
+    held_since: Mapping[str, float] = {}  # by node: since when it waits for the others of a gang
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
-    on_their_way = assignments(snapshot).expected
-    look = _Look(snapshot, ledger, settings, on_their_way)
-    for expected in on_their_way:
+    assigned = assignments(snapshot)
+    look = _Look(snapshot, ledger, settings, assigned)
+    for expected in assigned.expected:
         if expected.is_joined:
             look.take(expected)
     look.open_nodes_without_a_record()
@@ -82,9 +86,10 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     starting = {name for name, node in snapshot.nodes.items() if node.is_starting}
     after = Ledger(
         {name: at for name, at in look.last_at.items() if name in starting},
-        frozenset(pair for pair in ledger.done if pair[0] in waiting or pair[1] in starting),
+        frozenset(pair for pair in ledger.done | look.given_up if pair[0] in waiting or pair[1] in starting),
         ledger.unbindable & waiting,
         {uid: at for uid, at in ledger.not_before.items() if uid in waiting},
+        look.held_since,
     )
     return look.turn.decision(after)
 
@@ -92,11 +97,13 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
 class _Look:
     """One look at all nodes that start."""
 
-    def __init__(
-        self, snapshot: Snapshot, ledger: Ledger, settings: Settings, on_their_way: tuple[Expected, ...]
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, settings: Settings, assigned: Assignments) -> None:
+        on_their_way = assigned.expected
         self.turn = Turn()
         self.last_at = dict(ledger.last_at)
+        self.held_since: dict[str, float] = {}
+        self.given_up: set[tuple[str, str]] = set()
+        self._held = held_gangs(assigned, snapshot, settings.scheduler)
         self._snapshot, self._ledger, self._settings = snapshot, ledger, settings
         self._rules = PlacementRules(snapshot, on_their_way)
         sent = ledger.done
@@ -111,13 +118,33 @@ class _Look:
             self.turn.do(_register(node, pool, request, self._sold))
         elif node.is_starting and is_initialised(node, request, pool):
             outstanding = [pod for pod in expected.planned if (pod.uid, node.name) not in self._ledger.done]
+            held = self._held_for_gangs(outstanding, node)
             beside = _counted(expected, self._snapshot)
             for pod in outstanding:
-                self._send(pod, node, pool, beside)
+                if pod.uid not in held:
+                    self._send(pod, node, pool, beside)
             if not outstanding and pool.spec.bind_planned_pods:
                 self._open(node, others_first=self._has_room_for_others(expected))
             elif not outstanding:
                 self._untaint(node)
+
+    def _held_for_gangs(self, outstanding: list[Pod], node: Node) -> frozenset[str]:
+        """Pods that wait here for others of their gang; when that has lasted too long, they are given up here."""
+        held = [pod for pod in outstanding if name_of_gang(pod) in self._held]
+        if not held:
+            return frozenset()
+        now, seconds = self._snapshot.now, self._settings.gang_seconds
+        since = self._ledger.held_since.get(node.name, now)
+        if now < since + seconds:
+            self.held_since[node.name] = since
+            self.turn.wake(since + seconds)
+        else:
+            self.given_up |= {(pod.uid, node.name) for pod in held}
+            self.turn.wake(now)
+            for pod in held:
+                text = f"node {node.name} has waited {seconds:.0f} s for others of gang {name_of_gang(pod)}, and opens"
+                self.turn.tell(Note(about(pod), "GangIncomplete", text, "Warning"))
+        return frozenset(pod.uid for pod in held)
 
     def _send(self, pod: Pod, node: Node, pool: NodePool, beside: tuple[str, ...]) -> None:
         not_before = self._ledger.not_before.get(pod.uid, 0.0)

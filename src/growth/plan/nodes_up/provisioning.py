@@ -51,6 +51,7 @@ from growth.model.noderequest import (
 from growth.model.outcome import Accepted, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.nodes_up.demand import gang_wait_seconds
 from growth.plan.nodes_up.failures import (
     NOT_USED,
     arrival,
@@ -236,10 +237,10 @@ class _Look:
             message = f"node {node.name} serves after {now - request.created_at:.0f} s"
             self.turn.tell(Note(about(request), "Ready", message))
             return
-        given = self._readiness_wait(pool)
-        is_nearly_there = node is not None and is_initialised(node, request, pool)  # its pods are being bound
+        given, is_nearly_there = self._readiness_wait(pool), node is not None and is_initialised(node, request, pool)
         began_at = since(now, request.changed_at, request.created_at, otherwise=now)
-        deadline = began_at + given * (2 if is_nearly_there else 1)
+        for_pods = given + gang_wait_seconds(request, self._snapshot, self._settings)
+        deadline = began_at + given + (for_pods if is_nearly_there else 0)
         if self._has_run(request.name) or is_paused(pool, self._settings):
             self.turn.wake(lost_at(request.name, self._snapshot))
         elif now >= deadline:
@@ -252,11 +253,10 @@ class _Look:
         return self._settings.readiness_wait_seconds if chosen is None else float(chosen)
 
     def _fail(self, request: NodeRequest, waited: float) -> None:
-        now, place = self._snapshot.now, place_of(request)
-        event = life_event(now, NOT_READY_EVENT, f"no Ready node within {waited:.0f} s")
+        now, why = self._snapshot.now, f"no Ready node within {waited:.0f} s"
+        event = life_event(now, NOT_READY_EVENT, why)
         self._write(request, with_request_phase(request.status, DEPROVISIONING, now, event))
-        message = f"{place[0]}: no Ready node within {waited:.0f} s, the machine is given back"
-        self._warn(request, "NotReadyInTime", message)
+        self._warn(request, "NotReadyInTime", f"{place_of(request)[0]}: {why}, the machine is given back")
 
     # ------------------------------------------------------------------------ Ready, Unmet, the end
 
@@ -382,8 +382,8 @@ def _settle_launch(
         return Decision(_answered(ledger, name))
     if isinstance(outcome, Accepted):  # it counts as asked until the phase is seen to be written
         status = _accepted(request, outcome.machine_id, now)
-        message = f"{request.spec.target_offering} ordered in {request.spec.location}"
-        note = Note(about(request), "Provisioning", message)
+        offering, location = place_of(request)
+        note = Note(about(request), "Provisioning", f"{offering} ordered in {location}")
         return Decision(ledger, (WriteNodeRequestStatus(seen(request), status),), (note,))
     if isinstance(outcome, NoCapacity | Refused):
         write, notes = unmet(request, outcome.reason, snapshot, settings)

@@ -13,6 +13,8 @@ room? The first of growth's decisions.
 | onto a node with room | nothing: the scheduler will; the pod holds that room for a while |
 | nowhere | a note with the reasons; a miss (see `plan/nodes_up/waiting`) |
 
+A gang is bought for whole or not at all (`plan/nodes_up/demand`).
+
 A virtual pod is only ever bought for: on nodes that exist, `plan/buffers/placement` finds its room. Machines that `min`
 keeps warm are ordered first, and the solver is asked once they are on their way.
 """
@@ -28,13 +30,14 @@ from msgspec.structs import replace
 
 from growth.model.action import Action, CreateNodeRequest, WriteNodeRequestStatus
 from growth.model.decision import Decision, Note, Settled
+from growth.model.gang import name_of_gang
 from growth.model.outcome import Accepted
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.virtual_pods import planned_entry
 from growth.plan.nodes_up.assign import Dealt, Hand, deal, notes_for, of_minimum
-from growth.plan.nodes_up.demand import Demand, buffer_name, identity
+from growth.plan.nodes_up.demand import Demand, buffer_name, gang_demands, identity
 from growth.plan.nodes_up.survey import Ledger, Survey, survey
 from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
 from growth.plan.world.market import placement_problem, with_settings
@@ -66,16 +69,21 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
     is_open = found.closes_at is not None and snapshot.now < found.closes_at
     if found.minimum or not found.demands or is_open:
         return None
-    classes: dict[tuple[PodShape, tuple[str, ...]], list[Demand]] = {}
+    classes: dict[tuple[PodShape, tuple[str, ...], str], list[Demand]] = {}
     for demand in sorted(found.demands, key=lambda each: (each.pod.created_at, each.pod.key)):
-        classes.setdefault((demand.shape, demand.pools), []).extend([demand] * demand.count)
-    wanted = (DemandClass(shape, len(hand), pools, found.is_virtual) for (shape, pools), hand in classes.items())
+        gang = "" if demand.is_virtual else name_of_gang(demand.pod)
+        classes.setdefault((demand.shape, demand.pools, gang), []).extend([demand] * demand.count)
+    wanted = (DemandClass(shape, len(hand), pools, found.is_virtual) for (shape, pools, _), hand in classes.items())
     most_nodes = sum(demand.count for demand in found.demands)  # every node gets a pod
     rooms, market = found.all_rooms(snapshot), found.market
     limits = tuple(each for each in found.allowances if found.is_virtual or not each.is_pace)
     problem = placement_problem(snapshot, wanted, rooms, market, limits, most_nodes=most_nodes)
     problem = with_settings(problem, settings, () if found.is_virtual else ledger.patterns)
-    return Question(problem, tuple(tuple(hand) for hand in classes.values()), found)
+    hands = tuple(tuple(hand) for hand in classes.values())
+    if not found.is_virtual:
+        bounds = tuple(each for each in market.bounds if not each.is_pace)
+        problem = replace(problem, gangs=gang_demands(hands, found.assigned, bounds, snapshot))
+    return Question(problem, hands, found)
 
 
 def plan(

@@ -31,7 +31,17 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.giving_way import Standstills
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
-from growth.plan.nodes_up.demand import UNPLACED, Demand, Problem, buffer_demands, buffer_name, demands, identity
+from growth.plan.nodes_up.demand import (
+    UNPLACED,
+    Demand,
+    Problem,
+    buffer_demands,
+    buffer_name,
+    called_with,
+    demands,
+    identity,
+    why_gangs_wait,
+)
 from growth.plan.nodes_up.failures import buffers_in_vain, held_back
 from growth.plan.nodes_up.waiting import Outlook, Wait, is_over, with_prospects
 from growth.plan.world.capacity import Assignments, assignments, holders, may_hold, rooms
@@ -150,6 +160,7 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
     market = _market(found, {name for each in asked.wanted for name in each.pools} | warm, snapshot, ledger, settings)
     allowed = (*allowances(snapshot.pools, settings, present), *market.bounds)
     held = held_back(asked.wanted, market.standings, snapshot)
+    partial = why_gangs_wait([each for each in asked.wanted if each.name not in held], assigned, snapshot)
     found = replace(
         found,
         assigned=assigned,
@@ -165,10 +176,11 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
     holding = [found.waits.get(identity(pod)) for pods in assigned.holders.values() for pod in pods]
     again = [wait.until for wait in holding if wait is not None and wait.until > now]
     again += [ledger.looked_at + settings.batch_longest_seconds] if has_waiters and not looks else []
-    notes = tuple(
-        Note(each.about, UNPLACED, held[each.name].message, "Warning") for each in found.demands if each.name in held
-    )
-    found = _with_patience(found, snapshot, {name: each.until for name, each in held.items()}, looks=looks)
+    told = {name: each.message for name, each in held.items()}
+    told |= {name: f"no place for this pod: {why}" for name, why in partial.items()}
+    notes = tuple(Note(each.about, UNPLACED, told[each.name], "Warning") for each in found.demands if each.name in told)
+    barred = dict.fromkeys(partial, None) | {name: each.until for name, each in held.items()}
+    found = _with_patience(found, snapshot, barred, looks=looks)
     batch, closes_at = _next_batch(ledger.batch, found.demands, ledger.known, now, settings)
     return replace(
         found,
@@ -246,7 +258,8 @@ def _with_patience(
         else:
             waits[demand.name] = with_prospects(wait, outlook.of(demand), outlook.not_looked_at)
             again.append(None if wait.is_backed_off else wait.until)
-    return replace(found, waits=waits, demands=tuple(eligible), again_at=sooner(found.again_at, *again))
+    tried = called_with(eligible, [each for each in found.demands if each.name not in barred])
+    return replace(found, waits=waits, demands=tried, again_at=sooner(found.again_at, *again))
 
 
 def _next_batch(

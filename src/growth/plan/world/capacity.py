@@ -40,7 +40,7 @@ from growth.model.resources import Resources
 from growth.model.snapshot import Snapshot
 from growth.plan.world.limits import ordered_amounts
 from growth.plan.world.marks import without_mark
-from growth.plan.world.nodes import state_of
+from growth.plan.world.nodes import is_initialised, state_of
 from growth.plan.world.pools import (
     OfferingKey,
     by_key,
@@ -210,6 +210,13 @@ def _expected(request: NodeRequest, snapshot: Snapshot, sold: Mapping[OfferingKe
     if node.malformed or node.deleted_at is not None:
         return None
     return _joined(request, pool, node, promised, snapshot)
+
+
+def awaits_pods(expected: Expected, snapshot: Snapshot) -> bool:
+    """Is its node there, and ready for its planned pods behind the start-up taint?"""
+    node = snapshot.nodes.get(expected.request.name) if expected.is_joined else None
+    pool = snapshot.pools.get(expected.request.spec.pool)
+    return node is not None and node.is_starting and is_initialised(node, expected.request, pool)
 
 
 def promised_node(request: NodeRequest, pool: NodePool, sold: Mapping[OfferingKey, Offering]) -> Node:

@@ -69,6 +69,10 @@ class Purchases:
         """Which limit one more such node would break. Empty: none."""
         return why_not_one_more(self.left, self._member(choice))
 
+    def is_paced(self, choice: Choice) -> bool:
+        """Could it be bought, if not now, then soon?"""
+        return not why_not_one_more([each for each in self.left if not each.is_pace], self._member(choice))
+
     def add(self, choice: Choice) -> str:
         """Why it must not be bought; if it may, it counts from now on."""
         why_not = self.why_not(choice)

@@ -98,6 +98,14 @@ class Limit(Struct, frozen=True):
         return self.stated.get(of) or (self.name if of == "nodes" else f"{self.name} ({of})")
 
 
+class GangDemand(Struct, frozen=True, gc=False):
+    """Classes of pods that start together: at least so many of them get a place, or none."""
+
+    name: str
+    demands: tuple[int, ...]
+    least: int
+
+
 class Pattern(Struct, frozen=True, gc=False):
     """A mix of pods that made good use of a node."""
 
@@ -112,6 +120,7 @@ class PlacementProblem(Struct, frozen=True):
     rooms: tuple[Room, ...] = ()
     choices: tuple[Choice, ...] = ()
     limits: tuple[Limit, ...] = ()
+    gangs: tuple[GangDemand, ...] = ()
     namespaces: Mapping[str, Labels] = EMPTY
     volumes: VolumeWorld = VolumeWorld()
     preferences: Literal["Respect", "Ignore"] = "Respect"
@@ -190,3 +199,58 @@ class PlacementSolution(Struct, frozen=True):
         if self.gap < _NOTHING:
             return ", the cheapest possible"
         return f", at most {100 * self.gap:.1f} % above the cheapest possible"
+
+
+# ------------------------------------------------------------------------------------------- gangs
+
+
+class ShortGang(Struct, frozen=True, gc=False):
+    """A gang of which an answer places too few, and why the others have no place."""
+
+    gang: GangDemand
+    placed: int
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float:
+        return self.placed / self.gang.least
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What its pods are told."""
+        found = f"{self.placed} have a place" if self.placed else "none has a place"
+        return (f"gang {self.gang.name}: {self.gang.least} more must start together, and {found}", *self.reasons)
+
+
+def short_gangs(problem: PlacementProblem, solution: PlacementSolution) -> tuple[ShortGang, ...]:
+    """The one that has the smallest share of what it needs first."""
+    left = {each.demand: each for each in solution.unplaced}
+    found = []
+    for gang in problem.gangs:
+        asked = sum(problem.demands[number].count for number in gang.demands)
+        missing = [left[number] for number in gang.demands if number in left]
+        placed = asked - sum(each.count for each in missing)
+        if asked and placed < gang.least:
+            reasons = dict.fromkeys(reason for each in missing for reason in each.reasons)
+            found.append(ShortGang(gang, placed, tuple(reasons)))
+    return tuple(sorted(found, key=lambda each: each.share))
+
+
+def without_gangs(problem: PlacementProblem, barred: Mapping[str, ShortGang]) -> PlacementProblem:
+    """The same question, as if these gangs asked for nothing."""
+    silent = {number for each in barred.values() for number in each.gang.demands}
+    demands = (replace(one, count=0) if number in silent else one for number, one in enumerate(problem.demands))
+    return replace(problem, demands=tuple(demands))
+
+
+def with_short_gangs(
+    problem: PlacementProblem, solution: PlacementSolution, barred: Mapping[str, ShortGang]
+) -> PlacementSolution:
+    """The answer, with all pods of these gangs left out."""
+    left = tuple(
+        Unplaced(number, problem.demands[number].count, each.told)
+        for each in barred.values()
+        for number in each.gang.demands
+        if problem.demands[number].count
+    )
+    return replace(solution, kind="IncompletePlacement", unplaced=(*solution.unplaced, *left)) if left else solution

@@ -13,10 +13,14 @@
 | exact | a few pods are placed anew by an exact model, if pods are left over or the plan is dear for what is proven |
 | bound | what no plan can undercut, by the values of the fluid program and of the pattern program |
 | preferences | nodes become others of nearly the same price that their pods prefer |
+
+Of a gang enough pods get a place, or none: while one has too few, the one with the smallest share asks for nothing, and
+the question is put again; at the end some of these are tried once more, the smallest first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,7 +37,16 @@ from growth.solver.purchase.greedy import heap_on_nodes, level_out, place_by_rul
 from growth.solver.purchase.improve import follow_preferences, make_cheaper, place_anew
 from growth.solver.purchase.layout import Layout, largest_share, lay_out, unit_prices
 from growth.solver.purchase.open_nodes import by_worth, fill_bins, open_nodes
-from growth.solver.purchase.problem import PlacementProblem, PlacementSolution, Stage, Unplaced
+from growth.solver.purchase.problem import (
+    PlacementProblem,
+    PlacementSolution,
+    ShortGang,
+    Stage,
+    Unplaced,
+    short_gangs,
+    with_short_gangs,
+    without_gangs,
+)
 from growth.solver.purchase.rows import Part, RelaxedRows, recall, remember, rows_of
 from growth.solver.purchase.tallies import concerns_no_pods
 from growth.solver.purchase.zones import (
@@ -48,6 +61,7 @@ _DEAR = 1_000.0  # how many times its price a pod is worth: nothing but a limit 
 _FEW_PODS = 500  # for which the greedy is asked whenever a cheaper plan is not ruled out
 _FEW_NODES = 4_000  # beyond that, the greedy takes longer than all the rest
 _NEAR = 0.005  # above the bound: nearer than that, best fit never is
+_GANGS_TRIED_AGAIN = 8
 _GOOD_ENOUGH = 0.03  # above the bound: nearer than that, the greedy need not be asked for comparison
 
 
@@ -78,6 +92,35 @@ def solve(problem: PlacementProblem) -> PlacementSolution:
     """The cheapest placement found within the problem's budget, with its proof; where that is asked for, nothing that
     the checker objects to.
     """
+    return _whole(problem, _solve)
+
+
+def solve_greedily(problem: PlacementProblem) -> PlacementSolution:
+    """A placement by the greedy alone, without a proof: where the better answer did not come in time."""
+    return _whole(problem, _solve_greedily)
+
+
+def _whole(problem: PlacementProblem, answer: Callable[[PlacementProblem], PlacementSolution]) -> PlacementSolution:
+    """An answer in which every gang has enough places, or none."""
+    solution, barred = answer(problem), dict[str, ShortGang]()
+    while short := short_gangs(without_gangs(problem, barred), solution):
+        barred |= {each.gang.name: each for each in short[: max(1, len(short) // 2)]}
+        solution = answer(without_gangs(problem, barred))
+    smallest = sorted(barred.values(), key=lambda each: each.gang.least) if len(problem.gangs) > 1 else []
+    for each in smallest[:_GANGS_TRIED_AGAIN]:
+        others = {name: other for name, other in barred.items() if other is not each}
+        asked = without_gangs(problem, others)
+        found = answer(asked)
+        if not short_gangs(asked, found) and _left_out(found) <= _left_out(solution):
+            solution, barred = found, others
+    return with_short_gangs(problem, solution, barred)
+
+
+def _left_out(solution: PlacementSolution) -> int:
+    return sum(each.count for each in solution.unplaced)
+
+
+def _solve(problem: PlacementProblem) -> PlacementSolution:
     if not any(demand.count for demand in problem.demands):
         return PlacementSolution("NoDemands")
     layout = lay_out(problem)
@@ -90,8 +133,7 @@ def solve(problem: PlacementProblem) -> PlacementSolution:
     return solution
 
 
-def solve_greedily(problem: PlacementProblem) -> PlacementSolution:
-    """A placement by the greedy alone, without a proof: where the better answer did not come in time."""
+def _solve_greedily(problem: PlacementProblem) -> PlacementSolution:
     if not any(demand.count for demand in problem.demands):
         return PlacementSolution("NoDemands")
     layout = lay_out(problem)

@@ -1,12 +1,17 @@
-"""What the annotations of gangs mean."""
+"""What the annotations of gangs mean, and how a gang stands."""
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
+from growth.model.gang import FIRMAMENT_GANG, GANG, Gang, read_gang, waiting_gangs
 from growth.model.labels import Labels
 from growth.model.pod import Owner, Pod, PodShape
-from growth.plan.flow.queue import FIRMAMENT_GANG, GANG, Gang, read_gang
+from tests.plan.builders import NOW, bound, node, world
+from tests.plan.builders import pod as any_pod
 
 
 def pod(annotations: dict[str, str], owner: Owner | None = None) -> Pod:
@@ -46,3 +51,25 @@ def test_firmaments_annotation_means_the_pods_of_one_controller() -> None:
 def test_a_share_is_rounded_up() -> None:
     assert [Gang("g", percent=75).minimum(members) for members in (1, 3, 4, 5)] == [1, 3, 3, 4]
     assert Gang("g", number=3).minimum(9) == 3
+
+
+def member(name: str, text: str = "train:3", **fields: Any) -> Pod:
+    return any_pod(name, annotations={GANG: text}, **fields)
+
+
+def test_a_gang_counts_those_that_wait_and_those_that_run() -> None:
+    over = replace(bound(member("done"), "n1"), phase="Succeeded")
+    going = replace(bound(member("going"), "n1"), deleted_at=NOW)
+    pods = [member("a"), member("b", is_gated=True), bound(member("c"), "n1"), over, going, any_pod("other")]
+    standing = waiting_gangs(world(pods, nodes=[node("n1")]))["default/train"]
+    assert (standing.minimum, standing.running, standing.needed, standing.missing) == (3, 1, 2, 1)
+    assert standing.why_missing == "gang default/train: 3 must run together, 2 can, and 1 are missing"
+
+
+def test_where_members_disagree_the_largest_number_counts() -> None:
+    found = waiting_gangs(world([member("a", "train:2"), member("b", "train:5"), member("c", "train:50%")]))
+    assert found["default/train"].minimum == 5
+
+
+def test_a_gang_of_which_nobody_waits_is_not_looked_at() -> None:
+    assert waiting_gangs(world([bound(member("a"), "n1")], nodes=[node("n1")])) == {}

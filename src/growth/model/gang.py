@@ -1,0 +1,132 @@
+"""Which pods start together or not at all, and how many of them are there? Asked by growth's scheduler, by scale-up (a
+gang is bought for whole), by joining (it is bound whole) and by scale-down (it is moved whole).
+
+| annotation | the gang | how many must run |
+| --- | --- | --- |
+| `growth.dev/gang: train` | pods of the namespace with that name | all that there are |
+| `growth.dev/gang: train:3`, `train:75%` | the same | 3; three quarters, rounded up |
+| `firmament-gang-scheduling: "true"`, `"75%"`, `"3"` | pods of one controller | all; three quarters, rounded up; 3 |
+
+Where members ask for different numbers, the largest counts. Members that have a node count as running, unless they are
+finished or being deleted; gated ones are there, but cannot start. What cannot be read is no gang, and is told on the
+pod.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from growth.model.pod import Pod
+from growth.model.snapshot import Snapshot
+
+GANG: Final = "growth.dev/gang"
+FIRMAMENT_GANG: Final = "firmament-gang-scheduling"
+_AMOUNT = re.compile(r"(?P<number>[1-9][0-9]{0,5})(?P<percent>%?)")
+
+
+class Gang(Struct, frozen=True):
+    """A name that its members share, and how many of them must run: a number, or a percentage of all there are."""
+
+    name: str
+    number: int = 0
+    percent: int = 0
+
+    def minimum(self, members: int) -> int:
+        return self.number or -(-members * self.percent // 100)
+
+
+class GangStanding(Struct, frozen=True):
+    """How a gang stands of which somebody waits."""
+
+    name: str
+    minimum: int  # so many must run
+    running: int  # have a node
+    waiting: tuple[Pod, ...]  # have none, gated ones included
+
+    @property
+    def missing(self) -> int:
+        """Members that do not exist, or are gated."""
+        return max(0, self.minimum - self.running - sum(not pod.is_gated for pod in self.waiting))
+
+    @property
+    def needed(self) -> int:
+        """How many more must start, all at once."""
+        return max(0, self.minimum - self.running)
+
+    @property
+    def why_missing(self) -> str:
+        """In words; empty if enough of them are there."""
+        if not self.missing:
+            return ""
+        there = self.minimum - self.missing
+        return f"gang {self.name}: {self.minimum} must run together, {there} can, and {self.missing} are missing"
+
+
+def read_gang(pod: Pod) -> Gang | str | None:
+    """The pod's gang; None if it is in none; a sentence where its annotation cannot be read."""
+    if not pod.annotations:
+        return None
+    ours = pod.annotations.get(GANG)
+    if ours is not None:
+        name, _, amount = ours.partition(":")
+        written = f"{GANG}: {ours}"
+        return _gang(f"{pod.namespace}/{name}", amount or "100%", written) if name else f"cannot be read: {written}"
+    theirs = pod.annotations.get(FIRMAMENT_GANG)
+    if theirs is None or theirs == "false":
+        return None
+    name = f"{pod.namespace}/{pod.owner.kind}/{pod.owner.uid or pod.owner.name}" if pod.owner is not None else pod.key
+    return _gang(name, "100%" if theirs == "true" else theirs, f"{FIRMAMENT_GANG}: {theirs}")
+
+
+def _gang(name: str, amount: str, written: str) -> Gang | str:
+    found = _AMOUNT.fullmatch(amount)
+    if found is None or (found["percent"] and int(found["number"]) > 100):
+        return f"cannot be read: {written}"
+    number = int(found["number"])
+    return Gang(name, percent=number) if found["percent"] else Gang(name, number=number)
+
+
+def name_of_gang(pod: Pod) -> str:
+    """Empty: it is in none."""
+    gang = read_gang(pod)
+    return gang.name if isinstance(gang, Gang) else ""
+
+
+def why_missing(pod: Pod, snapshot: Snapshot) -> str:
+    """Which others of its gang does a waiting pod wait for? Empty: it is in none, or enough of them are there."""
+    gang = waiting_gangs(snapshot).get(name_of_gang(pod))
+    return "" if gang is None else gang.why_missing
+
+
+def waiting_gangs(snapshot: Snapshot) -> Mapping[str, GangStanding]:
+    """By name, the gangs of which somebody waits. Several rows ask at each look."""
+    parts = (snapshot.waiting_pods, snapshot.pods_by_node)
+    return snapshot.memo.recall("waiting gangs", parts, lambda: _waiting_gangs(snapshot))
+
+
+def _waiting_gangs(snapshot: Snapshot) -> Mapping[str, GangStanding]:
+    waiting = _members(snapshot.waiting_pods)
+    if not waiting:
+        return {}
+    running = _members(pod for pods in snapshot.pods_by_node.values() for pod in pods if not pod.is_finished)
+    return {name: _standing(name, members, running.get(name, [])) for name, members in waiting.items()}
+
+
+def _standing(name: str, waiting: list[tuple[Gang, Pod]], running: list[tuple[Gang, Pod]]) -> GangStanding:
+    gangs, there = {gang for gang, _ in (*waiting, *running)}, len(waiting) + len(running)
+    least = max(gang.minimum(there) for gang in gangs)
+    return GangStanding(name, least, len(running), tuple(pod for _, pod in waiting))
+
+
+def _members(pods: Iterable[Pod]) -> dict[str, list[tuple[Gang, Pod]]]:
+    found: dict[str, list[tuple[Gang, Pod]]] = {}
+    for pod in pods:
+        if pod.annotations and pod.deleted_at is None:
+            gang = read_gang(pod)
+            if isinstance(gang, Gang):
+                found.setdefault(gang.name, []).append((gang, pod))
+    return found

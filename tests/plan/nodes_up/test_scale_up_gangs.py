@@ -1,0 +1,172 @@
+"""Given these gangs, what is bought for them, and when are they bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from growth.model.action import BindPod, ReadyNode
+from growth.model.decision import Settled
+from growth.model.gang import GANG
+from growth.model.node import STARTUP_TAINT
+from growth.model.outcome import Accepted
+from growth.model.pod import Pod
+from growth.model.settings import SchedulerSettings, Settings
+from growth.model.snapshot import Snapshot
+from growth.plan.flow import scheduling
+from growth.plan.nodes_up import joining
+from tests.plan.builders import (
+    NOW,
+    bound,
+    limited,
+    node,
+    notes_by_reason,
+    offering,
+    ordered,
+    orders,
+    pod,
+    pool,
+    request,
+    run_scale_up,
+    world,
+)
+
+SMALL = offering("small", 2, 4096, 0.01)
+ON = Settings(scheduler=SchedulerSettings(enabled=True))
+
+
+def gang(count: int, text: str = "train", cpu: float = 1.5, prefix: str = "p", **fields: Any) -> list[Pod]:
+    fields.setdefault("scheduler_name", "growth")
+    return [pod(f"{prefix}{number}", cpu, annotations={GANG: text}, **fields) for number in range(count)]
+
+
+def wanting(pods: list[Pod], most: int = 100, **fields: Any) -> Snapshot:
+    return world(pods, [pool("default", limited("small", most))], [SMALL], **fields)
+
+
+# ----------------------------------------------------------------------------------------- buying
+
+
+def test_a_gang_that_fits_under_the_limit_is_bought_for_whole() -> None:
+    assert ordered(run_scale_up(wanting(gang(3), most=3)).actions) == ["sim-small"] * 3
+
+
+def test_a_gang_that_does_not_fit_is_not_bought_for_at_all() -> None:
+    decision = run_scale_up(wanting(gang(3), most=2))
+    assert decision.actions == ()
+    told = notes_by_reason(decision)["Unplaced"][0]
+    assert "gang default/train: 3 more must start together, and 2 have a place" in told
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 6), st.integers(1, 100), st.integers(0, 6))
+def test_with_a_share_as_many_as_there_are_places_for_if_that_is_enough(count: int, percent: int, most: int) -> None:
+    least = -(-count * percent // 100)
+    bought = len(ordered(run_scale_up(wanting(gang(count, f"train:{percent}%"), most=most)).actions))
+    assert bought == (min(count, most) if most >= least else 0)
+
+
+def test_others_are_bought_for_where_a_gang_is_not() -> None:
+    decision = run_scale_up(wanting([*gang(3), pod("alone", 1.5)], most=2))
+    assert [spec.planned_pods for spec in orders(decision.actions)] == [("default/alone",)]
+
+
+def test_of_two_gangs_that_fit_only_one_by_one_one_is_bought_for() -> None:
+    pods = [*gang(3, "one", prefix="a"), *gang(3, "two", prefix="b")]
+    decision = run_scale_up(wanting(pods, most=4))
+    assert len(ordered(decision.actions)) == 3
+    assert len({spec.planned_pods[0][:9] for spec in orders(decision.actions)}) == 1
+
+
+def test_members_that_are_missing_are_waited_for_and_told() -> None:
+    decision = run_scale_up(wanting(gang(2, "train:10")))
+    assert decision.actions == ()
+    assert notes_by_reason(decision)["Unplaced"][0].endswith(
+        "no place for this pod: gang default/train: 10 must run together, 2 can, and 8 are missing"
+    )
+
+
+def test_members_of_whom_the_scheduler_has_not_spoken_yet_are_waited_for() -> None:
+    silent = replace(gang(1, prefix="late")[0], unschedulable_at=None)
+    decision = run_scale_up(wanting([*gang(2), silent]))
+    assert decision.actions == ()
+    assert "1 more must ask for a place" in notes_by_reason(decision)["Unplaced"][0]
+
+
+def test_members_that_run_or_are_planned_count() -> None:
+    running = bound(gang(1, "train:3", prefix="r")[0], "n1")
+    planned = gang(1, "train:3", prefix="q")
+    of_request = request("default-pool-1", SMALL, "Provisioning", planned=["default/q0"])
+    pods = [running, *planned, *gang(1, "train:3")]
+    decision = run_scale_up(wanting(pods, nodes=[node("n1", of=SMALL)], requests=[of_request]))
+    assert [spec.planned_pods for spec in orders(decision.actions)] == [("default/p0",)]
+
+
+# ---------------------------------------------------------------------------------------- joining
+
+ONE, TWO = "default-pool-1", "default-pool-2"
+
+
+def come(pods: list[Pod], *names: str, **fields: Any) -> Snapshot:
+    """Each of the first pods is planned onto a machine; those of `names` have joined."""
+    requests = [
+        request(name, SMALL, "Provisioning", planned=[each.key]) for name, each in zip((ONE, TWO), pods, strict=False)
+    ]
+    nodes = [node(name, of=SMALL, taints=(STARTUP_TAINT,)) for name in names]
+    return world(pods, [pool()], [SMALL], nodes=[*nodes, *fields.pop("nodes", ())], requests=requests, **fields)
+
+
+def sent(snapshot: Snapshot, ledger: joining.Ledger | None = None) -> dict[str, str]:
+    actions = joining.plan(snapshot, ledger or joining.Ledger(), ON).actions
+    return {action.pod.name: action.node_name for action in actions if isinstance(action, BindPod)}
+
+
+def test_a_machine_that_has_come_waits_for_the_others_of_a_gang() -> None:
+    assert sent(come(gang(2), ONE)) == {}
+    assert sent(come(gang(2), ONE, TWO)) == {"p0": ONE, "p1": TWO}
+
+
+def test_pods_of_other_schedulers_wait_for_those_machines_only_that_are_on_their_way() -> None:
+    pods = gang(3, scheduler_name="default-scheduler")
+    assert sent(come(pods, ONE)) == {}
+    assert sent(come(pods, ONE, TWO)) == {"p0": ONE, "p1": TWO}
+
+
+def test_pods_without_a_gang_are_bound_meanwhile() -> None:
+    pods = [*gang(2, cpu=0.5), pod("alone", 0.5)]
+    snapshot = come(pods, ONE)
+    both = replace(snapshot.requests[ONE].spec, planned_pods=("default/p0", "default/alone"))
+    snapshot = replace(snapshot, requests={**snapshot.requests, ONE: replace(snapshot.requests[ONE], spec=both)})
+    assert sent(snapshot) == {"alone": ONE}
+
+
+def test_members_with_room_on_nodes_that_exist_are_bound_first_by_growths_scheduler() -> None:
+    """Its machine waits for it, so it counts; then the others run, and it is bound too."""
+    snapshot = come(gang(3), ONE, TWO, nodes=[node("n1", of=SMALL)])
+    assert sent(snapshot) == {}
+    decision = scheduling.plan(snapshot, scheduling.Ledger(), ON)
+    assert [(one.pod.name, one.node_name) for one in decision.actions[0].assignments] == [("p2", "n1")]  # type: ignore[union-attr]
+    there = [*gang(2), bound(gang(3)[2], "n1")]
+    assert sent(come(there, ONE, TWO, nodes=[node("n1", of=SMALL)])) == {"p0": ONE, "p1": TWO}
+
+
+def test_after_its_time_a_machine_opens_and_the_members_are_told() -> None:
+    snapshot = come(gang(2), ONE)
+    held = joining.plan(snapshot, joining.Ledger(), ON)
+    assert held.again_at == NOW + ON.gang_seconds
+    assert held.ledger.held_since == {ONE: NOW}
+    late = replace(snapshot, now=NOW + ON.gang_seconds)
+    given_up = joining.plan(late, held.ledger, ON)
+    assert given_up.actions == ()
+    assert notes_by_reason(given_up) == {
+        "GangIncomplete": [f"Pod default/p0: node {ONE} has waited 600 s for others of gang default/train, and opens"]
+    }
+    opened = joining.plan(replace(late, now=late.now + 60), given_up.ledger, ON)
+    if not opened.actions:
+        opened = joining.plan(replace(late, now=late.now + 120), opened.ledger, ON)
+    (action,) = opened.actions
+    assert isinstance(action, ReadyNode)
+    assert joining.settle(Settled(action, Accepted()), late, opened.ledger, ON).again_at is None
