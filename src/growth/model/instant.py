@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 _CLOCKS_DIFFER_SECONDS: Final = 60.0  # a stamp further in the future than this was written before a clock went back
@@ -22,6 +23,7 @@ class InstantError(ValueError):
     """The text is not an RFC 3339 instant."""
 
 
+@lru_cache(maxsize=16_384)  # every look reads the same stamps again
 def parse_instant(text: str) -> float:
     """Seconds since the epoch; raises InstantError with the text in its message."""
     if _FORM.fullmatch(text) is None:
@@ -32,6 +34,7 @@ def parse_instant(text: str) -> float:
         raise _not_an_instant(text) from None
 
 
+@lru_cache(maxsize=16_384)
 def format_instant(at: float) -> str:
     """To the second, as Kubernetes writes metav1.Time; a fraction is cut off."""
     return f"{_moment(at).isoformat(timespec='seconds')}Z"

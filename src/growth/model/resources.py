@@ -31,6 +31,14 @@ class Resources(Mapping[str, int]):
         self._hash = hash(tuple(self._amounts.items()))
 
     @classmethod
+    def _in_order(cls, amounts: dict[str, int]) -> Resources:
+        """Of names in their order and no zeros: most sums and differences have the names they are made from."""
+        made = cls.__new__(cls)
+        made._amounts = amounts
+        made._hash = hash(tuple(amounts.items()))
+        return made
+
+    @classmethod
     def parse(cls, quantities: Mapping[str, str | int | float]) -> Resources:
         """Read Kubernetes quantities; raises QuantityError naming the resource."""
         return cls({name: parse_amount(name, text) for name, text in quantities.items()})
@@ -67,10 +75,14 @@ class Resources(Mapping[str, int]):
         return ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in self._amounts.items())
 
     def __add__(self, other: Resources) -> Resources:
-        if not other._amounts:
+        more = other._amounts
+        if not more:
             return self
+        if more.keys() <= self._amounts.keys():
+            sums = ((name, amount + more.get(name, 0)) for name, amount in self._amounts.items())
+            return Resources._in_order({name: amount for name, amount in sums if amount})
         total = dict(self._amounts)
-        for name, amount in other._amounts.items():
+        for name, amount in more.items():
             total[name] = total.get(name, 0) + amount
         return Resources(total)
 
@@ -78,7 +90,9 @@ class Resources(Mapping[str, int]):
         return self + other.times(-1)
 
     def times(self, count: int) -> Resources:
-        return Resources({name: amount * count for name, amount in self._amounts.items()})
+        if count == 1:
+            return self
+        return Resources._in_order({name: amount * count for name, amount in self._amounts.items()} if count else {})
 
     def at_least(self, other: Resources) -> Resources:
         """The larger amount of each resource."""

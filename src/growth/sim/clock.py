@@ -78,6 +78,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._seconds
 
+    def call_soon(  # type: ignore[override]  # as below
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Handle:
+        """As the base does it, with nothing around it."""
+        if self.is_closed():
+            raise RuntimeError("the loop is closed")
+        handle = Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]  # as below
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> TimerHandle:
+        return self.call_at(self._seconds + delay, callback, *args, context=context)
+
     def call_at(  # type: ignore[override]  # the types of the arguments are the caller's business
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> TimerHandle:
@@ -100,20 +115,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._leap()
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle.cancelled():
+            if not handle._cancelled:
                 handle._run()
 
     def _leap(self) -> None:
         """To the next timer that was not cancelled, and all of its moment are ready."""
         timers, ready = self._timers, self._ready
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
             self._cancelled -= 1
         if timers:
             self.on_leap(timers[0][0])
         while timers and (not ready or timers[0][0] <= self._seconds):
             when, _, timer = heapq.heappop(timers)
-            if timer.cancelled():
+            if timer._cancelled:
                 self._cancelled -= 1
             else:
                 self._seconds = max(self._seconds, when)

@@ -124,8 +124,7 @@ class Loop:
         version, now = self.observer.version, self.runtime.now()
         for memory in self.memories:
             if memory.is_due(version, now):
-                with self.metrics.time(self.metrics.rows.labels(memory.row.name)):
-                    await self._look_safely(memory)
+                await self._look_safely(memory)
                 self._turn()
                 version, now = self.observer.version, self.runtime.now()  # only a look gives time for a change
 
@@ -145,12 +144,15 @@ class Loop:
 
     async def _look_safely(self, memory: RowMemory) -> None:
         """A mistake in one decision must not stop the others: it is logged, counted and tried again later."""
+        began_at = self.runtime.monotonic()
         try:
             await self._look(memory)
         except Exception:
             log.exception("a decision failed", row=memory.row.name)
             self.metrics.failures.labels(memory.row.name).inc()
             memory.again_at = self.runtime.now() + _FAILED_SECONDS
+        finally:
+            self.metrics.looked(memory.row.name, self.runtime.monotonic() - began_at)
 
     async def _look(self, memory: RowMemory) -> None:
         """What came back is settled first; the decision then sees what settling wrote."""
@@ -214,13 +216,16 @@ class Loop:
     def _absorb(self, memory: RowMemory, decision: Decision[Any]) -> Sequence[Action]:
         """Keep the ledger and tell the notes; the actions are left to perform."""
         memory.ledger = decision.ledger
-        self.journal.record(decision.notes)
+        if decision.notes:
+            self.journal.record(decision.notes)
         return decision.actions
 
     async def _perform(self, memory: RowMemory, actions: Sequence[Action]) -> list[Settled]:
         """Quick actions in parallel, but in order for each object; slow ones are started, and their outcomes come by
         the inbox.
         """
+        if not actions:
+            return []
         queues: dict[str, list[Action]] = {}
         for action in actions:
             if is_slow(action):

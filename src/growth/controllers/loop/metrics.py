@@ -144,6 +144,7 @@ class Metrics:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.registry = CollectorRegistry()
+        self._row_series: dict[str, Histogram] = {}
         for attribute, declared in get_type_hints(Metrics, include_extras=True).items():
             kind, name, about, *rest = get_args(declared)
             given = dict(zip(("labelnames", "buckets"), rest, strict=False))
@@ -181,6 +182,12 @@ class Metrics:
             yield
         finally:
             histogram.observe(self._runtime.monotonic() - began_at)
+
+    def looked(self, row: str, seconds: float) -> None:
+        """One look of a row. Its series is kept: to find it by its label takes longer than many a look."""
+        if row not in self._row_series:
+            self._row_series[row] = self.rows.labels(row)
+        self._row_series[row].observe(seconds)
 
     @contextmanager
     def time_action(self, name: str) -> Iterator[Performed]:

@@ -89,6 +89,7 @@ class Observer:
         self.supply = supply
         self._memo = Memo()
         self._owned = _OwnedNodes()
+        self._complaints: tuple[tuple[int, ...], tuple[Note, ...]] = ((), ())  # as of which version
         self._serves_buffers, self._serves_warm_pools = serves_buffers, serves_warm_pools
         settings = settings or Settings()
         self.codec = Codec(compares_tolerations=settings.compares_tolerations)
@@ -167,7 +168,7 @@ class Observer:
     @property
     def version(self) -> tuple[int, ...]:
         """Moves whenever something a decision could see has changed."""
-        caches = (cache.version for cache in self._caches.values())
+        caches = [cache.version for cache in self._caches.values()]
         return (self.supply.version, self.buffers.version, self.warm_pools.version, *caches)
 
     def snapshot(self) -> Snapshot:
@@ -201,6 +202,12 @@ class Observer:
 
     def complaints(self) -> tuple[Note, ...]:
         """A note on every object that could not be read, or not wholly; other objects are not affected."""
+        version = self.version
+        if self._complaints[0] != version:
+            self._complaints = (version, self._complaints_now())
+        return self._complaints[1]
+
+    def _complaints_now(self) -> tuple[Note, ...]:
         unread = [each for cache in self._caches.values() for each in cache.malformed.values()]
         unread += [*self.buffers.malformed(), *self.warm_pools.malformed()]
         nodes, pods = self.nodes.damaged.values(), self.pods.damaged.values()

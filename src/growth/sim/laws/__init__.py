@@ -83,6 +83,7 @@ LAWS: Final[tuple[Law, ...]] = (
 )
 
 
+_LAWS_OF: Final = {each.moment: tuple(law for law in LAWS if law.moment == each.moment) for each in LAWS}
 ORDER_AND_EFFECT: Final = ("ordered", "created")  # where the cloud does at once what it is asked for
 
 
@@ -126,8 +127,8 @@ class Judge:
         self._look("passed", is_calm)
 
     def _look(self, moment: str, subject: Any) -> None:
-        for law in LAWS:
-            if law.moment == moment and (complaint := law.check(self._witness, subject)):
+        for law in _LAWS_OF[moment]:
+            if complaint := law.check(self._witness, subject):
                 self.accuse(law.name, complaint)
 
     def accuse(self, law: str, what: str) -> None:
