@@ -24,18 +24,18 @@ class Resources(Mapping[str, int]):
 
     __slots__ = ("_amounts", "_hash")
     _amounts: dict[str, int]
-    _hash: int
+    _hash: int | None  # None: nobody has asked; most sums are never a key
 
     def __init__(self, amounts: Mapping[str, int] | None = None) -> None:
         self._amounts = {name: amount for name, amount in sorted((amounts or {}).items()) if amount}
-        self._hash = hash(tuple(self._amounts.items()))
+        self._hash = None
 
     @classmethod
     def _in_order(cls, amounts: dict[str, int]) -> Resources:
         """Of names in their order and no zeros: most sums and differences have the names they are made from."""
         made = cls.__new__(cls)
         made._amounts = amounts
-        made._hash = hash(tuple(amounts.items()))
+        made._hash = None
         return made
 
     @classmethod
@@ -60,6 +60,8 @@ class Resources(Mapping[str, int]):
         return len(self._amounts)
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple(self._amounts.items()))
         return self._hash
 
     def __eq__(self, other: object) -> bool:

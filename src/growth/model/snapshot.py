@@ -72,6 +72,7 @@ class Memo:
 
     def __init__(self) -> None:
         self._answers: dict[str, list[tuple[tuple[object, ...], Any]]] = {}
+        self._now = 0.0  # the latest instant that was asked about
 
     def recall(
         self, question: str, parts: tuple[object, ...], make: Callable[[], Answer], most: int = _REMEMBERED
@@ -86,6 +87,13 @@ class Memo:
         made = make()
         self._answers[question] = [(parts, made), *known]
         return made
+
+    def recall_now(
+        self, question: str, now: float, parts: tuple[object, ...], make: Callable[[], Answer], most: int = _REMEMBERED
+    ) -> Answer:
+        """As `recall`, for an answer that holds at one instant only."""
+        self._now = self._now if self._now == now else now
+        return self.recall(question, (self._now, *parts), make, most)
 
     def __eq__(self, other: object) -> bool:
         """It says nothing that the snapshot does not."""

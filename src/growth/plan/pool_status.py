@@ -47,7 +47,15 @@ from growth.model.offering import Offering
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.brake import BRAKED, Brake
-from growth.plan.world.limits import Allowance, Member, allowances, exempt_now, members, price_text, why_not_one_more
+from growth.plan.world.limits import (
+    Allowance,
+    Member,
+    allowances_now,
+    exempt_now,
+    members,
+    price_text,
+    why_not_one_more,
+)
 from growth.plan.world.machines import claimed_pool, pool_of_machine
 from growth.plan.world.market import struck_out
 from growth.plan.world.nodes import is_being_emptied, is_disrupted, was_kept
@@ -66,7 +74,7 @@ class Ledger(Struct, frozen=True):
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
     present = members(snapshot)
-    left = allowances(snapshot.pools, settings, present)
+    left = allowances_now(snapshot, settings)
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
     turn, brake, trusted = Turn(), Brake(snapshot), standings(snapshot)
     turn.wake(*struck.values(), brake.changes_at())
@@ -167,7 +175,7 @@ class _View:
             offerings=self._offerings(nodes.values())[:_MOST_OFFERINGS],
             conditions=self._conditions(),
             observed_generation=self.pool.generation,
-            trials=as_written(self.pool, ordered, snapshot.now, self._credentials),
+            trials=as_written(self.pool, self.standing.trials, snapshot.now, self._credentials),
             exempt=self._exempt(),
             recorded_since=format_instant(recorded_since),
             disrupted=disrupted,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import given
@@ -45,6 +46,10 @@ def pool_with(**fields: Any) -> NodePool:
     return pool(status=NodePoolStatus(trials=trials), generation=1)
 
 
+def written_of(of: NodePool, requests: Iterable[NodeRequest], now: float, credentials: str = "") -> PoolTrials:
+    return as_written(of, trials_of(of, requests, now), now, credentials)
+
+
 def standing(of: NodePool, *requests: NodeRequest, now: float = NOW, **fields: Any) -> Standing:
     return standings(replace(world(pools=[of], offerings=[SMALL], requests=requests, **fields), now=now))["default"]
 
@@ -78,7 +83,7 @@ def test_of_many_ordered_together_the_few_that_never_became_ready_are_no_row() -
     seen = standing(pool_with(), *many, *few)
     assert (seen.pause.in_a_row, seen.most, seen.in_vain) == (0, None, 3)
     assert not seen.is_closed(PLACE, NOW)
-    written = as_written(pool_with(), [*many, *few], NOW)
+    written = written_of(pool_with(), [*many, *few], NOW)
     assert standing(pool_with(in_vain=written.in_vain, worked_ordered_at=written.worked_ordered_at)).most is None
 
 
@@ -108,22 +113,22 @@ def test_twenty_in_a_day_are_the_end_however_often_others_worked() -> None:
 
 def test_a_change_of_the_pool_its_credentials_or_the_retry_annotation_mends_it_once() -> None:
     failing = pool_with(in_vain=in_vain(30, 20, 10), credentials="old")
-    assert as_written(failing, (), NOW, "old").mended_at is None
+    assert written_of(failing, (), NOW, "old").mended_at is None
     changed = [
         (replace(failing, generation=2), "old"),
         (failing, "new"),
         (replace(failing, annotations={RETRY: "1"}), "old"),
     ]
     for each, credentials in changed:
-        written = as_written(each, (), NOW, credentials)
+        written = written_of(each, (), NOW, credentials)
         assert written.mended_at == format_instant(NOW)
         after = replace(each, status=NodePoolStatus(trials=written))
         assert standing(after, now=NOW + 1).most == 1
-        assert as_written(after, (), NOW + 60, credentials) == written
+        assert written_of(after, (), NOW + 60, credentials) == written
         again = standing(after, failed("again", NOW + 300), now=NOW + 310)
         assert (again.most, again.until) == (0, NOW + 600)
-    taken_off = replace(failing, status=NodePoolStatus(trials=as_written(changed[2][0], (), NOW, "old")))
-    assert as_written(taken_off, (), NOW + 60, "old").mended_at == format_instant(NOW)  # taking it off asks for nothing
+    taken_off = replace(failing, status=NodePoolStatus(trials=written_of(changed[2][0], (), NOW, "old")))
+    assert written_of(taken_off, (), NOW + 60, "old").mended_at == format_instant(NOW)  # taking it off asks for nothing
 
 
 def test_records_count_before_they_are_written_and_after_they_are_gone() -> None:
@@ -137,7 +142,7 @@ def test_records_count_before_they_are_written_and_after_they_are_gone() -> None
 def test_a_clock_that_went_back_counts_a_failure_as_of_now() -> None:
     ahead = pool_with(in_vain=in_vain(-3600, -3610, -3620))
     assert standing(ahead).most == 0
-    written = as_written(ahead, (), NOW)
+    written = written_of(ahead, (), NOW)
     assert {each.at for each in written.in_vain} == {format_instant(NOW)}
 
 

@@ -47,7 +47,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.buffers.giving_way import Standstills, may_run_on_new
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
 from growth.plan.buffers.virtual_pods import ServedBuffer
-from growth.plan.world.limits import allowances, members
+from growth.plan.world.limits import allowances_now
 from growth.plan.world.market import (
     NOTHING_LEARNED,
     REMEMBERED_SECONDS,
@@ -224,7 +224,7 @@ class Shortfall:
         self._market, self._possible = Market((), {}, None), dict[str, int]()
         if missing:
             self._market = open_market(snapshot, tuple(snapshot.pools), self._offerings, {}, settings)
-            allowed = allowances(snapshot.pools, settings, members(snapshot))
+            allowed = allowances_now(snapshot, settings)
             self._possible = orders_possible(self._market, (*allowed, *self._market.bounds))
 
     def why_not_bought(self, served: ServedBuffer) -> str:

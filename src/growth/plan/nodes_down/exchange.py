@@ -42,7 +42,7 @@ from growth.model.snapshot import DaemonSet, Snapshot
 from growth.plan.buffers.placement import BufferPlacement, occupied_rooms, place_buffers
 from growth.plan.world import limits
 from growth.plan.world.capacity import assignments, promised_node, rooms
-from growth.plan.world.limits import Allowance, allowances, members, with_surge
+from growth.plan.world.limits import Allowance, allowances_now, with_surge
 from growth.plan.world.market import (
     NOTHING_LEARNED,
     Market,
@@ -108,7 +108,7 @@ def ask(
     together = neighbourhoods(going, asking.demands, market.choices)
     if not together:
         return None
-    allowed = (*allowances(snapshot.pools, settings, members(snapshot)), *market.bounds)
+    allowed = (*allowances_now(snapshot, settings), *market.bounds)
     allowed = with_surge(allowed) if terms.may_surge else allowed
     world, headroom = asking.world(market, allowed), settings.consolidation_headroom
     problem = ExchangeProblem(world, going, together, terms.must_save, headroom)

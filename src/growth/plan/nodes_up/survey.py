@@ -45,7 +45,7 @@ from growth.plan.nodes_up.demand import (
 from growth.plan.nodes_up.failures import buffers_in_vain, held_back
 from growth.plan.nodes_up.waiting import Outlook, Wait, is_over, with_prospects
 from growth.plan.world.capacity import Assignments, assignments, holders, may_hold, rooms
-from growth.plan.world.limits import Allowance, Member, allowances, members
+from growth.plan.world.limits import Allowance, Member, allowances_now, members
 from growth.plan.world.market import (
     NOTHING_FOR_SALE,
     NOTHING_LEARNED,
@@ -158,7 +158,7 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
     present = members(snapshot)
     warm = {name for name, pool in snapshot.pools.items() if any(choice.min for choice in pool.spec.server_types)}
     market = _market(found, {name for each in asked.wanted for name in each.pools} | warm, snapshot, ledger, settings)
-    allowed = (*allowances(snapshot.pools, settings, present), *market.bounds)
+    allowed = (*allowances_now(snapshot, settings), *market.bounds)
     held = held_back(asked.wanted, market.standings, snapshot)
     partial = why_gangs_wait([each for each in asked.wanted if each.name not in held], assigned, snapshot)
     found = replace(
@@ -210,7 +210,7 @@ def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: S
         placed=placed,
         demands=short,
         market=market,
-        allowances=(*allowances(snapshot.pools, settings, members(snapshot)), *market.bounds),
+        allowances=(*allowances_now(snapshot, settings), *market.bounds),
         again_at=sooner(found.again_at, market.reopens_at),
     )
     in_vain, standstills = buffers_in_vain(placed, snapshot), Standstills(snapshot, placed.left)

@@ -199,6 +199,13 @@ def allowances(pools: Mapping[str, NodePool], settings: Settings, present: Itera
     return tuple(_used_up(each, used) for each in whole if _is_limited(each))
 
 
+def allowances_now(snapshot: Snapshot, settings: Settings) -> tuple[Allowance, ...]:
+    """The same of everybody who is there. Several rows ask at each look, so the answer is kept in the memo."""
+    present = members(snapshot)
+    made_from = (snapshot.pools, settings, present)
+    return snapshot.memo.recall("allowances", made_from, lambda: allowances(snapshot.pools, settings, present))
+
+
 def needs_default_nodes(pool: NodePool, settings: Settings) -> bool:
     """Does nobody say how many nodes it may have?"""
     is_bounded = any(choice.max is not None for choice in pool.spec.server_types) or pool.spec.limits != PoolLimits()

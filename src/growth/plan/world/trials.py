@@ -143,11 +143,10 @@ def by_pool(requests: Iterable[NodeRequest]) -> dict[str, list[NodeRequest]]:
 
 def trials_of(pool: NodePool, requests: Iterable[NodeRequest], now: float) -> PoolTrials:
     """What is written, and what the pool's NodeRequests have shown since."""
-    requests, known = tuple(requests), pool.status.trials
+    shown, known = [(request, verdict(request)) for request in requests], pool.status.trials
     found = {each.request: _not_from_future(each, now) for each in known.in_vain}
     successes: list[tuple[NodeRequest, Verdict]] = []
-    for request in requests:
-        seen = verdict(request)
+    for request, seen in shown:
         if seen is not None and not seen.cause:
             successes.append((request, seen))
             found.pop(request.name, None)
@@ -156,26 +155,25 @@ def trials_of(pool: NodePool, requests: Iterable[NodeRequest], now: float) -> Po
     worked_at, template = _instant(known.worked_at), known.template
     newest = max((request.created_at for request, _ in successes), default=0.0)
     worked_ordered_at = max(_instant(known.worked_ordered_at), min(newest, now))
-    for request, seen in successes:
-        at = min(seen.at, now)
-        found = {name: _after_success(each, request, seen.classes) for name, each in found.items()}
+    for request, success in successes:
+        at = min(success.at, now)
+        found = {name: _after_success(each, request, success.classes) for name, each in found.items()}
         if at > worked_at:
             worked_at = at
             template = template_digest(pool.spec) if request.created_at >= _instant(known.mended_at) else template
-    for request in requests:  # what was bought after a pause, and says nothing, ends that pause's one try
-        is_silent = request.phase == READY and verdict(request) is None and request.name not in found
+    for request, seen in shown:  # what was bought after a pause, and says nothing, ends that pause's one try
+        is_silent = seen is None and request.phase == READY and request.name not in found
         if is_silent and request.changed_at >= _pause([*found.values()], known, worked_ordered_at).until_if_failing:
             found[request.name] = _trial(request, min(request.changed_at, now))
     recent = (each for each in found.values() if _instant(each.at) > now - MEMORY_SECONDS)
     in_vain = tuple(sorted(recent, key=lambda each: (each.at, each.request)))[-MOST_TRIALS:]
-    worked = _text(worked_at), _text(worked_ordered_at)
+    worked = [format_instant(at) if at else None for at in (worked_at, worked_ordered_at)]
     return replace(known, in_vain=in_vain, worked_at=worked[0], worked_ordered_at=worked[1], template=template)
 
 
-def as_written(pool: NodePool, requests: Iterable[NodeRequest], now: float, credentials: str = "") -> PoolTrials:
-    """What the pool's status says from now on: as `trials_of`, and mended if the pool was changed."""
-    known, found = pool.status.trials, trials_of(pool, requests, now)
-    retry = pool.annotations.get(RETRY, "")[:253]
+def as_written(pool: NodePool, found: PoolTrials, now: float, credentials: str = "") -> PoolTrials:
+    """What the pool's status says from now on: what `trials_of` found, and mended if the pool was changed."""
+    known, retry = pool.status.trials, pool.annotations.get(RETRY, "")[:253]
     is_changed = known.generation not in (0, pool.generation)
     is_asked = bool(retry) and retry != known.retry and known.generation != 0
     is_renewed = bool(credentials) and known.credentials not in ("", credentials)
@@ -220,10 +218,6 @@ def place_of_trial(trial: Trial) -> OfferingKey:
 
 def _instant(text: str | None) -> float:
     return instant_of(text) or 0.0
-
-
-def _text(at: float) -> str | None:
-    return format_instant(at) if at else None
 
 
 # ----------------------------------------------------------------------------------- what follows
@@ -274,6 +268,7 @@ class Standing(Struct, frozen=True):
     why: str = ""  # in words; empty: nothing holds it back
     offerings: Mapping[OfferingKey, Pause] = {}  # those that have failed and have not worked since
     classes: Mapping[str, Pause] = {}  # of pods, that machines took none of
+    trials: PoolTrials = PoolTrials()  # what all of this follows from
 
     @property
     def is_failing(self) -> bool:
@@ -311,7 +306,12 @@ class Standing(Struct, frozen=True):
 
 
 def standings(snapshot: Snapshot) -> dict[str, Standing]:
-    """Of all pools."""
+    """Of all pools. Several rows ask in one moment, so the latest answer is kept in the memo."""
+    made_from = (snapshot.pools, snapshot.requests, snapshot.nodes, snapshot.waiting_pods)
+    return snapshot.memo.recall_now("standings", snapshot.now, made_from, lambda: _standings(snapshot))
+
+
+def _standings(snapshot: Snapshot) -> dict[str, Standing]:
     waiting = {pod.key: pod for pod in snapshot.waiting_pods if pod.deleted_at is None}
     requests, pools = by_pool(snapshot.requests.values()), sorted(snapshot.pools.items())
     return {name: _standing(pool, requests.get(name, []), snapshot, waiting) for name, pool in pools}
@@ -333,6 +333,7 @@ def _standing(pool: NodePool, requests: list[NodeRequest], snapshot: Snapshot, w
         in_flight + len(silent),
         offerings=_by_place(in_vain, trials),
         classes=_by_class(in_vain, trials),
+        trials=trials,
     )
     most, until, why = _bound(standing, trials, len(suspects), _has_worked(pool, trials, snapshot), now)
     return replace(standing, most=most, until=until, why=why)
