@@ -194,9 +194,29 @@ def test_what_came_of_a_write_decides_when_to_look_again() -> None:
     action = WriteBufferStatus(Seen("spare", "uid-spare", "1", "default"), CapacityBufferStatus())
     snapshot, ledger = snapshot_of(buffer(replicas=1)), buffer_status.Ledger(NOW)
     assert buffer_status.settle(Settled(action, Accepted()), snapshot, ledger, AT_ONCE).again_at is None
-    assert buffer_status.settle(Settled(action, Conflict("changed")), snapshot, ledger, AT_ONCE).again_at == NOW + 5
+    assert buffer_status.settle(Settled(action, Conflict("changed")), snapshot, ledger, AT_ONCE).again_at == NOW + 1
     assert buffer_status.settle(Settled(action, TryLater("busy", 9.0)), snapshot, ledger, AT_ONCE).again_at == NOW + 9
     refused = buffer_status.settle(Settled(action, Refused("bad")), snapshot, ledger, AT_ONCE)
     assert notes_by_reason(refused) == {
         "WriteRefused": ["CapacityBuffer default/spare: WriteBufferStatus was refused: bad"]
     }
+
+
+def test_a_status_that_cannot_be_written_is_left_alone_for_longer_and_longer_and_the_template_is_not() -> None:
+    snapshot, ledger = snapshot_of(buffer(replicas=1)), buffer_status.Ledger()
+    pauses = []
+    for _ in range(8):
+        decision = buffer_status.plan(snapshot, ledger, AT_ONCE)
+        (write,) = [each for each in decision.actions if isinstance(each, WriteBufferStatus)]
+        assert any(isinstance(each, WritePodTemplate) for each in decision.actions)
+        after = buffer_status.settle(Settled(write, Conflict("no")), snapshot, decision.ledger, AT_ONCE)
+        assert after.again_at is not None
+        pauses.append(after.again_at - snapshot.now)
+        snapshot = replace(snapshot, now=after.again_at - 0.1)
+        waiting = buffer_status.plan(snapshot, after.ledger, AT_ONCE)
+        assert [type(each) for each in waiting.actions] == [WritePodTemplate]
+        assert waiting.again_at == after.again_at
+        snapshot, ledger = replace(snapshot, now=after.again_at), after.ledger
+        written = buffer_status.settle(Settled(write, Accepted()), snapshot, ledger, AT_ONCE)
+        assert written.ledger.failed == {}
+    assert pauses == pytest.approx([1, 2, 4, 8, 16, 32, 60, 60])

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from growth.model.action import ScaleWarmPool
+from growth.model.action import ScaleWarmPool, WritePoolAutoscalerStatus
 from growth.model.labels import Labels
 from growth.model.pod import Owner, Pod, PodShape
 from growth.model.poolautoscaler import CapacityPolicy, PodExpression, PodSelector
@@ -80,6 +80,21 @@ def test_an_autoscaler_that_is_being_deleted_keeps_its_target_from_nobody() -> N
     warm = Warm(autoscaler("a", min_replicas=7), leaving)
     assert warm.sync() == 7
     assert warm.condition("ScalingActive", "a") == ("True", "BoundsOnly")
+
+
+def test_replica_sets_that_cannot_be_read_are_told_and_nothing_is_scaled() -> None:
+    policy = CapacityPolicy(3, 0, in_use=PodSelector({"claimed": "yes"}))
+    scaler = autoscaler(kind="Deployment", min_replicas=5, capacity_policy=policy)
+    pools = {"team/pool": WarmPool("pool", "team", 2, 2, 2, "uid", resource_version="1")}
+    views = {DEPLOYMENT.name: WarmPoolView(pools), REPLICA_SET.name: WarmPoolView({}, is_known=False)}
+    snapshot = Snapshot(NOW, autoscalers={scaler.key: scaler}, warm_pools=views)
+    assert warm_pools.plan(snapshot, warm_pools.Ledger(), Settings()).actions == ()
+    views[REPLICA_SET.name] = WarmPoolView({}, is_known=False, problem="growth may not watch replicasets")
+    decision = warm_pools.plan(snapshot, warm_pools.Ledger(), Settings())
+    (write,) = decision.actions
+    assert isinstance(write, WritePoolAutoscalerStatus)
+    assert write.status.last_decision == "growth may not watch replicasets"
+    assert [note.reason for note in decision.notes] == ["FailedGetScale"]
 
 
 def test_a_missing_target_is_told_and_found_when_it_comes() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from growth.model.action import ScaleWarmPool, WritePoolAutoscalerStatus
-from growth.model.outcome import Accepted, Conflict, Refused, TryLater
+from growth.model.outcome import Accepted, Conflict, Refused, TryLater, Unknown
 from growth.model.poolautoscaler import ScalingRules
 from growth.model.settings import WarmPoolSettings
 from growth.model.warmpool import SANDBOX_SET, WarmPoolView
@@ -232,3 +232,16 @@ def test_a_kind_that_is_not_listed_yet_makes_nobody_say_anything() -> None:
     warm.view = WarmPoolView({}, is_known=False)
     assert warm.sync() == 1
     assert (warm.actions, warm.notes) == ([], [])
+
+
+def test_a_status_that_cannot_be_written_is_not_tried_at_every_look() -> None:
+    warm = Warm(autoscaler(suspend=True))
+    warm.outcome, tried = Unknown("failed calling webhook"), 0
+    for _ in range(300):
+        warm.sync(1.0)
+        tried += len(warm.actions)
+    assert 5 <= tried <= 12
+    warm.outcome = Accepted()
+    for _ in range(75):
+        warm.sync(1.0)
+    assert warm.condition("ScalingActive") == ("False", "Suspended")

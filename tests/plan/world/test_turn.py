@@ -12,7 +12,7 @@ from growth.model.nodepool import NodePoolStatus
 from growth.model.outcome import Accepted, Conflict, NoCapacity, Outcome, Refused, TryLater, Unknown
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.world.turn import Conditions, Turn, retry_after, retry_at, without_times
+from growth.plan.world.turn import NEVER_FAILED, Conditions, Turn, retry_after, retry_at, without_times
 
 RELEASES = tuple(ReleaseNodeRequest(Seen(name)) for name in "abc")
 NOTES = tuple(Note(About("Node", name), "Told", name) for name in "ab")
@@ -71,3 +71,14 @@ def test_two_statuses_that_differ_in_times_only_say_the_same() -> None:
     assert without_times(NodePoolStatus(conditions=(later,))) == without_times(NodePoolStatus(conditions=BEFORE))
     changed = Conditions((), 4, 100.0).write("Ready", False, "Paused")
     assert without_times(NodePoolStatus(conditions=(changed,))) != without_times(NodePoolStatus(conditions=BEFORE))
+
+
+def test_what_fails_again_and_again_is_left_alone_for_longer_and_longer() -> None:
+    failed, now, pauses = NEVER_FAILED, 100.0, []
+    for _ in range(8):
+        failed = failed.and_again(Unknown("500"), now)
+        pauses.append(failed.until - now)
+        now = failed.until
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert NEVER_FAILED.and_again(Refused("no"), 100.0).until == 160.0
+    assert NEVER_FAILED.and_again(TryLater("busy", 90.0), 100.0).until == 190.0

@@ -35,7 +35,13 @@ from growth.model.snapshot import EMPTY, Snapshot
 from growth.model.warmpool import DEPLOYMENT, REPLICA_SET, WarmPoolKind, WarmPoolView
 from growth.plan.warm_pools.counts import Owned, PoolCounts, counts_of
 from growth.plan.warm_pools.in_use import NOTHING_KEPT, Kept
-from growth.plan.warm_pools.obstacles import owners_of, target_of, why_not_active, why_not_target
+from growth.plan.warm_pools.obstacles import (
+    owners_of,
+    target_of,
+    why_not_active,
+    why_not_counted,
+    why_not_target,
+)
 from growth.plan.warm_pools.status import NOT_STARTING
 
 
@@ -173,7 +179,10 @@ def looked_in(key: str, snapshot: Snapshot, settings: WarmPoolSettings) -> Looke
         problem = "the autoscaler is being deleted"
     if pool is None or kind is None:
         return Looked(autoscaler, PoolCounts(0), problem)
-    counts = counts_of(autoscaler, pool, kind, snapshot, Owned(snapshot.warm_pools)) or PoolCounts(pool.replicas)
+    counts = counts_of(autoscaler, pool, kind, snapshot, Owned(snapshot.warm_pools))
+    if counts is None:
+        hidden = why_not_counted(snapshot.warm_pools)
+        return Looked(autoscaler, PoolCounts(pool.replicas), problem or ("" if hidden is None else hidden.message))
     able = next((each for each in autoscaler.status.conditions if each.type == "AbleToScale"), None)
     is_stuck = counts.starting and able is not None and able.reason == NOT_STARTING and able.status == "False"
     return Looked(autoscaler, counts, problem, able.message if is_stuck and able is not None else "")

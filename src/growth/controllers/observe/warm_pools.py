@@ -132,4 +132,6 @@ def _view(watched: Watched) -> WarmPoolView:
     elif trouble is not None and trouble.kind is TroubleKind.FORBIDDEN:
         grant = f"grant it list and watch on them, and patch on {resource.plural}/scale"
         problem = f"growth may not watch {resource}: {grant}"
+    elif trouble is not None and not watched.cache.synced:
+        problem = f"{resource} cannot be read now: {trouble.message}"
     return WarmPoolView(watched.cache.view(), watched.cache.synced, problem)

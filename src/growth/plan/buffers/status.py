@@ -24,12 +24,13 @@ buffer owns. Buffers with a strategy that growth does not know belong to others:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from growth.model.action import Action, WriteBufferStatus, WritePodTemplate
+from growth.model.action import WriteBufferStatus, WritePodTemplate
 from growth.model.api import Condition
 from growth.model.capacitybuffer import (
     LIMITED_BY_QUOTAS,
@@ -43,7 +44,7 @@ from growth.model.decision import About, Decision, Note, Settled
 from growth.model.instant import is_due
 from growth.model.outcome import Accepted, Refused
 from growth.model.settings import Settings
-from growth.model.snapshot import Snapshot
+from growth.model.snapshot import EMPTY, Snapshot
 from growth.plan.buffers.giving_way import Standstills, may_run_on_new
 from growth.plan.buffers.placement import BufferPlacement, look_seconds, occupied_rooms, place_buffers
 from growth.plan.buffers.virtual_pods import ServedBuffer
@@ -60,13 +61,13 @@ from growth.plan.world.market import (
     placement_problem,
 )
 from growth.plan.world.pools import choice_labels, daemon_shapes, offerings_of, serving_taints, why_not_buying
-from growth.plan.world.turn import Conditions, Turn, about, cut, retry_at, seen, without_times
+from growth.plan.world.turn import NEVER_FAILED, Conditions, Failed, Turn, about, cut, seen, without_times
 from growth.solver.purchase.problem import Choice, DemandClass, Room
 from growth.solver.purchase.solve import solve
 from growth.solver.rules.fit import free_amounts, is_enough, may_run_on
 
-_RETRY_SECONDS: Final = 5.0
-_REFUSED_SECONDS: Final = 60.0
+Write = WriteBufferStatus | WritePodTemplate
+
 _OWN_CONDITIONS: Final = (READY_FOR_PROVISIONING, PROVISIONING, LIMITED_BY_QUOTAS)
 _FINE: Final = ("RequiresNewCapacity", "NotReadyForProvisioning", "BufferEmpty")  # reasons that are no trouble
 
@@ -75,6 +76,7 @@ class Ledger(Struct, frozen=True):
     looked_at: float = 0.0
     learned: Learned = NOTHING_LEARNED
     told: BufferPlacement | None = None  # all that there is to say of this is written
+    failed: Mapping[str, Failed] = EMPTY  # by kind of write and buffer: those that failed the last time
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -91,17 +93,22 @@ def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Led
     young = (snapshot.nodes[name] for name in snapshot.requests if name in snapshot.nodes)
     learned = learn(snapshot, ledger.learned, young)
     shortfall, turn = Shortfall(snapshot, settings, placed, learned), Turn()
+    uids = {served.buffer.uid for served in placed.buffers}
+    failed = {key: each for key, each in ledger.failed.items() if key.partition(" ")[2] in uids}
     for served in placed.buffers:
         if served.size.is_awaited:
             continue
         view = _View(served, placed, snapshot, shortfall)
-        turn.do(*view.template_actions())
-        status = view.status()
-        if without_times(status) != without_times(served.buffer.status):
-            turn.do(WriteBufferStatus(seen(served.buffer), status))
-            turn.tell(*view.notes(status))
-    is_told = not turn.actions and not placed.missing  # what is missing may find room with time alone
-    return turn.decision(Ledger(now, learned, placed if is_told else None))
+        for write in view.writes():
+            failure = failed.get(_key_of(write), NEVER_FAILED)
+            if now < failure.until:
+                turn.wake(failure.until)
+                continue
+            turn.do(write)
+            turn.tell(*(view.notes(write.status) if isinstance(write, WriteBufferStatus) else ()))
+    is_told = not turn.actions and turn.again_at is None
+    is_told = is_told and not placed.missing  # what is missing may find room with time alone
+    return turn.decision(Ledger(now, learned, placed if is_told else None, failed))
 
 
 def status_now(key: str, snapshot: Snapshot, settings: Settings) -> CapacityBufferStatus | None:
@@ -131,7 +138,13 @@ class _View:
         self._is_unread = bool(snapshot.buffers.unread_templates)
         self._conditions = Conditions(self._buffer.status.conditions, self._buffer.generation, snapshot.now)
 
-    def template_actions(self) -> list[Action]:
+    def writes(self) -> list[Write]:
+        """What is not as it shall be."""
+        status = self.status()
+        is_same = without_times(status) == without_times(self._buffer.status)
+        return [*self._template(), *([] if is_same else [WriteBufferStatus(seen(self._buffer), status)])]
+
+    def _template(self) -> list[Write]:
         """The PodTemplate of a scalableRef follows the workload's own; a foreign one of that name stays as it is."""
         template, buffer = self._served.size.template, self._buffer
         if buffer.spec.scalable_ref is None or template is None or not template.text or self._is_taken:
@@ -202,14 +215,24 @@ def _is_fine(condition: Condition) -> bool:
 
 def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:  # noqa: ARG001  (every row has this form)
     outcome, action = settled.outcome, settled.action
-    if isinstance(outcome, Accepted):
+    if not isinstance(action, WriteBufferStatus | WritePodTemplate):
         return Decision(ledger)
-    if isinstance(outcome, Refused) and isinstance(action, WriteBufferStatus | WritePodTemplate):
+    key = _key_of(action)
+    others = {other: each for other, each in ledger.failed.items() if other != key}
+    if isinstance(outcome, Accepted):
+        return Decision(replace(ledger, failed=others) if key in ledger.failed else ledger)
+    failed = ledger.failed.get(key, NEVER_FAILED).and_again(outcome, snapshot.now)
+    notes: tuple[Note, ...] = ()
+    if isinstance(outcome, Refused):
         buffer = About("CapacityBuffer", action.buffer.name, action.buffer.namespace, action.buffer.uid)
         message = cut(f"{type(action).__name__} was refused: {outcome.reason}")
-        note = Note(buffer, "WriteRefused", message, "Warning")
-        return Decision(Ledger(), notes=(note,), again_at=snapshot.now + _REFUSED_SECONDS)
-    return Decision(Ledger(), again_at=retry_at(outcome, snapshot.now, _RETRY_SECONDS))
+        notes = (Note(buffer, "WriteRefused", message, "Warning"),)
+    after = replace(ledger, looked_at=0.0, told=None, failed={**others, key: failed})
+    return Decision(after, notes=notes, again_at=failed.until)
+
+
+def _key_of(write: Write) -> str:
+    return f"{type(write).__name__} {write.buffer.uid}"
 
 
 class Shortfall:

@@ -34,7 +34,7 @@ from growth.plan.warm_pools.firings import Timetable
 from growth.plan.warm_pools.obstacles import Target
 from growth.plan.warm_pools.size import Memory, Observation, Scaling
 from growth.plan.warm_pools.status import LONGEST_SENTENCE, Report, status_of, without_numbers
-from growth.plan.world.turn import Turn, about, cut, instant_of, retry_at, seen, sooner
+from growth.plan.world.turn import NEVER_FAILED, Failed, Turn, about, cut, instant_of, retry_at, seen, sooner
 
 APART_SECONDS: Final = 10.0
 _REFUSED_SECONDS: Final = 60.0
@@ -102,6 +102,7 @@ class Watch(Struct, frozen=True):
     starting_since: float | None = None
     up: int = 0  # members that are not starting
     pending: Report | None = None  # what the status shall say once the scaling has been accepted
+    failed: Failed = NEVER_FAILED  # writes of its status
 
 
 class Looked(Struct, frozen=True):

@@ -9,7 +9,7 @@
 | TargetTaken | an older autoscaler has the same target | ScaleBlocked |
 | InvalidSchedule | five fields that can never fire | ScaleBlocked |
 | UnknownTimeZone | no such zone | UnknownTimeZone |
-| FailedGetScale | the target, or its whole kind, is not there or cannot be read | FailedGetScale |
+| FailedGetScale | the target, its kind or the owners of its pods are not there or cannot be read | FailedGetScale |
 | TargetControlled | the target is a ReplicaSet that a Deployment controls and would set back | ScaleBlocked |
 
 One more leaves the bounds in force: InUseUnknown, a capacity policy on a kind that cannot tell what is in use."""
@@ -69,6 +69,12 @@ def why_not_target(autoscaler: PoolAutoscaler, view: WarmPoolView | None, pool: 
         advice = "name what controls it, such as its Deployment, instead"
         return Obstacle("TargetControlled", f"{reference} is controlled by another object that scales it: {advice}")
     return None
+
+
+def why_not_counted(views: Mapping[str, WarmPoolView]) -> Obstacle | None:
+    """Why the pods of a Deployment cannot be found, where that is known: its ReplicaSets cannot be read."""
+    view = views.get(REPLICA_SET.name)
+    return None if view is None or not view.problem else Obstacle("FailedGetScale", view.problem, "FailedGetScale")
 
 
 def why_not_by_capacity(autoscaler: PoolAutoscaler, kind: WarmPoolKind) -> Obstacle | None:

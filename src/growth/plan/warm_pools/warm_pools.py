@@ -38,6 +38,7 @@ from growth.plan.warm_pools.obstacles import (
     target_of,
     why_not_active,
     why_not_by_capacity,
+    why_not_counted,
     why_not_target,
 )
 from growth.plan.warm_pools.size import (
@@ -53,13 +54,12 @@ from growth.plan.warm_pools.size import (
     why_not_more,
 )
 from growth.plan.warm_pools.status import Report, status_of, without_numbers
-from growth.plan.world.turn import Turn, about, cut, retry_at, seen, sooner, without_times
+from growth.plan.world.turn import NEVER_FAILED, Turn, about, cut, seen, sooner, without_times
 
 __all__ = ["Ledger", "Watch", "plan", "settle"]
 
 _SLOTS = 5  # the looks of one interval are spread over so many passes
 _REFUSED_SECONDS = 60.0
-_RETRY_SECONDS = 1.0
 
 
 def plan(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Decision[Ledger]:
@@ -132,18 +132,23 @@ class _Pass:
             watch = replace(watch, sample_at=self._next_sample(autoscaler.key))
         obstacle = why_not_active(autoscaler, watch.owner, self.settings) or why_not_target(autoscaler, view, pool)
         if obstacle is not None:
-            self.failed += obstacle.event == "FailedGetScale"
-            self.unchanged += 1
-            self._tell(watch, Report(obstacle=obstacle), samples=samples)
-            at = watch.sample_at
-            return Watch(autoscaler, watch.target, kind, watch.owner, pool, next_at=at, sample_at=at)
+            return self._hindered(watch, obstacle, samples=samples)
         if pool is None or kind is None:
             return replace(watch, next_at=watch.sample_at)  # not known yet: say nothing
         watch = replace(watch, rise=self._rise(watch, pool, kind))
         counts = counts_of(autoscaler, pool, kind, self.snapshot, self.owned, watch.rise)
-        if counts is None:
-            return replace(watch, next_at=watch.sample_at)
-        return self._size(watch, pool, kind, counts, samples=samples)
+        if counts is not None:
+            return self._size(watch, pool, kind, counts, samples=samples)
+        obstacle = why_not_counted(self.snapshot.warm_pools)
+        waiting = replace(watch, next_at=watch.sample_at)
+        return waiting if obstacle is None else self._hindered(watch, obstacle, samples=samples)
+
+    def _hindered(self, watch: Watch, obstacle: Obstacle, *, samples: bool) -> Watch:
+        self.failed += obstacle.event == "FailedGetScale"
+        self.unchanged += 1
+        self._tell(watch, Report(obstacle=obstacle), samples=samples)
+        fresh = Watch(watch.autoscaler, watch.target, watch.kind, watch.owner, watch.pool, failed=watch.failed)
+        return replace(fresh, next_at=watch.sample_at, sample_at=watch.sample_at)
 
     def _rise(self, watch: Watch, pool: WarmPool, kind: WarmPoolKind) -> Rise | None:
         if kind.members != "Leave":
@@ -238,8 +243,12 @@ class _Pass:
         return by_capacity(autoscaler, counts, Memory(observed, memory.history), self.now, self.settings)
 
     def _tell(self, watch: Watch, report: Report, *, samples: bool) -> None:
-        """Write the status if it says something new; numbers alone are told with a sample, not with every event."""
+        """Write the status if it says something new; numbers alone are told with a sample, not with every event. After
+        writes that failed it is left alone for a while.
+        """
         autoscaler = watch.autoscaler
+        if self.now < watch.failed.until:
+            return
         status = status_of(autoscaler, report, self.now)
         compared = without_times if samples else without_numbers
         if compared(status) != compared(autoscaler.status):
@@ -263,8 +272,14 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     action, outcome, now = settled.action, settled.outcome, snapshot.now
     if isinstance(action, ScaleWarmPool):
         return settle_scaling(action, outcome, ledger, now)
-    if isinstance(outcome, Accepted) or not isinstance(action, WritePoolAutoscalerStatus):
+    if not isinstance(action, WritePoolAutoscalerStatus):
         return Decision(ledger)
-    key, at = f"{action.autoscaler.namespace}/{action.autoscaler.name}", retry_at(outcome, now, _RETRY_SECONDS)
+    key = f"{action.autoscaler.namespace}/{action.autoscaler.name}"
     watch = ledger.watches.get(key)
-    return Decision(ledger) if watch is None else ledger.again(key, watch, at)
+    if watch is None or (isinstance(outcome, Accepted) and watch.failed is NEVER_FAILED):
+        return Decision(ledger)
+    if isinstance(outcome, Accepted):
+        return Decision(ledger.with_watch(key, replace(watch, failed=NEVER_FAILED)))
+    failed = watch.failed.and_again(outcome, now)
+    after = replace(watch, failed=failed, next_at=min(watch.next_at, failed.until))
+    return Decision(ledger.with_watch(key, after), again_at=failed.until)

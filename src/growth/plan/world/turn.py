@@ -10,7 +10,8 @@ every row of `controllers/loop/table`; nothing is decided here.
     return turn.decision(ledger)
 
 An action that did not succeed is decided again after a while: `retry_at` says when, and `retry_after` is the whole
-`settle` of a row that keeps nothing else of an outcome.
+`settle` of a row that keeps nothing else of an outcome. A row that writes to many objects of others remembers of each
+how often in a row it failed (`Failed`), and leaves it alone for longer and longer.
 
 A phase is written along the transitions of `model/noderequest` only, a condition keeps the time of its last change, and
 texts are cut to the bounds of our own API, so that a long reason of a provider never makes a status invalid.
@@ -40,7 +41,7 @@ from growth.model.noderequest import (
     TransitionError,
     check_transition,
 )
-from growth.model.outcome import Accepted, Outcome, TryLater
+from growth.model.outcome import Accepted, Outcome, Refused, TryLater
 from growth.model.poolautoscaler import PoolAutoscalerStatus
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -92,6 +93,26 @@ def retry_after(seconds: float) -> Callable[[Settled, Snapshot, Ledger, Settings
 
     return settle
 
+
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 60.0
+
+
+class Failed(Struct, frozen=True, gc=False):
+    """How often in a row writes to one object failed, and until when it is left alone: 1 s, 2 s, 4 s, up to a minute;
+    a minute at once after a refusal.
+    """
+
+    times: int = 0
+    until: float = 0.0
+
+    def and_again(self, outcome: Outcome, now: float) -> Failed:
+        pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(10, self.times))
+        pause = _LONGEST_PAUSE_SECONDS if isinstance(outcome, Refused) else pause
+        return Failed(self.times + 1, max(now + pause, retry_at(outcome, now, pause)))
+
+
+NEVER_FAILED: Final = Failed()
 
 LONGEST_REASON: Final = 512
 
