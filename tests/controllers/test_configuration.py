@@ -48,7 +48,9 @@ def test_numbers_of_the_plans_come_from_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("listenport: 1", "listenport"),
+        ("listenport: 1", "listenport.*did you mean listenPort"),
+        ("provder: kwok", "did you mean provider"),
+        ("{image: {repository: x}, settings: {provider: kwok}}", "values of the chart"),
         ("listenPort: 99999", "listenPort"),
         ("plans: {removalAttempts: 0}", "removalAttempts"),
         ("provider: acme", "provider"),

@@ -141,8 +141,12 @@ def _call(app: App, tokens: Sequence[str]) -> Any:
 
 
 def _describe(error: Exception) -> str:
-    """Our own errors are sentences already; a foreign one without words is at least named."""
-    return str(error) or type(error).__name__
+    """Our own errors are sentences already, and the API server's get what to do about them; a foreign one without words
+    is at least named.
+    """
+    from growth.kube.api.errors import with_advice
+
+    return with_advice(error) or type(error).__name__
 
 
 def _describe_unknown(name: str) -> str:

@@ -107,6 +107,7 @@ async def _until(stopping: asyncio.Event, growth: Growth, health: Health, config
     health.start()
     await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
     ended.cancel()
+    log.info("growth stops")
     if not running.done():
         running.cancel()
     with contextlib.suppress(asyncio.CancelledError):

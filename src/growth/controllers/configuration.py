@@ -7,6 +7,7 @@ over it. Anything unknown or out of bounds is refused with the name of the field
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -153,7 +154,17 @@ def load_configuration(path: Path | None, environment: Mapping[str, str], flags:
     try:
         return _with_zone(msgspec.convert(layers, Configuration, strict=False), content, environment)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{path or 'settings'}: {error}") from None
+        raise ConfigurationError(f"{path or 'settings'}: {error}{_hint(content)}") from None
+
+
+def _hint(content: Mapping[str, Any]) -> str:
+    """People hand over the chart's values, in which the settings are one part, and mistype names."""
+    if isinstance(content.get("settings"), dict):
+        return "; this looks like values of the chart: growth's settings are what stands under `settings` there"
+    known = [field.encode_name for field in msgspec.structs.fields(Configuration)]
+    unknown = [name for name in content if name not in known]
+    similar = get_close_matches(unknown[0], known, n=1) if unknown else []
+    return f"; did you mean {similar[0]}?" if similar else ""
 
 
 def with_scheduler(configuration: Configuration, enabled: bool) -> Configuration:

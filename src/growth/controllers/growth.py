@@ -26,7 +26,7 @@ from growth.controllers.loop.table import ROWS
 from growth.controllers.observe.observer import Observer
 from growth.controllers.observe.supply import Supply
 from growth.kube.api.client import Client
-from growth.kube.api.errors import KubeError
+from growth.kube.api.errors import KubeError, with_advice
 from growth.kube.api.events import Recorder
 from growth.kube.api.request import ClientSettings
 from growth.kube.api.transport import Transport
@@ -190,5 +190,5 @@ class Growth:
             try:
                 return await cluster_id(self.client, self.installation.name)
             except Exception as error:  # an answer without the field that names the cluster is none either
-                self._why_no_cluster = str(error) or type(error).__name__
+                self._why_no_cluster = with_advice(error) or type(error).__name__
                 await self.runtime.sleep(_START_RETRY_SECONDS)

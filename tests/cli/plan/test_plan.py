@@ -132,6 +132,21 @@ def test_a_pod_without_a_pool_is_told_so(files: Files) -> None:
     assert answer["unplaced"] == [{"pod": "default/a", "reasons": ["NodePool gone does not exist"]}]
 
 
+def test_a_pool_whose_types_are_not_for_sale_is_named_with_them(files: Files) -> None:
+    elsewhere = {**pool(), "spec": {"serverTypes": [{"name": "cx32"}], "locations": ["fsn1"]}}
+    answer, _ = files.plan(pods=[pod("a")], pools=[elsewhere])
+    assert answer["unplaced"][0]["reasons"][-1] == (
+        "NodePool default lists no server type that the provider sells (cx32 in fsn1)"
+    )
+
+
+def test_the_catalogue_that_kwok_has_built_in_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--pods", str(EXAMPLES / "pods.yaml"), "--offerings", "kwok", "--output", "json"]) == 0
+    bought = json.loads(capsys.readouterr().out)["nodes"]
+    assert bought
+    assert all(each["offering"].startswith("kwok-") for each in bought)
+
+
 def test_an_object_that_cannot_be_read_is_named_and_stops_no_other(files: Files) -> None:
     answer, said = files.plan(expected=1, pods=[pod("bad", cpu="many"), pod("good")])
     assert [each["pods"] for each in answer["nodes"]] == [["default/good"]]

@@ -51,6 +51,13 @@ def test_an_api_server_that_does_not_answer_is_all_there_is_to_say() -> None:
     assert len(examined(cut)) == 1
 
 
+@pytest.mark.parametrize(("code", "advice"), [(401, "credentials"), (403, "growth role")])
+def test_an_api_server_that_refuses_has_answered_and_the_advice_is_about_that(code: int, advice: str) -> None:
+    finding = only("API server", examined(lambda clinic: clinic.answers.update({"/version": (code, {})})))
+    assert finding.what.startswith("it refuses: ")
+    assert advice in finding.advice
+
+
 def test_an_old_api_server_is_a_warning_and_the_rest_is_still_checked() -> None:
     def age(clinic: Clinic) -> None:
         clinic.answers["/version"] = (200, {"gitVersion": "v1.27.4+k3s1"})

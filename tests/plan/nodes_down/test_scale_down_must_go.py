@@ -39,6 +39,24 @@ def test_an_expired_node_goes_at_once_when_idle() -> None:
     assert handed.spec.reason == "Expired"
 
 
+@pytest.mark.parametrize(
+    ("fields", "node", "why"),
+    [
+        ({"deleted_at": NOW}, idle(), "it goes: NodePool default is being deleted"),
+        (
+            {"expire_after_seconds": 100},
+            idle(created_at=NOW - 900),
+            "it goes: it is older than NodePool default allows",
+        ),
+    ],
+)
+def test_a_node_that_must_go_is_told_why_and_not_that_pods_could_keep_it(
+    fields: dict[str, Any], node: Node, why: str
+) -> None:
+    of_pool = pool("default", limited("small", 9, 1), **fields)
+    assert [note.message for note in plan(with_nodes(node, pools=[of_pool])).notes] == [why]
+
+
 def busy(count: int, **fields: Any) -> Snapshot:
     nodes = [idle(f"default-pool-{number:02d}", created_at=NOW - 9000) for number in range(count)]
     pods = [bound(pod(f"p-{each.name}"), each.name) for each in nodes]

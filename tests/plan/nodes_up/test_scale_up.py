@@ -65,7 +65,7 @@ def test_one_demand_no_offerings_is_unplaced_with_a_reason() -> None:
         "Unplaced": [
             (
                 "Pod default/a: no place for this pod: no offering can be bought; NodePool default lists no server "
-                "type that the provider sells"
+                "type that the provider sells (small)"
             )
         ]
     }

@@ -31,7 +31,7 @@ from growth.model.resources import CPU, MEMORY
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.nodes_up import scale_up
-from growth.plan.nodes_up.assign import Dealt, Hand, deal
+from growth.plan.nodes_up.assign import Dealt, Hand, deal, why_less
 from growth.plan.nodes_up.demand import identity
 from growth.plan.nodes_up.survey import Ledger, survey
 from growth.plan.world.orders import Purchases, request_spec
@@ -93,7 +93,10 @@ def plan(  # noqa: PLR0913 - every flag is an argument
         ),
     ] = None,
     offerings: Annotated[
-        Path | None, Parameter(help="What can be bought: a catalogue, or a benchmark's list of instance types.")
+        Path | None,
+        Parameter(
+            help="What can be bought: a catalogue, a benchmark's list of instance types, or kwok: what it has built in."
+        ),
     ] = None,
     nodes: Annotated[
         Path | None, Parameter(help="Nodes that are there; pods of --pods with a nodeName stand on them.")
@@ -168,7 +171,11 @@ def _answer(
     existing = tuple(
         ExistingNode(room.node.name, tuple(demand.pod.key for demand in hand)) for room, hand in dealt.into_rooms
     )
-    unplaced = [UnplacedPod(demand.pod.key, reasons) for demand, reasons in dealt.unplaced]
+    less = {name: why_less(name, found, snapshot, settings) for name in snapshot.pools}
+    unplaced = [
+        UnplacedPod(demand.pod.key, (*reasons, *filter(None, (less[name] for name in demand.pools))))
+        for demand, reasons in dealt.unplaced
+    ]
     unplaced += [UnplacedPod(problem.pod.key, (problem.message,)) for problem in found.problems]
     cost = Cost(solution.price_per_hour, solution.lower_bound, solution.gap)
     return PlanAnswer(nodes, tuple(unplaced), cost, round(seconds, 3), existing), dealt

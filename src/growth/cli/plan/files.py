@@ -4,7 +4,7 @@
 | --- | --- |
 | pods, nodes, pools | Kubernetes objects in YAML or JSON: documents, Lists, what `kubectl get -o json` prints |
 | pods | also a JSON object with a list `pods`, as benchmarks of planners have it |
-| offerings | a catalogue (see `providers/catalogue`), or a benchmark's; of those, what is on demand |
+| offerings | a catalogue (see `providers/catalogue`), a benchmark's (of those, what is on demand), or the word kwok |
 
 Each file may hold any kind, also those that matter on the side (DaemonSets, Namespaces, claims, volumes,
 PriorityClasses). Pods with a node are there already, all others wait. Without pools there is one, called default, that
@@ -34,8 +34,9 @@ from growth.model.pod import Pod
 from growth.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources
 from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.plan.world.machines import by_labels
-from growth.providers.catalogue import CatalogueError, parse_catalogue
+from growth.providers.catalogue import CatalogueError, built_in_catalogue, parse_catalogue
 
+BUILT_IN: Final = "kwok"  # in place of a file: what that provider sells where no catalogue is given
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 ON_DEMAND: Final = "on-demand"
 
@@ -60,6 +61,8 @@ def read_files(pods: Path, offerings: Path, nodes: Path | None = None, pools: Pa
 
 
 def read_offerings(path: Path) -> tuple[Offering, ...]:
+    if str(path) == BUILT_IN and not path.exists():
+        return replace(built_in_catalogue(), provider=BUILT_IN).offerings()
     data = _bytes(path, CatalogueError)
     try:
         if data.lstrip().startswith(b"["):
@@ -133,9 +136,6 @@ def _snapshot(manifests: list[Manifest], pools: Mapping[str, NodePool], offering
 
 def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {key: value for part in parts for key, value in part.items()}
-
-
-_MOST_REASONS = 20
 
 
 # ------------------------------------------------------------------------- a benchmark's catalogue

@@ -28,7 +28,7 @@ from msgspec import Struct
 from growth.controllers.ask.premises import Installed, denied_rights, needed_rights, why_not_namespace
 from growth.controllers.configuration import NO_PRICE_LIMIT, cluster_id, with_money
 from growth.kube.api.client import JSON, Client
-from growth.kube.api.errors import Forbidden, KubeError, NotFound
+from growth.kube.api.errors import Forbidden, KubeError, NotFound, Refused, what_to_do
 from growth.kube.api.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, NODE_POOLS
 from growth.kube.api.server_time import date_of
 from growth.kube.api.transport import Request, Transport, TransportError
@@ -98,8 +98,9 @@ class Doctor:
         try:
             version = await self._client.server_version()
         except KubeError as error:
-            advice = "check the kubeconfig, the network and the credentials"
-            return Finding("API server", "failed", f"it does not answer: {error}", advice)
+            says = "it refuses" if isinstance(error, Refused) else "it does not answer"
+            advice = what_to_do(error) or "check the kubeconfig, the network and the credentials"
+            return Finding("API server", "failed", f"{says}: {error}", advice)
         if not _is_tried(version):
             oldest = ".".join(map(str, OLDEST_TRIED))
             advice = f"the rules of growth's kinds need Kubernetes {oldest} or later"

@@ -172,3 +172,21 @@ def _budget_blocks(status: Status) -> bool:
 
 def _seconds(value: str | None) -> float | None:
     return float(value) if value is not None and value.isascii() and value.isdigit() else None
+
+
+def what_to_do(error: BaseException) -> str:
+    """Where the API server said no to who asks, or does not know the kind: what helps. Empty: nothing is known."""
+    match error:
+        case Unauthorized():
+            return "it does not accept the credentials: they are wrong or have expired (kubectl auth whoami)"
+        case Forbidden():
+            return "a right is missing: growth role | kubectl apply -f - grants growth's; growth doctor names each"
+        case NotFound() if not error.reason or "could not find the requested resource" in error.message:
+            return "the kind is not installed: growth crds | kubectl apply --server-side -f - installs growth's"
+    return ""
+
+
+def with_advice(error: BaseException) -> str:
+    """The error, and what to do about it where that is known."""
+    advice = what_to_do(error)
+    return f"{error}; {advice}" if advice else str(error)

@@ -42,6 +42,12 @@ from growth.plan.world.turn import Turn, about, retry_after
 
 NEEDED_BY_BUFFER: Final = "NeededByBuffer"
 
+_MUST_GO: Final = {
+    POOL_DELETED: "NodePool {pool} is being deleted",
+    UNHEALTHY: "it has not been Ready for too long",
+    EXPIRED: "it is older than NodePool {pool} allows",
+    DRIFTED: "NodePool {pool} makes its nodes differently by now",
+}
 _RETRY_SECONDS: Final = 5.0
 _HOUR_SECONDS: Final = 3600.0
 _HOUR_MARGIN_SECONDS: Final = 120.0  # for the removal itself
@@ -174,7 +180,7 @@ class _Look:
         is_renewed = reason in (EXPIRED, DRIFTED)
         if nodes.blocking_pods(node.name, self._snapshot) and (is_renewed or not self._may_disrupt(pool, reason)):
             return
-        self._mark(node, 0.0)
+        self._mark(node, 0.0, f"it goes: {_MUST_GO[reason].format(pool=pool.name)}")
 
     def _may_disrupt(self, pool: NodePool, reason: str) -> bool:
         """One more, within the budgets; what went before growth started counts as used up."""
@@ -232,8 +238,8 @@ class _Look:
         reason = why_replaced(node, pool, self._snapshot, self._settings)
         return "" if reason == UNHEALTHY and self._brake.why_held(node) else reason
 
-    def _mark(self, node: Node, delay: float) -> None:
-        text = f"not needed; goes in {delay:.0f} s unless pods come"
+    def _mark(self, node: Node, delay: float, why: str = "") -> None:
+        text = why or f"not needed; goes in {delay:.0f} s unless pods come"
         self._turn.do(mark_node(node, SCALE_DOWN, self._snapshot.now + delay))
         self._turn.tell(Note(about(node), "ScaleDown", text))
 

@@ -199,7 +199,7 @@ def _of_unplaced(
     dealt: Dealt, found: Survey, waits: Mapping[str, Wait], snapshot: Snapshot, settings: Settings
 ) -> tuple[Note, ...]:
     notes = []
-    asides = {name: _aside(name, found, snapshot, settings) for name in snapshot.pools}
+    asides = {name: why_less(name, found, snapshot, settings) for name in snapshot.pools}
     for demand, reasons in dealt.unplaced:
         more = tuple(asides[name] for name in demand.pools if asides.get(name))
         message = cut("no place for this pod: " + "; ".join(reasons + more), _LONGEST_MESSAGE)
@@ -225,7 +225,7 @@ def _back_off(misses: int) -> str:
     )
 
 
-def _aside(name: str, found: Survey, snapshot: Snapshot, settings: Settings) -> str:
+def why_less(name: str, found: Survey, snapshot: Snapshot, settings: Settings) -> str:
     """What the solver cannot know: why a pool sells less than it lists."""
     pool = snapshot.pools[name]
     closed = why_not_buying(pool, settings.is_paused)
@@ -240,4 +240,7 @@ def _aside(name: str, found: Survey, snapshot: Snapshot, settings: Settings) -> 
     standing = found.market.standings.get(name)
     if standing is not None and any(standing.is_closed((each.name, each.location), snapshot.now) for each in listed):
         told.append(standing.why or f"machines of NodePool {name} were in vain")
-    return ", ".join(told) if listed else f"NodePool {name} lists no server type that the provider sells"
+    types = ", ".join(dict.fromkeys(each.name for each in pool.spec.server_types))
+    where = f" in {', '.join(pool.spec.locations)}" if pool.spec.locations else ""
+    unsold = f"NodePool {name} lists no server type that the provider sells ({cut(types, 200)}{where})"
+    return ", ".join(told) if listed else unsold
