@@ -36,7 +36,7 @@ def test_a_buffer_is_sized_from_its_file_in_both_modes(tmp_path: Path, capsys: p
     file.write_text(f"{WORKLOAD}---{BUFFER}")
     assert main(["explain", "buffer", "-f", str(file)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "CapacityBuffer default/spare",
+        "CapacityBuffer default/spare: it asks for room for 1 chunks of cpu 500m, memory 1Gi",
         "  size: 1 (1 by capped, 2 by upstream)",
         "  workload: Deployment web, 15 replicas",
         "  calculated: percentage = 10 % of 15 replicas, rounded down = 1",

@@ -30,6 +30,7 @@ from growth.cli.explain.buffer import answer_in_cluster, explain_buffers, show_b
 from growth.cli.explain.layout import tell
 from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, TextOrJson, look
 from growth.controllers.ask.explain import NodeAnswer, PodAnswer, find_pod, why_node, why_pod
+from growth.controllers.ask.premises import installed_by, why_nobody_acts
 from growth.controllers.ask.records import (
     PoolAnswer,
     RemovalAnswer,
@@ -127,8 +128,8 @@ ClusterAnswer = PodAnswer | NodeAnswer | PoolAnswer | RequestAnswer | RemovalAns
 
 def explain_in_cluster(kind: str, key: str, configuration: Configuration, access: ClusterAccess, output: str) -> int:
     be_quiet()
-    snapshot = asyncio.run(_look(configuration, access))
-    answer = answer_for(kind, key, snapshot, configuration.plans)
+    snapshot, nobody_acts = asyncio.run(_look(configuration, access))
+    answer = with_inaction(answer_for(kind, key, snapshot, configuration.plans), nobody_acts)
     if output == "json":
         print(msgspec.json.encode(answer).decode())
     else:
@@ -138,15 +139,30 @@ def explain_in_cluster(kind: str, key: str, configuration: Configuration, access
 
 def explain_buffer_in_cluster(key: str, configuration: Configuration, access: ClusterAccess, output: str) -> int:
     be_quiet()
-    snapshot = asyncio.run(_look(configuration, access))
+    snapshot, _ = asyncio.run(_look(configuration, access))
     if key not in snapshot.buffers.buffers:
         raise ValueError(_missing("buffer", key, snapshot))
     return show_buffer(answer_in_cluster(key, snapshot, configuration.plans), output)
 
 
-async def _look(configuration: Configuration, access: ClusterAccess) -> Snapshot:
+async def _look(configuration: Configuration, access: ClusterAccess) -> tuple[Snapshot, str]:
+    """What there is, and why no growth acts on it."""
     async with access.connect(may_write=lambda: False) as (client, runtime):
-        return await look(client, runtime, configuration)
+        seen = await look(client, runtime, configuration)
+        return seen, await why_nobody_acts(client, installed_by(configuration))
+
+
+_RESTS: Final = (
+    *("it has its place", "it stays", "growth did not", "growth does nothing", "its node serves"),
+    *("it could not be had", "no place", "NodePool", "it buys"),
+)  # what is so begins with these, whether or not somebody acts
+
+
+def with_inaction(answer: ClusterAnswer, nobody_acts: str) -> ClusterAnswer:
+    """Where growth would do something, and no growth does anything, that comes first."""
+    if not nobody_acts or answer.answer.startswith(_RESTS):
+        return answer
+    return replace(answer, answer=f"{nobody_acts}; otherwise: {answer.answer}")
 
 
 def answer_for(kind: str, key: str, snapshot: Snapshot, settings: Settings) -> ClusterAnswer:

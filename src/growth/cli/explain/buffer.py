@@ -155,6 +155,19 @@ def _answer(buffer: CapacityBuffer, world: BufferWorld, sizing: Sizing, by_mode:
     return answer
 
 
+def in_a_sentence(answer: BufferAnswer) -> str:
+    """What keeps it from all of its room, or that nothing does."""
+    if not _is_sized(answer) or not answer.sizes:
+        return answer.message or answer.reason
+    if answer.quota:
+        return f"smaller than asked for: {answer.quota}"
+    if answer.missing:
+        why = answer.conditions.get("Provisioning", "").partition(": ")[2]
+        return f"{answer.missing} of {answer.size} chunks have no room" + (f": {why}" if why else "")
+    kept = f"room for {answer.size} chunks of {answer.chunk}"
+    return f"{kept} is kept or on its way" if answer.nodes or answer.on_their_way else f"it asks for {kept}"
+
+
 def _as_text(answer: BufferAnswer) -> str:
     names, sizes = answer.virtual_pods, ", ".join(f"{count} by {mode}" for mode, count in answer.sizes.items())
     others = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
@@ -172,4 +185,5 @@ def _as_text(answer: BufferAnswer) -> str:
         *(("on its way", f"room for {count} on node {node}") for node, count in answer.on_their_way.items()),
         ("without room", str(answer.missing or "")),
     ]
-    return "\n".join([f"CapacityBuffer {answer.buffer}", *(f"  {name}: {text}" for name, text in lines if text)])
+    first = f"CapacityBuffer {answer.buffer}: {in_a_sentence(answer)}"
+    return "\n".join([first, *(f"  {name}: {text}" for name, text in lines if text)])

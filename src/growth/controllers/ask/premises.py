@@ -1,6 +1,7 @@
-"""Does the cluster give growth what it needs before it can act: its namespace, and its rights?
+"""Does the cluster give growth what it needs before it can act: its namespace, and its rights? And does any growth act?
 
-Asked by `growth doctor` once, and by a running growth again and again (`controllers/health`). Reads only."""
+Asked by `growth doctor` and `growth explain` once, and by a running growth again and again (`controllers/health`).
+Reads only."""
 
 from __future__ import annotations
 
@@ -14,12 +15,27 @@ from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
 from growth.controllers.act.role import Features, lease_rights, rights
 from growth.controllers.configuration import Configuration
 from growth.kube.api.client import Client, Rule
-from growth.kube.api.errors import Forbidden, NotFound, Refused
-from growth.kube.api.resources import NAMESPACES, Right
+from growth.kube.api.errors import Forbidden, KubeError, NotFound, Refused
+from growth.kube.api.resources import LEASES, NAMESPACES, Right
+from growth.model.instant import format_instant
 from growth.model.settings import Settings
+from growth.plan.world.turn import instant_of
 
+_LEASES_MISSED: Final = 2  # terms of the Lease without a renewal: whoever held it is gone
 _NAMED: Final = 8  # rights that are missing; more are counted
 _ANYWHERE: Final = "default"  # a review is always of one namespace; the rights that hold everywhere are part of it
+
+
+class LeaseSpec(Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int = 15
+    renew_time: str | None = None
+
+
+class Lease(Struct, frozen=True):
+    """Who leads, as the API server knows it."""
+
+    spec: LeaseSpec = LeaseSpec()
 
 
 class Installed(Struct, frozen=True):
@@ -72,6 +88,28 @@ async def why_not_namespace(client: Client, installed: Installed) -> str:
     if found["metadata"].get("deletionTimestamp"):
         return f"the namespace {installed.namespace} is being deleted, so the Lease cannot be taken"
     return ""
+
+
+async def why_nobody_acts(client: Client, installed: Installed) -> str:
+    """Why nothing happens in this cluster, whatever is planned. Empty: a growth leads and acts, or it is not known."""
+    if not installed.acts:
+        return "growth only observes, and changes nothing"
+    if not installed.elects:
+        return ""
+    where = f"{installed.namespace}/{installed.name}"
+    try:
+        lease = msgspec.json.decode(await client.get(LEASES, installed.name, installed.namespace), type=Lease)
+    except NotFound:
+        return f"no growth leads here: there is no Lease {where}"
+    except (KubeError, msgspec.MsgspecError):
+        return ""  # who may not look is told what would be done
+    told = lease.spec
+    if not told.holder_identity:
+        return f"no growth leads: nobody holds the Lease {where}"
+    renewed_at = instant_of(told.renew_time)
+    if renewed_at is None or client.runtime.now() - renewed_at <= _LEASES_MISSED * told.lease_duration_seconds:
+        return ""
+    return f"no growth leads: {told.holder_identity} last renewed the Lease {where} at {format_instant(renewed_at)}"
 
 
 def needed_rights(installed: Installed) -> dict[str, Right]:
