@@ -14,13 +14,13 @@ from growth.controllers.ask.explain import why_node, why_pod
 from growth.controllers.ask.premises import Installed, why_nobody_acts
 from growth.kube.api.resources import LEASES
 from growth.model.capacitybuffer import ResourceQuota
+from growth.model.gang import GANG
 from growth.model.instant import format_instant
 from growth.model.labels import LabelSelector, Requirement
 from growth.model.node import DO_NOT_DISRUPT
 from growth.model.nodepool import PAUSED, NodePool, PoolTaint
 from growth.model.pod import Owner, Pod, PodAffinityTerm, TopologySpread, VolumeUse
 from growth.model.settings import SchedulerSettings, Settings
-from growth.plan.flow.queue import GANG
 from growth.sim.clock import run_virtual
 from tests.controllers.ask.clinic import Clinic
 from tests.plan.buffers.worlds import buffer, buffer_world
@@ -133,7 +133,7 @@ SITUATIONS: Mapping[str, tuple[Callable[[], str], str]] = {
     "do-not-disrupt": (lambda: of_node(LIGHT, annotations={DO_NOT_DISRUPT: "true"}), "must not be disrupted"),
     "buffer": (lambda: of_buffer([pool("default", limited("small", 1))]), "chunks have no room"),
     "quota": (of_quota, "ResourceQuota small (requests.cpu) admits 1 of 3 chunks"),
-    "hopeless gang": (of_gang, "no place for gang default/train: it starts with 3 pods together, and 1 of them"),
+    "hopeless gang": (of_gang, "gang default/train: 3 more must start together, and 2 have a place"),
     "not leader": (lambda: when_nobody_acts(lease=DEAD), "no growth leads: gone-1 last renewed the Lease"),
     "brake": (lambda: of_node(LIGHT, nodes=well_and_ill(3, 3)), "NotReady"),
     "paused": (lambda: of_pod(pod("a"), pool(annotations={PAUSED: "true"})), "NodePool default is paused"),

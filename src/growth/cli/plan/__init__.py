@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from growth.cli.plan.files import read_files
-from growth.cli.plan.live import plan_live
+from growth.cli.plan.live import OFFLINE, LiveFlags, plan_live
 from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile
 from growth.controllers.configuration import load_configuration
 from growth.model.noderequest import NodeRequest
@@ -104,16 +104,7 @@ def plan(  # noqa: PLR0913 - every flag is an argument
     pools: Annotated[Path | None, Parameter(help="NodePools; without them one pool may buy everything.")] = None,
     settings: SettingsFile = None,
     check: Annotated[bool, Parameter(help="Let the independent checker look at the plan.", negative="")] = False,
-    live: Annotated[bool, Parameter(help="What growth would do now in the cluster; read-only.", negative="")] = False,
-    what_if: Annotated[
-        list[str] | None,
-        Parameter(
-            consume_multiple=True,
-            negative="",
-            help="With --live, as if: pool.NAME.max=20; add deployment/web=50; without node NAME. May be repeated.",
-        ),
-    ] = None,
-    namespace: Annotated[str, Parameter(name=("--namespace", "-n"), help="Of a workload in --what-if.")] = "default",
+    asked: LiveFlags = OFFLINE,
     access: ClusterAccess = THE_CLUSTER,
     output: Annotated[
         Literal["table", "json"], Parameter(name=("--output", "-o"), help="A table for people, or JSON.")
@@ -121,26 +112,26 @@ def plan(  # noqa: PLR0913 - every flag is an argument
 ) -> int:
     """Plan what to buy for pods: offline, with its price, a proven lower bound and the gap between them; or --live."""
     configuration = load_configuration(settings, os.environ, {})
-    if live:
+    if asked.live:
         if pods or offerings or nodes or pools:
             raise ValueError("--live looks at the cluster: it takes no files; --what-if changes what it finds")
-        return plan_live(configuration, access, what_if or (), namespace, output)
-    if what_if:
+        return plan_live(configuration, access, asked, output)
+    if asked.what_if:
         raise ValueError("--what-if changes what --live finds: say --live too")
     if pods is None or offerings is None:
         raise ValueError("say which --pods and --offerings to plan with, or --live for what the cluster needs now")
     chosen = configuration.plans
     described = read_files(pods, offerings, nodes, pools)
-    asked = ask(described.snapshot, chosen)
+    question = ask(described.snapshot, chosen)
     began = time.process_time()
-    solution = PlacementSolution("NoDemands") if asked is None else solve(asked.problem)
+    solution = PlacementSolution("NoDemands") if question is None else solve(question.problem)
     seconds = time.process_time() - began
-    answer, dealt = _answer(described.snapshot, chosen, asked, solution, seconds)
+    answer, dealt = _answer(described.snapshot, chosen, question, solution, seconds)
     if output == "json":
         print(msgspec.json.encode(answer).decode())
     else:
         _print_plan(dealt, solution, seconds, answer.unplaced)
-    wrong = complaints_about(asked.problem, solution) if check and asked is not None else ()
+    wrong = complaints_about(question.problem, solution) if check and question is not None else ()
     for line in (*described.problems, *(f"the plan is wrong: {each}" for each in wrong)):
         print(f"growth: {line}", file=sys.stderr)
     return 1 if described.problems or wrong else 0

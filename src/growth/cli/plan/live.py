@@ -7,8 +7,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
 
 import msgspec
+from cyclopts import Parameter
 from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
@@ -16,11 +19,32 @@ from rich.table import Table
 from growth.cli.plan.what_if import changed, read_changes, template_from
 from growth.cli.session import ClusterAccess, console_for_people, look
 from growth.controllers.ask.forecast import Forecast, Step, WithoutPlace, forecast
+from growth.controllers.ask.premises import installed_by, why_nobody_acts
 from growth.controllers.configuration import Configuration
 from growth.controllers.loop.journal import be_quiet
 from growth.model.snapshot import Snapshot
 
 _MOST_LINES = 20
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class LiveFlags:
+    """Whether the cluster is asked, and as if what."""
+
+    live: Annotated[bool, Parameter(help="What growth would do now in the cluster; read-only.", negative="")] = False
+    what_if: Annotated[
+        tuple[str, ...],
+        Parameter(
+            consume_multiple=True,
+            negative="",
+            help="With --live, as if: pool.NAME.max=20; add deployment/web=50; without node NAME. May be repeated.",
+        ),
+    ] = ()
+    namespace: Annotated[str, Parameter(name=("--namespace", "-n"), help="Of a workload in --what-if.")] = "default"
+
+
+OFFLINE: Final = LiveFlags()
 
 
 class LiveAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -29,32 +53,34 @@ class LiveAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
     plan: Forecast
     what_if: tuple[str, ...] = ()
     as_it_is: Forecast | None = None  # where something was changed: the plan without that
+    nobody_acts: str = ""  # why nothing of it happens
 
 
-def plan_live(
-    configuration: Configuration, access: ClusterAccess, typed: Sequence[str], namespace: str, output: str
-) -> int:
+def plan_live(configuration: Configuration, access: ClusterAccess, flags: LiveFlags, output: str) -> int:
     be_quiet()
-    changes = read_changes(typed, namespace)
+    changes = read_changes(flags.what_if, flags.namespace)
 
-    async def ask() -> tuple[Snapshot, Snapshot]:
+    async def ask() -> tuple[Snapshot, Snapshot, str]:
         async with access.connect(may_write=lambda: False) as (client, runtime):
             seen = await look(client, runtime, configuration)
-            return seen, await changed(seen, changes, template_from(client)) if changes else seen
+            asked = await changed(seen, changes, template_from(client)) if changes else seen
+            return seen, asked, await why_nobody_acts(client, installed_by(configuration))
 
-    seen, asked = asyncio.run(ask())
+    seen, asked, nobody_acts = asyncio.run(ask())
     found = forecast(asked, configuration.plans)
     before = forecast(seen, configuration.plans) if changes else None
     if output == "json":
-        print(msgspec.json.encode(LiveAnswer(found, tuple(typed), before)).decode())
+        print(msgspec.json.encode(LiveAnswer(found, flags.what_if, before, nobody_acts)).decode())
     else:
-        tell(found, before, console_for_people())
+        tell(found, before, console_for_people(), nobody_acts)
     return 0
 
 
-def tell(found: Forecast, before: Forecast | None, to: Console) -> None:
+def tell(found: Forecast, before: Forecast | None, to: Console, nobody_acts: str = "") -> None:
     """The answer in one sentence, then the tables, then who is left without a place."""
     to.print(in_a_sentence(found), style="bold")
+    if nobody_acts:
+        to.print(f"but {nobody_acts}", style="yellow")
     if before is not None:
         to.print(f"as it is: {in_a_sentence(before)}")
     if found.orders:

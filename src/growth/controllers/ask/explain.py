@@ -21,17 +21,14 @@ from msgspec.structs import replace
 
 from growth.controllers.ask.offers import Offer, Remedy, offers_to, remedies_for
 from growth.model.action import BindPods
-from growth.model.decision import Decision
 from growth.model.instant import format_instant
 from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.resources import CPU, MEMORY, sum_resources
 from growth.model.settings import Settings
-from growth.model.snapshot import Memo, Snapshot
+from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import place_buffers
 from growth.plan.flow import scheduling
-from growth.plan.flow.queue import Gang, read_gang
-from growth.plan.flow.queue import is_ours as is_scheduled_here
 from growth.plan.nodes_down.budgets import Recent, with_moment
 from growth.plan.nodes_down.candidates import Candidates
 from growth.plan.nodes_down.consolidation import why_pool_keeps
@@ -94,7 +91,6 @@ def why_pod(pod: Pod, snapshot: Snapshot, settings: Settings) -> PodAnswer:
     found = survey(world, scale_up.Ledger(), at_once)
     pools = next((demand.pools for demand in found.demands if demand.name == identity(pod)), ())
     plan = _held(pod, found) or _scheduled(pod, snapshot, settings) or _planned(asked, world, at_once)
-    plan = _hopeless_gang(asked, world, at_once) or plan
     is_lost = plan.startswith(REASONS_WITHOUT_PLACE) and not pod.shape.malformed
     return PodAnswer(
         pod=pod.key,
@@ -164,43 +160,18 @@ def _arcs(pod: Pod, snapshot: Snapshot, settings: Settings) -> dict[str, str]:
     return {**ways, "unscheduled": str(found.unscheduled)}
 
 
-def _hopeless_gang(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
-    """Why its gang cannot start as a whole, where growth schedules it: too few of it have, or would get, a place."""
-    gang = read_gang(pod) if is_scheduled_here(pod, settings.scheduler) else None
-    if not isinstance(gang, Gang) or not settings.scheduler.enabled:
-        return ""
-    waiting = [each for each in snapshot.waiting_pods if read_gang(each) == gang]
-    bound = [each for pods in snapshot.pods_by_node.values() for each in pods if not each.is_finished]
-    running = sum(read_gang(each) == gang for each in bound)
-    refused = tuple(replace(each, unschedulable_at=each.unschedulable_at or snapshot.now) for each in waiting)
-    decision = _scaled_up(replace(snapshot, waiting_pods=refused, memo=Memo()), settings)[0]
-    told = {note.about.uid: note.message for note in decision.notes if note.severity == "Warning"}
-    left = [told[each.uid] for each in waiting if each.uid in told]
-    needs = gang.minimum(len(waiting) + running)
-    if len(waiting) - len(left) + running >= needs:
-        return ""
-    why = left[0].removeprefix("no place for this pod: ") if left else f"there are only {len(waiting) + running}"
-    together = f"it starts with {needs} pods together, and {len(left)} of them would have none"
-    return f"{UNPLACED}: no place for gang {gang.name}: {together}: {why}"
-
-
-def _scaled_up(snapshot: Snapshot, settings: Settings) -> tuple[Decision[scale_up.Ledger], bool]:
-    """What scale-up decides with an empty memory, and whether it had a question."""
+def _planned(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
     ledger = scale_up.Ledger()
     question = scale_up.question(snapshot, ledger, settings)
     solution = None if question is None else solve(question.problem)
-    return scale_up.plan(snapshot, ledger, settings, question, solution), question is not None
-
-
-def _planned(pod: Pod, snapshot: Snapshot, settings: Settings) -> str:
-    decision, was_asked = _scaled_up(snapshot, settings)
+    decision = scale_up.plan(snapshot, ledger, settings, question, solution)
     notes = [note for note in decision.notes if note.about.kind == "Pod" and note.about.uid == pod.uid]
     wait = decision.ledger.waits.get(identity(pod))
     if notes:
         return "; ".join(f"{note.reason}: {note.message}" for note in notes)
     if wait is not None and wait.lodged_on:
         return f"nothing: node {wait.lodged_on} has room for it, and the scheduler decides"
-    return "nothing" if was_asked else "after the machines that `min` keeps warm have been ordered"
+    return "after the machines that `min` keeps warm have been ordered" if question is None else "nothing"
 
 
 # ------------------------------------------------------------------------------------------- a node
