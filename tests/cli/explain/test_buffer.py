@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -49,6 +50,12 @@ def test_a_buffer_is_sized_from_its_file_in_both_modes(tmp_path: Path, capsys: p
     assert main(["explain", "buffer", "-f", str(file), "--sizing", "upstream", "--output", "json"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)
     assert (answer["size"], answer["virtual_pods"]) == (2, ["capacitybuffer-spare-0", "capacitybuffer-spare-1"])
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{WORKLOAD}---{BUFFER}"))
+    assert main(["explain", "buffer", "-f", "-"]) == 0
+    assert "CapacityBuffer default/spare" in capsys.readouterr().out
 
 
 def test_what_is_missing_or_limits_is_said_and_ends_with_one(

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from growth.model.instant import format_instant, parse_instant
-from growth.model.outcome import Accepted, Refused
+from growth.model.outcome import Accepted, Refused, Unknown
 from growth.model.poolautoscaler import AppliedCronPolicy, PoolAutoscalerStatus
 from tests.plan.warm_pools.worlds import NOW, Warm, autoscaler, cron
 
@@ -195,3 +195,21 @@ def test_a_bound_that_limits_a_firing_is_said_while_it_does_and_followed_when_it
     warm.sync(20)
     warm.edit(max_replicas=200)
     assert warm.sync(20) == 40
+
+
+def test_a_firing_whose_record_could_not_be_written_is_not_acted_upon_twice() -> None:
+    warm = Warm(autoscaler(cron_policies=(cron("a", "5 * * * *", 9),), created_at=NOW - 60), replicas=3)
+    assert warm.sync(0.0) == 3
+    warm.status_outcome = Unknown("500")
+    while warm.replicas != 9:
+        warm.sync(30.0)
+    warm.replicas = 2
+    for _ in range(20):
+        warm.sync(15.0)
+    assert warm.replicas == 2
+    warm.status_outcome = None
+    for _ in range(20):
+        warm.sync(15.0)
+    assert (warm.replicas, warm.status().applied_cron_policies[0].set_replicas) == (2, None)
+    warm.restart()
+    assert warm.sync() == 2

@@ -74,6 +74,7 @@ class Warm:
         self.notes: list[Note] = []
         self.actions: list[Action] = []
         self.outcome: Outcome = Accepted()
+        self.status_outcome: Outcome | None = None  # of writes of the status, if it is another
         self.view: WarmPoolView | None = None  # in place of the target, if a test wants another
 
     @property
@@ -96,16 +97,17 @@ class Warm:
         while todo:
             action = todo.pop(0)
             self.actions.append(action)
-            self._perform(action)
-            settled = warm_pools.settle(Settled(action, self.outcome), snapshot, self.ledger, settings)
+            is_status = isinstance(action, WritePoolAutoscalerStatus)
+            outcome = self.status_outcome or self.outcome if is_status else self.outcome
+            if isinstance(outcome, Accepted):
+                self._perform(action)
+            settled = warm_pools.settle(Settled(action, outcome), snapshot, self.ledger, settings)
             self.ledger = settled.ledger
             self.notes += settled.notes
             todo += settled.actions
         return self.replicas
 
     def _perform(self, action: Action) -> None:
-        if not isinstance(self.outcome, Accepted):
-            return
         if isinstance(action, ScaleWarmPool):
             self.replicas = action.replicas
         if isinstance(action, WritePoolAutoscalerStatus):

@@ -26,7 +26,7 @@ from growth.model.action import ScaleWarmPool, WritePoolAutoscalerStatus
 from growth.model.decision import Decision, Note
 from growth.model.instant import format_instant
 from growth.model.outcome import Accepted, Outcome, Refused, TryLater
-from growth.model.poolautoscaler import PoolAutoscaler
+from growth.model.poolautoscaler import AppliedCronPolicy, PoolAutoscaler
 from growth.model.snapshot import EMPTY
 from growth.model.warmpool import WarmPool, WarmPoolKind, WarmPoolView
 from growth.plan.warm_pools.counts import Rise
@@ -103,6 +103,7 @@ class Watch(Struct, frozen=True):
     up: int = 0  # members that are not starting
     pending: Report | None = None  # what the status shall say once the scaling has been accepted
     failed: Failed = NEVER_FAILED  # writes of its status
+    unwritten: tuple[AppliedCronPolicy, ...] | None = None  # what the last of those would have said of cron policies
 
 
 class Looked(Struct, frozen=True):

@@ -210,10 +210,15 @@ class _Pass:
         return replace(watch, starting_since=self.now if has_progress else watch.starting_since, up=up)
 
     def _times(self, watch: Watch) -> Timetable | None:
-        """Computed again when a policy fires, or when the policies or their record changed."""
+        """Computed again when a policy fires, or when the policies or their record changed. A record that could not be
+        written counts as if it had been.
+        """
         autoscaler, times = watch.autoscaler, watch.times
         if not autoscaler.spec.cron_policies:
             return None
+        if watch.unwritten is not None:
+            status = replace(autoscaler.status, applied_cron_policies=watch.unwritten)
+            autoscaler = replace(autoscaler, status=status)
         is_known = times is not None and times.applied == autoscaler.status.applied_cron_policies
         if is_known and times is not None and times.firing is None and self.now < (times.next_at or 0.0):
             return times
@@ -279,7 +284,7 @@ def settle(settled: Settled, snapshot: Snapshot, ledger: Ledger, settings: Setti
     if watch is None or (isinstance(outcome, Accepted) and watch.failed is NEVER_FAILED):
         return Decision(ledger)
     if isinstance(outcome, Accepted):
-        return Decision(ledger.with_watch(key, replace(watch, failed=NEVER_FAILED)))
-    failed = watch.failed.and_again(outcome, now)
-    after = replace(watch, failed=failed, next_at=min(watch.next_at, failed.until))
+        return Decision(ledger.with_watch(key, replace(watch, failed=NEVER_FAILED, unwritten=None)))
+    failed, unwritten = watch.failed.and_again(outcome, now), action.status.applied_cron_policies
+    after = replace(watch, failed=failed, unwritten=unwritten, next_at=min(watch.next_at, failed.until))
     return Decision(ledger.with_watch(key, after), again_at=failed.until)
