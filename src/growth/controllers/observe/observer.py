@@ -174,15 +174,14 @@ class Observer:
     def snapshot(self) -> Snapshot:
         """This moment. Parts that did not change are the very same objects as in the last snapshot."""
         nodes, machines = self._owned.of(self.nodes.view(), self.supply.machines, self.requests.view())
-        classes, volume_nodes = self.storage_classes.view(), self.volume_nodes.view()
         return Snapshot(
             now=self._runtime.now(),
             nodes=nodes,
             pods_by_node=self.pods.by_node(),
             waiting_pods=self.pods.waiting(),
             namespaces=self.namespaces.view(),
-            daemon_sets=tuple(self.daemon_sets.view().values()),
-            volumes=VolumeWorld(self.claims.view(), self.volumes.view(), classes, volume_nodes),
+            daemon_sets=self._daemons(),
+            volumes=self._volume_world(),
             pools=self.pools.view(),
             requests=self.requests.view(),
             requests_age_seconds=self.requests.age_seconds or 0.0,
@@ -199,6 +198,14 @@ class Observer:
             pods_by_owner=self.warm_pools.pods_by_owner(),
             memo=self._memo,
         )
+
+    def _daemons(self) -> tuple[DaemonSet, ...]:
+        view = self.daemon_sets.view()
+        return self._memo.recall("daemon sets", (view,), lambda: tuple(view.values()), most=1)
+
+    def _volume_world(self) -> VolumeWorld:
+        views = (self.claims.view(), self.volumes.view(), self.storage_classes.view(), self.volume_nodes.view())
+        return self._memo.recall("volumes", views, lambda: VolumeWorld(*views), most=1)
 
     def complaints(self) -> tuple[Note, ...]:
         """A note on every object that could not be read, or not wholly; other objects are not affected."""

@@ -175,17 +175,29 @@ def _expected_nodes(
     """Every live request with the pods that stay planned onto it; the oldest request keeps first. `elsewhere`: keys of
     pods that hold other room.
     """
-    sold = by_key(offerings)
     waiting = {pod.key: pod for pod in snapshot.waiting_pods if is_plannable(pod) and pod.key not in elsewhere}
     found = []
-    for request in sorted(snapshot.requests.values(), key=lambda each: (each.created_at, each.name)):
-        expected = _expected(request, snapshot, sold)
-        if expected is not None:
-            planned = _still_planned(expected, waiting)
-            for key in planned:
-                del waiting[key]
-            found.append(replace(expected, planned=tuple(planned.values())))
+    for expected in _on_their_way(snapshot, offerings):
+        planned = _still_planned(expected, waiting)
+        for key in planned:
+            del waiting[key]
+        found.append(replace(expected, planned=tuple(planned.values())) if planned else expected)
     return tuple(found)
+
+
+def _on_their_way(snapshot: Snapshot, offerings: tuple[Offering, ...]) -> tuple[Expected, ...]:
+    """The same without any pod that waits: that answer is kept in the memo."""
+
+    def look() -> tuple[Expected, ...]:
+        sold = by_key(offerings)
+        in_order = sorted(snapshot.requests.values(), key=lambda each: (each.created_at, each.name))
+        return tuple(found for each in in_order if (found := _expected(each, snapshot, sold)) is not None)
+
+    made_from = (
+        snapshot.nodes, snapshot.pods_by_node, snapshot.requests, snapshot.removals, snapshot.pools, offerings,
+        *snapshot.daemon_sets,
+    )  # fmt: skip
+    return snapshot.memo.recall("nodes on their way", made_from, look)
 
 
 def is_plannable(pod: Pod) -> bool:
@@ -261,11 +273,13 @@ def _joined(request: NodeRequest, pool: NodePool, node: Node, promised: Node, sn
 
 def _still_planned(expected: Expected, waiting: Mapping[str, Pod]) -> dict[str, Pod]:
     """In the order of the plan, as long as each still fits beside those before it."""
+    wanting = {key: waiting[key] for key in expected.request.planned_pods if key in waiting}
+    if not wanting:
+        return {}
     free = free_amounts(expected.node.allocatable, expected.residents)
     planned: dict[str, Pod] = {}
-    for key in expected.request.planned_pods:
-        pod = waiting.get(key)
-        if pod is not None and key not in planned and fits_alone(pod.shape, expected.node, free):
+    for key, pod in wanting.items():
+        if fits_alone(pod.shape, expected.node, free):
             planned[key] = pod
             free = free_after(free, pod.shape)
     return planned

@@ -293,7 +293,9 @@ def _lack(promised: Resources, node: Node, now: float) -> Resources:
 
 
 def corrected(offerings: Iterable[Offering], learned: Learned) -> tuple[Offering, ...]:
-    """The catalogue without what real nodes turned out to lack."""
+    """The catalogue without what real nodes turned out to lack; itself if they lack nothing."""
+    if not learned.lacking:
+        return tuple(offerings)
     return tuple(_without(offering, learned.lacking.get(offering.name)) for offering in offerings)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
 
 from growth.sim.apiserver.kinds import BY_PLURAL, OTHER_VERSIONS, Kind
 from growth.sim.apiserver.refusal import unknown_path
+
+_CODED: Final = re.compile(r"[?%#]|^//|^[^/]|[^\x21-\x7e]")  # most paths say what they mean
 
 
 class Route(Struct, frozen=True):
@@ -23,6 +27,8 @@ class Route(Struct, frozen=True):
 
 def split(path: str) -> tuple[list[str], Mapping[str, str]]:
     """Path parts and query, decoded."""
+    if not _CODED.search(path):
+        return [part for part in path.split("/") if part], {}
     parts = urlsplit(path)
     return [unquote(part) for part in parts.path.split("/") if part], dict(parse_qsl(parts.query))
 
