@@ -102,7 +102,7 @@ def _peer_cases(data: Path) -> list[Case]:
             found.append(
                 Case(
                     f"{catalogue}_{name}",
-                    lambda catalogue=catalogue, name=name: _read(data, catalogue, name),  # type: ignore[misc]
+                    lambda catalogue=catalogue, name=name: read_peer(data, catalogue, name),  # type: ignore[misc]
                     peer,
                     most_gap_percent=(2.0 if pods == "1000" else 1.0) if is_generic else None,
                     most_cpu_seconds=1.0 if is_generic and pods != "1000" else None,
@@ -115,7 +115,7 @@ def _peer_cases(data: Path) -> list[Case]:
 def _preference_cases(data: Path) -> list[Case]:
     def made(policy: str) -> PlacementProblem:
         return replace(
-            _read(data, "fake400", "preference_1000"), preferences="Respect" if policy == "respect" else "Ignore"
+            read_peer(data, "fake400", "preference_1000"), preferences="Respect" if policy == "respect" else "Ignore"
         )
 
     return [
@@ -124,7 +124,7 @@ def _preference_cases(data: Path) -> list[Case]:
     ]
 
 
-def _read(data: Path, catalogue: str, name: str) -> PlacementProblem:
+def read_peer(data: Path, catalogue: str, name: str) -> PlacementProblem:
     folder = data / "peer_bench"
     described = read_files(folder / "inputs" / f"{name}.json", folder / "catalogs" / f"{catalogue}.json")
     asked = ask(described.snapshot, Settings())
