@@ -14,7 +14,7 @@ from typing import Final
 import highspy
 import numpy as np
 
-from growth.solver.arrays import FloatArray, IntArray
+from growth.solver.arrays import FloatArray, IntArray, Mask
 
 INFINITE: Final = highspy.kHighsInf
 DUAL_SIMPLEX: Final = 1
@@ -57,7 +57,7 @@ class LinearProgram:
     row_lower: FloatArray
     row_upper: FloatArray
     coefficients: Coefficients
-    is_integer: bool = False  # all of x or nothing
+    is_integer: bool | Mask = False  # all of x, none, or these
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,6 +127,8 @@ def _for_highs(program: LinearProgram) -> highspy.HighsLp:
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_, lp.a_matrix_.index_ = starts.astype(np.int32), rows.astype(np.int32)
     lp.a_matrix_.value_ = values
-    if program.is_integer:
-        lp.integrality_ = [highspy.HighsVarType.kInteger] * columns
+    whole = np.broadcast_to(program.is_integer, columns)
+    if whole.any():
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[int(one)] for one in whole]
     return lp

@@ -8,7 +8,7 @@ it buys nothing, that is the business of `solver/purchase`. Asked by `plan/flow/
 | --- | --- |
 | priorities | the highest first; a lower one gets what is left. A gang has the highest priority of its members |
 | pods that look at each other | `flow/entangled`, in steps over classes |
-| the others | `flow/network` |
+| the others | `flow/network`; small rounds of several sizes also by `flow/exact`, and the cheaper one is used |
 | gangs that are too few | give back what they got, the one farthest from its number first |
 | pods that are left | a reason that adds up over all machines |
 
@@ -31,6 +31,7 @@ from growth.model.snapshot import EMPTY
 from growth.solver.arrays import FloatArray, Mask
 from growth.solver.flow.costs import minutes_waited
 from growth.solver.flow.entangled import looks_for_pods, open_counters, place_entangled
+from growth.solver.flow.exact import SmallRound, place_exactly, small_round
 from growth.solver.flow.fleet import Fleet, FleetState
 from growth.solver.flow.network import Arc, Arcs, arcs_of, place_by_flow
 from growth.solver.flow.work import Member, Work
@@ -134,14 +135,14 @@ def _bands(groups: Sequence[Group], members: list[Member]) -> list[list[Member]]
 
 
 def _place_band(work: Work, members: list[Member], gangs: Mapping[str, int]) -> int:
-    cost = _place_all(work, members)
+    cost = _place_all(work, members, gangs)
     barred: list[str] = []
     while (gang := _farthest_from_its_number(work, members, gangs, barred)) is not None:
         barred.append(gang)
         work.take_back(gang)
-        _place_all(work, [member for member in members if member.gang not in barred])
+        _place_all(work, [member for member in members if member.gang not in barred], gangs)
     for gang in barred:
-        _place_all(work, [member for member in members if member.gang == gang])
+        _place_all(work, [member for member in members if member.gang == gang], gangs)
         if work.count_of(gang) < gangs.get(gang, 0):
             work.take_back(gang)
     return cost
@@ -159,10 +160,47 @@ def _farthest_from_its_number(
     return min(shares)[1] if shares else None
 
 
-def _place_all(work: Work, members: list[Member]) -> int:
+def _place_all(work: Work, members: list[Member], gangs: Mapping[str, int]) -> int:
+    """Pods that look at each other first, then the others; what the exact model finds for these is used if it is
+    cheaper. Host ports it can express, as long as nobody in the band has other rules between pods.
+    """
     entangled = _entangled(work, members)
-    place_entangled(work, sorted((member for member in members if member.number in entangled), key=_urgency))
-    return place_by_flow(work, [member for member in members if member.number not in entangled])
+    bound = [member for member in members if member.number in entangled]
+    if all(_has_only_ports(member) for member in bound):
+        tied, free = [], members
+    else:
+        tied, free = bound, [member for member in members if member.number not in entangled]
+    place_entangled(work, sorted(tied, key=_urgency))
+    asked = small_round(work, free, gangs) if _is_mixed(free) else None
+    before = len(work.placed)
+    place_entangled(work, sorted((member for member in free if member.number in entangled), key=_urgency))
+    cost = place_by_flow(work, [member for member in free if member.number not in entangled])
+    return cost if asked is None else _improve(work, asked, before, cost)
+
+
+def _has_only_ports(member: Member) -> bool:
+    shape = member.pod_class.shape
+    has_rules = shape.affinity or shape.anti_affinity or shape.spread or looks_for_pods(shape)
+    return bool(shape.host_ports) and not has_rules and member.pod_class.needs is NO_VOLUMES
+
+
+def _is_mixed(members: list[Member]) -> bool:
+    """Do they differ in size, want ports or start together? Else the flow is exact."""
+    waiting = [member for member in members if member.left]
+    sizes = {tuple(sorted(member.needs.items())) for member in waiting}
+    return len(sizes) > 1 or any(member.gang or member.pod_class.shape.host_ports for member in waiting)
+
+
+def _improve(work: Work, asked: SmallRound, before: int, cost: int) -> int:
+    """The better of what was placed since `before` and what the exact model finds."""
+    known = asked.cost_of(asked.counts_of(work.placed[before:]))
+    counts = place_exactly(asked)
+    if counts is None or (found := asked.cost_of(counts)) >= known:
+        return cost
+    work.take_back(since=before)
+    for member, row in zip(asked.members, counts, strict=True):
+        work.put(member, asked.numbers, row)
+    return round(found)
 
 
 def _entangled(work: Work, members: list[Member]) -> set[int]:

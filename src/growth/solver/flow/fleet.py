@@ -25,7 +25,7 @@ from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.selectors import any_term_matches
 from growth.solver.rules.taints import count_soft_untolerated
 
-_LOAD: Final = (CPU, MEMORY, PODS)  # what makes a machine full
+LOAD: Final = (CPU, MEMORY, PODS)  # what makes a machine full
 _NO_WORLD: Final = VolumeWorld()
 _MOST_CLASSES: Final = 20_000  # classes are never forgotten: an index that has seen so many is made again
 
@@ -61,7 +61,7 @@ class Fleet:
         self.index = Neighbours(nodes.values(), pods, *self._world, shapes=shapes)
         self._nodes = dict(nodes)
         self._pods = {name: pods_by_node.get(name, ()) for name in nodes}
-        self._allocatable: FloatArray = np.zeros((len(_LOAD), 0))
+        self._allocatable: FloatArray = np.zeros((len(LOAD), 0))
         self._work: list[int] = []
         self._soft: dict[Hashable, IntArray] = {}
         self._gone_before, self._was_crowded = 0, False
@@ -146,33 +146,41 @@ class Fleet:
     def _describe(self, numbers: Iterable[int]) -> None:
         table = self.index.table
         missing = len(table) - self._allocatable.shape[1]
-        self._allocatable = np.concatenate((self._allocatable, np.zeros((len(_LOAD), missing))), axis=1)
+        self._allocatable = np.concatenate((self._allocatable, np.zeros((len(LOAD), missing))), axis=1)
         self._work += [0] * missing
         for number in numbers:
-            self._allocatable[:, number] = [table.nodes[number].allocatable[name] for name in _LOAD]
+            self._allocatable[:, number] = [table.nodes[number].allocatable[name] for name in LOAD]
         self._soft.clear()
 
     # -------------------------------------------------------------------------------------- amounts
 
     def load(self, numbers: IntArray | slice = slice(None)) -> FloatArray:
         """How full each machine is: the largest share of anything that is taken; 1 where there is nothing to take."""
-        table, owned = self.index.table, self._allocatable[:, numbers]
-        rows = [table.row(name) for name in _LOAD]
-        free = np.array([table.free[row, : len(table)][numbers] for row in rows])
-        used = np.where(owned > 0, 1.0 - free / np.maximum(owned, 1.0), 1.0)
-        load: FloatArray = np.clip(used.max(axis=0), 0.0, 1.0)
+        load: FloatArray = self.loads(numbers).max(axis=0)
         return load
+
+    def loads(self, numbers: IntArray | slice = slice(None)) -> FloatArray:
+        """The share that is taken, resource by resource."""
+        table, owned = self.index.table, self._allocatable[:, numbers]
+        rows = [table.row(name) for name in LOAD]
+        free = np.array([table.free[row, : len(table)][numbers] for row in rows])
+        used: FloatArray = np.where(owned > 0, 1.0 - free / np.maximum(owned, 1.0), 1.0)
+        return np.clip(used, 0.0, 1.0)
 
     def share(self, needs: Mapping[str, float], numbers: IntArray | slice = slice(None)) -> FloatArray:
         """The largest share of each machine that such a pod takes."""
-        wanted = np.array([[needs.get(name, 0.0)] for name in _LOAD])
-        share: FloatArray = (wanted / np.maximum(self._allocatable[:, numbers], 1e-9)).max(axis=0)
-        return np.minimum(share, 1e9)
+        share: FloatArray = self.shares(needs, numbers).max(axis=0)
+        return share
+
+    def shares(self, needs: Mapping[str, float], numbers: IntArray | slice = slice(None)) -> FloatArray:
+        """The same, resource by resource."""
+        wanted = np.array([[needs.get(name, 0.0)] for name in LOAD])
+        return np.minimum(wanted / np.maximum(self._allocatable[:, numbers], 1e-9), 1e9)
 
     def size(self, needs: Mapping[str, float]) -> float:
         """The same of the largest machine there is."""
         largest = self._allocatable.max(axis=1, initial=1.0)
-        return float(max(needs.get(name, 0.0) / most for name, most in zip(_LOAD, largest, strict=True)))
+        return float(max(needs.get(name, 0.0) / most for name, most in zip(LOAD, largest, strict=True)))
 
     def in_use(self) -> IntArray:
         """How many pods that count as work are on each machine."""

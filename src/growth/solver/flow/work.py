@@ -63,11 +63,11 @@ class Work:
         first = sum(more, costs.first(share, load, numbers))
         return self.put(member, numbers, fill(first, costs.slope(share), room, count, rank=-load))
 
-    def take_back(self, gang: str | None = None) -> None:
-        """Everything, or what belongs to a gang."""
+    def take_back(self, gang: str | None = None, *, since: int = 0) -> None:
+        """Everything, or what belongs to a gang; or what was placed after so many others."""
         kept: list[tuple[Member, IntArray, IntArray]] = []
-        for member, numbers, counts in self.placed:
-            if gang is not None and member.gang != gang:
+        for position, (member, numbers, counts) in enumerate(self.placed):
+            if position < since or (gang is not None and member.gang != gang):
                 kept.append((member, numbers, counts))
                 continue
             self.index.count_in_many(member.pod_class, numbers, -counts)
