@@ -13,7 +13,7 @@ from growth.model.action import BindPods, WritePodsUnscheduled
 from growth.model.decision import Decision, Settled
 from growth.model.noderequest import NodeRemovalRequest
 from growth.model.outcome import Accepted, Conflict, Outcome, Refused, TryLater, Unknown
-from growth.model.pod import Pod, VolumeUse
+from growth.model.pod import HostPort, Pod, VolumeUse
 from growth.model.settings import SchedulerSettings, Settings
 from growth.model.snapshot import Snapshot, VolumeWorld
 from growth.model.volumes import Claim
@@ -285,3 +285,12 @@ def test_after_a_round_that_failed_the_fleet_is_made_again(monkeypatch: pytest.M
         with pytest.raises(ZeroDivisionError):
             plan(world([pod("b", 3, nominated_node="n1"), pod("c", 3)], nodes=TWO[:1]), ledger)
     assert plan(later, ledger) == expected
+
+
+def test_a_pod_in_its_back_off_is_tried_with_a_younger_one_once_there_is_room() -> None:
+    running, old = bound(pod("running", 4), "n1"), pod("old", 4, created_at=NOW - 60)
+    full = world([running, old], nodes=TWO[:1])
+    ledger = after(full, plan(full), Accepted())
+    assert ledger.backoffs["uid-old"].until > NOW
+    young = pod("young", 4, created_at=NOW, host_ports=(HostPort(80),))
+    assert sent(plan(world([old, young], nodes=TWO[:1], now=NOW + 0.1), ledger)) == {"old": "n1"}

@@ -6,6 +6,7 @@
 | cannot be read, needs volumes or claims bound first, belongs to a gang that cannot be read | left, with the reason |
 | planned onto a machine on its way | it has its place: joining binds it there |
 | found no place a moment ago | when something has changed, and not before its back-off of 1 to 10 seconds is over |
+| – and is older than a pod that is due now | with it, if it is among the oldest: nobody overtakes it in its back-off |
 | anything else | now, by priority and age; a gang as a whole |
 
 Pods of a gang (`model/gang`) start together or not at all: whoever has a node counts, and so do members that are
@@ -29,6 +30,7 @@ from growth.solver.flow import Group
 from growth.solver.flow.costs import minutes_waited
 
 LONGEST_BACKOFF_SECONDS: Final = 10.0
+_OLDEST: Final = 100  # pods that are never overtaken in their back-off
 
 
 class Backoff(Struct, frozen=True, gc=False):
@@ -86,6 +88,7 @@ def line_up(
         if isinstance(gang, Gang):
             gang_of[pod.uid] = gang
     due = {pod.uid for pod in able if _is_due(backoffs.get(pod.uid), changes, snapshot.now)}
+    due |= _older(able, due, backoffs, changes)
     later = [backoffs[pod.uid].until for pod in able if pod.uid not in due and backoffs[pod.uid].changes != changes]
     called = {gang_of[uid].name for uid in due if uid in gang_of}
     ready = [pod for pod in able if pod.uid in due or (pod.uid in gang_of and gang_of[pod.uid].name in called)]
@@ -96,6 +99,15 @@ def line_up(
 
 def _is_due(backoff: Backoff | None, changes: int, now: float) -> bool:
     return backoff is None or (backoff.changes != changes and now >= backoff.until)
+
+
+def _older(able: list[Pod], due: set[str], backoffs: Mapping[str, Backoff], changes: int) -> set[str]:
+    """Of the pods that have waited longest, those that something has changed for and that are older than one that is
+    due.
+    """
+    latest = max((pod.created_at for pod in able if pod.uid in due), default=0.0)
+    oldest = (pod for pod in able[:_OLDEST] if pod.uid not in due and pod.created_at < latest)
+    return {pod.uid for pod in oldest if backoffs[pod.uid].changes != changes}
 
 
 def _first(ready: list[Pod], gang_of: Mapping[str, Gang], most: int) -> tuple[Pod, ...]:

@@ -10,6 +10,7 @@ it buys nothing, that is the business of `solver/purchase`. Asked by `plan/flow/
 | pods that look at each other | `flow/entangled`, in steps over classes |
 | the others | `flow/network`; small rounds of several sizes also by `flow/exact`, and the cheaper one is used |
 | gangs that are too few | give back what they got, the one farthest from its number first |
+| pods that were overtaken | the band is placed again, those who have waited as long as they first (`flow/work`) |
 | pods that are left | a reason that adds up over all machines |
 
 What a gang gives back is offered to the others; at the end each such gang is tried once more. The fleet is left as it
@@ -34,13 +35,14 @@ from growth.solver.flow.entangled import looks_for_pods, open_counters, place_en
 from growth.solver.flow.exact import SmallRound, place_exactly, small_round
 from growth.solver.flow.fleet import Fleet, FleetState
 from growth.solver.flow.network import Arc, Arcs, arcs_of, place_by_flow
-from growth.solver.flow.work import Member, Work
+from growth.solver.flow.work import Member, Work, in_turns, oldest_overtaken
 from growth.solver.reasons import sentence
 from growth.solver.rules.claims import NO_VOLUMES
 
 __all__ = ["Arc", "Arcs", "Fleet", "FleetState", "Group", "Left", "Placed", "Round", "arcs_of", "place"]
 
 NO_TARGET = "going away"
+_MOST_CUTS = 4  # so often a band is placed again for the sake of those who have waited longest
 
 
 class Group(Struct, frozen=True):
@@ -135,6 +137,20 @@ def _bands(groups: Sequence[Group], members: list[Member]) -> list[list[Member]]
 
 
 def _place_band(work: Work, members: list[Member], gangs: Mapping[str, int]) -> int:
+    """All together; then again, in turns by age, as long as somebody is left whose room younger ones got."""
+    begun, cuts = len(work.placed), set[int]()
+    cost = _place_turn(work, members, gangs)
+    while len(cuts) < _MOST_CUTS:
+        found = oldest_overtaken(work, members, begun, cuts)
+        if found is None:
+            break
+        cuts.add(found)
+        work.take_back(since=begun)
+        cost = sum(_place_turn(work, turn, gangs) for turn in in_turns(members, cuts))
+    return cost
+
+
+def _place_turn(work: Work, members: list[Member], gangs: Mapping[str, int]) -> int:
     cost = _place_all(work, members, gangs)
     barred: list[str] = []
     while (gang := _farthest_from_its_number(work, members, gangs, barred)) is not None:

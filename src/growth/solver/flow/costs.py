@@ -15,6 +15,7 @@ size costs one `loadCost`, the second two. Machines of other sizes cost by their
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +24,8 @@ import numpy as np
 from growth.model.settings import SchedulerSettings
 from growth.solver.arrays import FloatArray, IntArray, Mask
 
-LONGEST_WAIT_MINUTES: Final = 60
+PRICED_MINUTES: Final = 60  # of waiting; whoever has waited longer goes first in any case
+_COARSE_MINUTES: Final = 15  # so exactly longer waits are told apart
 _LEVELS: Final = 64  # steps of a class of machines; more would not change where pods go
 _FEW_STEPS: Final = 4_000  # so many are counted one by one
 
@@ -109,7 +111,14 @@ def load_costs(
 
 
 def minutes_waited(seconds: float) -> int:
-    return min(LONGEST_WAIT_MINUTES, max(0, int(seconds // 60)))
+    """Whole minutes; after an hour quarters of an hour."""
+    minutes = max(0, int(seconds // 60))
+    return minutes if minutes < PRICED_MINUTES else minutes - minutes % _COARSE_MINUTES
+
+
+def price_of_waiting(settings: SchedulerSettings, minutes: Iterable[int]) -> IntArray:
+    """What leaving a pod out costs more for the time it has waited."""
+    return settings.waiting_cost * np.minimum(np.array(tuple(minutes), np.int64), PRICED_MINUTES)
 
 
 _HALVINGS = 30

@@ -23,6 +23,7 @@ from typing import Final
 import numpy as np
 
 from growth.solver.arrays import FloatArray, IntArray, Mask
+from growth.solver.flow.costs import price_of_waiting
 from growth.solver.flow.fleet import LOAD
 from growth.solver.flow.work import Member, Work
 from growth.solver.linear import Coefficients, LinearProgram, solve_linear
@@ -100,7 +101,7 @@ def small_round(work: Work, members: list[Member], gangs: Mapping[str, int]) -> 
     steps = (1 - load) / unit + 1
     all_full = height * float((steps * (load + unit * (steps + 1) / 2)).sum())
     dearest = all_full + int(pods.sum()) * float(cost.max(initial=0.0))  # so as many as possible are placed
-    price = dearest + 1 + settings.waiting_cost * np.array([member.minutes for member in members])
+    price = (dearest + 1.0 + price_of_waiting(settings, (member.minutes for member in members))).astype(np.float64)
     amounts = tuple(_amounts(work, members, numbers))
     loads = fleet.loads(numbers)
     return SmallRound(members, pods, numbers, room, cost, price, gangs, height, load, loads, share, unit, amounts)

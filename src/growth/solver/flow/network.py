@@ -30,7 +30,7 @@ from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.settings import SchedulerSettings
 from growth.solver.arrays import IntArray, Mask
-from growth.solver.flow.costs import LoadCosts
+from growth.solver.flow.costs import LoadCosts, price_of_waiting
 from growth.solver.flow.fleet import Fleet
 from growth.solver.flow.work import Member, Work
 from growth.solver.linear import Coefficients, LinearProgram, solve_linear
@@ -128,7 +128,7 @@ def build_network(work: Work, stage: FlowStage, costs: LoadCosts) -> Network:
     price = top + int(arc_cost.max(initial=0)) + 1
     return Network(
         pods=pods,
-        price=price + work.settings.waiting_cost * np.array([member.minutes for member in stage.members], np.int64),
+        price=price + price_of_waiting(work.settings, (member.minutes for member in stage.members)),
         arc_group=arc_group,
         arc_class=arc_class,
         arc_room=arc_room,
