@@ -16,27 +16,47 @@ from typing import TypeVar
 
 import pytest
 
-from growth.controllers.act.role import Features, lease_rights, rights
-from growth.controllers.act.role import rules as role_rules
 from tests.e2e.chart import Helm
 from tests.e2e.controlplane import build
 from tests.e2e.controlplane.audit import RightsUsed
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.controlplane.proxy import Proxy
-from tests.e2e.running import NAMESPACE, USER
+from tests.e2e.running import USER
 
 ASSETS: pytest.StashKey[build.Assets | str] = pytest.StashKey()
 RIGHTS: pytest.StashKey[RightsUsed] = pytest.StashKey()
 HELM: pytest.StashKey[Path | str] = pytest.StashKey()
 HERE = Path(__file__).parent
+USED = "growth/rights"  # in pytest's cache: what a run used, for the run of those that failed in it
+ABOUT_THE_WHOLE_RUN = "test_every_verb_of_the_role_was_used"
 
 Found = TypeVar("Found", build.Assets, Path)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.e2e)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is said about the whole run comes last, and is left out where only a part runs."""
+    ours = [item for item in items if item.path.is_relative_to(HERE)]
+    for item in ours:
+        item.add_marker(pytest.mark.e2e)
+    is_whole = {item.path for item in ours} == set(HERE.glob("test_*.py")) and not config.option.keyword
+    last = [item for item in ours if item.name == ABOUT_THE_WHOLE_RUN]
+    items[:] = [item for item in items if item not in last]
+    if is_whole or config.getoption("lf", False):
+        items.extend(last)
+    else:
+        config.hook.pytest_deselected(items=last)
+
+
+def rights_used(config: pytest.Config) -> RightsUsed:
+    """By the tests so far; where those run again that failed, also by the others."""
+    cache = config.cache if config.getoption("lf", False) else None
+    return config.stash.setdefault(RIGHTS, RightsUsed(USER, cache.get(USED, []) if cache is not None else ()))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    found, cache = session.config.stash.get(RIGHTS, None), getattr(session.config, "cache", None)
+    if found is not None and cache is not None:
+        cache.set(USED, sorted(found.used))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -88,28 +108,20 @@ def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
         yield plane
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """What growth's role was used for: a right that no test needs may be one too many."""
-    found = config.stash.get(RIGHTS, None)
-    if found is None or not found.used:
-        return
-    rules = role_rules([*rights(Features("kwok", schedules=True)), *lease_rights(NAMESPACE, "growth")])
-    terminalreporter.section("rights of growth")
-    terminalreporter.write_line(f"used by these tests: {len(found.used)}; never used: {'; '.join(found.unused(rules))}")
-    for test, refused in found.refused.items():
-        terminalreporter.write_line(f"refused in {test}: {', '.join(sorted(set(refused)))}")
-
-
 @pytest.fixture
 def cluster(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """An empty cluster: no nodes, no objects but those every cluster begins with, no custom resource definitions, an
     empty audit log.
 
-    What a test leaves behind stays for a look after a failure, and goes when the next test begins.
+    What a test leaves behind stays for a look after a failure, and goes when the next test begins. At the end nothing
+    may have been refused to growth but what the test's mark `refused` names.
     """
     control_plane.clean()
     yield control_plane
-    request.config.stash.setdefault(RIGHTS, RightsUsed(USER)).take(request.node.name, control_plane.audit_events())
+    refused = rights_used(request.config).take(control_plane.audit_events())
+    mark = request.node.get_closest_marker("refused")
+    expected = mark.args or tuple(refused) if mark is not None else ()
+    assert sorted(refused.difference(expected)) == [], "growth asked for what its role does not grant"
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ class Elsewhere:
         self.path = folder / "bin"
         self.path.mkdir()
         self.journal = folder / "journal"
-        for name in ("KUBEBUILDER_ASSETS", "KWOK_ASSETS", "HELM_ASSETS"):
+        for name in ("KUBEBUILDER_ASSETS", "KWOK_ASSETS", "HELM_ASSETS", "KUBERNETES_MINOR"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("PATH", str(self.path))
         monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
@@ -110,6 +110,27 @@ def test_what_a_killed_build_left_is_swept_up(elsewhere: Elsewhere) -> None:
     elsewhere.install_go()
     build.obtain(quietly)
     assert not left.exists()
+
+
+def test_an_older_kubernetes_is_built_from_its_own_module_though_a_newer_one_was_brought_along(
+    elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [binary.name for binary in build.BINARIES]
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(folder_with(tmp_path / "kubernetes", *names)))
+    monkeypatch.setenv("KUBERNETES_MINOR", "1.33")
+    elsewhere.install_go()
+    found = build.obtain(quietly).binaries
+    older = [name for name, path in found.items() if path.parent.name.startswith(f"{name}-v1.33.")]
+    assert older == [binary.name for binary in build.BINARIES if binary.source == build.KUBERNETES]
+    assert found["etcd"].read_text() == "brought along"
+
+
+def test_a_version_without_a_module_is_told_with_those_that_have_one(
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBERNETES_MINOR", "1.2")
+    with pytest.raises(build.AssetsMissingError, match=r"no module for 1\.2; there is 1\.33"):
+        build.obtain()
 
 
 def test_without_go_the_message_names_what_is_missing_and_both_ways_to_get_it(elsewhere: Elsewhere) -> None:

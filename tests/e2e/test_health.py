@@ -10,6 +10,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from growth.controllers.act.role import Features, manifests
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.running import NAMESPACE, GrowthProcess, install, refused_calls, running_growth
@@ -51,6 +53,7 @@ def test_a_lost_right_is_told_within_a_minute_and_growth_is_ready_when_it_is_bac
         cluster.wait_until(lambda: probe(growth, "/readyz")[0] == 200, "growth is ready again", 60)
 
 
+@pytest.mark.refused("get leases")
 def test_a_missing_namespace_is_told_within_a_minute(cluster: ControlPlane, tmp_path: Path) -> None:
     install(cluster)
     growth = GrowthProcess(cluster, tmp_path, {"namespace": "nowhere"}).start()

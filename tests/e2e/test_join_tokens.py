@@ -80,6 +80,7 @@ def create(cluster: ControlPlane, kubeconfig: Path, item: Json) -> None:
     cluster.kubectl("create", "-f", "-", input=json.dumps(item), kubeconfig=kubeconfig)
 
 
+@pytest.mark.refused("create secrets", "delete secrets", "get secrets")
 def test_growth_may_create_and_delete_its_own_join_tokens_and_no_other_secret(cluster: ControlPlane) -> None:
     cluster.apply(*role_manifests(Features("hetzner"), NAMESPACE, tokens=TOKENS))
     growth = cluster.kubeconfig_for(USER)
@@ -182,6 +183,7 @@ def test_each_machine_is_ordered_with_a_token_that_works_and_is_gone_once_it_has
     assert refused_calls(cluster) == []
 
 
+@pytest.mark.refused("create secrets", "delete secrets")
 def test_without_the_right_to_mint_nothing_is_ordered_and_the_request_says_why(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def is_gone(cluster: ControlPlane, kind: str) -> bool:
     return False
 
 
+@pytest.mark.refused
 @pytest.mark.parametrize("leave", ORDERS, ids=lambda each: each.__name__)
 def test_growth_leaves_in_any_order_and_every_machine_is_told_of(
     cluster: ControlPlane, tmp_path: Path, leave: Callable[[ControlPlane, GrowthProcess], None]

@@ -43,6 +43,7 @@ def open_watches(cluster: ControlPlane) -> int:
     return counted["ResponseStarted"] - counted["ResponseComplete"]
 
 
+@pytest.mark.refused("get capacitybuffers/scale")
 @pytest.mark.timeout(600)
 def test_pods_of_others_are_bound_as_before_and_the_watches_stay_few(
     cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]

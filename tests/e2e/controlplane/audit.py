@@ -7,7 +7,7 @@ deletions) stay, so that a test can tell who did it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,20 +85,17 @@ class AuditEvent(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RightsUsed:
-    """Which rights did one user make use of, over all tests, and what was it refused?"""
+    """Which rights did one user make use of, over all tests?"""
 
-    def __init__(self, user: str) -> None:
-        self.used: set[tuple[str, str, str]] = set()  # verb, group, resource
-        self.refused: dict[str, list[str]] = {}  # by the test that saw it
+    def __init__(self, user: str, used: Iterable[Iterable[str]] = ()) -> None:
+        self.used = {tuple(each) for each in used}  # verb, group, resource
         self._user = user
 
-    def take(self, test: str, events: Iterator[AuditEvent]) -> None:
-        for event in events:
-            if event.user_name != self._user or not event.object_ref.resource:
-                continue
-            self.used.add((event.verb, event.object_ref.api_group, event.resource))
-            if event.code == 403:
-                self.refused.setdefault(test, []).append(f"{event.verb} {event.resource}")
+    def take(self, events: Iterable[AuditEvent]) -> set[str]:
+        """Learn from these, and return what was refused."""
+        mine = [event for event in events if event.user_name == self._user and event.object_ref.resource]
+        self.used |= {(event.verb, event.object_ref.api_group, event.resource) for event in mine if event.code != 403}
+        return {f"{event.verb} {event.resource}" for event in mine if event.code == 403}
 
     def unused(self, rules: list[dict[str, Any]]) -> list[str]:
         """Verbs of these policy rules that nobody used."""

@@ -12,8 +12,10 @@ Each binary is looked for in this order, and the first place that has it wins:
 | the cache | `~/.cache/growth/controlplane/<binary>-<version>-<digest>/` | every run after the first |
 | Go | built from the modules beside this file, into the cache | the first run: many minutes, all of them CPU |
 
-Nothing is downloaded except through Go's own module settings. A folder of the cache appears whole or not at all, and
-only one process builds at a time. It never starts anything: that is `cluster`."""
+With `KUBERNETES_MINOR` set, such as to 1.33, Kubernetes comes from the module of that older version beside this file;
+then only the cache and Go are asked for it. Nothing is downloaded except through Go's own module settings. A folder of
+the cache appears whole or not at all, and only one process builds at a time. It never starts anything: that is
+`cluster`."""
 
 from __future__ import annotations
 
@@ -99,7 +101,8 @@ def obtain_one(binary: Binary, say: Say = print) -> Path:
 def find(binary: Binary) -> Path | None:
     """The path of a binary that is ready to run, or None."""
     brought = os.environ.get(binary.brought_by)
-    if brought and (path := Path(brought).expanduser() / binary.name).is_file():
+    is_older = binary.source == KUBERNETES and bool(os.environ.get("KUBERNETES_MINOR"))
+    if brought and not is_older and (path := Path(brought).expanduser() / binary.name).is_file():
         return path
     if binary.name == "kubectl" and (path_of_kubectl := _kubectl_on_path(version(binary))):
         return path_of_kubectl
@@ -118,12 +121,22 @@ def build(binaries: list[Binary], say: Say = print) -> None:
                 _build_one(binary, f"{number} of {len(binaries)}", say)
 
 
+def module_of(binary: Binary) -> Path:
+    """The folder of its Go module; of Kubernetes, that of the minor version that is asked for."""
+    minor = os.environ.get("KUBERNETES_MINOR") if binary.source == KUBERNETES else ""
+    folder = HERE / (f"{binary.folder}-{minor}" if minor else binary.folder)
+    if not folder.is_dir():
+        known = sorted(each.name.partition("-")[2] for each in HERE.glob(f"{binary.folder}-*"))
+        raise AssetsMissingError(f"KUBERNETES_MINOR: there is no module for {minor}; there is {', '.join(known)}")
+    return folder
+
+
 def version(binary: Binary) -> str:
     """The version that the module's go.mod requires, such as v1.36.3."""
-    text = (HERE / binary.folder / "go.mod").read_text()
+    text = (module_of(binary) / "go.mod").read_text()
     found = re.search(rf"^\s*(?:require )?{re.escape(binary.source)} (v\S+)", text, re.MULTILINE)
     if found is None:
-        raise ValueError(f"{binary.folder}/go.mod does not require {binary.source}")
+        raise ValueError(f"{module_of(binary)}/go.mod does not require {binary.source}")
     return found[1]
 
 
@@ -135,7 +148,7 @@ def cache_folder(binary: Binary) -> Path:
     """Keyed by everything that goes into the binary, so a change of version, of a dependency or of a flag is a new
     folder.
     """
-    folder = HERE / binary.folder
+    folder = module_of(binary)
     parts = [
         (folder / "go.mod").read_text(),
         (folder / "go.sum").read_text(),
@@ -175,7 +188,7 @@ def _run_go(binary: Binary, into: Path, say: Say) -> None:
     started_at = time.monotonic()
     with (
         (into / "go.log").open("w+") as log,
-        subprocess.Popen(command, cwd=HERE / binary.folder, stdout=log, stderr=subprocess.STDOUT) as go,
+        subprocess.Popen(command, cwd=module_of(binary), stdout=log, stderr=subprocess.STDOUT) as go,
     ):
         try:
             while (code := _ended_with(go)) is None:
@@ -186,7 +199,7 @@ def _run_go(binary: Binary, into: Path, say: Say) -> None:
         log.seek(0)
         if code != 0:
             raise AssetsMissingError(
-                f"`{' '.join(command)}` in {HERE / binary.folder} ended with {code}:\n{log.read()[-4000:]}"
+                f"`{' '.join(command)}` in {module_of(binary)} ended with {code}:\n{log.read()[-4000:]}"
             )
 
 

@@ -6,6 +6,7 @@ nothing to do where no kubelet, cloud or network exists."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -22,7 +23,7 @@ SCHEDULER_REQUESTS = 10_000  # each second, and at once: at its default of 50 no
 
 PORT_NAMES = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
-# Everything else of kube-controller-manager runs, also what a later version adds.
+# As far as this version has them. Everything else of kube-controller-manager runs, also what a later version adds.
 CONTROLLERS_OFF = (
     "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner-controller",
@@ -127,8 +128,15 @@ def _controller_manager(layout: Layout) -> list[str]:
         "--leader-elect=false",
         f"--kube-api-qps={REQUESTS_PER_SECOND}",
         f"--kube-api-burst={BURST}",
-        f"--controllers=*,{','.join(f'-{name}' for name in CONTROLLERS_OFF)}",
+        f"--controllers=*,{','.join(f'-{name}' for name in _known_controllers_off(layout))}",
     ]
+
+
+def _known_controllers_off(layout: Layout) -> list[str]:
+    """An older version does not start if it is told of a controller that it has not."""
+    command = [str(layout.assets.binaries["kube-controller-manager"]), "--help"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [name for name in CONTROLLERS_OFF if name in told]
 
 
 def _scheduler(layout: Layout) -> list[str]:
