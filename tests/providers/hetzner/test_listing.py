@@ -66,6 +66,23 @@ def test_a_server_that_a_lying_list_leaves_out_is_asked_for_by_its_id(trouble: F
     at_hetzner(test)
 
 
+def test_a_listing_that_named_a_server_wrongly_is_read_anew_when_a_look_shows_its_name() -> None:
+    async def test(bench: Bench) -> None:
+        await with_servers(bench, 3)
+        supply = Supply(bench.provider, CLUSTER, bench.runtime)
+        await supply.refresh()
+        first = next(iter(bench.project.servers.values()))
+        bench.project.servers[first.id] = replace(first, name="nonsense")
+        await bench.runtime.sleep(400)  # longer than a listing is trusted
+        await bench.provider.list(CLUSTER)
+        bench.project.servers[first.id] = first
+        assert not await supply.refresh(), "the list lacks a machine that is there"
+        assert await supply.refresh()
+        assert first.name in supply.machines
+
+    at_hetzner(test)
+
+
 def test_many_missing_at_once_are_not_believed_until_each_was_asked_for() -> None:
     async def test(bench: Bench) -> None:
         await with_servers(bench, 35)

@@ -7,6 +7,7 @@ One listing serves all callers; it is read page by page, and not every listing i
 | we ordered or deleted something | all pages, not more often than one page a second |
 | five minutes have passed | all pages |
 | neither | one request: the number of our servers; if it changed, all pages |
+| a server of ours was looked at that it does not have, or by another name | all pages |
 | a known server is missing, and we did not delete it | it is asked for by its id: shown after all, or surely gone |
 | many are missing at once | the list is not believed until each was asked for |
 
@@ -142,11 +143,15 @@ class Listing:
     async def look(self, server_id: int) -> HetznerServer | None:
         """One server by its id, live; None: Hetzner says that it does not exist."""
         try:
-            return (await self._api.get(f"/servers/{server_id}", OneServer, Rank.LOOK)).server
+            server = (await self._api.get(f"/servers/{server_id}", OneServer, Rank.LOOK)).server
         except Answered as error:
             if error.status == 404:
                 return None
             raise
+        listed = self._known.get(server.id)
+        if CLUSTER_LABEL in server.labels and (listed is None or listed.name != server.name):
+            self._written_by_then = -1  # the last listing was not the truth, though its number may be right
+        return server
 
     def _forget(self, server_id: int) -> None:
         self._known.pop(server_id, None)
