@@ -91,7 +91,10 @@ class Soak:
 
     def _forget(self) -> None:
         """What a real cluster and a real cloud do not keep either."""
-        oldest = self.cluster.runtime.now() - 3600
+        cloud, oldest = self.cluster.cloud, self.cluster.runtime.now() - 3600
+        cloud.creates.clear()
+        cloud.deletes.clear()
+        cloud.bills = {each: bill for each, bill in cloud.bills.items() if each in cloud.servers}
         for event in self.cluster.objects("Event"):
             if parse_instant(event["metadata"]["creationTimestamp"]) < oldest:
                 self.cluster.delete("Event", event["metadata"]["name"], event["metadata"]["namespace"])

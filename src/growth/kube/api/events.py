@@ -104,6 +104,7 @@ class Recorder:
         self, regarding: Regarding, severity: Severity, reason: str, note: str, action: str = "", count: int = 1
     ) -> None:
         """It happened, so many times."""
+        self._forget()
         action, reason = _cut(action or reason, _WORD_BYTES), _cut(reason, _WORD_BYTES)
         occasion = self._occasion(regarding, severity, reason, _cut(note, NOTE_BYTES), action)
         if occasion is None:
@@ -121,7 +122,8 @@ class Recorder:
         key = (regarding, severity, reason, note)
         known = self._occasions.get(key)
         if known is None and self._has_budget(regarding):
-            known = _Occasion(regarding, severity, reason, note, action, first_at=self._runtime.now())
+            now = self._runtime.now()
+            known = _Occasion(regarding, severity, reason, note, action, now, queued_at=self._runtime.monotonic())
         if known is not None:
             _keep(self._occasions, key, known, self._settings.remembered)
         return known
@@ -132,6 +134,19 @@ class Recorder:
         left = min(float(self._settings.burst), left + (now - as_of) / self._settings.refill_seconds)
         _keep(self._budgets, regarding, (left - 1 if left >= 1 else left, now), self._settings.remembered)
         return left >= 1
+
+    def _forget(self) -> None:
+        """What is of no use any more: events that the server has forgotten, and objects that may be told as much as
+        one that was never heard of.
+        """
+        now, whole = self._runtime.monotonic(), self._settings.burst * self._settings.refill_seconds
+        while self._budgets and now - next(iter(self._budgets.values()))[1] > whole:
+            self._budgets.popitem(last=False)
+        while self._occasions:
+            oldest = next(iter(self._occasions.values()))
+            if oldest.is_waiting or now - max(oldest.written_at, oldest.queued_at) < _KEPT_SECONDS:
+                return
+            self._occasions.popitem(last=False)
 
     def _enqueue(self, occasion: _Occasion) -> None:
         if self.waiting >= self._settings.waiting:
