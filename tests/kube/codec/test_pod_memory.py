@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth.kube.codec.pod import Interned, Memo
+from growth.kube.codec.pod import Interned, Memo, PodDecoder
+from growth.model.instant import format_instant
 
 
 def test_equal_values_become_one_object() -> None:
@@ -33,3 +34,13 @@ def test_what_is_asked_for_again_and_again_is_not_forgotten() -> None:
         memo.put(key, "passing")
         assert memo.get(0) == "kept"
     assert memo.get(1) is None
+
+
+def test_what_a_decoder_keeps_follows_the_number_of_pods_not_the_time() -> None:
+    decoder = PodDecoder()
+    for second in range(9000):
+        decoder.decode(f'{{"metadata": {{"creationTimestamp": "{format_instant(second)}"}}}}'.encode())
+    assert len(decoder._instants) <= 2 * 4096
+    for pods, kept in ((10_000, 10_000), (10**6, 32_768), (10, 4096)):
+        decoder.expect(pods)
+        assert decoder._instants.limit == decoder._one_shape.memo.limit == kept

@@ -173,6 +173,7 @@ class Observer:
 
     def snapshot(self) -> Snapshot:
         """This moment. Parts that did not change are the very same objects as in the last snapshot."""
+        self.codec.pods.expect(len(self.pods))
         nodes, machines = self._owned.of(self.nodes.view(), self.supply.machines, self.requests.view())
         return Snapshot(
             now=self._runtime.now(),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from hashlib import sha256
 from sys import intern
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -52,7 +52,8 @@ _NO_STATUS = WirePodStatus()
 _COMPARING: Final = ("Gt", "Lt")
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _BETWEEN: Final = b"\x1f"  # no JSON text holds this byte
-_GENERATION: Final = 32_768
+_SMALLEST_GENERATION: Final = 4096
+_LARGEST_GENERATION: Final = 32_768
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -68,6 +69,12 @@ class PodDecoder:
         self._owners: Memo[bytes, Owner] = Memo()
         self._annotations: Interned[Labels] = Interned()
         self._instants: Memo[str, float] = Memo()
+
+    def expect(self, pods: int) -> None:
+        """So many pods are there: as much is kept, so that memory follows the cluster and not the time."""
+        kept: tuple[Memo[Any, Any], ...] = (self._shapes, self._owners, self._instants)
+        for memo in (*kept, self._one_shape.memo, self._annotations.memo):
+            memo.limit = min(max(pods, _SMALLEST_GENERATION), _LARGEST_GENERATION)
 
     def decode(self, raw: Raw | bytes) -> Pod:
         try:
@@ -226,10 +233,10 @@ def _salvaged(raw: Raw | bytes, why: str) -> Pod:
 class Memo(Generic[Key, Value]):
     """A bounded mapping: what was not asked for during one whole generation is forgotten."""
 
-    __slots__ = ("_limit", "_older", "_recent")
+    __slots__ = ("_older", "_recent", "limit")
 
-    def __init__(self, limit: int = _GENERATION) -> None:
-        self._limit = limit
+    def __init__(self, limit: int = _SMALLEST_GENERATION) -> None:
+        self.limit = limit  # of a generation
         self._recent: dict[Key, Value] = {}
         self._older: dict[Key, Value] = {}
 
@@ -245,7 +252,7 @@ class Memo(Generic[Key, Value]):
         return value
 
     def put(self, key: Key, value: Value) -> Value:
-        if len(self._recent) >= self._limit:
+        if len(self._recent) >= self.limit:
             self._older, self._recent = self._recent, {}
         self._recent[key] = value
         return value
@@ -254,11 +261,11 @@ class Memo(Generic[Key, Value]):
 class Interned(Generic[Key]):
     """Equal values become one object."""
 
-    __slots__ = ("_memo",)
+    __slots__ = ("memo",)
 
-    def __init__(self, limit: int = _GENERATION) -> None:
-        self._memo: Memo[Key, Key] = Memo(limit)
+    def __init__(self, limit: int = _SMALLEST_GENERATION) -> None:
+        self.memo: Memo[Key, Key] = Memo(limit)
 
     def one(self, value: Key) -> Key:
-        known = self._memo.get(value)
-        return known if known is not None else self._memo.put(value, value)
+        known = self.memo.get(value)
+        return known if known is not None else self.memo.put(value, value)
