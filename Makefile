@@ -10,7 +10,7 @@ BENCHES = $(basename $(notdir $(shell grep -l '^if __name__ ==' bench/*.py)))
 PYTHON ?= $(shell for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
 	command -v $$candidate >/dev/null && $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' && { echo $$candidate; break; }; done)
 
-.PHONY: help demo test lint unit scenarios e2e chaos soak browser pictures oracle sim mutants ray bench docs lock format clean
+.PHONY: help demo test lint unit scenarios e2e chaos soak browser pictures prometheus oracle sim mutants ray bench docs lock format clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -57,6 +57,10 @@ browser: $(STAMP)  ## the page in a real Chromium, which is installed where it m
 
 pictures: browser  ## those pictures, into the docs
 	mkdir -p docs/pictures && cp .build/browser/*.png docs/pictures/
+
+prometheus: $(STAMP)  ## alerts and dashboard in a real Prometheus, which is installed where it may be
+	@$(BIN)/python -m tests.prometheus
+	$(BIN)/pytest tests/prometheus
 
 oracle: $(STAMP)  ## feasibility against the real scheduler's plugins (CASES=20000)
 	$(BIN)/python -m tests.oracle
