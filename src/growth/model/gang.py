@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -66,6 +66,9 @@ class GangStanding(Struct, frozen=True):
         return f"gang {self.name}: {self.minimum} must run together, {there} can, and {self.missing} are missing"
 
 
+_Members: TypeAlias = dict[str, list[tuple[Gang, Pod]]]  # by the gang's name
+
+
 def read_gang(pod: Pod) -> Gang | str | None:
     """The pod's gang; None if it is in none; a sentence where its annotation cannot be read."""
     if not pod.annotations:
@@ -105,15 +108,26 @@ def why_missing(pod: Pod, snapshot: Snapshot) -> str:
 def waiting_gangs(snapshot: Snapshot) -> Mapping[str, GangStanding]:
     """By name, the gangs of which somebody waits. Several rows ask at each look."""
     parts = (snapshot.waiting_pods, snapshot.pods_by_node)
-    return snapshot.memo.recall("waiting gangs", parts, lambda: _waiting_gangs(snapshot))
+    return snapshot.memo.recall("waiting gangs", parts, lambda: _gangs(_members(snapshot.waiting_pods), snapshot))
 
 
-def _waiting_gangs(snapshot: Snapshot) -> Mapping[str, GangStanding]:
-    waiting = _members(snapshot.waiting_pods)
-    if not waiting:
+def gangs_on(pods: Iterable[Pod], snapshot: Snapshot) -> Mapping[str, GangStanding]:
+    """By name, the gangs of these pods, which have a node."""
+    return _gangs(_members(pods), snapshot)
+
+
+def _gangs(named: Iterable[str], snapshot: Snapshot) -> Mapping[str, GangStanding]:
+    if not named:
         return {}
-    running = _members(pod for pods in snapshot.pods_by_node.values() for pod in pods if not pod.is_finished)
-    return {name: _standing(name, members, running.get(name, [])) for name, members in waiting.items()}
+    parts = (snapshot.waiting_pods, snapshot.pods_by_node)
+    waiting, running = snapshot.memo.recall("members of gangs", parts, lambda: _all_members(snapshot))
+    return {name: _standing(name, waiting.get(name, []), running.get(name, [])) for name in named}
+
+
+def _all_members(snapshot: Snapshot) -> tuple[_Members, _Members]:
+    """Those that wait, and those that have a node."""
+    bound = (pod for pods in snapshot.pods_by_node.values() for pod in pods if not pod.is_finished)
+    return _members(snapshot.waiting_pods), _members(bound)
 
 
 def _standing(name: str, waiting: list[tuple[Gang, Pod]], running: list[tuple[Gang, Pod]]) -> GangStanding:
@@ -122,8 +136,8 @@ def _standing(name: str, waiting: list[tuple[Gang, Pod]], running: list[tuple[Ga
     return GangStanding(name, least, len(running), tuple(pod for _, pod in waiting))
 
 
-def _members(pods: Iterable[Pod]) -> dict[str, list[tuple[Gang, Pod]]]:
-    found: dict[str, list[tuple[Gang, Pod]]] = {}
+def _members(pods: Iterable[Pod]) -> _Members:
+    found: _Members = {}
     for pod in pods:
         if pod.annotations and pod.deleted_at is None:
             gang = read_gang(pod)

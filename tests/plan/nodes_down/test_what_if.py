@@ -150,3 +150,20 @@ def test_the_cluster_is_not_read_for_nodes_that_their_own_pods_keep(monkeypatch:
     world = cluster(nodes("a", "b"), [works("p", "a", owner=None), works("q", "b", owner=None)])
     assert why(plan(world)) == "the node stays: pod default/p has no controller: nobody would make it again"
     assert not made
+
+
+def test_a_gang_is_moved_whole_or_stays() -> None:
+    gang: dict[str, Any] = {"annotations": {"growth.dev/gang": "train"}}
+    torn = plan(cluster(nodes("a", "b"), [works("p", "a", **gang), works("q", "b", **gang)]))
+    assert marked_names(torn) == []
+    assert why(torn).startswith(
+        "the node stays: pod default/p is one of gang default/train, of which 2 must run together"
+    )
+    together = [works("p", "a", **gang), works("q", "a", **gang), works("r", "b", owner=None)]
+    assert marked_names(plan(cluster(nodes("a", "b"), together))) == ["a"]
+
+
+def test_of_a_gang_with_a_share_those_may_move_that_are_not_needed() -> None:
+    gang: dict[str, Any] = {"annotations": {"growth.dev/gang": "train:1"}}
+    pods = [works("p", "a", **gang), works("q", "b", owner=None, **gang)]
+    assert marked_names(plan(cluster(nodes("a", "b"), pods))) == ["a"]

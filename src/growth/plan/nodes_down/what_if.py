@@ -16,6 +16,9 @@ wait for the scheduler and the virtual pods of buffers hold room too.
 | in kube-system, without a PodDisruptionBudget | no |
 
 The Eviction API has the last word on budgets; this is what can be foreseen.
+
+A gang is moved whole or stays: a node from which so many of a gang would go that too few are left is not emptied to
+save money, unless all of its running members are there and move together.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from growth.model.disruption import PodDisruptionBudget
+from growth.model.gang import gangs_on, name_of_gang
 from growth.model.node import Node
 from growth.model.pod import Pod
 from growth.model.settings import Settings
@@ -79,7 +83,8 @@ class Emptying:
         if is_protected_node(node):
             text, kind = "the node must not be disrupted (its annotation says so)", "do_not_disrupt"
             return Block(kind, text, constraint_type=kind, constraint="annotation")
-        return self._evictability.why_not_all(working_pods(self._snapshot, node.name))
+        pods = working_pods(self._snapshot, node.name)
+        return self._evictability.why_not_all(pods) or _why_torn(pods, self._snapshot)
 
     def choose_all(self, nodes: Iterable[Node]) -> list[Node]:
         """All of these if they can go together; else as many as can, asked in this order."""
@@ -98,6 +103,17 @@ class Emptying:
         """It goes: from now on it is no target, and its pods have their places elsewhere."""
         self._own = self._own or self._made()
         self._own.choose([node.name])
+
+
+def _why_torn(pods: Iterable[Pod], snapshot: Snapshot) -> Block | None:
+    """A gang of which some would leave with these pods, and too few would stay."""
+    there = tuple(pods)
+    for name, gang in sorted(gangs_on(there, snapshot).items()):
+        members = [pod for pod in there if name_of_gang(pod) == name and pod.deleted_at is None]
+        if len(members) < gang.running and gang.running - len(members) < gang.minimum:
+            text = f"is one of gang {name}, of which {gang.minimum} must run together: it is moved whole, or stays"
+            return _block("do_not_disrupt", members[0], text, "gang")
+    return None
 
 
 class _Index:
