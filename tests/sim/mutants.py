@@ -184,6 +184,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "bind gate is open": Mutant(
         others.bind_gate_is_open, ("swarm",), ("api watch_lag_seconds",), law="no node is overcommitted", number=3
     ),
+    "buffers give way to nobody": Mutant(
+        others.buffers_give_way_to_nobody, ("reserve in the way",), law="pods behind buffers"
+    ),
     "buys nothing for buffers": Mutant(others.buys_nothing_for_buffers, ("spare room",), law="declared room", number=2),
     "scales in steps": Mutant(others.scales_in_steps, ("warm pool",), law="scales are apart", number=2),
     "tries without pause": Mutant(
@@ -229,9 +232,7 @@ def laws() -> dict[str, str]:
     return found | {name: inspect.getdoc(law) or "" for name, law in SETTLED_LAWS.items()} | OF_THE_RUN
 
 
-WITHOUT_A_BUG: Final = {
-    "pods behind buffers": "no seed has shown a bug by it yet; `tests/sim/laws/test_room.py` shows what it notices",
-}
+WITHOUT_A_BUG: Final[dict[str, str]] = {}
 
 OF_THE_RUN: Final = {
     "zero writes at rest": "When everything has settled and records have expired, growth writes nothing any more.",

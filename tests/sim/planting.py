@@ -58,6 +58,7 @@ PLACES: Final = {
     "sparing_used": "growth.plan.warm_pools.warm_pools:sparing_used",
     "lacks_minimum": "growth.plan.nodes_up.survey:lacks_minimum",
     "hear_date": "growth.kube.api.server_time:ServerTime.hear",
+    "left_to_pods": "growth.plan.buffers.placement:left_to_pods",
     "lease_is_free": "growth.kube.election:Election._is_free",
     "mark_idle": "growth.plan.nodes_down.scale_down:_Look._mark_idle",
     "may_be_taken_back": "growth.plan.nodes_down.removal:_may_be_taken_back",

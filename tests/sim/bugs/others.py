@@ -16,6 +16,7 @@ from growth.kube.api.resources import NODE_POOLS, PODS
 from growth.model.action import BindPod, ReadyNode, ScaleWarmPool, WriteNodePoolStatus
 from growth.model.decision import Note
 from growth.model.outcome import Accepted
+from growth.plan.buffers.giving_way import BEFORE_NOBODY
 from growth.plan.warm_pools.size import Clamped
 from growth.plan.world.turn import seen
 from tests.sim.planting import acting, now, open_gate, replaced, rows_with
@@ -204,6 +205,11 @@ def bind_gate_is_open() -> Any:
 def buys_nothing_for_buffers() -> Any:
     """Declared spare room is never bought."""
     return replaced(buffer_demands=lambda *_: ())
+
+
+def buffers_give_way_to_nobody() -> Any:
+    """Idle nodes that only a buffer holds stay, though a pod waits for what they take of the limits."""
+    return replaced(left_to_pods=lambda *_: BEFORE_NOBODY)
 
 
 def scales_in_steps() -> Any:

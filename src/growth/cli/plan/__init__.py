@@ -154,7 +154,7 @@ def _answer(
     snapshot: Snapshot, settings: Settings, asked: scale_up.Question | None, solution: PlacementSolution, seconds: float
 ) -> tuple[PlanAnswer, Dealt]:
     found = asked.survey if asked is not None else survey(snapshot, Ledger(), settings)
-    purchases = Purchases(snapshot, found.allowances)
+    purchases = Purchases(found.allowances)
     dealt = Dealt() if asked is None else deal(asked.problem, asked.classes, solution, purchases)
     nodes = tuple(
         _planned_node(number, choice, hand, settings) for number, (choice, hand) in enumerate(dealt.orders, 1)

@@ -62,7 +62,7 @@ def offers_to(pod: Pod, snapshot: Snapshot, settings: Settings) -> tuple[Offer, 
     """Of every pool: those that take it first, then the cheapest first."""
     market = open_market(snapshot, snapshot.pools, snapshot.offerings, {}, settings)
     choices = {(each.pool, each.offering.name, each.offering.location): each for each in market.choices}
-    purchases = Purchases(snapshot, (*allowances_now(snapshot, settings), *market.bounds))
+    purchases = Purchases((*allowances_now(snapshot, settings), *market.bounds))
     asker, found = _Asker(pod, snapshot), list[Offer]()
     for pool in snapshot.pools.values():
         for each in offerings_of(pool, snapshot.offerings):
@@ -182,7 +182,7 @@ def _changed(change: str, pod: Pod, shape: PodShape, world: Snapshot, settings: 
 
 def _without_limits(pod: Pod, world: Snapshot, settings: Settings) -> Change:
     market = open_market(world, world.pools, world.offerings, {}, settings)
-    purchases = Purchases(world, allowances_now(world, settings))
+    purchases = Purchases(allowances_now(world, settings))
     reached = dict.fromkeys(filter(None, (purchases.why_not(each) for each in market.choices)))
     no_limits = PoolLimits(nodes=_WITHOUT_END)
     pools = {}

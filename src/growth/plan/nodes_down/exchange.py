@@ -175,7 +175,7 @@ def _closed(room: Room) -> Room:
 
 def orders(asked: ExchangeQuestion, answer: Exchange, snapshot: Snapshot) -> tuple[CreateNodeRequest, ...] | None:
     """All of them, or none: if one would break a limit, the whole exchange is off."""
-    purchases, replaced = Purchases(snapshot, asked.allowances), asked.names(answer)
+    purchases, replaced = Purchases(asked.allowances), asked.names(answer)
     choices = [asked.problem.world.choices[node.choice] for node in answer.bought]
     if any(purchases.add(choice) for choice in choices):
         return None

@@ -96,7 +96,7 @@ def plan(
     if question is None or solution is None:
         return _without_solver(snapshot, ledger, settings)
     found = question.survey
-    dealt = deal(question.problem, question.classes, solution, Purchases(snapshot, found.allowances))
+    dealt = deal(question.problem, question.classes, solution, Purchases(found.allowances))
     waits = _waits_after(dealt, question, snapshot, settings)
     actions = _orders(dealt, found, snapshot)
     if not found.is_virtual:

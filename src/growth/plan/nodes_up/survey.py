@@ -305,7 +305,7 @@ def missing_minimum(
     snapshot: Snapshot, market: Market, present: tuple[Member, ...], allowed: tuple[Allowance, ...]
 ) -> tuple[Choice, ...]:
     """What to order now so that every minimum is kept."""
-    wanted, purchases = list[Choice](), Purchases(snapshot, allowed)
+    wanted, purchases = list[Choice](), Purchases(allowed)
     probations, probes = dict(market.probations), dict(market.probes)
     for name in sorted(snapshot.pools):
         pool = snapshot.pools[name]

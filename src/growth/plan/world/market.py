@@ -114,7 +114,7 @@ def open_market(
     """Everything the named pools may buy."""
     now, trusted, brake = snapshot.now, standings(snapshot), Brake(snapshot)
     struck = struck_out(snapshot.requests.values(), snapshot.now, settings.unmet_seconds)
-    choices: list[Choice] = []
+    promised, choices = by_key(snapshot.offerings), list[Choice]()
     for pool in (snapshot.pools[name] for name in sorted(pools)):
         if not why_not_buying(pool, settings.is_paused):
             listed = (each for each in offerings_of(pool, offerings) if each.is_available)
@@ -122,7 +122,8 @@ def open_market(
             for each in listed:
                 place = (each.name, each.location)
                 if place not in struck and not standing.is_closed(place, now):
-                    choices.append(_choice(pool, each, snapshot.daemon_sets, standing.demotion(place, now)))
+                    choice = _choice(pool, each, snapshot.daemon_sets, standing.demotion(place, now))
+                    choices.append(_as_counted(choice, promised.get(place, each)))
     probations = {place: _orders_left(place, snapshot) for place in sorted(struck_at) if place not in struck}
     probes = {
         (each.pool, place): _probes_left(each.pool, place, snapshot)
@@ -141,6 +142,12 @@ def _choice(pool: NodePool, offering: Offering, daemon_sets: Iterable[DaemonSet]
     listed = choice_of_type(pool, offering.name)
     priority, daemons = 0 if listed is None else listed.priority, daemon_shapes(daemon_sets, labels, taints)
     return Choice(pool.name, offering, labels, taints, daemons, pool.spec.priority, priority - _DEMOTION * demotion)
+
+
+def _as_counted(choice: Choice, whole: Offering) -> Choice:
+    """Limits count the larger of what is promised and what nodes showed."""
+    shown = choice.offering.allocatable
+    return choice if shown == whole.allocatable else replace(choice, counted=whole.allocatable.at_least(shown))
 
 
 def _orders_left(place: OfferingKey, snapshot: Snapshot) -> int:
@@ -172,13 +179,9 @@ def struck_since(
 # ------------------------------------------------------------------------------------------- limits
 
 
-def limits_for(
-    market: Market, allowances: Iterable[Allowance], promised: Mapping[OfferingKey, Offering], most_nodes: int | None
-) -> tuple[Limit, ...]:
-    """The limits in the solver's words, those left out that so few nodes cannot reach. Where nodes turned out smaller,
-    a limit shrinks with them: what is promised must fit under it.
-    """
-    limits = [_limit(allowance, market.choices, promised) for allowance in allowances]
+def limits_for(market: Market, allowances: Iterable[Allowance], most_nodes: int | None) -> tuple[Limit, ...]:
+    """The limits in the solver's words, those left out that so few nodes cannot reach."""
+    limits = [_limit(allowance, market.choices) for allowance in allowances]
     for (name, location), orders in market.probations.items():
         covered = tuple(
             index
@@ -204,25 +207,14 @@ def _is_out_of_reach(limit: Limit, most_nodes: int | None) -> bool:
     return is_of_nodes_alone and most_nodes is not None and limit.nodes is not None and limit.nodes >= most_nodes
 
 
-def _limit(allowance: Allowance, choices: tuple[Choice, ...], promised: Mapping[OfferingKey, Offering]) -> Limit:
+def _limit(allowance: Allowance, choices: tuple[Choice, ...]) -> Limit:
     covered = tuple(
         index for index, choice in enumerate(choices) if allowance.covers(choice.pool, choice.offering.name)
     )
-    bounds = {
-        name: _shrunk(max(0, left), name, [choices[index].offering for index in covered], promised)
-        for name, left in allowance.resources.items()
-    }
+    bounds = {name: max(0, left) for name, left in allowance.resources.items()}
     price = None if allowance.price_per_hour is None else max(0.0, allowance.price_per_hour)
     nodes = None if allowance.nodes is None else max(0, allowance.nodes)
     return Limit(allowance.name, covered, nodes, bounds, price, allowance.stated)
-
-
-def _shrunk(left: int, name: str, offerings: Iterable[Offering], promised: Mapping[OfferingKey, Offering]) -> int:
-    for offering in offerings:
-        whole = promised.get((offering.name, offering.location), offering).allocatable[name]
-        if whole > offering.allocatable[name]:
-            left = min(left, left * offering.allocatable[name] // whole)
-    return left
 
 
 def orders_possible(market: Market, allowances: tuple[Allowance, ...]) -> dict[str, int]:
@@ -231,7 +223,7 @@ def orders_possible(market: Market, allowances: tuple[Allowance, ...]) -> dict[s
     for choice in market.choices:
         offering = choice.offering
         rooms = [
-            headroom(each, offering.allocatable, offering.price_per_hour)
+            headroom(each, choice.amounts, offering.price_per_hour)
             for each in allowances
             if each.covers(choice.pool, offering.name)
         ]
@@ -370,7 +362,7 @@ def placement_problem(
         demands=asked,
         rooms=rooms,
         choices=market.choices,
-        limits=limits_for(market, allowances, by_key(snapshot.offerings), most_nodes) if market.choices else (),
+        limits=limits_for(market, allowances, most_nodes) if market.choices else (),
         namespaces=dict(snapshot.namespaces),
         volumes=VolumeWorld(dict(volumes.claims), dict(volumes.volumes), dict(volumes.classes), dict(volumes.nodes))
         if has_volumes

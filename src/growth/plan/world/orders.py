@@ -41,7 +41,7 @@ from growth.plan.world.limits import (
     with_member,
     with_surge,
 )
-from growth.plan.world.pools import OfferingKey, boot_taints, by_key, node_labels
+from growth.plan.world.pools import OfferingKey, boot_taints, node_labels
 from growth.plan.world.turn import retry_at, seen
 from growth.solver.purchase.problem import Choice
 
@@ -56,9 +56,8 @@ _JUST_COME_SECONDS: Final = 120.0  # so long the planned pods of a node may need
 class Purchases:
     """Nodes to buy, counted one after the other: each must fit under what the limits leave."""
 
-    def __init__(self, snapshot: Snapshot, allowances: tuple[Allowance, ...]) -> None:
+    def __init__(self, allowances: tuple[Allowance, ...]) -> None:
         self.left = allowances
-        self._promised = by_key(snapshot.offerings)
 
     @property
     def has_pace(self) -> bool:
@@ -81,11 +80,9 @@ class Purchases:
         return why_not
 
     def _member(self, choice: Choice) -> Member:
-        """The node an order becomes, as limits count it: by the larger of what is promised and what nodes showed."""
+        """The node an order becomes, as limits count it."""
         offering = choice.offering
-        whole = self._promised.get((offering.name, offering.location), offering)
-        amounts = whole.allocatable.at_least(offering.allocatable)
-        return Member("", choice.pool, offering.name, amounts, offering.price_per_hour)
+        return Member("", choice.pool, offering.name, choice.amounts, offering.price_per_hour)
 
 
 def create_request(

@@ -63,6 +63,22 @@ def _reserve(script: Script, name: str) -> None:
             script.at_some_time(step)
 
 
+def reserve_in_the_way(script: Script) -> None:
+    """A buffer fills a pool up to its limits with small machines; then pods come that only larger ones hold."""
+    chance, name = script.chance, "narrow"
+    limits = chance.choice([{"nodes": chance.randint(1, 2)}, {"cpu": str(chance.choice([14, 16]))}])
+    script.cluster.create(objects.node_pool(name, "CX33", "GEX44", limits=limits))
+    script.cluster.create(objects.pod_template(name, "900m", "256Mi", nodeSelector={POOL_LABEL: name}))
+    metadata, reference = {"name": name, "namespace": "default"}, {"podTemplateRef": {"name": name}}
+    buffer = {"apiVersion": "autoscaling.x-k8s.io/v1alpha1", "kind": "CapacityBuffer", "metadata": metadata}
+    script.cluster.create({**buffer, "spec": {"replicas": chance.randint(1, 8), **reference}})
+    large = objects.deployment(f"large-{name}", 0, "13", "256Mi")
+    large["spec"]["template"]["spec"]["nodeSelector"] = {POOL_LABEL: name}
+    script.cluster.create(large)
+    script.expected[f"large-{name}"] = 0
+    script.at_some_time(partial(script.cluster.scale, "Deployment", f"large-{name}", 1), earliest=0.3)
+
+
 def _choices(script: Script, types: list[str]) -> list[Json]:
     chance = script.chance
     return [{"name": each, **({"max": chance.randint(1, 4)} if chance.random() < 0.4 else {})} for each in types]
@@ -197,5 +213,6 @@ def _autoscaler(script: Script, name: str, of: str, kind: str) -> Json:
 
 RESERVES: Final[tuple[Behaviour, ...]] = (
     Behaviour("reserves", reserves, is_wide=True, settles_seconds=3 * HOUR),
+    Behaviour("reserve in the way", reserve_in_the_way, is_wide=True, settles_seconds=3 * HOUR),
     Behaviour("kept warm", kept_warm, is_wide=True, settles_seconds=3 * HOUR),
 )

@@ -91,14 +91,14 @@ def _wrong_owners(problem: PlacementProblem, solution: PlacementSolution) -> Ite
 
 def _beyond_limits(problem: PlacementProblem, solution: PlacementSolution) -> Iterator[str]:
     for limit in problem.limits:
-        bought = [problem.choices[node.choice].offering for node in solution.nodes if node.choice in limit.choices]
+        bought = [problem.choices[node.choice] for node in solution.nodes if node.choice in limit.choices]
         if limit.nodes is not None and len(bought) > limit.nodes:
             yield f"{limit.name}: {len(bought)} nodes, {limit.nodes} allowed"
         for name, most in limit.resources.items():
-            used = sum(offering.allocatable[name] for offering in bought)
+            used = sum(choice.amounts[name] for choice in bought)
             if used > most:
                 yield f"{limit.name}: {used} of {name}, {most} allowed"
-        price = sum(offering.price_per_hour for offering in bought)
+        price = sum(choice.offering.price_per_hour for choice in bought)
         if limit.price_per_hour is not None and price > limit.price_per_hour * (1 + _TOLERANCE) + 1e-9:
             yield f"{limit.name}: {price} per hour, {limit.price_per_hour} allowed"
 

@@ -321,7 +321,7 @@ class _Draft:
             if limit.nodes is not None:
                 write(limit.words("nodes"), limit.nodes, lambda _: 1.0)
             for name, bound in sorted(limit.resources.items()):
-                write(limit.words(name), bound, lambda one, name=name: float(one.offering.allocatable[name]))  # type: ignore[misc]
+                write(limit.words(name), bound, lambda one, name=name: float(one.amounts[name]))  # type: ignore[misc]
             if limit.price_per_hour is not None:
                 write(limit.words("price"), limit.price_per_hour, lambda one: one.offering.price_per_hour)
         table = np.array(uses, dtype=np.float64).reshape(len(uses), len(self.choices))

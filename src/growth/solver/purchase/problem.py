@@ -76,6 +76,12 @@ class Choice(Struct, frozen=True):
     daemons: tuple[PodShape, ...] = ()  # DaemonSet pods that will land on it
     pool_priority: int = 0
     type_priority: int = 0
+    counted: Resources | None = None  # as limits count it, where nodes turned out smaller than sold
+
+    @property
+    def amounts(self) -> Resources:
+        """What one such node takes of the limits."""
+        return self.offering.allocatable if self.counted is None else self.counted
 
 
 def planned_node(choice: Choice, number: int) -> Node:
@@ -90,7 +96,7 @@ class Limit(Struct, frozen=True):
     name: str
     choices: tuple[int, ...]
     nodes: int | None = None
-    resources: Mapping[str, int] = EMPTY  # of allocatable
+    resources: Mapping[str, int] = EMPTY  # of what limits count of each choice
     price_per_hour: float | None = None
     stated: Mapping[str, str] = EMPTY  # in words and numbers: of "nodes", of each resource by name, of "price"
 
