@@ -195,15 +195,13 @@ class SimRuntime:
         self.is_dead = False
         self.on_offload: Callable[[Any, Any], None] = lambda _asked, _answer: None  # sees heavy work and its answer
         self._loop = asyncio.get_running_loop()
+        self.monotonic: Callable[[], float] = self._loop.time
         self._chance = random.Random(seed)
         self._ids = random.Random(f"{seed}/ids")
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def now(self) -> float:
         return START_OF_TIME + self._loop.time() + self.skew_seconds
-
-    def monotonic(self) -> float:
-        return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -216,7 +214,7 @@ class SimRuntime:
 
     async def within(self, seconds: float, work: Awaitable[Result]) -> Result:
         """As `asyncio.timeout` does it, with less around it: every wait of every watch goes through here."""
-        loop, task, is_over = self._loop, cast(asyncio.Task[Any], asyncio.current_task()), False
+        loop, task, is_over = self._loop, cast(asyncio.Task[Any], asyncio.current_task(self._loop)), False
 
         def expire() -> None:
             nonlocal is_over

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -25,15 +26,16 @@ class Route(Struct, frozen=True):
     subresource: str = ""
 
 
-def split(path: str) -> tuple[list[str], Mapping[str, str]]:
+@lru_cache(maxsize=64)  # who watches the traffic, faults and the server ask in turn
+def split(path: str) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """Path parts and query, decoded."""
     if not _CODED.search(path):
-        return [part for part in path.split("/") if part], {}
+        return tuple(part for part in path.split("/") if part), {}
     parts = urlsplit(path)
-    return [unquote(part) for part in parts.path.split("/") if part], dict(parse_qsl(parts.query))
+    return tuple(unquote(part) for part in parts.path.split("/") if part), dict(parse_qsl(parts.query))
 
 
-def find_route(parts: list[str]) -> Route:
+def find_route(parts: tuple[str, ...]) -> Route:
     """The route of a path below /api or /apis; raises the 404 of a server that does not serve it."""
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     namespace = ""

@@ -79,7 +79,7 @@ class ApiServer:
         parts, query = split(request.path)
         if len(parts) < 3 or parts[0] not in ("api", "apis") or (parts[0] == "apis" and len(parts) < 4):
             return _about_the_server(parts)
-        if parts[1:2] == ["authorization.k8s.io"]:
+        if parts[1] == "authorization.k8s.io":
             return _encoded(201, {**_decoded(request.body), "status": {"allowed": True}})
         route = find_route(parts)
         if request.method in _READS:
@@ -187,12 +187,12 @@ def _selection(route: Route, query: Mapping[str, str]) -> Selection:
     return Selection(route.kind, route.namespace, query.get("labelSelector", ""), query.get("fieldSelector", ""))
 
 
-def _about_the_server(parts: list[str]) -> Answer:
-    if parts == ["version"]:
+def _about_the_server(parts: tuple[str, ...]) -> Answer:
+    if parts == ("version",):
         return _encoded(200, KUBERNETES_VERSION)
     if parts and parts[0] in ("healthz", "livez", "readyz"):
         return Answer(200, b"ok", {"content-type": "text/plain"})
-    if parts == ["apis"]:
+    if parts == ("apis",):
         names = dict.fromkeys(name for name, _ in BY_PLURAL if name)
         return _encoded(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in names]})
     if len(parts) == 2 and parts[0] == "apis":

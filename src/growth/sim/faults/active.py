@@ -48,6 +48,8 @@ class ActiveFaults:
 
     def hit(self, kind: type[Kind], **about: str) -> Kind | None:
         """The first fault of this kind that hits something like this, if any does."""
+        if not self._on:
+            return None
         for fault in self.of(kind):
             is_meant = all(_matches(getattr(fault, name, "*"), value) for name, value in about.items())
             if is_meant and self.happens(fault):

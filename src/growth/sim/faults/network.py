@@ -278,16 +278,16 @@ class FaultyApi:
         self._transport, self._runtime, self._faults, self._replica = transport, runtime, faults, replica
 
     async def send(self, request: Request) -> Response:
-        faults, route = self._faults, _route(request.path)
+        faults, about = self._faults, _about(request, _route(request.path))
         is_write = request.method != "GET"
-        late = faults.hit(ApiSlow, **_about(request, route))
+        late = faults.hit(ApiSlow, **about)
         slow = late.seconds if late is not None else 0.0
         slow += sum(each.seconds for each in self._aimed(LeaseSlow)) if is_write else 0.0
         if slow:
             await self._runtime.sleep(slow)
         if faults.hit(ApiDown):
             raise NeverSent("connection refused")
-        refusal = self._refusal(request, route)
+        refusal = self._refusal(request, about)
         if refusal is not None:
             if is_write:
                 self.on_refused(request)
@@ -296,7 +296,6 @@ class FaultyApi:
         response = await self._transport.send(request)
         if is_write:
             (self.on_refused if response.status >= 400 else self.on_done)(request)
-        about = _about(request, route)
         if about["verb"] == "list" and response.status < 400:
             self.on_news(about["resource"])
         if about["verb"] != "watch":
@@ -306,8 +305,7 @@ class FaultyApi:
     def _aimed(self, kind: type[Kind]) -> Iterator[Kind]:
         return (each for each in self._faults.of(kind) if self._faults.is_for(each, self._replica))
 
-    def _refusal(self, request: Request, route: Route | None) -> Refusal | None:
-        about = _about(request, route)
+    def _refusal(self, request: Request, about: dict[str, str]) -> Refusal | None:
         if about["resource"] == "leases" and request.method != "GET" and any(self._aimed(LeaseLost)):
             return Refusal(500, "InternalError", "etcdserver: request timed out")
         error = self._faults.hit(ApiError, **about)
