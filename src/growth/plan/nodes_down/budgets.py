@@ -55,7 +55,10 @@ def with_moment(recent: Recent, snapshot: Snapshot, settings: Settings) -> Recen
     """What is remembered after one more look; without nodes whose mark or removal was taken back before any pod had to
     leave.
     """
-    now = snapshot.now
+    now, disrupted = snapshot.now, _disrupted_now(snapshot)
+    known_since = recent.known_since if 0.0 < recent.known_since <= now else now
+    if not recent.seen and not disrupted and not any(pool.status.disrupted for pool in snapshot.pools.values()):
+        return Recent(known_since)
     oldest = now - max((longest_window_seconds(pool, settings) for pool in snapshot.pools.values()), default=0.0)
     seen = {name: (pool, at if _is_over(name, snapshot) else now) for name, (pool, at) in recent.seen.items()}
     emptied = set(recent.emptied)
@@ -64,13 +67,21 @@ def with_moment(recent: Recent, snapshot: Snapshot, settings: Settings) -> Recen
             gone_at = instant_of(each.gone_at) if _is_over(each.name, snapshot) else None
             seen.setdefault(each.name, (pool.name, now if gone_at is None else min(now, gone_at)))
             emptied |= {each.name} if each.emptied else set()
-    for node in [node for node in snapshot.nodes.values() if is_disrupted(node, snapshot)]:
+    for node in disrupted:
         seen.setdefault(node.name, (_pool_of(node, snapshot), now))
-    known_since = recent.known_since if 0.0 < recent.known_since <= now else now
     emptied |= {name for name in seen if is_being_emptied(name, snapshot)}
     counted = {name for name in seen if name in emptied or not was_kept(name, snapshot)}
     seen = {name: each for name, each in seen.items() if each[1] > oldest and name in counted}
     return Recent(known_since, seen, frozenset(emptied & seen.keys()))
+
+
+def _disrupted_now(snapshot: Snapshot) -> tuple[Node, ...]:
+    """Four rows ask at each look, so the answer is kept in the memo."""
+    made_from = (snapshot.nodes, snapshot.removals, snapshot.pods_by_node)
+    nodes = snapshot.nodes.values()
+    return snapshot.memo.recall(
+        "disrupted nodes", made_from, lambda: tuple(each for each in nodes if is_disrupted(each, snapshot))
+    )
 
 
 def _is_over(name: str, snapshot: Snapshot) -> bool:
