@@ -17,7 +17,7 @@ from growth.model.noderequest import (
     NodeRequestSpec,
     NodeRequestStatus,
 )
-from growth.model.poolautoscaler import PoolAutoscalerStatus
+from growth.model.poolautoscaler import PodSelector, PoolAutoscalerStatus
 from growth.model.warmpool import WarmPoolKind
 
 
@@ -193,14 +193,25 @@ class HoldNodePool(Struct, frozen=True, tag=True):
     holds: bool = True
 
 
+class Sparing(Struct, frozen=True):
+    """What a scale-down must leave alone: pods that are in use by their labels. Of these the decision knew."""
+
+    labels: PodSelector
+    owners: tuple[str, ...]  # UIDs of what the pool's pods belong to
+    known: tuple[str, ...]  # UIDs of pods in use
+
+
 class ScaleWarmPool(Struct, frozen=True, tag=True):
-    """Set the replicas of an autoscaler's target, by its scale subresource and only on the version that was seen."""
+    """Set the replicas of an autoscaler's target, by its scale subresource and only on the version that was seen. Fewer
+    only if no pod has been taken into use that the decision did not know of.
+    """
 
     target: Seen
     kind: WarmPoolKind
     autoscaler: str  # namespace/name of the one that asks
     replicas: int
     before: int
+    sparing: Sparing | None = None
 
 
 class WritePoolAutoscalerStatus(Struct, frozen=True, tag=True):

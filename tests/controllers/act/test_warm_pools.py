@@ -8,7 +8,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
+import pytest
+
+from growth.controllers.act.pods import query_of
 from growth.controllers.growth import Installation
+from growth.model.poolautoscaler import PodExpression, PodSelector
 from growth.model.settings import Settings, WarmPoolSettings
 from growth.model.warmpool import WarmPoolKind
 from growth.sim.apiserver import objects
@@ -211,3 +215,17 @@ def _reconciliations(pool: Pool, action: str) -> float | None:
     return registry.get_sample_value(
         "growth_poolautoscaler_reconciliation_duration_seconds_count", {"action": action, "error": "none"}
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        (PodSelector(), ""),
+        (PodSelector({"b": "2", "a": "1"}), "a=1,b=2"),
+        (PodSelector(match_expressions=(PodExpression("a", "In", ("1", "2")),)), "a in (1,2)"),
+        (PodSelector({"b": "2"}, (PodExpression("a", "NotIn", ("1",)),)), "b=2,a notin (1)"),
+        (PodSelector(match_expressions=(PodExpression("a", "Exists"), PodExpression("b", "DoesNotExist"))), "a,!b"),
+    ],
+)
+def test_labels_of_pods_in_use_are_asked_for_as_the_api_server_reads_them(labels: PodSelector, text: str) -> None:
+    assert query_of(labels) == text

@@ -95,7 +95,10 @@ EFFECTS: Final[Mapping[type[Any], Effect]] = {
     act.WriteNodePoolStatus: Effect(nodes.write_node_pool_status, "pool", (Right(NODE_POOLS, ("patch",), "status"),)),
     act.HoldNodePool: Effect(nodes.hold_node_pool, "pool", (Right(NODE_POOLS, ("get", "patch")),)),
     act.ScaleWarmPool: Effect(
-        pods.scale_warm_pool, "target", pods.scale_rights((*KNOWN_KINDS, REPLICA_SET)), feature=WARM_POOLS
+        pods.scale_warm_pool,
+        "target",
+        (*pods.scale_rights((*KNOWN_KINDS, REPLICA_SET)), Right(PODS, ("list",))),
+        feature=WARM_POOLS,
     ),
     act.WritePoolAutoscalerStatus: Effect(
         pods.write_pool_autoscaler_status,

@@ -7,7 +7,7 @@ not overwritten."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -22,7 +22,11 @@ from growth.model import outcome
 from growth.model.capacitybuffer import TEMPLATE_DIGEST
 from growth.model.instant import format_instant
 from growth.model.outcome import Accepted, Outcome, Refused
-from growth.model.warmpool import WarmPoolKind
+from growth.model.poolautoscaler import PodSelector
+from growth.model.warmpool import DEPLOYMENT, WarmPoolKind
+
+_TAKEN_SECONDS: Final = 10.0
+_FINISHED: Final = ("Succeeded", "Failed")
 
 Item = TypeVar("Item")
 
@@ -152,10 +156,15 @@ def scale_rights(kinds: tuple[WarmPoolKind, ...]) -> tuple[Right, ...]:
 
 
 async def scale_warm_pool(tools: Tools, action: act.ScaleWarmPool) -> Outcome:
-    """One write, on the version that was seen; the count is known here at once."""
+    """One write, on the version that was seen; the count is known here at once. Before fewer replicas a live look at
+    the pods in use: what growth knows of pods may be minutes old.
+    """
     began_at, target = tools.runtime.monotonic(), action.target
     direction = "scale_up" if action.replicas > action.before else "scale_down"
     try:
+        taken = await _taken_meanwhile(tools, action)
+        if taken:
+            return outcome.TryLater(f"pod {taken} has been taken into use meanwhile", _TAKEN_SECONDS)
         answer = await tools.client.set_scale(
             resource_of(action.kind), target.name, target.namespace, action.replicas, target.resource_version
         )
@@ -169,6 +178,39 @@ async def scale_warm_pool(tools: Tools, action: act.ScaleWarmPool) -> Outcome:
     tools.metrics.reconciled(direction, "none", tools.runtime.monotonic() - began_at)
     tools.caches.scaled(action.kind, f"{target.namespace}/{target.name}", target.uid, read_scale(answer).pool.replicas)
     return Accepted()
+
+
+async def _taken_meanwhile(tools: Tools, action: act.ScaleWarmPool) -> str:
+    """A pod of the pool that is in use, and was not when this was decided; empty: there is none."""
+    if action.sparing is None:
+        return ""
+    items, _ = await tools.client.list(PODS, action.target.namespace, labels=query_of(action.sparing.labels))
+    pods = (msgspec.json.decode(item) for item in items)
+    return next((str(pod["metadata"]["name"]) for pod in pods if _is_taken(pod, action, action.sparing)), "")
+
+
+def _is_taken(pod: Any, action: act.ScaleWarmPool, sparing: act.Sparing) -> bool:
+    """Of a ReplicaSet that growth has not heard of the name tells whose it is."""
+    metadata = pod["metadata"]
+    is_over = "deletionTimestamp" in metadata or pod.get("status", {}).get("phase") in _FINISHED
+    if is_over or metadata["uid"] in sparing.known:
+        return False
+    owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
+    of_deployment = f"{action.target.name}-" if action.kind.name == DEPLOYMENT.name else None
+    return any(
+        owner["uid"] in sparing.owners or (of_deployment is not None and owner["name"].startswith(of_deployment))
+        for owner in owners
+    )
+
+
+def query_of(labels: PodSelector) -> str:
+    """As the API server takes a label selector in a query."""
+    terms = [f"{key}={value}" for key, value in sorted(labels.match_labels.items())]
+    for each in labels.match_expressions:
+        values = ",".join(each.values)
+        words = {"In": f"{each.key} in ({values})", "NotIn": f"{each.key} notin ({values})", "Exists": each.key}
+        terms.append(words.get(each.operator, f"!{each.key}"))
+    return ",".join(terms)
 
 
 async def write_pool_autoscaler_status(tools: Tools, action: act.WritePoolAutoscalerStatus) -> Outcome:

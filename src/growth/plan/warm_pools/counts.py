@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.model.action import Sparing
 from growth.model.pod import Pod
 from growth.model.poolautoscaler import PodSelector, PoolAutoscaler, PoolAutoscalerStatus
 from growth.model.snapshot import Snapshot
@@ -120,6 +121,17 @@ def _by_pods(pool: WarmPool, kind: WarmPoolKind, in_use: PodSelector, pods: Iter
     members = members_of(pods, in_use)
     used, kept = len(members.in_use), kept_for(pool, kind, members, now)
     return _rest_is_starting(pool.replicas, members.available, used, kept)
+
+
+def sparing_of(
+    autoscaler: PoolAutoscaler, pool: WarmPool, kind: WarmPoolKind, snapshot: Snapshot, owned: Owned
+) -> Sparing | None:
+    """The pods in use that are known of, for a last look before fewer replicas are asked for; None: nothing tells."""
+    in_use, owners = autoscaler.spec.pods_in_use, owned.of(pool, kind)
+    if kind.members != "Pods" or in_use is None or owners is None:
+        return None
+    known = members_of(_pods(owners, snapshot), in_use).in_use
+    return Sparing(in_use, owners, tuple(pod.uid for pod in known))
 
 
 def _pods(owners: tuple[str, ...], snapshot: Snapshot) -> Iterator[Pod]:

@@ -29,7 +29,7 @@ from growth.model.poolautoscaler import PoolAutoscaler
 from growth.model.settings import Settings, WarmPoolSettings
 from growth.model.snapshot import Snapshot
 from growth.model.warmpool import WarmPool, WarmPoolKind, WarmPoolView
-from growth.plan.warm_pools.counts import Owned, PoolCounts, Rise, counts_of, first_rise, next_rise
+from growth.plan.warm_pools.counts import Owned, PoolCounts, Rise, counts_of, first_rise, next_rise, sparing_of
 from growth.plan.warm_pools.firings import Timetable, timetable
 from growth.plan.warm_pools.memory import Ledger, Looked, Watch, settle_scaling, writes_before
 from growth.plan.warm_pools.obstacles import (
@@ -195,7 +195,10 @@ class _Pass:
             watch, memory=memory, scaling=scaling, is_held=is_held, next_at=max(now, due or watch.sample_at)
         )
         if is_wanted and not is_held:
-            self.turn.do(ScaleWarmPool(seen(pool), kind, autoscaler.key, scaling.replicas, counts.replicas))
+            is_less = scaling.replicas < counts.replicas
+            sparing = sparing_of(autoscaler, pool, kind, self.snapshot, self.owned) if is_less else None
+            wish = (scaling.replicas, counts.replicas, sparing)
+            self.turn.do(ScaleWarmPool(seen(pool), kind, autoscaler.key, *wish))
             return replace(watch, pending=report)
         self.unchanged += 1
         self._tell(watch, report, samples=samples)
