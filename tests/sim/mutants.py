@@ -187,6 +187,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "buffers give way to nobody": Mutant(
         others.buffers_give_way_to_nobody, ("reserve in the way",), law="pods behind buffers"
     ),
+    "forgets who waits longest": Mutant(others.forgets_who_waits_longest, ("queue",), law="nobody is overtaken"),
     "buys nothing for buffers": Mutant(others.buys_nothing_for_buffers, ("spare room",), law="declared room", number=2),
     "scales in steps": Mutant(others.scales_in_steps, ("warm pool",), law="scales are apart", number=2),
     "tries without pause": Mutant(

@@ -243,3 +243,8 @@ def never_scales() -> Any:
 def takes_replicas_in_use() -> Any:
     """A warm pool is made smaller whoever is at work in it."""
     return replaced(sparing_used=lambda scaling, _counts: scaling)
+
+
+def forgets_who_waits_longest() -> Any:
+    """Growth's scheduler places pods with rules about other pods first, however long the others have waited."""
+    return replaced(overtaken=lambda *_: None)

@@ -77,6 +77,7 @@ LAWS: Final[tuple[Law, ...]] = (
     Law("sent", warm_pools.tries_are_apart),
     Law("passed", waiting.the_true_reason),
     Law("passed", waiting.nobody_waits_for_nothing),
+    Law("passed", waiting.nobody_is_overtaken),
     Law("sent", writes.one_leads),
     Law("sent", writes.only_the_leader_writes),
     Law("done", writes.nothing_of_an_earlier_leader),

@@ -20,6 +20,7 @@ from typing import Final
 
 from msgspec import Struct, to_builtins
 
+from growth.model.gang import name_of_gang
 from growth.model.node import POOL_LABEL, Taint
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
@@ -35,6 +36,7 @@ LONGEST_SECONDS: Final = 60.0
 RECOVERY_SECONDS: Final = 60.0  # so long after the last fault watches and back-offs may still take
 MOMENT_SECONDS: Final = 16.0  # between two looks of the simulation
 LATELY_SECONDS: Final = 900.0  # what a sentence that arrives late may still speak of
+OVERTAKING_SECONDS: Final = 180.0  # who is older by less may have come too late for the same look
 NOTICE_SECONDS: Final = 45.0  # by then what was ordered along with a sentence is written
 _ONE_POD: Final = Resources({PODS: 1})
 
@@ -215,13 +217,16 @@ def _is_recent(witness: Witness, request: str) -> bool:
     return witness.now - written_at[-1] <= MOMENT_SECONDS
 
 
-def _has_room(witness: Witness, pod: Pod) -> bool:
-    """Then the scheduler will put it there."""
+def _has_room(witness: Witness, pod: Pod, without: Pod | None = None) -> bool:
+    """Then the scheduler will put it there; `without`: on the node of that pod, as if it were not there."""
     for stored in witness.cluster.store.all(NODE):
         node = witness.node(stored.name)
         if node is None or not node.is_ready or node.is_unschedulable:
             continue
+        if without is not None and node.name != without.node_name:
+            continue
         bound = [each for each in witness.bound.get(node.name, {}).values() if not each.is_finished]
+        bound = [each for each in bound if without is None or each.uid != without.uid]
         free = node.allocatable - sum_resources([each.shape.requests + _ONE_POD for each in bound])
         is_allowed = all(any(tolerates(each, taint) for each in pod.shape.tolerations) for taint in node.taints)
         matches = all(node.labels.get(key) == value for key, value in pod.shape.node_selector.items())
@@ -271,6 +276,37 @@ def _is_limited(witness: Witness, offering: Offering, bounds: list[tuple[str, st
             if _is_over(taken, offering, what, most):
                 return True
     return False
+
+
+# ------------------------------------------------------------------------- nobody is overtaken for long
+
+
+def nobody_is_overtaken(witness: Witness, is_calm: bool) -> Complaint:
+    """While nothing is broken growth's own scheduler gives no room to a pod with rules about other pods that an older
+    one without such rules could have had, and that still waits a moment later.
+    """
+    since = witness.patience.calm_since
+    if not is_calm or since is None:
+        return None
+    waiting = [pod for pod in witness.pods.values() if _is_waiting(pod) and not name_of_gang(pod)]
+    waiting = [pod for pod in waiting if pod.shape.scheduler_name == witness.settings.scheduler.name]
+    for node_name, bound in witness.bound.items() if waiting else ():
+        for young in bound.values():
+            at = witness.bound_at.get(young.uid, witness.now)
+            is_of_late = MOMENT_SECONDS < witness.now - at < LONGEST_SECONDS and at - since > RECOVERY_SECONDS
+            if is_of_late and young.uid in witness.bound_by_growth and young.shape.anti_affinity:
+                old = next((each for each in waiting if _is_overtaken(witness, each, young)), None)
+                if old is not None:
+                    return f"pod {young.key} got room on {node_name} that {old.key} could have had, which is older"
+    return None
+
+
+def _is_overtaken(witness: Witness, old: Pod, young: Pod) -> bool:
+    """Was it told before the other one came that it has no place, and is there one without that?"""
+    told_at, since = old.unschedulable_at, young.created_at - OVERTAKING_SECONDS
+    is_older = told_at is not None and told_at < since and old.shape.priority >= young.shape.priority
+    is_planned = any(young.key in (each["spec"].get("plannedPods") or ()) for each in witness.requests.values())
+    return is_older and not is_planned and _has_room(witness, old, without=young)
 
 
 # ------------------------------------------------------------------------------ what the world says

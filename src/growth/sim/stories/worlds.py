@@ -76,6 +76,21 @@ def gang(script: Script) -> None:
     script.cluster.create(made)
 
 
+def queue(script: Script) -> None:
+    """Jobs of growth's scheduler for one node, which come faster than they end; some must be away from their like."""
+    script.cluster.create(node_pool("lane", {"name": "CX33", "min": 1, "max": 1}, budgets=NO_WINDOW))
+    for number in range(8):
+        made = job(f"turn-{number}", 1, "3", "1Gi", run_seconds=script.chance.randint(200, 300))
+        spec = made["spec"]["template"]["spec"]
+        spec |= {"schedulerName": "growth", **on("lane")}
+        if script.chance.random() < 0.5:
+            selector = {"matchLabels": {"kind": "shy"}}
+            made["spec"]["template"]["metadata"].setdefault("labels", {})["kind"] = "shy"
+            away = [{"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}]
+            spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": away}}
+        script.at(60.0 + 70 * number, partial(script.cluster.create, made))
+
+
 def swarm(script: Script) -> None:
     """Pods that tolerate every taint come one after the other, also onto nodes that growth is still filling, while a
     user takes growth's taints off some of them.
@@ -325,6 +340,7 @@ WORLDS: Final[tuple[Behaviour, ...]] = (
     Behaviour("jobs made anew", made_anew, is_wide=True),
     Behaviour("databases", databases, is_wide=True),
     Behaviour("gang", gang, OWN_SCHEDULER, is_wide=True),
+    Behaviour("queue", queue, OWN_SCHEDULER, is_wide=True, settles_seconds=3600.0),
     Behaviour("blocked", blocked, is_wide=True, settles_seconds=1800.0),
     Behaviour("slow goodbye", slow_goodbye, is_wide=True, settles_seconds=2 * SLOW_GOODBYE_SECONDS),
     Behaviour("foreign nodes", foreign_nodes, is_wide=True),
