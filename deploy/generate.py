@@ -14,6 +14,7 @@ compares.
 | `docs/reference/settings.md` | the settings and their meanings |
 | `docs/reference/metrics.md` | the registry of metrics |
 | `docs/reference/phases.md` | the phases and transitions of `model/noderequest.py` |
+| `docs/concepts/walks.svg`, `docs/reference/phases-*.svg` | `deploy/diagrams.py` |
 | `docs/guides/watermarks.svg` | `deploy/watermarks_picture.py`, by the functions that size warm pools |
 | `docs/reference/scenarios.md`, `docs/reference/scenario.schema.json` | the classes that read scenario files |
 """
@@ -29,6 +30,7 @@ from typing import Any, get_type_hints
 import yaml
 
 from deploy.dashboard import dashboard
+from deploy.diagrams import phases_picture, walks_picture
 from deploy.metrics_page import metrics_page
 from deploy.phases_page import phases_page
 from deploy.scenarios_page import scenarios_page
@@ -39,6 +41,7 @@ from growth.controllers.act.role import lease_rights, parts, rules, token_manife
 from growth.controllers.configuration import Configuration
 from growth.kube.crds import file_name, file_text, installed
 from growth.kube.crds.buffer import buffer_definition
+from growth.model.noderequest import PHASES
 from growth.sim.scenarios.schema import scenario_schema
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,6 +68,8 @@ def generated() -> Mapping[Path, str]:
         Path("docs/reference/metrics.md"): metrics_page(),
         Path("docs/reference/phases.md"): phases_page(),
         Path("docs/guides/watermarks.svg"): watermarks_picture(),
+        Path("docs/concepts/walks.svg"): walks_picture(),
+        **{Path(f"docs/reference/phases-{kind.lower()}.svg"): phases_picture(kind) for kind in PHASES},
         Path("docs/reference/scenarios.md"): scenarios_page(),
         Path("docs/reference/scenario.schema.json"): _json(scenario_schema()),
     }

@@ -23,4 +23,5 @@ def _chapter(kind: str) -> str:
     phases = "".join(f"| {phase} | {meaning} |\n" for phase, meaning in PHASES[kind].items())
     arrows = "".join(f"| {each.before} | {each.after} | {each.when} |\n" for each in TRANSITIONS[kind])
     meanings = f"| phase | means |\n| --- | --- |\n{phases}"
-    return f"\n## {kind}\n\n{meanings}\n| from | to | when |\n| --- | --- | --- |\n{arrows}"
+    picture = f"![The phases of a {kind} and the arrows between them](phases-{kind.lower()}.svg)\n"
+    return f"\n## {kind}\n\n{picture}\n{meanings}\n| from | to | when |\n| --- | --- | --- |\n{arrows}"
