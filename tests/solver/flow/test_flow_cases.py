@@ -125,3 +125,11 @@ def test_packing_fills_one_machine_before_the_next() -> None:
     )
     assert counts(answer)["m1"] == 1
     assert sorted(counts(answer).values()) == [1, 2]
+
+
+def test_a_gang_that_cannot_start_is_told_for_how_many_there_is_room_and_what_is_missing() -> None:
+    answer = placed_by([machine("a", cpu=4), machine("b", cpu=4)], group(5, 3, gang="train"), train=5)
+    told = "gang train: 5 more must start together, and there is room for 2; for another one: "
+    assert answer.left[0].reason == f"{told}0/2 nodes are available: 2 insufficient cpu"
+    few = placed_by([machine("a", cpu=4)], group(1, 3, gang="train"), train=2)
+    assert few.left[0].reason == "gang train: 2 more must start together, and there is room for 1"

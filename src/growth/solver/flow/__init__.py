@@ -158,8 +158,10 @@ def _place_turn(work: Work, members: list[Member], gangs: Mapping[str, int]) -> 
         work.take_back(gang)
         _place_all(work, [member for member in members if member.gang not in barred], gangs)
     for gang in barred:
-        _place_all(work, [member for member in members if member.gang == gang], gangs)
+        own = [member for member in members if member.gang == gang]
+        _place_all(work, own, EMPTY)  # as many as fit: it is whole, or people are told how many that is
         if work.count_of(gang) < gangs.get(gang, 0):
+            work.why_short[gang] = _why_short(work, own)
             work.take_back(gang)
     return cost
 
@@ -264,14 +266,20 @@ def _left(work: Work, members: list[Member], gangs: Mapping[str, int]) -> tuple[
             continue
         missing = gangs.get(member.gang, 0) - work.count_of(member.gang) if member.gang else 0
         if missing > 0:
-            together = f"{gangs[member.gang]} more must start together"
-            reason = f"gang {member.gang}: {together}, and there is no room for so many"
+            reason = f"gang {member.gang}: {gangs[member.gang]} more must start together, and there is room for "
+            reason += work.why_short.get(member.gang, "fewer")
         else:
             if member.pod_class.number not in reasons:
                 reasons[member.pod_class.number] = _why(work, member)
             reason = reasons[member.pod_class.number]
         left.append(Left(member.number, member.left, reason))
     return tuple(left)
+
+
+def _why_short(work: Work, members: list[Member]) -> str:
+    """For how many of a gang there is room, while these have it, and why there is none for another one."""
+    placed, left = work.count_of(members[0].gang), next((member for member in members if member.left), None)
+    return str(placed) if left is None else f"{placed}; for another one: {_why(work, left)}"
 
 
 def _why(work: Work, member: Member) -> str:

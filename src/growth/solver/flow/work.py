@@ -59,6 +59,7 @@ class Work:
         self.upkeep = upkeep  # price per hour of machines that no pod keeps yet
         self._price = upkeep.copy()
         self.placed: list[PlacedGroup] = []
+        self.why_short: dict[str, str] = {}  # by gang: for how many there is room, and what is missing
 
     def put(self, member: Member, numbers: IntArray, counts: IntArray) -> int:
         """So many pods of the group onto each of these machines."""
