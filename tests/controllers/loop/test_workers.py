@@ -38,3 +38,10 @@ def test_what_is_interrupted_ends_at_once_with_its_workers() -> None:
     [process] = begun
     process.join(10)
     assert process.exitcode == -signal.SIGKILL
+
+
+def test_a_worker_hears_nothing_of_an_interrupt_and_its_parent_does() -> None:
+    with working(1) as workers:
+        blocked = workers.submit(signal.pthread_sigmask, signal.SIG_BLOCK, []).result(timeout=60)
+    assert signal.SIGINT in blocked
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])

@@ -6,20 +6,36 @@ keyboard reaches every process of a terminal: workers ignore it, and whoever beg
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.context import SpawnContext, SpawnProcess
 
 from growth.controllers.loop.journal import be_quiet
 
 
 def open_workers(count: int = 0) -> ProcessPoolExecutor:
     """So many, or as many as there are processors."""
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(count or os.cpu_count() or 1, context, initializer=_begin)
+    return ProcessPoolExecutor(count or os.cpu_count() or 1, _Quietly(), initializer=_begin)
+
+
+class _DeafToInterrupts(SpawnProcess):
+    """Ctrl-C reaches every process of a terminal: this one hears nothing of it from its very first moment, also while
+    it still imports what it needs. Its parent ends it.
+    """
+
+    def start(self) -> None:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # what is blocked stays so in a child
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Quietly(SpawnContext):
+    Process = _DeafToInterrupts
 
 
 def _begin() -> None:
