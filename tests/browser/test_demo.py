@@ -17,6 +17,7 @@ from tests.browser.chromium import Page
 from tests.browser.conftest import Laboratory
 
 PICTURES = Path(".build/browser")
+LARGEST_BYTES = 150_000  # of a picture for the docs
 CHAPTERS = ["Night", "Morning load", "Burst", "Stock-out", "Broken image", "Quiet evening"]
 
 
@@ -52,6 +53,7 @@ class Theatre:
 
     def take_picture(self, name: str) -> None:
         self.do(self.page.take_picture(PICTURES / f"{name}.png"))
+        assert (PICTURES / f"{name}.png").stat().st_size <= LARGEST_BYTES
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,7 @@ def test_a_chapter_is_reached_and_the_page_shows_it(theatre: Theatre) -> None:
     theatre.wait_for("growth.cluster.bound > 0")
     assert theatre.run("growth.table('nodes').size") > 0
     theatre.take_picture("page")
+    theatre.do(theatre.page.resize(1180, 760))
     theatre.do(theatre.page.prefer(prefers_color_scheme="dark"))
     theatre.run("location.hash = '#/Node/' + [...growth.table('nodes').keys()][0]")
     theatre.wait_for("document.querySelector('growth-explain .first')?.innerText.length > 10")
