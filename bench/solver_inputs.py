@@ -23,6 +23,7 @@ from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.resources import Resources
 from growth.model.settings import Settings
+from growth.solver.patterns import Budget
 from growth.solver.purchase.problem import Choice, DemandClass, PlacementProblem
 from growth.solver.purchase.solve import solve
 
@@ -205,6 +206,15 @@ def _cases_of_many_classes() -> list[Case]:
         )
         for kind in ("", "spread", "apart")
         for classes, most_gap in ((300, 1.0), (1_000, 1.5), (2_000, 2.0), (5_000, 2.0), (10_000, 2.0))
+    ] + [
+        Case(
+            f"within_a_second_classes_{classes}{f'_{kind}' if kind else ''}",
+            lambda classes=classes, kind=kind: replace(made(classes, kind), budget=Budget.for_seconds(1)),  # type: ignore[misc]
+            most_cpu_seconds=1.5,
+            most_mib=400.0,
+        )
+        for kind in ("", "spread", "apart")
+        for classes in (1, 30, 300, 1_000, 5_000, 10_000)
     ]
 
 

@@ -310,11 +310,11 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
             gt=0,
             le=60,
             description=(
-                "About how long the solver may look for a cheaper plan; it counts work, not time, so that answers "
-                "repeat."
+                "How long one question to the solver may take, on a usual core; then the best plan so far counts, at "
+                "worst one by best fit. It counts work, not time, so that answers repeat; most take a fraction."
             ),
         ),
-    ] = 1.0
+    ] = 5.0
     preferences: Annotated[
         Literal["Respect", "Ignore"],
         Meta(

@@ -90,7 +90,16 @@ def test_there_is_an_answer_however_small_the_budget(medium: PlacementProblem) -
 
 def test_seconds_become_units_of_work() -> None:
     assert Budget.for_seconds(Settings().solve_budget_seconds) == Budget()
-    assert Budget.for_seconds(2).simplex_iterations == 2 * Budget().simplex_iterations
+    assert Budget.for_seconds(10).simplex_iterations == 2 * Budget().simplex_iterations
+
+
+@pytest.mark.parametrize("kind", ["plain", "apart", "spread"])
+def test_a_question_that_is_too_large_for_its_budget_is_answered_by_best_fit(kind: str) -> None:
+    problem = generate(3_000, 2_500, apart=float(kind == "apart"), spread=float(kind == "spread"), zones=2, seed=5)
+    solution = solve(replace(problem, budget=Budget.for_seconds(0.1)))
+    assert [stage.name for stage in solution.stages] == ["best fit"]
+    assert solution.kind == "AllPlaced"
+    assert check(problem, solution) == ()
 
 
 @pytest.mark.parametrize("kind", ["plain", "apart", "spread"])

@@ -17,7 +17,7 @@ from growth.solver.patterns import Budget
 from growth.solver.purchase.problem import DemandClass, PlacementProblem
 from growth.solver.purchase.solve import solve
 
-_SECONDS: Final = 1.0
+_SECONDS: Final = 5.0
 
 
 def bound_problem(snapshot: Snapshot, settings: Settings) -> PlacementProblem | None:

@@ -9,7 +9,7 @@ holds in whatever order it is carried out."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from growth.solver.purchase.layout import Layout, SpreadView
 from growth.solver.purchase.pod_rules import ShapeRules
 from growth.solver.purchase.tallies import NodeTally, concerns_no_pods
 
+_Table = TypeVar("_Table", SmallCounts, BoolArray)
 UNBOUND: Final = (1 << 31) - 1  # "without bound" in the table of bounds: nodes × tallies is the largest table there is
 
 
@@ -246,9 +247,9 @@ class Bins:
         self.choice = np.concatenate((self.choice, np.full(extra, -1, dtype=np.int64)))
         self.left = np.concatenate((self.left, np.zeros_like(self.left)))
         self.domain = np.concatenate((self.domain, np.full_like(self.domain, -1)), axis=1)
-        self.tally = np.concatenate((self.tally, np.zeros_like(self.tally)))
+        self.tally = _doubled(self.tally)
         self.bound = np.concatenate((self.bound, np.full_like(self.bound, UNBOUND)))
-        self.spread_here = np.concatenate((self.spread_here, np.zeros_like(self.spread_here)))
+        self.spread_here = _doubled(self.spread_here)
 
     def _bounds_of(self, rules: ShapeRules) -> Iterable[tuple[int, int]]:
         """Tallies under anti-affinity that matter to a class, with its own limit."""
@@ -325,6 +326,13 @@ class Bins:
         key = int(self.layout.tally_key[tally])
         counts = self.tally[: self.size, tally]
         return bool((counts if key < 0 else counts[self.domain[key, : self.size] >= 0]).any())
+
+
+def _doubled(table: _Table) -> _Table:
+    """With as many rows of zeros again; memory that nobody looks at is none."""
+    larger = np.zeros((2 * len(table), table.shape[1]), dtype=table.dtype)
+    larger[: len(table)] = table
+    return larger
 
 
 def fewest(counts: IntArray, view: SpreadView) -> int:

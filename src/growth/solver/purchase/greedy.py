@@ -13,7 +13,7 @@ will be there is a domain, and no other."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from msgspec import structs
@@ -25,7 +25,16 @@ from growth.solver.purchase.tallies import concerns_no_pods, looks_beyond_node, 
 from growth.solver.purchase.zones import place_together, sticks_together
 
 _MOST_MOVES = 2_000  # of pods of a class from fuller to emptier nodes
-_LOOKAHEAD = 60  # classes that are thought of when a node is chosen
+_MANY_CLASSES = 300
+_LOOKAHEAD, _BRIEF_LOOKAHEAD = 60, 12  # classes that are thought of when a node is chosen; where there are many, fewer
+
+
+@dataclass(frozen=True, slots=True)
+class _Prices:
+    """What one pod of each class costs where it is cheapest, and the classes in that order."""
+
+    unit: FloatArray
+    dearest_first: IntArray
 
 
 def place_by_rules(bins: Bins, missing: IntArray) -> IntArray:
@@ -42,6 +51,7 @@ def place_all(bins: Bins, remaining: IntArray) -> IntArray:
     """Put `remaining` pods of each class somewhere; returns how many of each found no place."""
     layout, shapes = bins.layout, bins.layout.shapes
     unit = unit_prices(layout)
+    prices = _Prices(unit, np.argsort(-unit, kind="stable"))
     remaining = place_together(bins, remaining)
     # real before virtual, important before unimportant, those that can only go into rooms, then the dearest first
     buyable = layout.fits & (bins.openable() > 0)
@@ -51,9 +61,9 @@ def place_all(bins: Bins, remaining: IntArray) -> IntArray:
     ]
     for index in sorted(range(len(unit)), key=ranks.__getitem__):
         if remaining[index]:
-            _place_class(bins, index, remaining, unit)
+            _place_class(bins, index, remaining, prices)
     for waiting in np.flatnonzero(remaining):  # an affinity may have waited for a class that came later
-        _place_class(bins, int(waiting), remaining, unit)
+        _place_class(bins, int(waiting), remaining, prices)
     if remaining.any():
         _squeeze_in(bins, remaining)
     return remaining
@@ -68,9 +78,9 @@ def _squeeze_in(bins: Bins, remaining: IntArray) -> None:
     bins.is_strict = True
 
 
-def _place_class(bins: Bins, index: int, remaining: IntArray, unit: FloatArray) -> None:
+def _place_class(bins: Bins, index: int, remaining: IntArray, prices: _Prices) -> None:
     """All of one class that can be placed."""
-    while remaining[index] and (_into_bins(bins, index, remaining) or _onto_new_node(bins, index, remaining, unit)):
+    while remaining[index] and (_into_bins(bins, index, remaining) or _onto_new_node(bins, index, remaining, prices)):
         pass
 
 
@@ -99,17 +109,17 @@ def _into_bins(bins: Bins, index: int, remaining: IntArray) -> bool:
     return True
 
 
-def _onto_new_node(bins: Bins, index: int, remaining: IntArray, unit: FloatArray) -> bool:
+def _onto_new_node(bins: Bins, index: int, remaining: IntArray, prices: _Prices) -> bool:
     """Buy one node, the best for this class and what else is left, and put the class onto it."""
     layout = bins.layout
-    space = _new_space(bins, index)
+    space = new_space(bins, index)
     usable = (space > 0) & (bins.openable() > 0)
     if not usable.any():
         return False
     usable &= layout.tier == layout.tier[usable].min()
     candidates = np.flatnonzero(usable)
     first = np.minimum(space[candidates], remaining[index])
-    value = _worth(bins, index, candidates, first, remaining, unit)
+    value = _worth(bins, index, candidates, first, remaining, prices)
     for best in np.argsort(layout.price[candidates] / value, kind="stable"):
         number = bins.open(int(candidates[best]))
         taken = min(int(bins.space(index)[number]), int(first[best]))
@@ -121,8 +131,8 @@ def _onto_new_node(bins: Bins, index: int, remaining: IntArray, unit: FloatArray
     return False
 
 
-def _new_space(bins: Bins, index: int) -> IntArray:
-    """How many pods of the class an empty node of each choice takes."""
+def new_space(bins: Bins, index: int, has_zone: bool = False) -> IntArray:
+    """How many pods of the class an empty node of each choice takes; `has_zone` if their domains are decided."""
     layout = bins.layout
     need = layout.need[index]
     asked = np.flatnonzero(need)
@@ -130,7 +140,8 @@ def _new_space(bins: Bins, index: int) -> IntArray:
     space[~layout.fits[index]] = 0
     if not space.any():
         return space
-    np.minimum(space, bins.domain_space(index, layout.choice_domain), out=space)
+    if not has_zone:
+        np.minimum(space, bins.domain_space(index, layout.choice_domain), out=space)
     for tally, limit in own_limits(layout, index):
         if layout.tally_key[tally] < 0:
             np.minimum(space, limit, out=space)
@@ -145,17 +156,17 @@ def _new_space(bins: Bins, index: int) -> IntArray:
 
 
 def _worth(
-    bins: Bins, index: int, candidates: IntArray, first: IntArray, remaining: IntArray, unit: FloatArray
+    bins: Bins, index: int, candidates: IntArray, first: IntArray, remaining: IntArray, prices: _Prices
 ) -> FloatArray:
     """What a node of each candidate would hold, in unit prices: this class, then the dearest others that still fit
     beside it.
     """
-    layout = bins.layout
+    layout, unit = bins.layout, prices.unit
     left = layout.offer[candidates] - first[:, None] * layout.need[index]
     worth = first * unit[index]
-    others = [int(other) for other in np.flatnonzero(remaining) if other != index]
-    others.sort(key=lambda other: -unit[other])
-    for other in others[:_LOOKAHEAD]:
+    waiting = prices.dearest_first[remaining[prices.dearest_first] > 0]
+    lookahead = _LOOKAHEAD if len(waiting) <= _MANY_CLASSES else _BRIEF_LOOKAHEAD
+    for other in waiting[waiting != index][:lookahead].tolist():
         need = layout.need[other]
         asked = np.flatnonzero(need)
         most = min([int(remaining[other]), *(limit for _, limit in own_limits(layout, other))])

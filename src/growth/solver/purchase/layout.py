@@ -26,6 +26,7 @@ from growth.solver.purchase.pod_rules import (
     SpreadRule,
     has_preferences_about_pods,
     read_rules,
+    without_idle,
 )
 from growth.solver.purchase.problem import Choice, PlacementProblem, unmarked
 
@@ -112,10 +113,11 @@ class _Draft:
         self.choices = [problem.choices[index] for index in self.choice_order]
         self.rooms = [problem.rooms[index] for index in self.room_order]
         self.shape_id, demanded = self._collect_shapes()
-        self.book = read_rules(list(self.shape_id), demanded, problem)
-        self.keys = tuple(sorted({key for key in self.book.keys if key != HOSTNAME}))
         planned = [_node_of(choice, number) for number, choice in enumerate(self.choices)]
         self.nodes = planned + [unmarked(room) for room in self.rooms]
+        book = read_rules(list(self.shape_id), demanded, problem)
+        self.book = without_idle(book, self._pods_of_shapes(), self._labels_of_all_nodes())
+        self.keys = tuple(sorted({key for key in self.book.keys if key != HOSTNAME}))
         self.allowed = AllowedNodes(self.nodes, problem)
         self.attachments = Attachments(problem, self.rooms)
         names = {name for demand in problem.demands for name, amount in demand.shape.requests.items() if amount > 0}
@@ -188,6 +190,23 @@ class _Draft:
             found[remaining[index]] = len(found)
         return found, demanded
 
+    def _pods_of_shapes(self) -> list[int]:
+        """How many pods of each shape there can be at most."""
+        pods = [0] * len(self.shape_id)
+        for demand in self.problem.demands:
+            pods[self.shape_id[demand.shape]] += demand.count
+        for room in self.rooms:
+            for shape, count in room.contents:
+                pods[self.shape_id[shape]] += count
+        for choice in self.choices:
+            for shape in choice.daemons:
+                pods[self.shape_id[shape]] = MANY
+        return pods
+
+    def _labels_of_all_nodes(self) -> frozenset[str]:
+        names = [frozenset(labels) for labels in {node.labels for node in self.nodes}]
+        return frozenset((HOSTNAME,)).union(frozenset.intersection(*names) if names else ())
+
     def _pools_allow(self, order: Sequence[int]) -> BoolArray:
         pools: dict[str, int] = {}
         of_choice = [pools.setdefault(choice.pool, len(pools)) for choice in self.choices]
@@ -213,10 +232,11 @@ class _Draft:
         for position, index in enumerate(order):
             demand, shape = self.problem.demands[index], self.problem.demands[index].shape
             mask = np.packbits(fits[position]).tobytes() + np.packbits(room_fits[position]).tobytes()
-            spread_over = (shape.node_selector, shape.node_affinity, shape.tolerations) if shape.spread else ()
+            rules = self._rules(shape)
+            spread_over = (shape.node_selector, shape.node_affinity, shape.tolerations) if rules.spreads else ()
             key = (
                 demand.is_virtual, -shape.priority, shape.requests, masks.setdefault(mask, len(masks)),
-                self._rules(shape), spread_over, self._preferences(shape),
+                rules, spread_over, self._preferences(shape),
                 shape.volumes, shape.namespace if shape.volumes else "",
             )  # fmt: skip
             groups.setdefault(key, []).append(position)

@@ -12,17 +12,21 @@ demands of it:
 | spread, DoNotSchedule | at most `max_skew` above the emptiest eligible domain |
 | affinity | above 0, or no pod matches anywhere and the class matches itself |
 
+A tally that no placement of these pods can bring beyond what is allowed binds nobody and is left out: of a class with
+one pod, for instance, every rule that looks at its own kind (`without_idle`).
+
 Rules that look at nodes only say which nodes a shape may go to (`AllowedNodes`). Attached volumes are one more resource
 (`Attachments`): each one counts, also where two pods of a node would share it; new nodes have no known limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.labels import HOSTNAME, NO_LABELS, Requirement
 from growth.model.node import Node
@@ -161,6 +165,39 @@ class _Reader:
             candidates = self._index.candidates(requirements)
             self._members.append(frozenset(index for index in candidates if weight(self._classes[index])))
         return number
+
+
+def without_idle(book: Rulebook, pods: Sequence[int], on_all_nodes: frozenset[str]) -> Rulebook:
+    """The same rules without tallies that can bind nobody: even if all `pods` of the shapes were in one domain, there
+    would not be too many. A spread also refuses nodes without its label: that must be among the labels `on_all_nodes`.
+    """
+    most, allowed = [0] * len(book.keys), [MANY] * len(book.keys)
+    for rules, count in zip(book.rules, pods, strict=True):
+        for tally in rules.adds:
+            most[tally] += count
+        for limit in rules.anti:
+            allowed[limit.tally] = min(allowed[limit.tally], limit.limit)
+        for spread in rules.spreads:
+            usual = spread.max_skew if book.keys[spread.tally] in on_all_nodes else -1
+            allowed[spread.tally] = min(allowed[spread.tally], usual)
+        for tally in rules.affinity:
+            allowed[tally] = -1
+    kept = [tally for tally in range(len(book.keys)) if most[tally] > allowed[tally]]
+    if len(kept) == len(book.keys):
+        return book
+    number = {tally: position for position, tally in enumerate(kept)}
+    return Rulebook([book.keys[tally] for tally in kept], [_renumbered(rules, number) for rules in book.rules])
+
+
+def _renumbered(rules: ShapeRules, number: Mapping[int, int]) -> ShapeRules:
+    """Without tallies that have no number."""
+    return ShapeRules(
+        tuple(number[tally] for tally in rules.adds if tally in number),
+        tuple(TallyLimit(number[one.tally], one.limit) for one in rules.anti if one.tally in number),
+        tuple(replace(one, tally=number[one.tally]) for one in rules.spreads if one.tally in number),
+        tuple(number[tally] for tally in rules.affinity),
+        rules.is_first_of_its_kind,
+    )
 
 
 class _ShapeIndex:

@@ -26,14 +26,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec import structs
 
-from growth.solver.arrays import BoolArray, IntArray
+from growth.solver.arrays import MANY, BoolArray, IntArray
 from growth.solver.patterns.bound import ProvenBound
 from growth.solver.patterns.fluid import select
 from growth.solver.patterns.packing import pack, relax
 from growth.solver.purchase.answer import prove_bound, write_answer
 from growth.solver.purchase.bins import Bins, planned, price_of
 from growth.solver.purchase.check import check
-from growth.solver.purchase.greedy import heap_on_nodes, level_out, place_by_rules, take_back_excess
+from growth.solver.purchase.greedy import heap_on_nodes, level_out, new_space, place_by_rules, take_back_excess
 from growth.solver.purchase.improve import follow_preferences, make_cheaper, place_anew
 from growth.solver.purchase.layout import Layout, largest_share, lay_out, unit_prices
 from growth.solver.purchase.open_nodes import by_worth, fill_bins, open_nodes
@@ -48,7 +48,7 @@ from growth.solver.purchase.problem import (
     without_gangs,
 )
 from growth.solver.purchase.rows import Part, RelaxedRows, recall, remember, rows_of
-from growth.solver.purchase.tallies import concerns_no_pods
+from growth.solver.purchase.tallies import concerns_no_pods, looks_beyond_node
 from growth.solver.purchase.zones import (
     place_together,
     repeat_in_zones,
@@ -58,8 +58,10 @@ from growth.solver.purchase.zones import (
 )
 
 _DEAR = 1_000.0  # how many times its price a pod is worth: nothing but a limit leaves it out
-_FEW_PODS = 500  # for which the greedy is asked whenever a cheaper plan is not ruled out
-_FEW_NODES = 4_000  # beyond that, the greedy takes longer than all the rest
+_FEW_PODS = 500  # for which the greedy is asked whenever a cheaper plan is not ruled out; of more, best fit is as good
+_MANY_CLASSES = 300
+_LEAST_SECONDS = 0.5  # a budget below that counts as so much
+_PATIENCE = 1.4  # times the budget: nothing is begun that would probably take longer
 _NEAR = 0.005  # above the bound: nearer than that, best fit never is
 _GANGS_TRIED_AGAIN = 8
 _GOOD_ENOUGH = 0.03  # above the bound: nearer than that, the greedy need not be asked for comparison
@@ -137,8 +139,8 @@ def _solve_greedily(problem: PlacementProblem) -> PlacementSolution:
     if not any(demand.count for demand in problem.demands):
         return PlacementSolution("NoDemands")
     layout = lay_out(problem)
-    plain, nothing = _by_best_fit(layout), np.zeros(len(layout.count))
-    solution = write_answer(plain.bins, plain.left_over, ProvenBound(0.0, nothing, nothing), plain.stages, ())
+    plain = _by_best_fit(layout)
+    solution = write_answer(plain.bins, plain.left_over, _unproven(layout), plain.stages, ())
     complaints = check(problem, solution) if problem.is_checked else ()
     return _nothing(problem, complaints) if complaints else solution
 
@@ -152,14 +154,20 @@ def _nothing(problem: PlacementProblem, complaints: tuple[str, ...]) -> Placemen
 
 
 def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
-    """By patterns; where that leaves pods over, or is dear for what is proven, other ways are tried as well."""
+    """By patterns; where that leaves pods over, or is dear for what is proven, other ways are tried as well. Where
+    patterns would take longer than the budget, by best fit alone.
+    """
+    effort, most = _Effort.of(layout), _PATIENCE * max(_LEAST_SECONDS, layout.problem.budget.seconds)
+    if effort.all_of_it > most:
+        simple = _by_best_fit(layout)
+        return simple, _prove(simple) if effort.simple + effort.proof <= most else _unproven(layout)
     best = _by_patterns(layout, is_staged=False)
     bound = _prove(best)
-    if _is_plain(layout) and price_of(best.bins) > bound.lower_bound * (1 + _NEAR):
+    if layout.count.sum() > _FEW_PODS and price_of(best.bins) > bound.lower_bound * (1 + _NEAR):
         found, best = best, _better(best, [_by_best_fit(layout)])
         bound = bound if best is found else _prove(best)
     if best.left_over.any() or price_of(best.bins) > _enough(best, bound.lower_bound):
-        others = [_by_greedy(layout)] if _is_quick(best) else [best]
+        others = [_by_greedy(layout)] if best.left_over.any() or layout.count.sum() <= _FEW_PODS else [best]
         if best.left_over.any() and _importance(layout).max():
             others.append(_by_patterns(layout, is_staged=True))
         if best.left_over.any() and layout.tier.max(initial=0) and len(layout.limit_bound):
@@ -173,6 +181,34 @@ def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
     if anew.rank() < best.rank():
         best, bound = anew, _prove(anew)
     return best, bound
+
+
+@dataclass(frozen=True, slots=True)
+class _Effort:
+    """About how many seconds each way takes, by what there is to look at: measured once, on a busy core. Never looked
+    up on a clock, so that the same question has the same answer everywhere.
+    """
+
+    simple: float  # layout, best fit, answer
+    proof: float
+    patterns: float
+
+    @property
+    def all_of_it(self) -> float:
+        return self.simple + self.proof + self.patterns
+
+    @staticmethod
+    def of(layout: Layout) -> _Effort:
+        classes, demands = len(layout.count), len(layout.problem.demands)
+        with_rules = sum(not concerns_no_pods(rules) for rules in layout.rules)
+        zoned = sum(looks_beyond_node(layout, index) for index in range(classes))
+        coarse = 0.25 if classes > _MANY_CLASSES else 0.0
+        searching = 0.5 * layout.problem.budget.seconds * (2 if zoned else 1)
+        return _Effort(
+            simple=0.03 + 4e-5 * demands + 1e-4 * classes + 1e-4 * with_rules + 5e-4 * zoned,
+            proof=0.05 + 7e-5 * classes,
+            patterns=0.1 + coarse + 1e-4 * classes + 3e-4 * zoned + searching,
+        )
 
 
 def _anew(known: Attempt) -> Attempt:
@@ -193,20 +229,14 @@ def _better(known: Attempt, others: list[Attempt]) -> Attempt:
     return Attempt(best.bins, best.left_over, known.stages + best.stages, known.relaxed + best.relaxed)
 
 
-def _is_quick(found: Attempt) -> bool:
-    """Does the greedy take less time than all the rest? Of many pods without rules, best fit says the same."""
-    layout = found.bins.layout
-    return len(planned(found.bins)) <= _FEW_NODES and (layout.count.sum() <= _FEW_PODS or not _is_plain(layout))
-
-
-def _is_plain(layout: Layout) -> bool:
-    """Do no rules between pods concern any class?"""
-    return all(map(concerns_no_pods, layout.rules))
-
-
 def _prove(attempt: Attempt) -> ProvenBound:
     layout = attempt.bins.layout
     return prove_bound(attempt.bins, layout.count - attempt.left_over, attempt.relaxed, unit_prices(layout) * _DEAR)
+
+
+def _unproven(layout: Layout) -> ProvenBound:
+    """Nothing is known of what a plan must cost."""
+    return ProvenBound(0.0, np.zeros(len(layout.count)), np.zeros(len(layout.limit_bound)))
 
 
 def _answer(attempt: Attempt, bound: ProvenBound) -> PlacementSolution:
@@ -238,34 +268,40 @@ def _by_greedy(layout: Layout) -> Attempt:
 
 def _by_best_fit(layout: Layout) -> Attempt:
     """Best fit decreasing, the simple way that no plan may be dearer than: the largest pods first, each onto the node
-    that has the least left beside it, else onto a new node of the choice where its share costs least. Pods that rules
-    between pods concern are left to the greedy.
+    that has the least left beside it, else onto a new node of the choice where its share costs least. What does not
+    find its place so is left to the greedy.
     """
-    bins, missing, unit = Bins(layout), np.asarray(layout.count).copy(), unit_prices(layout)
-    for index in np.lexsort((-unit, _importance(layout))).tolist():
-        if not concerns_no_pods(layout.rules[index]):
-            continue
-        space = bins.space(index)
-        for number in bins.in_filling_order(index, np.flatnonzero(space)).tolist():
-            taken = min(int(space[number]), int(missing[index]))
-            bins.put(index, number, taken)
-            missing[index] -= taken
-            if not missing[index]:
-                break
-        share, asked = largest_share(layout, index), np.flatnonzero(layout.need[index])
-        costs = np.where(layout.fits[index] & (share <= 1), layout.price * share, np.inf)
-        while missing[index] and np.isfinite(costs).any():
-            choice = int(costs.argmin())
-            most = int((layout.offer[choice, asked] // layout.need[index, asked]).min())
-            times = min(max(1, int(missing[index]) // most), int(bins.openable()[choice]))
-            if times > 0:
-                taken = min(most, int(missing[index]))
-                bins.open_alike(choice, {index: taken}, times)
-                missing[index] -= taken * times
-            else:
-                costs[choice] = np.inf
-    left_over = _place_rest(bins, missing)
+    bins, unit, rank = Bins(layout), unit_prices(layout), _importance(layout)
+    parts = split_by_zones(bins, _without_together(bins, np.asarray(layout.count)), unit)
+    for part in sorted(parts, key=lambda part: (rank[part.index], -unit[part.index], part.index)):
+        for left in fill_bins(bins, [part]):
+            _open_best(bins, left)
+    left_over = _place_rest(bins, layout.count - bins.placed())
     return Attempt(bins, left_over, (Stage("best fit", price_of(bins)),))
+
+
+def _open_best(bins: Bins, part: Part) -> None:
+    """New nodes for a part, each time of the choice where its share costs least."""
+    layout, index, missing = bins.layout, part.index, part.count
+    alone = np.where(part.choices, new_space(bins, index, part.has_zone), 0)
+    costs = np.where(alone > 0, layout.price * largest_share(layout, index), np.inf)
+    costs[layout.tier > layout.tier[alone > 0].min(initial=MANY)] = np.inf
+    while missing and np.isfinite(costs).any():
+        choice = int(costs.argmin())
+        times = min(max(1, missing // int(alone[choice])), int(bins.openable()[choice]))
+        if times > 0:
+            taken = min(int(alone[choice]), missing)
+            bins.open_alike(choice, {index: taken}, times)
+            missing -= taken * times
+        else:
+            costs[choice] = np.inf
+
+
+def _without_together(bins: Bins, wanted: IntArray) -> IntArray:
+    """What remains of these pods when those that must share nodes are placed, as far as they can be."""
+    remaining = place_together(bins, wanted)
+    remaining[[index for index in np.flatnonzero(remaining) if sticks_together(bins.layout, int(index))]] = 0
+    return remaining
 
 
 def _place_rest(bins: Bins, missing: IntArray) -> IntArray:
@@ -299,9 +335,8 @@ def _by_patterns(layout: Layout, is_staged: bool, is_tiered: bool = True) -> Att
     left_over = np.zeros(len(layout.count), dtype=np.int64)
     for rank in range(int(ranks.max()) + 1):
         wanted = np.where(ranks == rank, layout.count, 0)
-        remaining = place_together(bins, wanted)
-        remaining[[index for index in np.flatnonzero(remaining) if sticks_together(layout, int(index))]] = 0
-        parts = fill_bins(bins, by_worth(bins, split_by_zones(bins, remaining, packer.unit), packer.unit))
+        remaining = split_by_zones(bins, _without_together(bins, wanted), packer.unit)
+        parts = fill_bins(bins, by_worth(bins, remaining, packer.unit))
         placed = int(wanted.sum()) - sum(part.count for part in parts)
         packer.note("rooms", price_of(bins), f"{placed} of {int(wanted.sum())} pods")
         packer.pack(parts)
