@@ -15,6 +15,7 @@ from growth.model.pod import HostPort, PodShape, Toleration, VolumeUse
 from growth.model.resources import NOTHING
 from growth.model.snapshot import VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume
+from growth.solver.purchase.check import check
 from growth.solver.purchase.problem import Choice, DemandClass, Limit, PlacementProblem, Room, planned_node
 from growth.solver.purchase.solve import solve, solve_greedily
 from growth.solver.reasons import in_brief
@@ -230,3 +231,12 @@ def test_every_reason_is_one_that_the_rules_give_and_goes_with_its_constraint(
             changed = next(change for words, change in WITHOUT.items() if words in phrase)
             other = replace(problem, demands=(DemandClass(replace(asked, **changed), 1, ("default",)),))
             assert not any(phrase in said for left in solve(other).unplaced for said in left.reasons)
+
+
+def test_pods_that_fit_no_room_are_in_the_bound_however_much_the_rooms_have_in_sum() -> None:
+    rooms = tuple(room(f"small-{number}", 1, 1024) for number in range(40))
+    problem = PlacementProblem(demands=(demand(6, 2, 2048),), rooms=rooms, choices=(choice("four", 4, 4096, 1.0),))
+    solution = solve(problem)
+    assert solution.price_per_hour == pytest.approx(3.0)
+    assert solution.lower_bound == pytest.approx(3.0, rel=1e-3)
+    assert check(problem, solution) == ()

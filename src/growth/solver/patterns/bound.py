@@ -18,7 +18,7 @@ import numpy as np
 
 from growth.solver.arrays import FloatArray, IntArray
 from growth.solver.patterns.knapsack import MIP_NODES, exact, fractional, priced_uppers, shared_bounds
-from growth.solver.patterns.stock import Patterns, Stock
+from growth.solver.patterns.stock import Patterns, RoomLeft, Stock
 
 _WORTH_A_TABLE = 6
 _STEPS = (192, 640)  # of the resource with fewer distinct amounts, and of the other
@@ -40,34 +40,33 @@ def no_bound(stock: Stock) -> ProvenBound:
 
 
 def prove(
-    stock: Stock, free: FloatArray, uppers: FloatArray, values: FloatArray, limit_prices: FloatArray
+    stock: Stock, rooms: RoomLeft, uppers: FloatArray, values: FloatArray, limit_prices: FloatArray
 ) -> ProvenBound:
-    """The bound that `values` prove, given upper bounds (K) of what a node of each choice can hold at these values.
-
-    `free` (R) is all that rooms have left.
-    """
+    """The bound that `values` prove, given upper bounds (K) of what a node of each choice can hold at these values."""
     own = limit_prices @ stock.limit_use
     scale = max(1.0, float(_ratios(stock, uppers, own).max(initial=0.0)))
     if not np.isfinite(scale):
         return no_bound(stock)
     values, limit_prices = values / scale, limit_prices / scale
     of_nodes = float(values @ stock.count - limit_prices @ stock.limit_bound)
-    proven = _SAFETY * (of_nodes - _room_value(stock, free, values))
+    proven = _SAFETY * (of_nodes - _room_value(stock, rooms, values))
     is_more_than_rounding = proven > 1e-6 * float(stock.price.max(initial=0.0))
     return ProvenBound(proven, values, limit_prices) if is_more_than_rounding else no_bound(stock)
 
 
-def _room_value(stock: Stock, free: FloatArray, values: FloatArray) -> float:
-    """At most so much value fits into the rooms, all of them taken as one node that can be cut."""
-    if not (free > 0).any():
+def _room_value(stock: Stock, left: RoomLeft, values: FloatArray) -> float:
+    """At most so much value fits into the rooms, all of them taken as one node that can be cut; of each row no more
+    than fits into them one by one.
+    """
+    if not left:
         return 0.0
     rows = len(stock.count)
     rooms = Stock(
         stock.need, stock.count, np.full_like(stock.cap, np.inf),
-        np.maximum(free, 0.0)[None], np.ones(1), np.ones((1, rows), dtype=np.bool_), np.zeros((0, 1)), np.zeros(0),
+        np.maximum(left.free, 0.0)[None], np.ones(1), (left.most > 0)[None], np.zeros((0, 1)), np.zeros(0),
         np.zeros((rows, 0), dtype=np.bool_), np.zeros((rows, 0)), np.zeros((1, 0)), np.zeros((1, 0)),
     )  # fmt: skip
-    most = stock.count[None].copy()
+    most = np.minimum(stock.count, left.most)[None]
     relaxed = fractional(rooms, 0, values, most)
     return float(priced_uppers(rooms, values, most, relaxed.resource_prices[None])[0])
 

@@ -20,7 +20,7 @@ import numpy as np
 from growth.solver.arrays import BOUNDLESS, FloatArray, IntArray
 from growth.solver.linear import INFINITE, Coefficients, LinearProgram, solve_linear
 from growth.solver.patterns.knapsack import priced_uppers
-from growth.solver.patterns.stock import Stock, without_dominated
+from growth.solver.patterns.stock import RoomLeft, Stock, without_dominated
 
 _FEW = 48  # kinds that are looked at together without selecting
 _SIZES = 20  # price ranges that are represented at first
@@ -47,8 +47,8 @@ class Selected:
     most: FloatArray  # all K × C
 
 
-def select(stock: Stock, left_out: FloatArray, free: FloatArray | None = None) -> Selected:
-    """`left_out` (C) is the price of leaving out a pod; `free` (R) is what rooms have left, where that counts."""
+def select(stock: Stock, left_out: FloatArray, rooms: RoomLeft | None = None) -> Selected:
+    """`left_out` (C) is the price of leaving out a pod; `rooms` is what rooms have left, where that counts."""
     most = stock.most_on_node()
     firsts = _one_of_each_kind(stock, most)
     if not len(firsts):
@@ -57,7 +57,7 @@ def select(stock: Stock, left_out: FloatArray, free: FloatArray | None = None) -
     firsts = firsts[without_dominated(stock.with_choices(firsts))]
     chosen = np.arange(len(firsts)) if len(firsts) <= _FEW else _of_all_sizes(stock, firsts, most)
     while True:
-        fluid = solve_fluid(stock.with_choices(firsts[chosen]), left_out, free)
+        fluid = solve_fluid(stock.with_choices(firsts[chosen]), left_out, rooms)
         uppers = priced_uppers(stock, fluid.values, np.minimum(most, stock.count), fluid.resource_prices)
         ratios = uppers[firsts] / np.maximum(stock.price + fluid.limit_prices @ stock.limit_use, 1e-300)[firsts]
         ratios[chosen] = 0.0
@@ -95,15 +95,15 @@ def _of_all_sizes(stock: Stock, firsts: IntArray, most: FloatArray) -> IntArray:
     return np.array(sorted(chosen), dtype=np.int64)
 
 
-def solve_fluid(stock: Stock, left_out: FloatArray, free: FloatArray | None = None) -> Fluid:
+def solve_fluid(stock: Stock, left_out: FloatArray, rooms: RoomLeft | None = None) -> Fluid:
     """The price of leaving out a pod is far above any real value, so that only limits cause it.
 
-    With `free` (R), pods may also go into the rooms, taken as one node that costs nothing and can be cut.
-    """
-    has_rooms = free is not None and bool((free > 0).any())
-    if free is not None and has_rooms:
-        stock = _with_rooms(stock, free)
-    model = _Model(stock, left_out, has_rooms)
+    With `rooms`, pods may also go there, taken as one node that costs nothing and can be cut; of each row no more than
+    fits into the rooms one by one."""
+    has_rooms = bool(rooms)
+    if rooms is not None and has_rooms:
+        stock = _with_rooms(stock, rooms)
+    model = _Model(stock, left_out, rooms if has_rooms else None)
     found = solve_linear(model.program())
     rows, choices, resources, limits = len(stock.count), len(stock.price), stock.need.shape[1], len(stock.limit_bound)
     first_limit = rows + choices * resources
@@ -115,15 +115,15 @@ def solve_fluid(stock: Stock, left_out: FloatArray, free: FloatArray | None = No
     return Fluid(found.objective, np.maximum(values, 0.0), limit_prices, resource_prices)
 
 
-def _with_rooms(stock: Stock, free: FloatArray) -> Stock:
+def _with_rooms(stock: Stock, rooms: RoomLeft) -> Stock:
     """The rooms as one more choice, of which there is one."""
     tallies = stock.adds.shape[1]
     use = np.pad(stock.limit_use, ((0, 1), (0, 1)))
     use[-1, -1] = 1.0
     return Stock(
         stock.need, stock.count, stock.cap,
-        np.vstack([stock.offer, np.maximum(free, 0.0)]), np.append(stock.price, 0.0),
-        np.vstack([stock.fits, np.ones((1, len(stock.count)), dtype=np.bool_)]),
+        np.vstack([stock.offer, np.maximum(rooms.free, 0.0)]), np.append(stock.price, 0.0),
+        np.vstack([stock.fits, (rooms.most > 0)[None]]),
         use, np.append(stock.limit_bound, 1.0), stock.adds, stock.bound,
         np.vstack([stock.start_tally, np.zeros((1, tallies))]),
         np.vstack([stock.start_bound, np.full((1, tallies), BOUNDLESS)]),
@@ -133,8 +133,8 @@ def _with_rooms(stock: Stock, free: FloatArray) -> Stock:
 class _Model:
     """Rows: pods, resources of choices, limits, caps of choices. Columns: nodes, missing pods, pods on choices."""
 
-    def __init__(self, stock: Stock, left_out: FloatArray, has_rooms: bool) -> None:
-        self.stock, self.left_out, self.has_rooms = stock, left_out, has_rooms
+    def __init__(self, stock: Stock, left_out: FloatArray, rooms: RoomLeft | None) -> None:
+        self.stock, self.left_out, self.rooms = stock, left_out, rooms
         self.scale = np.maximum(stock.offer.max(axis=0), 1.0)
         self.limit_scale = np.maximum(stock.limit_use.max(axis=1), 1e-9) if len(stock.limit_bound) else np.ones(0)
         self.choice_of, self.row_of = np.nonzero(stock.fits)
@@ -159,9 +159,13 @@ class _Model:
         upper = np.zeros(total_rows)
         upper[:rows] = INFINITE
         upper[first_limit:first_cap] = stock.limit_bound / self.limit_scale
+        most = np.full(pairs, INFINITE)
+        if self.rooms is not None:
+            of_rooms = self.choice_of == choices - 1
+            most[of_rooms] = self.rooms.most[self.row_of[of_rooms]]
         return LinearProgram(
             cost=np.concatenate([stock.price, self.left_out, np.zeros(pairs)]),
-            upper=np.full(choices + rows + pairs, INFINITE),
+            upper=np.concatenate([np.full(choices + rows, INFINITE), most]),
             row_lower=np.concatenate([stock.count, np.full(total_rows - rows, -INFINITE)]),
             row_upper=upper,
             coefficients=self._coefficients(first_limit, first_cap),
@@ -189,7 +193,7 @@ class _Model:
             inside = np.isin(self.row_of, members)
             parts.append((pairs[inside], first + self.choice_of[inside], np.ones(int(inside.sum()))))
             bounds = np.full(choices, -bound)
-            if self.has_rooms:
+            if self.rooms is not None:
                 bounds[-1] = -float(stock.count[members].sum())  # rooms are many nodes: they bound nothing together
             parts.append((each, first + each, bounds))
         columns, numbers, values = (np.concatenate(part) for part in zip(*parts, strict=True))

@@ -16,7 +16,7 @@ from growth.solver.patterns.dive import BOLDNESS, Finisher, Packing, dive, repac
 from growth.solver.patterns.fluid import Selected
 from growth.solver.patterns.generate import Generated, extend, generate, generate_all
 from growth.solver.patterns.knapsack import choose_exactly, priced_uppers
-from growth.solver.patterns.stock import Patterns, Stock
+from growth.solver.patterns.stock import Patterns, RoomLeft, Stock
 
 _DIVE_ROUNDS = 40
 _BOLDNESSES = (BOLDNESS, 0.6, 0.1, 0.6, 0.2)
@@ -69,7 +69,6 @@ def _with_exact_pricing(whole: Stock, selected: Selected, generated: Generated, 
     proved most.
     """
     master, stock, fluid = generated.master, generated.master.stock, selected.fluid
-    nothing = np.zeros(stock.need.shape[1])
     best: tuple[FloatArray, FloatArray, FloatArray | None] | None = None
     proven, pricings, work = 0.0, 0, 0
     most = np.minimum(generated.most, stock.count)
@@ -80,7 +79,7 @@ def _with_exact_pricing(whole: Stock, selected: Selected, generated: Generated, 
     ):
         quick = priced_uppers(stock, master.values, most, fluid.resource_prices)
         found = sharpen(stock, master.values, most, master.limit_prices, quick, budget.exact_iterations - work)
-        proof = prove(stock, nothing, found.uppers, master.values, master.limit_prices)
+        proof = prove(stock, RoomLeft.none(stock), found.uppers, master.values, master.limit_prices)
         if proof.lower_bound > proven:
             best, proven = (master.values, master.limit_prices, found.uppers), proof.lower_bound
         pricings, work = pricings + found.pricings, work + max(1, found.work)

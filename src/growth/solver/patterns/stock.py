@@ -50,6 +50,23 @@ class Stock:
 
 
 @dataclass(frozen=True, slots=True)
+class RoomLeft:
+    """What nodes that are there already have left, all together, and how many pods of each row fit into them one by
+    one: what fits into none of them must be bought for.
+    """
+
+    free: FloatArray  # R
+    most: FloatArray  # C
+
+    @staticmethod
+    def none(stock: Stock) -> RoomLeft:
+        return RoomLeft(np.zeros(stock.need.shape[1]), np.zeros(len(stock.count)))
+
+    def __bool__(self) -> bool:
+        return bool((self.free > 0).any() and (self.most > 0).any())
+
+
+@dataclass(frozen=True, slots=True)
 class Patterns:
     """What a node may hold (n × C), and the choice of each of these nodes."""
 

@@ -21,7 +21,7 @@ from growth.solver.arrays import FloatArray, IntArray, Mask
 from growth.solver.patterns.bound import ProvenBound, no_bound, prove, sharpen
 from growth.solver.patterns.fluid import Selected, select
 from growth.solver.patterns.knapsack import priced_uppers
-from growth.solver.patterns.stock import Stock
+from growth.solver.patterns.stock import RoomLeft, Stock
 from growth.solver.purchase.bins import Bins, planned, price_of
 from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.problem import (
@@ -36,7 +36,7 @@ from growth.solver.purchase.problem import (
     planned_node,
     unmarked,
 )
-from growth.solver.purchase.rows import RelaxedRows, Rows, everything, rows_of
+from growth.solver.purchase.rows import RelaxedRows, Rows, everything, room_left, rows_of
 from growth.solver.reasons import Kind, in_brief
 from growth.solver.rules import Neighbours
 from growth.solver.rules.question import Question, RefusedNodes
@@ -278,14 +278,14 @@ def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], left
     layout = bins.layout
     rows = rows_of(layout, everything(layout, placed), layout.limit_bound, with_spreads=False)
     stock = rows.stock
-    free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)
+    left = room_left(layout, rows, placed)
     same = next((relaxed for relaxed in found if _is_same(relaxed.rows.stock, stock)), None)
-    selected = same.relaxation.selected if same is not None else _select(layout, rows, placed, free, left_out)
+    selected = same.relaxation.selected if same is not None else _select(layout, rows, placed, left, left_out)
     if not len(selected.choices):
         return replace(no_bound(stock), values=np.zeros(len(layout.count)))
     limit_prices = _moderate(stock, selected.fluid.limit_prices)
     values = _within_reason(stock, selected.fluid.values, limit_prices)
-    best = prove(stock, free, _uppers(stock, selected, values, limit_prices, None, 0), values, limit_prices)
+    best = prove(stock, left, _uppers(stock, selected, values, limit_prices, None, 0), values, limit_prices)
     for relaxed in found:
         if 2 * relaxed.rows.stock.count.sum() < placed.sum():
             continue  # about the rest alone: its values prove little
@@ -298,7 +298,7 @@ def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], left
         is_worth_it = (same is None or is_same) and len(stock.count) <= _EXACT_ROWS
         work = layout.problem.budget.exact_iterations if is_worth_it else 0
         uppers = _uppers(stock, selected, values, limit_prices, program.uppers if is_same else None, work)
-        other = prove(stock, free, uppers, values, limit_prices)
+        other = prove(stock, left, uppers, values, limit_prices)
         best = other if other.lower_bound > best.lower_bound else best
     of_class = np.zeros(len(layout.count))
     for row, group in enumerate(rows.parts):
@@ -311,10 +311,11 @@ def _is_same(one: Stock, other: Stock) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
-def _select(layout: Layout, rows: Rows, placed: IntArray, free: FloatArray, left_out: FloatArray) -> Selected:
+def _select(layout: Layout, rows: Rows, placed: IntArray, left: RoomLeft, left_out: FloatArray) -> Selected:
     """The choices that matter and the fluid program over them; of very many rows, by the program over merged ones."""
     merged = rows_of(layout, everything(layout, placed), layout.limit_bound, with_spreads=False, may_merge=True)
-    found = select(merged.stock, left_out[[group[0].index for group in merged.parts]], free)
+    left = room_left(layout, merged, placed) if merged.is_coarse else left
+    found = select(merged.stock, left_out[[group[0].index for group in merged.parts]], left)
     if not merged.is_coarse:
         return found
     of_class = _true_values(layout, merged, found, found.fluid.values)

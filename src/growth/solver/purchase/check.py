@@ -1,5 +1,5 @@
 """Is this solution right? Asked in tests always, and in production where a setting says so. It knows nothing of how the
-solution was made.
+solution was made: beside the question and the answer it reads `solver/rules` alone, and has knapsacks of its own.
 
 | what | how |
 | --- | --- |
@@ -16,17 +16,20 @@ break any in the end.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
-from growth.solver.patterns.bound import prove, sharpen
-from growth.solver.purchase.layout import lay_out
-from growth.solver.purchase.problem import Choice, PlacementProblem, PlacementSolution, planned_node, unmarked
-from growth.solver.purchase.rows import everything, rows_of
+from growth.model.node import Node
+from growth.model.pod import PodShape
+from growth.model.resources import PODS
+from growth.solver.arrays import BoolArray, FloatArray
+from growth.solver.exact.node_value import may_share_node, valued_pods
+from growth.solver.purchase.problem import Choice, Limit, PlacementProblem, PlacementSolution, planned_node, unmarked
 from growth.solver.rules import Neighbours
+from growth.solver.rules.pod_class import as_nodes_see_it
 
 _TOLERANCE = 1e-6
-_WORK, _NODES = 1 << 60, 1_000_000  # of the search for the best pattern: a checker takes its time
 
 
 def check(problem: PlacementProblem, solution: PlacementSolution) -> tuple[str, ...]:
@@ -195,33 +198,150 @@ def why_not_bound(problem: PlacementProblem, solution: PlacementSolution) -> tup
         return (f"the bound {solution.lower_bound} is above the price {solution.price_per_hour}",)
     if solution.lower_bound <= 0:
         return ()
-    proven = 0.0
-    for proven in _proven(problem, solution):
-        if solution.lower_bound <= proven * (1 + 10 * _TOLERANCE) + 1e-9:
-            return ()
+    limits = sum(
+        (limit.nodes is not None) + len(limit.resources) + (limit.price_per_hour is not None)
+        for limit in problem.limits
+    )
+    if len(solution.proof.values) != len(problem.demands) or len(solution.proof.limit_prices) != limits:
+        return (f"the bound {solution.lower_bound} is not proven: it comes without values",)
+    proven = _Proof(problem, solution).proven(solution.lower_bound)
+    if solution.lower_bound <= proven * (1 + 10 * _TOLERANCE) + 1e-9:
+        return ()
     return (f"the bound {solution.lower_bound} is not proven: its values prove {proven}",)
 
 
-def _proven(problem: PlacementProblem, solution: PlacementSolution) -> Iterator[float]:
-    """What the values prove: at first glance, and after a search for the best pattern of each node."""
-    layout = lay_out(problem)
-    of_demand = solution.proof.values
-    if len(of_demand) != len(problem.demands) or len(solution.proof.limit_prices) != len(layout.limit_bound):
-        return
-    counts = [demand.count for demand in problem.demands]
-    for left in solution.unplaced:
-        counts[left.demand] -= left.count
-    placed = np.array([sum(counts[demand] for demand in members) for members in layout.members], dtype=np.int64)
-    rows = rows_of(layout, everything(layout, placed), layout.limit_bound, with_spreads=False)
-    stock = rows.stock
-    values = np.array([min(of_demand[layout.members[part.index][0]] for part in group) for group in rows.parts])
-    limit_prices = np.maximum(np.array(solution.proof.limit_prices), 0.0)
-    most = np.minimum(stock.most_on_node(), stock.count)
-    free = np.maximum(layout.room_left[layout.room_fits.any(axis=0)], 0).sum(axis=0).astype(np.float64)
-    uppers = np.full(len(stock.price), np.inf)
-    for work in (0, _WORK):
-        uppers = sharpen(stock, values, most, limit_prices, uppers, work, _NODES).uppers
-        yield prove(stock, free, uppers, values, limit_prices).lower_bound
+class _Proof:
+    """No node holds more value than it costs, limits included: then all values together, less the prices of limits and
+    what rooms can hold, are the least that any plan costs. Values that are too high are scaled down.
+    """
+
+    def __init__(self, problem: PlacementProblem, solution: PlacementSolution) -> None:
+        self.problem = problem
+        counts = [demand.count for demand in problem.demands]
+        for left in solution.unplaced:
+            counts[left.demand] -= left.count
+        names = sorted({name for demand in problem.demands for name in demand.shape.requests} - {PODS})
+        self.names = (*names, PODS)
+        self.count = np.array(counts, dtype=np.float64)
+        self.value = np.maximum(np.array(solution.proof.values), 0.0)
+        self.need = np.array([self._amounts(demand.shape) for demand in problem.demands])
+        self.limit_prices = [max(0.0, price) for price in solution.proof.limit_prices]
+        shapes = [demand.shape for demand in problem.demands]
+        self.pods = valued_pods(self.need, self.value, shapes, problem.namespaces)
+
+    def _amounts(self, shape: PodShape) -> list[float]:
+        return [float(max(0, shape.requests[name])) for name in self.names[:-1]] + [1.0]
+
+    def proven(self, claimed: float) -> float:
+        """What the values prove: at first with pods that can be cut, then exactly where that is in the way."""
+        prices, own, offers = self._choices()
+        of_nodes = float(self.value @ self.count) - self._limits()
+        in_rooms = self._in_rooms()
+        kinds: dict[bytes, list[int]] = {}
+        for number, (offer, usable) in enumerate(offers):
+            kinds.setdefault(offer.tobytes() + np.packbits(usable).tobytes(), []).append(number)
+        uppers = np.zeros(len(prices))
+        for numbers in kinds.values():
+            uppers[numbers] = self.pods.most_on_node(*offers[numbers[0]], self.count)
+        looked_at: set[int] = set()
+        while True:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratios = np.where(uppers > own * (1 + 1e-12), (uppers - own) / prices, 0.0)
+            scale = max(1.0, float(ratios.max(initial=0.0)))
+            proven = (of_nodes - in_rooms) / scale if np.isfinite(scale) else 0.0
+            worst = int(ratios.argmax()) if len(ratios) else -1
+            if claimed <= proven or worst < 0 or worst in looked_at or not np.isfinite(scale):
+                return proven
+            alike = next(numbers for numbers in kinds.values() if worst in numbers)
+            enough = min(float(prices[number] + own[number]) for number in alike)
+            exact = self.pods.most_on_node(*offers[worst], self.count, enough)
+            uppers[alike] = np.minimum(uppers[alike], exact)
+            looked_at.update(alike)
+
+    def _choices(self) -> tuple[FloatArray, FloatArray, list[tuple[FloatArray, BoolArray]]]:
+        """For each choice its price, what limits add to it, what daemons leave of it, and who may go there."""
+        problem, choices = self.problem, self.problem.choices
+        nodes = [planned_node(choice, number) for number, choice in enumerate(choices)]
+        allowed = self._allowed(nodes)
+        pools = [frozenset(demand.pools) for demand in problem.demands]
+        offers = []
+        for number, choice in enumerate(choices):
+            offer = np.array([float(choice.offering.allocatable[name]) for name in self.names])
+            usable = allowed[:, number] & np.array([choice.pool in own for own in pools], dtype=np.bool_)
+            for daemon in choice.daemons:
+                offer -= self._amounts(daemon)
+                usable &= self._beside(daemon)
+            offers.append((offer, usable))
+        prices = np.array([one.offering.price_per_hour + problem.node_price_per_hour for one in choices])
+        return prices, np.array([self._added_by_limits(number) for number in range(len(choices))]), offers
+
+    @cache  # noqa: B019  (a proof lives as long as its checker looks at it)
+    def _beside(self, daemon: PodShape) -> BoolArray:
+        """Which demands may be on a node with this pod, by host ports and anti-affinity of both?"""
+        return np.array(
+            [may_share_node(daemon, demand.shape, self.problem.namespaces) for demand in self.problem.demands],
+            dtype=np.bool_,
+        )
+
+    def _allowed(self, nodes: Sequence[Node]) -> BoolArray:
+        """Demands × nodes: by what the rules say of the node itself."""
+        index = Neighbours(nodes, volumes=self.problem.volumes, namespaces=self.problem.namespaces)
+        known: dict[PodShape, BoolArray] = {}
+        for demand in self.problem.demands:
+            seen = as_nodes_see_it(demand.shape)
+            if seen not in known:
+                known[seen] = index.question(index.class_of(seen)).allowed_by_nodes()
+        return np.array([known[as_nodes_see_it(demand.shape)] for demand in self.problem.demands], dtype=np.bool_)
+
+    def _priced(self) -> Iterator[tuple[Limit, str, float, float]]:
+        """Every limit by what it bounds, how much of it, and at which price."""
+        prices = iter(self.limit_prices)
+        for limit in self.problem.limits:
+            if limit.nodes is not None:
+                yield limit, "nodes", float(limit.nodes), next(prices)
+            for name, most in sorted(limit.resources.items()):
+                yield limit, name, float(most), next(prices)
+            if limit.price_per_hour is not None:
+                yield limit, "price", limit.price_per_hour, next(prices)
+
+    def _limits(self) -> float:
+        return sum(most * price for _, _, most, price in self._priced())
+
+    def _added_by_limits(self, number: int) -> float:
+        offering = self.problem.choices[number].offering
+        used = {"nodes": 1.0, "price": offering.price_per_hour}
+        return sum(
+            price * used.get(what, float(offering.allocatable[what]))
+            for limit, what, _, price in self._priced()
+            if price and number in limit.choices
+        )
+
+    def _in_rooms(self) -> float:
+        """The most value that rooms can hold, all together as one node that can be cut; of each demand no more pods
+        than fit into them one by one.
+        """
+        problem = self.problem
+        rooms = [room for room in problem.rooms if room.is_open and not room.node.malformed]
+        if not rooms:
+            return 0.0
+        allowed = self._allowed([unmarked(room) for room in rooms])
+        left = np.maximum(np.array([[float(room.free()[name]) for name in self.names] for room in rooms]), 0.0)
+        open_to: dict[tuple[str, ...], BoolArray] = {}
+        most, used = np.zeros(len(self.count)), np.zeros(len(rooms), dtype=np.bool_)
+        room_for: dict[bytes, float] = {}  # how many more pods of one size that may go to the same rooms
+        for number in np.argsort(-self.value, kind="stable").tolist():
+            demand = problem.demands[number]
+            if demand.pools not in open_to:
+                open_to[demand.pools] = np.array([not room.why_closed(demand.pools) for room in rooms], dtype=np.bool_)
+            within = allowed[number] & open_to[demand.pools]
+            alike = self.need[number].tobytes() + np.packbits(within).tobytes()
+            if alike not in room_for:
+                asked = np.flatnonzero(self.need[number])
+                room_for[alike] = float(np.floor(left[within][:, asked] / self.need[number, asked]).min(axis=1).sum())
+                used |= within
+            most[number] = min(self.count[number], room_for[alike])
+            room_for[alike] -= most[number]
+        return self.pods.most_on_many(left[used].sum(axis=0), most)
 
 
 def _name(choice: Choice) -> str:

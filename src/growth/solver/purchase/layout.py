@@ -50,6 +50,7 @@ class Layout:
 
     problem: PlacementProblem
     resources: tuple[str, ...]
+    drivers: tuple[str, ...]  # those resources that are attached volumes
     members: tuple[tuple[int, ...], ...]  # demand classes of each class
     shapes: tuple[PodShape, ...]  # of the first member
     count: IntArray
@@ -116,7 +117,7 @@ class _Draft:
         planned = [_node_of(choice, number) for number, choice in enumerate(self.choices)]
         self.nodes = planned + [unmarked(room) for room in self.rooms]
         book = read_rules(list(self.shape_id), demanded, problem)
-        self.book = without_idle(book, self._pods_of_shapes(), self._labels_of_all_nodes())
+        self.book = without_idle(book, self.shape_id, problem, self.nodes)
         self.keys = tuple(sorted({key for key in self.book.keys if key != HOSTNAME}))
         self.allowed = AllowedNodes(self.nodes, problem)
         self.attachments = Attachments(problem, self.rooms)
@@ -144,6 +145,7 @@ class _Draft:
         return Layout(
             problem=problem,
             resources=self.resources,
+            drivers=self.attachments.drivers,
             members=members,
             shapes=shapes,
             count=np.array([sum(problem.demands[index].count for index in group) for group in members], dtype=np.int64),
@@ -189,23 +191,6 @@ class _Draft:
         for index in _canonical(remaining):
             found[remaining[index]] = len(found)
         return found, demanded
-
-    def _pods_of_shapes(self) -> list[int]:
-        """How many pods of each shape there can be at most."""
-        pods = [0] * len(self.shape_id)
-        for demand in self.problem.demands:
-            pods[self.shape_id[demand.shape]] += demand.count
-        for room in self.rooms:
-            for shape, count in room.contents:
-                pods[self.shape_id[shape]] += count
-        for choice in self.choices:
-            for shape in choice.daemons:
-                pods[self.shape_id[shape]] = MANY
-        return pods
-
-    def _labels_of_all_nodes(self) -> frozenset[str]:
-        names = [frozenset(labels) for labels in {node.labels for node in self.nodes}]
-        return frozenset((HOSTNAME,)).union(frozenset.intersection(*names) if names else ())
 
     def _pools_allow(self, order: Sequence[int]) -> BoolArray:
         pools: dict[str, int] = {}

@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from growth.solver.arrays import FloatArray
+from growth.solver.arrays import MANY, FloatArray
 from growth.solver.patterns.dive import Packing
 from growth.solver.purchase.bins import Bins
-from growth.solver.purchase.layout import Layout
+from growth.solver.purchase.greedy import new_space
+from growth.solver.purchase.layout import Layout, largest_share
 from growth.solver.purchase.rows import Part, Rows
 from growth.solver.purchase.tallies import NodeTally, node_limits
 
@@ -70,6 +71,23 @@ def _fill_bins(bins: Bins, part: Part) -> Part:
         if not over_nodes:
             break
     return replace(part, count=missing)
+
+
+def open_best(bins: Bins, part: Part) -> None:
+    """New nodes for a part, each time of the choice where its share costs least."""
+    layout, index, missing = bins.layout, part.index, part.count
+    alone = np.where(part.choices, new_space(bins, index, part.has_zone), 0)
+    costs = np.where(alone > 0, layout.price * largest_share(layout, index), np.inf)
+    costs[layout.tier > layout.tier[alone > 0].min(initial=MANY)] = np.inf
+    while missing and np.isfinite(costs).any():
+        choice = int(costs.argmin())
+        times = min(max(1, missing // int(alone[choice])), int(bins.openable()[choice]))
+        if times > 0:
+            taken = min(int(alone[choice]), missing)
+            bins.open_alike(choice, {index: taken}, times)
+            missing -= taken * times
+        else:
+            costs[choice] = np.inf
 
 
 def open_nodes(bins: Bins, rows: Rows, packing: Packing) -> list[Part]:

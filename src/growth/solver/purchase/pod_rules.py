@@ -36,7 +36,7 @@ from growth.solver.purchase.problem import PlacementProblem, Room
 from growth.solver.rules import Neighbours
 from growth.solver.rules.claims import NO_VOLUMES, VolumeNeeds, volume_needs
 from growth.solver.rules.pod_affinity import matching_all, read_terms, repelling_terms, why_not_readable
-from growth.solver.rules.pod_class import Entry, PodClass
+from growth.solver.rules.pod_class import Carriers, Entry, PodClass, as_nodes_see_it, telling
 from growth.solver.rules.resources import conflicts_with
 from growth.solver.rules.spread import hard_constraints, matching_pods, read_constraint, why_not_spreadable
 from growth.solver.rules.volumes import disk_conflicts, users_of
@@ -102,7 +102,9 @@ class _Reader:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._keys: list[str] = []
         self._members: list[frozenset[int]] = []
-        self._index = _ShapeIndex(self._classes)
+        self._by_label = Carriers()
+        for pod_class in self._classes:
+            self._by_label.add(pod_class.number, pod_class.labels)
 
     def read(self) -> Rulebook:
         drafts = [self._draft(pod_class) for pod_class in self._classes]
@@ -162,15 +164,20 @@ class _Reader:
         number = self._numbers.setdefault(name, len(self._numbers))
         if number == len(self._keys):
             self._keys.append(key)
-            candidates = self._index.candidates(requirements)
+            candidates = self._by_label.candidates(telling(requirements), range(len(self._classes)))
             self._members.append(frozenset(index for index in candidates if weight(self._classes[index])))
         return number
 
 
-def without_idle(book: Rulebook, pods: Sequence[int], on_all_nodes: frozenset[str]) -> Rulebook:
-    """The same rules without tallies that can bind nobody: even if all `pods` of the shapes were in one domain, there
-    would not be too many. A spread also refuses nodes without its label: that must be among the labels `on_all_nodes`.
+def without_idle(
+    book: Rulebook, numbers: Mapping[PodShape, int], problem: PlacementProblem, nodes: Sequence[Node]
+) -> Rulebook:
+    """The same rules without tallies that can bind nobody: even if all pods were in one domain, there would not be too
+    many. A spread also refuses nodes without its label, so that must be on all `nodes`.
     """
+    labels = [frozenset(labels) for labels in {node.labels for node in nodes}]
+    on_all_nodes = frozenset((HOSTNAME,)).union(frozenset.intersection(*labels) if labels else ())
+    pods = _pods_of_shapes(numbers, problem)
     most, allowed = [0] * len(book.keys), [MANY] * len(book.keys)
     for rules, count in zip(book.rules, pods, strict=True):
         for tally in rules.adds:
@@ -189,6 +196,18 @@ def without_idle(book: Rulebook, pods: Sequence[int], on_all_nodes: frozenset[st
     return Rulebook([book.keys[tally] for tally in kept], [_renumbered(rules, number) for rules in book.rules])
 
 
+def _pods_of_shapes(numbers: Mapping[PodShape, int], problem: PlacementProblem) -> list[int]:
+    """How many pods of each shape there can be at most."""
+    pods = [0] * len(numbers)
+    for demand in problem.demands:
+        pods[numbers[demand.shape]] += demand.count
+    for shape, count in (held for room in problem.rooms for held in room.contents):
+        pods[numbers[shape]] += count
+    for shape in (daemon for choice in problem.choices for daemon in choice.daemons):
+        pods[numbers[shape]] = MANY
+    return pods
+
+
 def _renumbered(rules: ShapeRules, number: Mapping[int, int]) -> ShapeRules:
     """Without tallies that have no number."""
     return ShapeRules(
@@ -198,24 +217,6 @@ def _renumbered(rules: ShapeRules, number: Mapping[int, int]) -> ShapeRules:
         tuple(number[tally] for tally in rules.affinity),
         rules.is_first_of_its_kind,
     )
-
-
-class _ShapeIndex:
-    """Finds the shapes that may match without looking at all of them."""
-
-    def __init__(self, classes: Sequence[PodClass]) -> None:
-        self._everything = range(len(classes))
-        self._by_label: dict[tuple[str, str], list[int]] = {}
-        for index, pod_class in enumerate(classes):
-            for pair in pod_class.labels.items():
-                self._by_label.setdefault(pair, []).append(index)
-
-    def candidates(self, requirements: Sequence[Requirement]) -> Sequence[int]:
-        for requirement in requirements:
-            if requirement.operator == "In":
-                found = (self._by_label.get((requirement.key, value), ()) for value in requirement.values)
-                return sorted({index for indices in found for index in indices})
-        return self._everything
 
 
 class AllowedNodes:
@@ -235,23 +236,10 @@ class AllowedNodes:
         """Shapes that rules about nodes cannot tell apart are asked about once."""
         if _has_unreadable_rules(shape):
             return np.zeros(self._size, dtype=np.bool_)
-        seen = _as_nodes_see_it(shape)
+        seen = as_nodes_see_it(shape)
         if seen not in self._known:
             self._known[seen] = self._neighbours.question(self._neighbours.class_of(seen)).allowed_by_nodes()
         return self._known[seen]
-
-
-def _as_nodes_see_it(shape: PodShape) -> PodShape:
-    """Without what only other pods look at."""
-    return PodShape(
-        namespace=shape.namespace if shape.volumes else "default",
-        tolerations=shape.tolerations,
-        node_selector=shape.node_selector,
-        node_affinity=shape.node_affinity,
-        volumes=shape.volumes,
-        required_node=shape.required_node,
-        malformed=shape.malformed,
-    )
 
 
 def _has_unreadable_rules(shape: PodShape) -> bool:

@@ -28,7 +28,7 @@ import numpy as np
 from growth.model.pod import PodShape
 from growth.solver.arrays import BOUNDLESS, BoolArray, FloatArray, IntArray
 from growth.solver.patterns.packing import Relaxation
-from growth.solver.patterns.stock import Patterns, Stock
+from growth.solver.patterns.stock import Patterns, RoomLeft, Stock
 from growth.solver.purchase.layout import Layout
 from growth.solver.purchase.problem import Pattern
 from growth.solver.purchase.tallies import NodeTally, node_limits
@@ -259,6 +259,20 @@ class _SharedTallies:
                 start_tally[choice] = [node.counts.get(tally, 0) for tally in kept]
                 start_bound[choice] = [node.limits.get(tally, BOUNDLESS) for tally in kept]
         return np.array(adds, dtype=np.bool_).reshape(shape), np.array(bound).reshape(shape), start_tally, start_bound
+
+
+def room_left(layout: Layout, rows: Rows, placed: IntArray) -> RoomLeft:
+    """What rooms have left for these pods; limits of attached volumes are not looked at."""
+    left = np.maximum(layout.room_left, 0).astype(np.float64)
+    most = np.zeros(len(layout.count))
+    amounts = [number for number, name in enumerate(layout.resources) if name not in layout.drivers]
+    for index in np.flatnonzero(placed * layout.room_fits.any(axis=1)):
+        asked = [number for number in amounts if layout.need[index, number]]
+        fits = np.floor(left[layout.room_fits[index]][:, asked] / layout.need[index, asked]).min(axis=1)
+        most[index] = min(float(placed[index]), float(fits.sum()))
+    free = left[layout.room_fits.any(axis=0)].sum(axis=0)
+    free[[number for number, name in enumerate(layout.resources) if name in layout.drivers]] = BOUNDLESS
+    return RoomLeft(free, np.array([sum(most[part.index] for part in group) for group in rows.parts]))
 
 
 def recall(layout: Layout, rows: Rows) -> Patterns:

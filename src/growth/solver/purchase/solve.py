@@ -26,17 +26,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec import structs
 
-from growth.solver.arrays import MANY, BoolArray, IntArray
+from growth.solver.arrays import BoolArray, IntArray
 from growth.solver.patterns.bound import ProvenBound
 from growth.solver.patterns.fluid import select
 from growth.solver.patterns.packing import pack, relax
 from growth.solver.purchase.answer import prove_bound, write_answer
 from growth.solver.purchase.bins import Bins, planned, price_of
 from growth.solver.purchase.check import check
-from growth.solver.purchase.greedy import heap_on_nodes, level_out, new_space, place_by_rules, take_back_excess
+from growth.solver.purchase.greedy import heap_on_nodes, level_out, place_by_rules, take_back_excess
 from growth.solver.purchase.improve import follow_preferences, make_cheaper, place_anew
-from growth.solver.purchase.layout import Layout, largest_share, lay_out, unit_prices
-from growth.solver.purchase.open_nodes import by_worth, fill_bins, open_nodes
+from growth.solver.purchase.layout import Layout, lay_out, unit_prices
+from growth.solver.purchase.open_nodes import by_worth, fill_bins, open_best, open_nodes
 from growth.solver.purchase.problem import (
     PlacementProblem,
     PlacementSolution,
@@ -275,26 +275,9 @@ def _by_best_fit(layout: Layout) -> Attempt:
     parts = split_by_zones(bins, _without_together(bins, np.asarray(layout.count)), unit)
     for part in sorted(parts, key=lambda part: (rank[part.index], -unit[part.index], part.index)):
         for left in fill_bins(bins, [part]):
-            _open_best(bins, left)
+            open_best(bins, left)
     left_over = _place_rest(bins, layout.count - bins.placed())
     return Attempt(bins, left_over, (Stage("best fit", price_of(bins)),))
-
-
-def _open_best(bins: Bins, part: Part) -> None:
-    """New nodes for a part, each time of the choice where its share costs least."""
-    layout, index, missing = bins.layout, part.index, part.count
-    alone = np.where(part.choices, new_space(bins, index, part.has_zone), 0)
-    costs = np.where(alone > 0, layout.price * largest_share(layout, index), np.inf)
-    costs[layout.tier > layout.tier[alone > 0].min(initial=MANY)] = np.inf
-    while missing and np.isfinite(costs).any():
-        choice = int(costs.argmin())
-        times = min(max(1, missing // int(alone[choice])), int(bins.openable()[choice]))
-        if times > 0:
-            taken = min(int(alone[choice]), missing)
-            bins.open_alike(choice, {index: taken}, times)
-            missing -= taken * times
-        else:
-            costs[choice] = np.inf
 
 
 def _without_together(bins: Bins, wanted: IntArray) -> IntArray:

@@ -16,7 +16,7 @@ from growth.solver.arrays import Amounts
 from growth.solver.rules.claims import AttachmentBook
 from growth.solver.rules.node_table import NodeTable
 from growth.solver.rules.pod_affinity import Repeller, Term, repelling_terms
-from growth.solver.rules.pod_class import Entry, PodClass, PodClasses, entry_of
+from growth.solver.rules.pod_class import Askers, Carriers, Entry, PodClass, PodClasses, entry_of, telling
 from growth.solver.rules.resources import Vector
 from growth.solver.rules.rule import DomainCounter
 from growth.solver.rules.volumes import StaticVolumes
@@ -40,12 +40,14 @@ class Placements:
         self.book = AttachmentBook(self.table, volumes.nodes)
         self.static_volumes = StaticVolumes(self.table, volumes)
         self.repellers: list[Repeller] = []
+        self.repellers_by_label = Askers[Repeller]()
         self._repeller_of: dict[Term, Repeller] = {}
         self._contents: list[dict[Entry, int]] = [{} for _ in self.table.nodes]
         self._nodes_of: list[dict[int, int]] = []  # for each class, how many on which node, also on those that are out
         self._watchers: list[list[tuple[DomainCounter, int]]] = []
         self._vectors: list[Vector] = []
         self._counters: dict[Hashable, DomainCounter] = {}
+        self._counters_by_label, self._classes_by_label = Askers[DomainCounter](), Carriers()
         self._counters_of_nodes: list[DomainCounter] = []
         self._splits = 0
         self._log: list[Callable[[], None]] | None = None
@@ -96,7 +98,9 @@ class Placements:
         """Line a new class up with every counter there is."""
         self._nodes_of.append({})
         self._vectors.append(Vector(self.table, pod_class.shape.requests))
-        watched = [(counter, weight) for counter in self._counters.values() if (weight := _weight(counter, pod_class))]
+        self._classes_by_label.add(pod_class.number, pod_class.shape.labels)
+        counters = self._counters_by_label.candidates(pod_class.shape.labels)
+        watched = [(counter, weight) for counter in counters if (weight := _weight(counter, pod_class))]
         self._watchers.append(watched + [(repeller.counter, 1) for repeller in self._repellers_of(pod_class)])
 
     def _repellers_of(self, pod_class: PodClass) -> Iterator[Repeller]:
@@ -106,6 +110,7 @@ class Placements:
                 known = Repeller(term, DomainCounter(self.table, self.table.column(term.topology_key), lambda _: 0))
                 self._repeller_of[term] = known
                 self.repellers.append(known)
+                self.repellers_by_label.add(known, telling(term.selector.requirements))
             yield known
 
     def _recount(self) -> None:
@@ -115,6 +120,8 @@ class Placements:
         self._repeller_of.clear()
         self._counters.clear()
         self._counters_of_nodes.clear()
+        self.repellers_by_label = Askers()
+        self._counters_by_label, self._classes_by_label = Askers(), Carriers()
         self.book.clear()
         self._forget_all()
         self._nodes_of, self._watchers, self._vectors = [], [], []
@@ -270,7 +277,9 @@ class Placements:
         made = self._counters[key] = make()
         if made.knows_nodes:
             self._counters_of_nodes.append(made)
-        for pod_class in self.classes.all[: len(self._watchers)]:
+        self._counters_by_label.add(made, made.asked)
+        for number in self._classes_by_label.candidates(made.asked, range(len(self._watchers))):
+            pod_class = self.classes.all[number]
             weight = _weight(made, pod_class)
             if weight:
                 self._watchers[pod_class.number].append((made, weight))

@@ -8,12 +8,13 @@ Classes are never forgotten, so an index that lives long is made again now and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 from msgspec import Struct, structs
 
-from growth.model.labels import Labels
+from growth.model.labels import Labels, Requirement
 from growth.model.pod import Pod, PodShape
 from growth.model.snapshot import VolumeWorld
 from growth.solver.rules.claims import NO_VOLUMES, VolumeNeeds, volume_needs
@@ -54,6 +55,19 @@ def entry_of(pod: Pod) -> Entry:
     if any(use.is_ephemeral for use in pod.shape.volumes):
         return Entry(pod.shape, pod.deleted_at is not None, pod.name, pod.uid)
     return Entry(pod.shape, pod.deleted_at is not None)
+
+
+def as_nodes_see_it(shape: PodShape) -> PodShape:
+    """Without what only other pods look at."""
+    return PodShape(
+        namespace=shape.namespace if shape.volumes else "default",
+        tolerations=shape.tolerations,
+        node_selector=shape.node_selector,
+        node_affinity=shape.node_affinity,
+        volumes=shape.volumes,
+        required_node=shape.required_node,
+        malformed=shape.malformed,
+    )
 
 
 class PodClasses:
@@ -106,6 +120,53 @@ class PodClasses:
             if found is not held:
                 self._by_entry[entry] = found
                 self.splits += 1
+
+
+Item = TypeVar("Item")
+
+
+def telling(requirements: Iterable[Requirement]) -> Requirement | None:
+    """One of the requirements by which those who meet it are quickly found: `app In (a, b)`."""
+    return next((one for one in requirements if one.operator == "In"), None)
+
+
+class Carriers:
+    """Numbers of those who carry labels, found by what is asked for without looking at all of them."""
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], list[int]] = {}
+
+    def add(self, number: int, labels: Mapping[str, str]) -> None:
+        for pair in labels.items():
+            self._by_label.setdefault(pair, []).append(number)
+
+    def candidates(self, asked: Requirement | None, everybody: Sequence[int]) -> Sequence[int]:
+        """All who may meet the requirement."""
+        if asked is None:
+            return everybody
+        found = (self._by_label.get((asked.key, value), ()) for value in asked.values)
+        return sorted({number for numbers in found for number in numbers})
+
+
+class Askers(Generic[Item]):
+    """Things that ask for labels, found by the labels that somebody carries."""
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str] | None, list[tuple[int, Item]]] = {}
+        self._added = 0
+
+    def add(self, item: Item, asked: Requirement | None) -> None:
+        pairs = [None] if asked is None else [(asked.key, value) for value in asked.values]
+        for pair in pairs:
+            self._by_label.setdefault(pair, []).append((self._added, item))
+        self._added += 1
+
+    def candidates(self, labels: Mapping[str, str], since: int = 0) -> Iterator[Item]:
+        """All that may ask for one of these labels, of those that came after the first so many."""
+        for pair in (None, *labels.items()):
+            for number, item in self._by_label.get(pair, ()):
+                if number >= since:
+                    yield item
 
 
 @lru_cache(maxsize=16_384)

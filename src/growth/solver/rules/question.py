@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from growth.model.labels import NO_LABELS
+from growth.model.labels import NO_LABELS, Requirement
 from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Kind, Reason, Rule, refusal
 from growth.solver.rules.node_table import ABSENT, Column, all_false, all_true
@@ -34,7 +34,7 @@ from growth.solver.rules.pod_affinity import (
     view,
     why_not_readable,
 )
-from growth.solver.rules.pod_class import PodClass
+from growth.solver.rules.pod_class import PodClass, telling
 from growth.solver.rules.resources import NodePorts, NodeResourcesFit, Vector, conflicts_with
 from growth.solver.rules.rule import DomainCounter, Eligibility, NodeRule, Weight
 from growth.solver.rules.selectors import NodeAffinity, NodeName, eligible, why_terms_conflict
@@ -111,7 +111,8 @@ class Question:
 
     def _meet_repellers(self) -> None:
         labels = self._placements.namespaces.get(self._class.namespace, NO_LABELS)
-        for repeller in self._placements.repellers[self._repellers_seen :]:
+        asked_by = self._placements.repellers_by_label.candidates(self._class.shape.labels, self._repellers_seen)
+        for repeller in asked_by:
             if repeller.term.repels(self._class, labels):
                 if self._around.is_idle:
                     self._on_pods.append(self._around)
@@ -329,7 +330,8 @@ class _RulesOfClass:
         )
         key = ("spread", shape.namespace, constraint.selector, spread.topology_key, keys, honoured)
         weight, view = matching_pods(constraint.selector, shape.namespace), frozenset((shape.namespace,))
-        return self._counter(key, table.column(spread.topology_key), weight, view, eligibility)
+        asked = telling(constraint.selector.requirements)
+        return self._counter(key, table.column(spread.topology_key), weight, view, eligibility, asked)
 
     def _pods_around(self) -> InterPodAffinity:
         shape, column = self._shape, self._table.column
@@ -337,10 +339,12 @@ class _RulesOfClass:
         apart = read_terms(shape.anti_affinity, shape.namespace, self._placements.namespaces)
         to_seek, to_avoid = [], []
         for term in near:
-            key = ("near", near, term.topology_key)
-            to_seek.append((term, self._counter(key, column(term.topology_key), matching_all(near), view(near))))
+            key, asked = ("near", near, term.topology_key), telling(term.selector.requirements)
+            counter = self._counter(key, column(term.topology_key), matching_all(near), view(near), asked=asked)
+            to_seek.append((term, counter))
         for term in apart:
-            counter = self._counter(("apart", term), column(term.topology_key), matching(term), view([term]))
+            of_term = column(term.topology_key), matching(term), view([term])
+            counter = self._counter(("apart", term), *of_term, asked=telling(term.selector.requirements))
             to_avoid.append((term, counter))
         return InterPodAffinity(to_seek, to_avoid, bool(near) and all(term.matches(self._class) for term in near))
 
@@ -351,7 +355,8 @@ class _RulesOfClass:
         weight: Weight,
         namespaces: frozenset[str] | None = None,
         eligibility: Eligibility | None = None,
+        asked: Requirement | None = None,
     ) -> DomainCounter:
-        make = partial(DomainCounter, self._table, column, weight, namespaces, eligibility)
+        make = partial(DomainCounter, self._table, column, weight, namespaces, eligibility, asked)
         self.counters.append(self._placements.counter(key, make))
         return self.counters[-1]

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from growth.model.labels import Requirement
 from growth.solver.arrays import Amounts, Mask
 from growth.solver.reasons import Reason, Rule
 from growth.solver.rules.node_table import ABSENT, Column, NodeTable, all_true
@@ -96,6 +97,7 @@ class DomainCounter:
         "_eligible",
         "_known",
         "_table",
+        "asked",
         "changes",
         "column",
         "namespaces",
@@ -112,6 +114,7 @@ class DomainCounter:
         weight: Weight,
         namespaces: frozenset[str] | None = None,
         eligibility: Eligibility | None = None,
+        asked: Requirement | None = None,
     ) -> None:
         self._table = table
         self._eligibility = eligibility
@@ -120,6 +123,7 @@ class DomainCounter:
         self.column = column
         self.weight = weight  # how much one pod of a class counts
         self.namespaces = namespaces  # classes of other namespaces never count; None: any may
+        self.asked = asked  # classes that do not meet it never count
         self.sums: Amounts = np.zeros(1, np.int64)
         self.present: Amounts = np.zeros(1, np.int64)
         self.total = 0

@@ -1,0 +1,179 @@
+"""What is the most value that one node can hold, if each pod has a value? Asked by the checker of plans, which may not
+believe the solver's own knapsacks.
+
+| answer | how |
+| --- | --- |
+| with pods that can be cut | the linear program of one node: an upper bound in a millisecond |
+| exactly, as far as it is above a number | the integer program over pods that can be in so good a pattern |
+
+What pods say of each other on one node is part of both: a pod may want to be the only one of its kind, sets of pods may
+want to be the only one of them all. That a pod keeps others off its node is part of the exact answer only: there it is
+a choice, the pod or the others.
+
+Several nodes may be looked at as one that can be cut, for a bound of what they hold together; then only amounts and
+counts bind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from growth.model.labels import HOSTNAME, Labels, Requirement
+from growth.model.pod import PodShape
+from growth.solver.arrays import BoolArray, FloatArray, IntArray
+from growth.solver.linear import INFINITE, LinearProgram, coefficients_of, solve_linear
+from growth.solver.rules.claims import NO_VOLUMES
+from growth.solver.rules.pod_affinity import matching, read_terms
+from growth.solver.rules.pod_class import Carriers, Entry, PodClass, telling
+from growth.solver.rules.resources import conflicts_with
+from growth.solver.rules.rule import Weight
+
+_SEARCH_NODES = 100_000
+_NEAR = 1e-6  # of the value: an exact answer may be so far above the truth, never below
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Whom a pod keeps off its node."""
+
+    name: object
+    asked: Requirement | None  # those who do not meet it are not meant
+    weight: Weight
+
+    def refuses(self, shape: PodShape) -> bool:
+        return bool(self.weight(PodClass(0, Entry(shape), shape.labels, NO_VOLUMES)))
+
+
+def _rules_on_node(shape: PodShape, namespaces: Mapping[str, Labels]) -> list[_Rule]:
+    rules = [_Rule(port, None, conflicts_with(port)) for port in shape.host_ports]
+    for stated in shape.anti_affinity:
+        if stated.topology_key == HOSTNAME:
+            term = read_terms((stated,), shape.namespace, namespaces)[0]
+            rules.append(_Rule(term, telling(term.selector.requirements), matching(term)))
+    return rules
+
+
+def may_share_node(one: PodShape, other: PodShape, namespaces: Mapping[str, Labels]) -> bool:
+    """By the host ports and the anti-affinity of both."""
+    refused = (rule.refuses(other) for rule in _rules_on_node(one, namespaces))
+    return not any(refused) and not any(rule.refuses(one) for rule in _rules_on_node(other, namespaces))
+
+
+@dataclass(frozen=True, slots=True)
+class ValuedPods:
+    """D kinds of pods, R resources."""
+
+    need: FloatArray  # D × R
+    value: FloatArray  # D
+    cap: FloatArray  # D: most of a kind on one node
+    together: Sequence[IntArray]  # sets of kinds of which one node takes one pod at most
+    kept_off: Mapping[int, IntArray]  # by kind: other kinds that may not be on the node of such a pod
+
+    def most_on_node(
+        self, offer: FloatArray, usable: BoolArray, count: FloatArray, exactly_above: float | None = None
+    ) -> float:
+        """The most value that fits on a node: if pods could be cut, or exactly as far as it is above a number."""
+        rows = self._rows(offer, usable, count)
+        if not len(rows):
+            return 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_amounts = np.nanmin(np.floor(offer / self.need[rows]), axis=1)
+        upper = np.minimum(np.minimum(count[rows], self.cap[rows]), by_amounts)
+        table, bounds = self._of_one_node(rows, offer)
+        found, slack = self._cut(rows, upper, table, bounds)
+        if exactly_above is None or found <= exactly_above:
+            return found
+        # a pod that costs more value than there is to gain is in no better pattern
+        kept = slack <= (found - exactly_above) * (1 + _NEAR) + 1e-12
+        best = self._whole(rows[kept], upper[kept], table[:, kept], bounds)
+        return max(exactly_above, min(found, best))
+
+    def most_on_many(self, free: FloatArray, count: FloatArray) -> float:
+        """The most value that fits on nodes that have so much free in sum."""
+        rows = self._rows(free, count > 0, count)
+        if not len(rows):
+            return 0.0
+        scale = np.maximum(free, 1.0)
+        return self._cut(rows, count[rows], (self.need[rows] / scale).T, free / scale)[0]
+
+    def _rows(self, offer: FloatArray, usable: BoolArray, count: FloatArray) -> IntArray:
+        return np.flatnonzero(usable & (count > 0) & (self.value > 0) & (self.need <= offer).all(axis=1))
+
+    def _of_one_node(self, rows: IntArray, offer: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What bounds the pods of these kinds on one node, as a table and its upper bounds."""
+        scale = np.maximum(offer, 1.0)
+        shared = [inside for members in self.together if (inside := np.isin(rows, members)).any()]
+        table = np.vstack([(self.need[rows] / scale).T, *(inside.astype(np.float64)[None] for inside in shared)])
+        return table, np.concatenate([offer / scale, np.ones(len(shared))])
+
+    def _cut(
+        self, rows: IntArray, upper: FloatArray, table: FloatArray, bounds: FloatArray
+    ) -> tuple[float, FloatArray]:
+        """The value with pods that can be cut, and how much value one pod of each kind would cost."""
+        found = solve_linear(self._program(self.value[rows], upper, table, bounds))
+        costs = np.maximum(-found.row_duals, 0.0) @ table
+        return -found.objective, np.maximum(costs - self.value[rows], 0.0)
+
+    def _whole(self, rows: IntArray, upper: FloatArray, table: FloatArray, bounds: FloatArray) -> float:
+        """An upper bound of the value of whole pods; for a kind that keeps others off, one more column: is it here?"""
+        choices = [
+            (int(position), others)
+            for position, kind in enumerate(rows.tolist())
+            if len(others := np.flatnonzero(np.isin(rows, self.kept_off.get(kind, ()))))
+        ]
+        extra = len(choices)
+        wide = np.zeros((len(table) + 2 * extra, len(rows) + extra))
+        wide[: len(table), : len(rows)] = table
+        for number, (position, others) in enumerate(choices):
+            here, first = len(rows) + number, len(table) + 2 * number
+            wide[first, position], wide[first, here] = 1.0, -upper[position]  # here, or none of them
+            wide[first + 1, others], wide[first + 1, here] = 1.0, float(upper[others].sum())  # not here, or no others
+        of_choices = [0.0 if row % 2 == 0 else float(upper[choices[row // 2][1]].sum()) for row in range(2 * extra)]
+        program = self._program(
+            np.concatenate([self.value[rows], np.zeros(extra)]),
+            np.concatenate([upper, np.ones(extra)]),
+            wide,
+            np.concatenate([bounds, of_choices]),
+            is_integer=True,
+        )
+        found = solve_linear(program, mip_rel_gap=_NEAR, mip_max_nodes=_SEARCH_NODES)
+        return -found.lower_bound if np.isfinite(found.lower_bound) else np.inf
+
+    @staticmethod
+    def _program(
+        value: FloatArray, upper: FloatArray, table: FloatArray, bounds: FloatArray, is_integer: bool = False
+    ) -> LinearProgram:
+        return LinearProgram(
+            cost=-value,
+            upper=upper,
+            row_lower=np.full(len(table), -INFINITE),
+            row_upper=bounds,
+            coefficients=coefficients_of(table),
+            is_integer=is_integer,
+        )
+
+
+def valued_pods(
+    need: FloatArray, value: FloatArray, shapes: Sequence[PodShape], namespaces: Mapping[str, Labels]
+) -> ValuedPods:
+    """Pods of these shapes, and what they say of each other on one node: by host ports and by anti-affinity."""
+    carriers, cap = Carriers(), np.full(len(shapes), np.inf)
+    for number, shape in enumerate(shapes):
+        carriers.add(number, shape.labels)
+    owners, kept_off = dict[object, list[int]](), dict[int, set[int]]()
+    for number, shape in enumerate(shapes):
+        for rule in _rules_on_node(shape, namespaces):
+            everybody = carriers.candidates(rule.asked, range(len(shapes)))
+            refused = {other for other in everybody if rule.refuses(shapes[other])}
+            if number in refused:
+                cap[number] = 1.0
+                owners.setdefault(rule.name, []).append(number)
+            kept_off.setdefault(number, set()).update(refused - {number})
+    together = [np.array(members, dtype=np.int64) for members in owners.values() if len(members) > 1]
+    for members in together:  # said by the set already
+        for number in members.tolist():
+            kept_off[number] -= set(members.tolist())
+    others = {number: np.array(sorted(kept), dtype=np.int64) for number, kept in kept_off.items() if kept}
+    return ValuedPods(need, value, cap, together, others)
