@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from growth.cli.session import provider_of, read_text
+from growth.cli.session import console_for_people, provider_of, read_text
 from growth.controllers.configuration import Configuration
 from growth.kube.api.client import Client
 from growth.providers.contract import ProviderError
@@ -32,3 +32,10 @@ def test_every_command_opens_the_provider_with_its_section_of_the_settings(tmp_p
 def test_a_file_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "pools.yaml").write_text("kind: NodePool\n")
     assert read_text(tmp_path / "pools.yaml") == "kind: NodePool\n"
+
+
+def test_no_color_takes_the_colours_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert not console_for_people().no_color
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert console_for_people().no_color

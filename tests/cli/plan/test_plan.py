@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,20 @@ def test_the_catalogue_that_kwok_has_built_in_can_be_named(capsys: pytest.Captur
     bought = json.loads(capsys.readouterr().out)["nodes"]
     assert bought
     assert all(each["offering"].startswith("kwok-") for each in bought)
+
+
+def test_pods_may_come_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "offerings").write_text(CATALOGUE)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(pod("a")).encode())))
+    assert main(["plan", "--pods", "-", "--offerings", str(tmp_path / "offerings"), "-o", "json"]) == 0
+    assert [each["pods"] for each in json.loads(capsys.readouterr().out)["nodes"]] == [["default/a"]]
+
+
+def test_a_file_that_is_missing_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--pods", "nope.yaml", "--offerings", "kwok"]) == 1
+    assert capsys.readouterr().err == "growth: nope.yaml: No such file or directory\n"
 
 
 def test_an_object_that_cannot_be_read_is_named_and_stops_no_other(files: Files) -> None:
