@@ -1,6 +1,6 @@
 """`growth explain buffer` says what the controller does: the same size, reasons and words, for hundreds of random
 buffers in an embedded cluster with growth running in it, both from a file and by one look at the cluster.
-`GROWTH_CASES=20000` looks at more.
+`GROWTH_CASES=2000` and `GROWTH_ROWS=20000` look at more.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from growth.cli import main
 from growth.cli.explain.buffer import answer_in_cluster
 from growth.controllers.observe.observer import look_once
 from growth.kube.api.client import Client
+from growth.model.action import WriteBufferStatus
 from growth.model.node import POOL_LABEL
 from growth.model.settings import Settings
+from growth.model.snapshot import Snapshot
+from growth.plan.buffers import status as buffer_status
 from growth.providers.simulated import SimulatedProvider
 from growth.sim.apiserver import objects
 from growth.sim.clock import run_virtual
@@ -28,6 +31,7 @@ from growth.sim.process import GrowthProcess
 
 Json = dict[str, Any]
 CASES = int(os.environ.get("GROWTH_CASES", "150"))
+ROWS = int(os.environ.get("GROWTH_ROWS", "300"))
 A_CLUSTER = 50  # buffers in one
 KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "PodTemplate", "missing")
 LOOKED_AT = ("CapacityBuffer", *KINDS[:-1], "ResourceQuota", "LimitRange", "PriorityClass", "RuntimeClass")
@@ -129,12 +133,15 @@ def fill(cluster: Cluster, chance: Random, count: int) -> None:
         cluster.create(some_buffer(chance, kind, f"b{number}", namespace))
 
 
-async def looked_at(cluster: Cluster) -> dict[str, Json]:
+async def looked_at(cluster: Cluster) -> Snapshot:
+    provider = SimulatedProvider(cluster.cloud, cluster.runtime)
+    return await look_once(Client(cluster.api, cluster.runtime), provider, "growth", Settings())
+
+
+def told_of(snapshot: Snapshot) -> dict[str, Json]:
     """What is said of every buffer by one look at the cluster."""
-    provider, settings = SimulatedProvider(cluster.cloud, cluster.runtime), Settings()
-    snapshot = await look_once(Client(cluster.api, cluster.runtime), provider, "growth", settings)
     keys = snapshot.buffers.buffers
-    return {key: msgspec.to_builtins(answer_in_cluster(key, snapshot, settings)) for key in keys}
+    return {key: msgspec.to_builtins(answer_in_cluster(key, snapshot, Settings())) for key in keys}
 
 
 def told_by_growth(seed: int, count: int) -> tuple[dict[str, Json], Json, dict[str, Json]]:
@@ -150,7 +157,7 @@ def told_by_growth(seed: int, count: int) -> tuple[dict[str, Json], Json, dict[s
         process = GrowthProcess(cluster).start()
         await cluster.runtime.sleep(90)  # until machines have come and all statuses are written
         process.kill()
-        looked = await looked_at(cluster)
+        looked = told_of(await looked_at(cluster))
         buffers = cluster.objects("CapacityBuffer")
         after = {
             f"{one['metadata']['namespace']}/{one['metadata']['name']}": one.get("status") or {} for one in buffers
@@ -176,6 +183,26 @@ def test_explain_agrees_with_the_controller(tmp_path: Path, capsys: pytest.Captu
             agrees_in_cluster(looked[key], status, f"seed {seed}, {key}")
             ready += bool(status) and status["replicas"] > 0
     assert ready > CASES / 4
+
+
+def test_one_look_says_what_the_row_writes() -> None:
+    """Without a growth that runs, so that very many can be compared."""
+    for seed, first in enumerate(range(0, ROWS, A_CLUSTER)):
+        snapshot = run_virtual(without_growth(seed, min(A_CLUSTER, ROWS - first)))
+        actions = buffer_status.plan(snapshot, buffer_status.Ledger(), Settings()).actions
+        written = {f"{each.buffer.namespace}/{each.buffer.name}": msgspec.to_builtins(each.status) for each in actions
+                   if isinstance(each, WriteBufferStatus)}  # fmt: skip
+        for key, answer in told_of(snapshot).items():
+            agrees_in_cluster(answer, written.get(key, {}), f"seed {seed}, {key}")
+
+
+async def without_growth(seed: int, count: int) -> Snapshot:
+    cluster, chance = Cluster(f"rows {seed}"), Random(f"rows {seed}")
+    fill(cluster, chance, count)
+    for number in range(chance.randint(0, 6)):
+        labels = chance.choice([{}, {POOL_LABEL: "wide"}, {POOL_LABEL: "tight"}])
+        cluster.create(objects.node(f"n{number}", chance.choice(["2", "8", "32"]), "16Gi", labels=labels))
+    return await looked_at(cluster)
 
 
 def agrees(answer: Json, status: Json, told: str) -> None:
