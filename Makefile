@@ -37,7 +37,7 @@ scenarios: $(STAMP)  ## every world of tests/scenarios, also those that take lon
 # what a child process left open when it was killed is told when the collector finds it, in whichever test that is: told, but no failure
 E2E_FLAGS := -W default::pytest.PytestUnraisableExceptionWarning
 # what API servers of several versions may differ in; KUBERNETES=1.33 builds that one
-OLDER := buffers client codec crds election health lifecycle provisioning scheduler shipped warm_pools warm_pools_admission watch
+OLDER := buffers client crds election health lifecycle provisioning scheduler shipped warm_pools warm_pools_admission watch
 E2E := $(if $(KUBERNETES),$(OLDER:%=tests/e2e/test_%.py),tests/e2e)
 e2e: export KUBERNETES_MINOR = $(KUBERNETES)
 e2e: $(STAMP)  ## against the real control plane, built from source once (KUBERNETES=1.33: an older one)
