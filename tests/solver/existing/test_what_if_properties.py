@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from growth.model.labels import HOSTNAME, ZONE, Labels, LabelSelector, NodeSelectorTerm, Requirement
 from growth.model.node import Node, Taint
@@ -42,6 +43,32 @@ def is_possible(nodes: list[Node], staying: list[Pod], movers: list[Pod]) -> boo
             if fits[number] and is_possible(nodes, [*staying, _at(mover, nodes[number])], rest):
                 return True
     return False
+
+
+def sized(number: int, cpu: int, gibibytes: int, **fields: Any) -> Pod:
+    moving = pod(f"m{number}", "gone", cpu=cpu, **fields)
+    requests = Resources({"cpu": cpu * 1000, "memory": gibibytes << 30})
+    return replace(moving, shape=replace(moving.shape, requests=requests))
+
+
+def holding(name: str, pods: list[Pod]) -> Node:
+    """A node on which these pods fit, and nothing beside them."""
+    amounts = {of: max(1, sum(one.shape.requests[of] for one in pods)) for of in ("cpu", "memory")}
+    return replace(node(name), allocatable=Resources({**amounts, "pods": max(1, len(pods))}))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 7), st.integers(1, 5), st.integers(0, 4)), min_size=13, max_size=20))
+def test_up_to_twenty_pods_find_the_only_places_that_are_left(drawn: list[tuple[int, int, int]]) -> None:
+    movers = [sized(number, cpu, gibibytes) for number, (cpu, gibibytes, _) in enumerate(drawn)]
+    there = [[one for one, (_, _, target) in zip(movers, drawn, strict=True) if target == other] for other in range(5)]
+    nodes = [holding(f"n{number}", pods) for number, pods in enumerate(there) if pods]
+    verdict = WhatIf([holding("gone", movers), *nodes], movers, headroom=0.0).judge(["gone"])
+    assert verdict.may_go
+    for target in nodes:
+        held = [one.pod.shape.requests for one, name in zip(verdict.movers, verdict.targets, strict=True)
+                if name == target.name and isinstance(one.pod, Pod)]  # fmt: skip
+        assert all(sum(one[of] for one in held) <= target.allocatable[of] for of in ("cpu", "memory"))
 
 
 def _at(mover: Pod, target: Node) -> Pod:

@@ -5,10 +5,13 @@
 | 1 | first fit, each class first where the last of its kind went; pods that only need amounts are counted apart |
 | 2 | a pod that fits on no node even alone, and that no other pod can help: there is no place, whatever the order |
 | 3 | tightest fit, largest first; a pod that finds no place is first in the next round (or last, if it was first) |
-| 4 | few pods: every order and every target that differ, depth first |
+| 4 | up to twenty pods: an integer program over amounts says where all could go, or that there is no such way |
+| 5 | few pods: every order and every target that differ, depth first |
 
-Pods that are counted apart cost nothing to undo. Steps 3 and 4 spend from a budget of steps, so that one hard node
-cannot delay the rest. When the budget is spent, no place was found; that errs on the side of keeping a node."""
+What the program says is carried out by the rules before it counts: it knows of rules between pods only what keeps pods
+of a kind off one node. Pods that are counted apart cost nothing to undo. Steps 3 to 5 spend from a budget of steps, so
+that one hard node cannot delay the rest. When the budget is spent, no place was found; that errs on the side of keeping
+a node."""
 
 from __future__ import annotations
 
@@ -18,13 +21,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from growth.model.pod import Pod
-from growth.solver.arrays import Mask
+from growth.solver.arrays import Amounts, Mask
+from growth.solver.linear import INFINITE, Coefficients, LinearProgram, solve_linear
 from growth.solver.rules import Neighbours
 from growth.solver.rules.pod_class import PodClass
 from growth.solver.rules.resources import Vector
 
 _ROUNDS: Final = 8
 _FEW: Final = 12  # pods; more have too many ways
+_SOME: Final = 20  # pods; more are too many for the program
+_MOST_PAIRS: Final = 1_500  # of a class and a node in the program
+_STEPS_OF_PROGRAM: Final = 400  # what asking it counts as
+_SEARCH_NODES: Final = 500
 _MOST_STEPS: Final = 600  # for one question
 
 
@@ -173,7 +181,8 @@ class Relocation:
 
     def search(self, movers: Sequence[Mover], budget: StepBudget) -> Relocated | None:
         """In other orders; None if no place was found within the budget. Leaves nothing placed."""
-        own = StepBudget(min(_MOST_STEPS, budget.left))
+        given = max(0, min(_MOST_STEPS, budget.left))
+        own = StepBudget(given)
         try:
             order, seen = list(movers), set[tuple[int, ...]]()
             for _ in range(_ROUNDS):
@@ -184,9 +193,15 @@ class Relocation:
                 order = _reordered(order, found.stuck)
                 if tuple(id(mover) for mover in order) in seen:
                     break
-            return self._search_all(movers, own) if len(movers) <= _FEW else None
+            if len(movers) > _SOME or own.left <= 0:
+                return None
+            budget.left -= _STEPS_OF_PROGRAM
+            planned = self._by_program(movers)
+            if planned is not None and planned.stuck is None:
+                return planned
+            return self._search_all(movers, own) if planned is not None and len(movers) <= _FEW else None
         finally:
-            budget.left -= min(_MOST_STEPS, budget.left) - max(0, own.left)
+            budget.left -= given - max(0, own.left)
 
     def _tightest_fit(self, order: Sequence[Mover], budget: StepBudget) -> Relocated:
         targets: list[int] = []
@@ -208,6 +223,94 @@ class Relocation:
         weights = np.concatenate((self._weights, np.ones(len(free) - len(self._weights))))
         slack = weights @ free[:, numbers].astype(np.float64)
         return [int(number) for number in numbers[np.argsort(slack, kind="stable")]]
+
+    # ------------------------------------------------------------------------------------ all at once
+
+    def _by_program(self, movers: Sequence[Mover]) -> Relocated | None:
+        """Where the program sends the movers, as far as the rules let them; None if not even amounts allow it."""
+        classes = list(dict.fromkeys(mover.pod_class for mover in movers))
+        fits = np.array([self._open_to(pod_class) for pod_class in classes])
+        nodes = np.flatnonzero(fits.any(axis=0))
+        if not fits.any(axis=1).all():
+            return None
+        if len(nodes) * len(classes) > _MOST_PAIRS:
+            return Relocated([], movers[0])
+        counts = [sum(mover.pod_class is pod_class for mover in movers) for pod_class in classes]
+        found = self._send(classes, counts, fits[:, nodes], nodes)
+        if found is None:
+            return None
+        sent = {one.number: list(np.repeat(nodes, row)) for one, row in zip(classes, found, strict=True)}
+        return self._carried_out(movers, [int(sent[mover.pod_class.number].pop()) for mover in movers])
+
+    def _open_to(self, pod_class: PodClass) -> Mask:
+        """Where it might go once others are placed."""
+        question = self._neighbours.question(pod_class)
+        if self.profile(pod_class).is_helpless:
+            return question.fits() & self.targets
+        return question.fits_alone(self.targets & self._neighbours.table.is_here[: len(self.targets)])
+
+    def _send(self, classes: list[PodClass], counts: list[int], fits: Mask, nodes: Amounts) -> Amounts | None:
+        """Classes × nodes: so many pods of each class to each node, within what the nodes have left."""
+        of_class, of_node = np.nonzero(fits)
+        free = self._neighbours.table.free[:, nodes].astype(np.float64)
+        scale = np.maximum(free.max(axis=1), 1.0)
+        need = np.zeros((len(classes), len(free)))
+        for number, pod_class in enumerate(classes):
+            for row, amount in self.profile(pod_class).rows:
+                need[number, row] = amount / scale[row]
+        pairs, rows = len(of_class), np.arange(len(free))
+        columns = np.arange(pairs)
+        used = need[of_class]  # pairs × resources
+        coefficients = Coefficients(
+            rows=np.concatenate([of_class, (len(classes) + of_node[:, None] * len(free) + rows).ravel()]),
+            columns=np.concatenate([columns, np.repeat(columns, len(free))]),
+            values=np.concatenate([np.ones(pairs), used.ravel()]),
+        )
+        alone = np.array([self._minds_its_own(pod_class, fits[row], nodes) for row, pod_class in enumerate(classes)])
+        wanted = np.array(counts, dtype=np.float64)
+        room = (np.maximum(free, 0.0) / scale[:, None]).T.ravel()
+        program = LinearProgram(
+            cost=np.zeros(pairs),
+            upper=np.where(alone[of_class], 1.0, wanted[of_class]),
+            row_lower=np.concatenate([wanted, np.full(len(room), -INFINITE)]),
+            row_upper=np.concatenate([wanted, room]),
+            coefficients=coefficients,
+            is_integer=True,
+        )
+        found = solve_linear(program, mip_max_nodes=_SEARCH_NODES, presolve="on")
+        if not found.is_feasible or len(found.columns) != pairs:
+            return None
+        sent = np.zeros(fits.shape, np.int64)
+        sent[of_class, of_node] = np.round(found.columns).astype(np.int64)
+        return sent
+
+    def _minds_its_own(self, pod_class: PodClass, fits: Mask, nodes: Amounts) -> bool:
+        """Does one such pod keep the next off its node, whatever the amounts?"""
+        if self.profile(pod_class).is_plain or not self.profile(pod_class).is_helpless or not fits.any():
+            return False
+        node = int(nodes[int(fits.argmax())])
+        with self._neighbours.trial():
+            self._neighbours.add(pod_class, node)
+            question = self._neighbours.question(pod_class)
+            return not bool(question.fits(without=question.amounts)[node])
+
+    def _carried_out(self, movers: Sequence[Mover], targets: list[int]) -> Relocated:
+        """The same, if the rules let every mover in, in one order or another."""
+        waiting = list(zip(movers, targets, strict=True))
+        with self._neighbours.trial():
+            while waiting:
+                left = []
+                for mover, target in waiting:
+                    if self._neighbours.fits_on(mover.pod_class, target):
+                        self._neighbours.add(mover.pod_class, target)
+                    else:
+                        left.append((mover, target))
+                if len(left) == len(waiting):
+                    return Relocated([], left[0][0])
+                waiting = left
+        return Relocated(targets)
+
+    # ------------------------------------------------------------------------------------ every way
 
     def _search_all(self, movers: Sequence[Mover], budget: StepBudget) -> Relocated | None:
         left = list(movers)
