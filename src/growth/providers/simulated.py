@@ -18,7 +18,7 @@ answers; what those mean for growth is decided here:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
@@ -94,17 +94,20 @@ class CloudApi(Protocol):
 class SimulatedProvider:
     """The provider contract over a simulated cloud."""
 
-    def __init__(self, cloud: CloudApi, runtime: Runtime, name: str = "sim") -> None:
+    def __init__(
+        self,
+        cloud: CloudApi,
+        runtime: Runtime,
+        name: str = "sim",
+        credentials: Callable[[], Mapping[str, str]] = dict[str, str],
+    ) -> None:
         self.name = name
+        self.credentials = credentials  # machines are only played: they join without any, unless a story has some
         self._cloud = cloud
         self._runtime = runtime
 
     async def offerings(self) -> tuple[Offering, ...]:
         return await self._read(self._cloud.sold())
-
-    def credentials(self) -> Mapping[str, str]:
-        """Machines are only played: they join without any."""
-        return {}
 
     async def list(self, cluster: str) -> tuple[Machine, ...]:
         found = await self._read(self._cloud.list_servers(CLUSTER_LABEL, cluster))

@@ -7,7 +7,7 @@ wrote before remains."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from growth.controllers.growth import Growth, Installation
@@ -84,8 +84,12 @@ class CloudDoor:
 
     def __init__(self, cloud: CloudApi, runtime: SimRuntime) -> None:
         self.on_call: Callable[[str, str], None] = lambda _moment, _call: None
+        self.checksums: Callable[[], Mapping[str, str]] = dict[str, str]
         self._cloud = cloud
         self._runtime = runtime
+
+    def credentials(self) -> Mapping[str, str]:
+        return self.checksums()
 
     async def sold(self) -> tuple[Offering, ...]:
         return await self._cloud.sold()
@@ -133,7 +137,7 @@ class GrowthProcess:
         self.runtime = SimRuntime(f"{cluster.seed}/growth/{life}", solve_seconds=0.05)
         self.cloud_door = door = CloudDoor(cloud or cluster.cloud, self.runtime)
         name = cluster.world.catalogue.provider
-        opens = provider_for or (lambda _client, runtime: SimulatedProvider(door, runtime, name))
+        opens = provider_for or (lambda _client, runtime: SimulatedProvider(door, runtime, name, door.credentials))
         self.door = ApiDoor(transport or cluster.api, self.runtime)
         self.election = Election(self.door, self.runtime, f"growth-{life}") if is_elected else None
         fence = self.election.fence if self.election else None

@@ -58,7 +58,7 @@ class Patch(ObjectChoice, frozen=True, kw_only=True):
     merge: Json
 
 
-VERBS = ("apply", "scale", "delete", "patch", "restart", "pause", "claim", "release")
+VERBS = ("apply", "scale", "delete", "patch", "restart", "pause", "claim", "release", "renew")
 
 
 class Step(Part, frozen=True, kw_only=True):
@@ -75,6 +75,9 @@ class Step(Part, frozen=True, kw_only=True):
     pause: Annotated[Literal["growth"] | None, Meta(description="growth stands still `for` a while.")] = None
     claim: Members | None = None
     release: Members | None = None
+    renew: Annotated[
+        Literal["credentials"] | None, Meta(description="What machines are bought and join with is exchanged.")
+    ] = None
     after: Annotated[Duration, Meta(description="With `restart`: how long growth is away.")] = NOTHING
     lasts: Annotated[Duration, Meta(description="With `pause`: how long.")] = field(name="for", default=NOTHING)
     replica: Annotated[int, Meta(ge=0)] | None = None

@@ -65,7 +65,7 @@ class ScenarioRun:
         self.faults = FaultSchedule(self.cluster, self.replicas)
         self.on_step: Callable[[Step], None] = lambda _step: None
         self.on_start: Callable[[GrowthProcess], None] = lambda _process: None
-        self._lives = 0
+        self._lives, self._renewals = 0, 0
         self._here: dict[str, Json] = {}  # pods of the trace whose time has not come yet, by name
         if say is not None:
             self.cluster.tell(lambda line: say(self.cluster.runtime.monotonic(), line))
@@ -159,10 +159,14 @@ class ScenarioRun:
         door.on_read = self.witness.hear_read
         door.on_refused = self.measure.see_refused
         process.door.transport = door
-        process.cloud_door.on_call = self._count_call
+        process.cloud_door.on_call, process.cloud_door.checksums = self._count_call, self._checksums
         process.runtime.solver_hangs = lambda: self.faults.active.hit(SolverHangs) is not None
         self.on_start(process)
         self.replicas[number] = process.start()
+
+    def _checksums(self) -> dict[str, str]:
+        """Only where the story tells of them."""
+        return {"": f"number {self._renewals}"} if any(step.renew for step in self.scenario.steps) else {}
 
     def _count_call(self, moment: str, _call: str) -> None:
         self.measure.provider_calls += moment == "before"
@@ -210,6 +214,7 @@ class ScenarioRun:
             self._restart(step)
         if step.pause:
             self._pause(step)
+        self._renewals += step.renew is not None
         if step.claim is not None:
             self._claim(step.claim, in_use=True)
         if step.release is not None:
