@@ -4,6 +4,8 @@ an offering really has.
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from msgspec.structs import replace
 
@@ -12,9 +14,11 @@ from growth.model.instant import format_instant
 from growth.model.labels import ZONE
 from growth.model.node import Node, Taint
 from growth.model.nodepool import PoolLimits, PoolTrials, ServerTypeChoice, Trial
+from growth.plan.nodes_up import scale_up
 from growth.plan.nodes_up.survey import lacks_minimum
 from growth.plan.world.swaps import template_digest
 from tests.plan.builders import (
+    AT_ONCE,
     NOW,
     amounts,
     applied,
@@ -154,3 +158,13 @@ def test_of_what_goes_on_failing_in_a_pool_one_machine_is_tried_once_its_pause_i
         snapshot = world(pods=waiting, pools=[asked], offerings=[broken, works])
         bought = [each.location for each in orders(run_scale_up(snapshot).actions)]
         assert sorted(bought) == ["a", "b", "b", "b"]
+
+
+def test_eight_thousand_equal_pods_are_one_small_question_to_the_solver() -> None:
+    sizes = []
+    for count in (80, 8000):
+        asked = scale_up.question(world(pods(count), [pool()], [SMALL]), scale_up.Ledger(), AT_ONCE)
+        assert asked is not None
+        assert [each.count for each in asked.problem.demands] == [count]
+        sizes.append(len(pickle.dumps(asked.problem)))
+    assert sizes[1] < 2 * sizes[0]
