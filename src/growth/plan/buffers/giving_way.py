@@ -30,7 +30,7 @@ from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.world.brake import Brake
 from growth.plan.world.capacity import Assignments
-from growth.plan.world.limits import Member, allowances, members, why_not_one_more
+from growth.plan.world.limits import Allowance, Member, allowances, members, why_not_one_more
 from growth.plan.world.market import PoolReader, open_market, placement_problem
 from growth.plan.world.nodes import is_ours, is_protected_node, was_ever_ready, working_pods
 from growth.solver.existing.place import place_on_existing
@@ -73,7 +73,8 @@ def _shapes_without_room(
 ) -> tuple[PodShape, ...]:
     """Of pods that the scheduler gave up, and that no node there is or on its way can hold."""
     given_up = (pod for pod in snapshot.waiting_pods if pod.unschedulable_at is not None and not pod.is_gated)
-    shapes = {pod.shape for pod in given_up if pod.key not in assigned.keys}
+    placed = assigned.keys
+    shapes = {pod.shape for pod in given_up if pod.key not in placed}
     asked = sorted((each for each in shapes if each.priority >= settings.priority_cutoff), key=repr)[:_MOST_SHAPES]
     free = [(room.node, room.free()) for room in rooms if room.is_open] if asked else []
     return tuple(each for each in asked if not any(how_many_fit(each, node, left) for node, left in free))
@@ -93,6 +94,8 @@ class _Limits:
         self._present = members(snapshot)
         self._reader = PoolReader(snapshot.pools, snapshot.offerings)
         self._market = open_market(snapshot, tuple(snapshot.pools), snapshot.offerings, {}, settings)
+        self._known_choices: dict[PodShape, list[Choice]] = {}
+        self._known_left: dict[tuple[frozenset[str], Member | None], tuple[Allowance, ...]] = {}
 
     def freed_by(self, shape: PodShape, idle: list[str]) -> set[str]:
         """The fewest of these nodes, one after the other, without which this pod could have a machine; none if it can
@@ -125,14 +128,23 @@ class _Limits:
         return may_run_on_new(self._snapshot, demand, self._choices(shape), self._rooms)
 
     def _choices(self, shape: PodShape) -> list[Choice]:
-        match, wished = self._reader.read(shape)
-        return [each for each in self._market.choices if each.pool in match.names and _holds(each, wished)]
+        if shape not in self._known_choices:
+            match, wished = self._reader.read(shape)
+            listed = (each for each in self._market.choices if each.pool in match.names)
+            self._known_choices[shape] = [each for each in listed if _holds(each, wished)]
+        return self._known_choices[shape]
 
     def _may_buy(self, choices: list[Choice], gone: AbstractSet[str] = frozenset(), more: Choice | None = None) -> bool:
-        staying = [each for each in self._present if each.name not in gone]
-        staying += [] if more is None else [_member(more)]
-        left = allowances(self._snapshot.pools, self._settings, staying)
+        left = self._left(frozenset(gone), None if more is None else _member(more))
         return any(not why_not_one_more(left, _member(each)) for each in choices)
+
+    def _left(self, gone: frozenset[str], more: Member | None) -> tuple[Allowance, ...]:
+        """The same for every shape that is asked about."""
+        if (gone, more) not in self._known_left:
+            staying = [each for each in self._present if each.name not in gone]
+            staying += [] if more is None else [more]
+            self._known_left[gone, more] = allowances(self._snapshot.pools, self._settings, staying)
+        return self._known_left[gone, more]
 
 
 def may_run_on_new(
