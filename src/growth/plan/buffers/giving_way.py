@@ -32,7 +32,7 @@ from growth.plan.world.brake import Brake
 from growth.plan.world.capacity import Assignments
 from growth.plan.world.limits import Allowance, Member, allowances, members, why_not_one_more
 from growth.plan.world.market import PoolReader, open_market, placement_problem
-from growth.plan.world.nodes import is_ours, is_protected_node, was_ever_ready, working_pods
+from growth.plan.world.nodes import is_ours, is_protected_node, was_ever_ready
 from growth.solver.existing.place import place_on_existing
 from growth.solver.purchase.problem import Choice, DemandClass, Room
 from growth.solver.rules.fit import free_amounts, how_many_fit, is_enough, may_run_on
@@ -59,7 +59,7 @@ def left_to_pods(snapshot: Snapshot, settings: Settings, assigned: Assignments, 
     waiting = _shapes_without_room(snapshot, settings, assigned, rooms)
     if not waiting:
         return BEFORE_NOBODY
-    idle = sorted(room.node.name for room in rooms if room.kind != "in-flight" and _may_go(room.node, snapshot))
+    idle = sorted(room.node.name for room in rooms if room.kind != "in-flight" and may_go(room.node, snapshot))
     limits, nodes, pools = _Limits(snapshot, settings, rooms), set[str](), set[str]()
     for shape in waiting:
         freed, tight = limits.freed_by(shape, idle), limits.tight_for(shape, idle)
@@ -80,10 +80,12 @@ def _shapes_without_room(
     return tuple(each for each in asked if not any(how_many_fit(each, node, left) for node, left in free))
 
 
-def _may_go(node: Node, snapshot: Snapshot) -> bool:
-    is_idle = not working_pods(snapshot, node.name) and not is_protected_node(node)
+def may_go(node: Node, snapshot: Snapshot) -> bool:
+    """Nobody works there, and growth may give it back."""
     pool = snapshot.pools.get(node.pool)
-    return is_idle and is_ours(node, snapshot) and pool is not None and pool.spec.consolidation != "Off"
+    if pool is None or pool.spec.consolidation == "Off" or is_protected_node(node) or not is_ours(node, snapshot):
+        return False
+    return not any(pod.counts_as_work for pod in snapshot.pods_by_node.get(node.name, ()))
 
 
 class _Limits:

@@ -1,10 +1,11 @@
 """Where would all virtual pods be right now, and how many have no room? Asked by scale-up, scale-down, consolidation,
 the buffers' status and metrics.
 
-The same answer for all of them, so that what one row buys the next does not give back. Virtual pods go where the
-fullest nodes have room, then onto nodes on their way, then onto marked ones: so the fewest nodes are held. An order
-keeps the virtual pods it was made for; if a fresh packing finds less room than the packing that was bought, the bought
-one counts, as far as the scheduler would still grant it: the rules between pods are the solver's own, in both.
+The same answer for all of them, so that what one row buys the next does not give back. Virtual pods go where pods work
+and the fullest nodes have room, then onto idle nodes, then onto nodes on their way, then onto marked ones: so the
+fewest nodes are held. An order keeps the virtual pods it was made for; if a fresh packing finds less room than the
+packing that was bought, the bought one counts, as far as the scheduler would still grant it: the rules between pods are
+the solver's own, in both.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
-from growth.plan.buffers.giving_way import BEFORE_NOBODY, Rank, left_to_pods
+from growth.plan.buffers.giving_way import BEFORE_NOBODY, Rank, left_to_pods, may_go
 from growth.plan.buffers.size import Sizing
 from growth.plan.buffers.virtual_pods import ServedBuffer, planned_entries, planned_on, served_buffers
 from growth.plan.world.capacity import assignments, rooms
@@ -73,7 +74,7 @@ def _placement(snapshot: Snapshot, settings: Settings) -> BufferPlacement:
     assigned = assignments(snapshot)
     all_rooms = rooms(snapshot, assigned)
     left = left_to_pods(snapshot, settings, assigned, all_rooms)
-    all_rooms = tuple(replace(room, is_open=False) if room.node.name in left.nodes else room for room in all_rooms)
+    all_rooms = tuple(_ranked(room, left, snapshot) for room in all_rooms)
     bought = {each.request.name: planned_entries(each.request.planned_pods) for each in assigned.expected}
     best = replace(_packed(snapshot, found, all_rooms, bought), left=left)
     if not best.missing:
@@ -84,6 +85,13 @@ def _placement(snapshot: Snapshot, settings: Settings) -> BufferPlacement:
         is_better = sum(as_bought.missing.values()) < sum(best.missing.values())
         best = replace(as_bought, left=left) if is_better else best
     return best
+
+
+def _ranked(room: Room, left: Rank, snapshot: Snapshot) -> Room:
+    """Closed if it is left to waiting pods; filled late if it could go without virtual pods."""
+    if room.node.name in left.nodes:
+        return replace(room, is_open=False)
+    return replace(room, is_idle=True) if room.kind == "node" and may_go(room.node, snapshot) else room
 
 
 def _packed(

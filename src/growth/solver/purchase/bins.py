@@ -15,7 +15,7 @@ import numpy as np
 
 from growth.solver.arrays import MANY, BoolArray, IntArray, SmallCounts
 from growth.solver.patterns.stock import openable
-from growth.solver.purchase.layout import Layout, SpreadView
+from growth.solver.purchase.layout import ON_ITS_WAY, Layout, SpreadView
 from growth.solver.purchase.pod_rules import ShapeRules
 from growth.solver.purchase.tallies import NodeTally, concerns_no_pods
 
@@ -202,10 +202,10 @@ class Bins:
         return space
 
     def in_filling_order(self, index: int, numbers: IntArray) -> IntArray:
-        """These bins, those that exist before those on their way and planned, marked ones last so that they may go; of
-        equals, those with the least left beside a pod of the class.
+        """These bins, those that exist before those on their way and planned, marked ones last so that they may go, and
+        idle ones after those where pods work; of equals, those with the least left beside a pod of the class.
         """
-        kind = np.append(self.layout.room_kind, 1)[np.minimum(numbers, self.rooms)]
+        kind = np.append(self.layout.room_kind, ON_ITS_WAY)[np.minimum(numbers, self.rooms)]
         need = self.layout.need[index]
         left = (self.left[numbers][:, need > 0] / need[need > 0]).max(axis=1)
         return numbers[np.lexsort((numbers, left, kind))]

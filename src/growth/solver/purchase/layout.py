@@ -31,7 +31,9 @@ from growth.solver.purchase.pod_rules import (
 from growth.solver.purchase.problem import Choice, PlacementProblem, unmarked
 
 _LARGEST: Final = 1 << 53
-_KINDS: Final = {"node": 0, "in-flight": 1, "marked": 2}
+ON_ITS_WAY: Final = 2  # after nodes where pods work, and idle ones
+_IDLE: Final = 1
+_KINDS: Final = {"node": 0, "in-flight": ON_ITS_WAY, "marked": 3}  # filled in this order
 _TOLERATES_ALL: Final = (Toleration(operator="Exists"),)
 
 
@@ -162,7 +164,7 @@ class _Draft:
             fits=fits[first] if first else fits,
             daemons=tuple(tuple(map(self._rules, choice.daemons)) for choice in self.choices),
             room_left=self._room_left(),
-            room_kind=np.array([_KINDS[room.kind] for room in self.rooms], dtype=np.int64),
+            room_kind=np.array([_IDLE if room.is_idle else _KINDS[room.kind] for room in self.rooms], dtype=np.int64),
             room_fits=room_fits[first] if first else room_fits,
             contents=tuple(tuple((self._rules(shape), count) for shape, count in room.contents) for room in self.rooms),
             tally_key=np.array(key_of_tally, dtype=np.int64),

@@ -44,6 +44,7 @@ class Room(Struct, frozen=True):
     contents: tuple[tuple[PodShape, int], ...] = ()
     kind: Literal["node", "marked", "in-flight"] = "node"
     is_open: bool = True
+    is_idle: bool = False  # nobody works there, so it could go: filled after nodes where pods are
 
     def why_closed(self, pools: Sequence[str]) -> str:
         """Why pods of these pools may not go there, whatever they are. Empty: they may."""
