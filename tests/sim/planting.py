@@ -93,7 +93,7 @@ PLACES: Final = {
     "gate_launch": "growth.controllers.act.gate:Gate.why_not_launch",
     "gate_closed": "growth.controllers.act.gate:Gate._why_closed",
     "gate_paused": "growth.controllers.act.gate:Gate._why_paused",
-    "allowances": "growth.plan.nodes_up.survey:allowances",
+    "allowances": "growth.plan.nodes_up.survey:allowances_now",
     "over_limit": "growth.plan.nodes_up.provisioning:over_limit",
     "expected_nodes": "growth.plan.world.capacity:_expected_nodes",
     "struck_out": "growth.plan.world.market:struck_out",

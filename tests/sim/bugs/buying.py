@@ -103,8 +103,8 @@ def never_learns() -> Any:
 def no_limits_of_all() -> Any:
     """Limits of all pools together are neither planned with nor looked at by the gate."""
 
-    def of_pools_only(pools: Any, settings: Any, present: Any) -> Any:
-        return allowed(pools, replace(settings, limits=PoolLimits()), present)
+    def of_pools_only(snapshot: Any, settings: Any) -> Any:
+        return allowed(snapshot, replace(settings, limits=PoolLimits()))
 
     def at_gate(*arguments: Any) -> Any:
         return over(*arguments[:-1], replace(arguments[-1], limits=PoolLimits()))
