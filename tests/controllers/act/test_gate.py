@@ -113,6 +113,17 @@ def test_an_order_whose_record_and_node_are_gone_no_longer_counts() -> None:
     assert asked(story) is None
 
 
+def test_an_order_whose_node_is_not_growths_any_more_no_longer_counts() -> None:
+    async def story(house: Gatehouse) -> Outcome | None:
+        for name in ("default-pool-1", "default-pool-2"):
+            assert await house.gate.why_not_launch(await ordered(house, name)) is None
+        await house.put(NODES, "default-pool-1")  # its machine lost growth's label before a list showed it
+        house.observer.forgot(NODE_REQUESTS, "default-pool-1")
+        return await house.gate.why_not_launch(await ordered(house, "default-pool-3"))
+
+    assert asked(story) is None
+
+
 def test_an_order_that_was_handed_to_removal_no_longer_counts_though_its_record_remembers_the_failure() -> None:
     """Seed 63: the next request waited for ever below a limit that nobody used."""
 

@@ -209,8 +209,9 @@ class Gate:
         if supply.machines_at is None:
             return TryLater("the provider has not yet said which machines exist", _CLOSED_SECONDS)
         known = self._observer.snapshot()
-        # an order without a record or a node any more has no machine that only we remember
-        counted_for = {name for name, request in known.requests.items() if counts(request, known)} | set(known.nodes)
+        # an order without a record or a node of ours any more has no machine that only we remember
+        counted_for = {name for name, request in known.requests.items() if counts(request, known)}
+        counted_for |= {name for name, node in known.nodes.items() if node.pool}
         forgotten = set(self._ordered) - counted_for | set(supply.machines)
         self._ordered = {name: order for name, order in self._ordered.items() if name not in forgotten}
         counted = {**self._ordered, **supply.machines}
