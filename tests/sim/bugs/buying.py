@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from growth.model.nodepool import PoolLimits
 from growth.model.offering import CLUSTER_LABEL
 from growth.model.outcome import Unknown
+from growth.plan.world.limits import allowances
 from growth.plan.world.trials import Standing
 from growth.providers.contract import Gone, ProviderError
 from growth.providers.hetzner.quota import Rank
@@ -144,8 +145,11 @@ def orders_do_not_count() -> Any:
     def only_nodes(snapshot: Any) -> Any:
         return tuple(each for each in counted(snapshot) if each.name in snapshot.nodes)
 
+    def of_nodes(snapshot: Any, settings: Any) -> Any:
+        return allowances(snapshot.pools, settings, only_nodes(snapshot))
+
     counted = now("members")
-    return replaced(members=only_nodes, over_at_gate=lambda *_: "", over_limit=lambda *_: {})
+    return replaced(members=only_nodes, allowances=of_nodes, over_at_gate=lambda *_: "", over_limit=lambda *_: {})
 
 
 def never_ready_never_strikes() -> Any:
