@@ -58,7 +58,7 @@ def test_no_content_of_a_node_is_worth_more_and_one_is_worth_as_much(pods: list[
 
 
 def test_many_nodes_hold_what_they_have_in_sum() -> None:
-    pods = ValuedPods(np.array([[2.0]]), np.array([3.0]), np.array([1.0]), (), {})
+    pods = ValuedPods(np.array([[2.0]]), np.array([3.0]), np.array([1.0]), (), {}, np.zeros(1, dtype=np.int64))
     assert pods.most_on_many(np.array([5.0]), np.array([9.0])) == pytest.approx(7.5)
     assert pods.most_on_many(np.array([5.0]), np.array([1.0])) == pytest.approx(3.0)
 

@@ -30,7 +30,7 @@ from growth.solver.rules.pod_class import Carriers, Entry, PodClass, telling
 from growth.solver.rules.resources import conflicts_with
 from growth.solver.rules.rule import Weight
 
-_SEARCH_NODES = 100_000
+_SEARCH_NODES = 20_000
 _NEAR = 1e-6  # of the value: an exact answer may be so far above the truth, never below
 
 
@@ -70,6 +70,7 @@ class ValuedPods:
     cap: FloatArray  # D: most of a kind on one node
     together: Sequence[IntArray]  # sets of kinds of which one node takes one pod at most
     kept_off: Mapping[int, IntArray]  # by kind: other kinds that may not be on the node of such a pod
+    alike: IntArray  # D: kinds of one number differ in nothing that matters here
 
     def most_on_node(
         self, offer: FloatArray, usable: BoolArray, count: FloatArray, exactly_above: float | None = None
@@ -81,13 +82,16 @@ class ValuedPods:
         with np.errstate(divide="ignore", invalid="ignore"):
             by_amounts = np.nanmin(np.floor(offer / self.need[rows]), axis=1)
         upper = np.minimum(np.minimum(count[rows], self.cap[rows]), by_amounts)
+        _, first, group = np.unique(self.alike[rows], return_index=True, return_inverse=True)
+        rows = rows[first]
+        upper = np.asarray(np.bincount(group.ravel(), weights=upper), dtype=np.float64)
         table, bounds = self._of_one_node(rows, offer)
         found, slack = self._cut(rows, upper, table, bounds)
         if exactly_above is None or found <= exactly_above:
             return found
         # a pod that costs more value than there is to gain is in no better pattern
         kept = slack <= (found - exactly_above) * (1 + _NEAR) + 1e-12
-        best = self._whole(rows[kept], upper[kept], table[:, kept], bounds)
+        best = self._whole(rows[kept], upper[kept], table[:, kept], bounds, exactly_above)
         return max(exactly_above, min(found, best))
 
     def most_on_many(self, free: FloatArray, count: FloatArray) -> float:
@@ -116,16 +120,19 @@ class ValuedPods:
         costs = np.maximum(-found.row_duals, 0.0) @ table
         return -found.objective, np.maximum(costs - self.value[rows], 0.0)
 
-    def _whole(self, rows: IntArray, upper: FloatArray, table: FloatArray, bounds: FloatArray) -> float:
-        """An upper bound of the value of whole pods; for a kind that keeps others off, one more column: is it here?"""
+    def _whole(self, rows: IntArray, upper: FloatArray, table: FloatArray, bounds: FloatArray, least: float) -> float:
+        """An upper bound of the value of whole pods, or that they are worth no more than `least`. For a kind that keeps
+        others off, one more column: is it here?
+        """
         choices = [
             (int(position), others)
             for position, kind in enumerate(rows.tolist())
             if len(others := np.flatnonzero(np.isin(rows, self.kept_off.get(kind, ()))))
         ]
         extra = len(choices)
-        wide = np.zeros((len(table) + 2 * extra, len(rows) + extra))
+        wide = np.zeros((len(table) + 2 * extra + 1, len(rows) + extra))
         wide[: len(table), : len(rows)] = table
+        wide[-1, : len(rows)] = -self.value[rows] / max(least, 1e-12)  # only what is worth more is looked for
         for number, (position, others) in enumerate(choices):
             here, first = len(rows) + number, len(table) + 2 * number
             wide[first, position], wide[first, here] = 1.0, -upper[position]  # here, or none of them
@@ -135,11 +142,11 @@ class ValuedPods:
             np.concatenate([self.value[rows], np.zeros(extra)]),
             np.concatenate([upper, np.ones(extra)]),
             wide,
-            np.concatenate([bounds, of_choices]),
+            np.concatenate([bounds, of_choices, [-1.0]]),
             is_integer=True,
         )
-        found = solve_linear(program, mip_rel_gap=_NEAR, mip_max_nodes=_SEARCH_NODES)
-        return -found.lower_bound if np.isfinite(found.lower_bound) else np.inf
+        found = solve_linear(program, mip_rel_gap=_NEAR, mip_max_nodes=_SEARCH_NODES, mip_heuristic_effort=0.0)
+        return -found.lower_bound  # of a program without a solution: minus infinity
 
     @staticmethod
     def _program(
@@ -176,4 +183,21 @@ def valued_pods(
         for number in members.tolist():
             kept_off[number] -= set(members.tolist())
     others = {number: np.array(sorted(kept), dtype=np.int64) for number, kept in kept_off.items() if kept}
-    return ValuedPods(need, value, cap, together, others)
+    return ValuedPods(need, value, cap, together, others, _alike(need, value, together, others))
+
+
+def _alike(
+    need: FloatArray, value: FloatArray, together: Sequence[IntArray], kept_off: Mapping[int, IntArray]
+) -> IntArray:
+    """The number of each kind's equals: a search among equals would look at the same content many times."""
+    said: list[list[object]] = [[] for _ in value]
+    for number, members in enumerate(together):
+        for member in members.tolist():
+            said[member].append(("one of", number))
+    for owner, others in kept_off.items():
+        said[owner].append(("keeps off", owner))
+        for other in others.tolist():
+            said[other].append(("kept off by", owner))
+    known: dict[tuple[object, ...], int] = {}
+    names = zip(need, value.tolist(), said, strict=True)
+    return np.array([known.setdefault((size.tobytes(), worth, *of), len(known)) for size, worth, of in names])

@@ -253,7 +253,8 @@ class _Proof:
             if claimed <= proven or worst < 0 or worst in looked_at or not np.isfinite(scale):
                 return proven
             alike = next(numbers for numbers in kinds.values() if worst in numbers)
-            enough = min(float(prices[number] + own[number]) for number in alike)
+            allowed = (of_nodes - in_rooms) / claimed  # values that are too high by so much prove enough
+            enough = min(float(allowed * prices[number] + own[number]) for number in alike)
             exact = self.pods.most_on_node(*offers[worst], self.count, enough)
             uppers[alike] = np.minimum(uppers[alike], exact)
             looked_at.update(alike)

@@ -60,6 +60,7 @@ from growth.solver.purchase.zones import (
 _DEAR = 1_000.0  # how many times its price a pod is worth: nothing but a limit leaves it out
 _FEW_PODS = 500  # for which the greedy is asked whenever a cheaper plan is not ruled out; of more, best fit is as good
 _MANY_CLASSES = 300
+_AMPLE_SECONDS = 5.0  # with so much, patterns are far better than best fit; with less they must be compared
 _LEAST_SECONDS = 0.5  # a budget below that counts as so much
 _PATIENCE = 1.4  # times the budget: nothing is begun that would probably take longer
 _NEAR = 0.005  # above the bound: nearer than that, best fit never is
@@ -157,13 +158,16 @@ def _best(layout: Layout) -> tuple[Attempt, ProvenBound]:
     """By patterns; where that leaves pods over, or is dear for what is proven, other ways are tried as well. Where
     patterns would take longer than the budget, by best fit alone.
     """
-    effort, most = _Effort.of(layout), _PATIENCE * max(_LEAST_SECONDS, layout.problem.budget.seconds)
-    if effort.all_of_it > most:
+    effort, seconds = _Effort.of(layout), max(_LEAST_SECONDS, layout.problem.budget.seconds)
+    most = _PATIENCE * seconds
+    if effort.all_of_it - (effort.best_fit if seconds >= _AMPLE_SECONDS else 0.0) > most:
         simple = _by_best_fit(layout)
-        return simple, _prove(simple) if effort.simple + effort.proof <= most else _unproven(layout)
+        has_time = effort.layout + effort.best_fit + effort.proof <= most
+        return simple, _prove(simple) if has_time else _unproven(layout)
     best = _by_patterns(layout, is_staged=False)
     bound = _prove(best)
-    if layout.count.sum() > _FEW_PODS and price_of(best.bins) > bound.lower_bound * (1 + _NEAR):
+    is_dear = price_of(best.bins) > bound.lower_bound * (1 + _NEAR)
+    if layout.count.sum() > _FEW_PODS and is_dear and effort.all_of_it <= most:
         found, best = best, _better(best, [_by_best_fit(layout)])
         bound = bound if best is found else _prove(best)
     if best.left_over.any() or price_of(best.bins) > _enough(best, bound.lower_bound):
@@ -189,13 +193,14 @@ class _Effort:
     up on a clock, so that the same question has the same answer everywhere.
     """
 
-    simple: float  # layout, best fit, answer
+    layout: float
+    best_fit: float
     proof: float
     patterns: float
 
     @property
     def all_of_it(self) -> float:
-        return self.simple + self.proof + self.patterns
+        return self.layout + self.best_fit + self.proof + self.patterns
 
     @staticmethod
     def of(layout: Layout) -> _Effort:
@@ -203,9 +208,10 @@ class _Effort:
         with_rules = sum(not concerns_no_pods(rules) for rules in layout.rules)
         zoned = sum(looks_beyond_node(layout, index) for index in range(classes))
         coarse = 0.25 if classes > _MANY_CLASSES else 0.0
-        searching = 0.5 * layout.problem.budget.seconds * (2 if zoned else 1)
+        searching = 0.5 * layout.problem.budget.seconds**0.7 * (2 if zoned else 1)  # larger budgets are seldom used up
         return _Effort(
-            simple=0.03 + 4e-5 * demands + 1e-4 * classes + 1e-4 * with_rules + 5e-4 * zoned,
+            layout=0.03 + 4e-5 * demands + 1e-4 * with_rules,
+            best_fit=1e-4 * classes + 5e-4 * zoned,
             proof=0.05 + 7e-5 * classes,
             patterns=0.1 + coarse + 1e-4 * classes + 3e-4 * zoned + searching,
         )
