@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
 
 import msgspec
 import pytest
+import structlog
 
 from growth.sim.faults.faults import FAULTS
 from growth.sim.stories.behaviours import BEHAVIOURS
@@ -20,6 +22,12 @@ ONCE_FAILED = [  # and 196, below
     "24", "63", "81", "95", "139", "161", "174", "197", "257", "264", "308", "390", "411", "440", "475", "485", "498",
     "504", "506", "544", "556", "605", "640",
 ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _without_a_log() -> None:
+    """A bug that raises at every look would be written down, with its locals, for longer than its world takes."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 @pytest.mark.parametrize("seed", A_FEW_SEEDS + ONCE_FAILED)
