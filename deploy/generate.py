@@ -13,6 +13,8 @@ compares.
 | `deploy/chart/values.schema.json` | `deploy/values_schema.py` and the settings |
 | `docs/reference/settings.md` | the settings and their meanings |
 | `docs/reference/metrics.md` | the registry of metrics |
+| `docs/reference/kinds.md` | the definitions of growth's kinds |
+| `docs/reference/events.md` | `deploy/events_page.py`, compared with the reasons that the code gives |
 | `docs/reference/phases.md` | the phases and transitions of `model/noderequest.py` |
 | `docs/concepts/walks.svg`, `docs/reference/phases-*.svg` | `deploy/diagrams.py` |
 | `docs/guides/watermarks.svg` | `deploy/watermarks_picture.py`, by the functions that size warm pools |
@@ -31,6 +33,8 @@ import yaml
 
 from deploy.dashboard import dashboard
 from deploy.diagrams import phases_picture, walks_picture
+from deploy.events_page import events_page
+from deploy.kinds_page import kinds_page
 from deploy.metrics_page import metrics_page
 from deploy.phases_page import phases_page
 from deploy.scenarios_page import scenarios_page
@@ -66,6 +70,8 @@ def generated() -> Mapping[Path, str]:
         CHART / "values.schema.json": _json(values_schema()),
         Path("docs/reference/settings.md"): settings_page(),
         Path("docs/reference/metrics.md"): metrics_page(),
+        Path("docs/reference/kinds.md"): kinds_page(),
+        Path("docs/reference/events.md"): events_page(),
         Path("docs/reference/phases.md"): phases_page(),
         Path("docs/guides/watermarks.svg"): watermarks_picture(),
         Path("docs/concepts/walks.svg"): walks_picture(),
