@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from growth.cli.session import console_for_people, provider_of, read_text
+from growth.cli.session import busy, console_for_people, provider_of, read_text
 from growth.controllers.configuration import Configuration
 from growth.kube.api.client import Client
 from growth.providers.contract import ProviderError
@@ -39,3 +39,9 @@ def test_no_color_takes_the_colours_off(monkeypatch: pytest.MonkeyPatch) -> None
     assert not console_for_people().no_color
     monkeypatch.setenv("NO_COLOR", "1")
     assert console_for_people().no_color
+
+
+def test_nothing_but_a_terminal_gets_a_sign_of_life(capfd: pytest.CaptureFixture[str]) -> None:
+    with busy("looking"):
+        pass
+    assert capfd.readouterr() == ("", "")

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -75,7 +75,14 @@ def provider_of(configuration: Configuration) -> Callable[[Client, Runtime], Pro
 async def look(client: Client, runtime: Runtime, configuration: Configuration) -> Snapshot:
     """One look at the cluster and the provider, as a running growth sees them."""
     provider = provider_of(configuration)(client, runtime)
-    return await look_once(client, provider, configuration.installation, configuration.plans)
+    with busy("looking at the cluster"):
+        return await look_once(client, provider, configuration.installation, configuration.plans)
+
+
+def busy(with_what: str) -> AbstractContextManager[object]:
+    """A sign of life on a terminal while something takes longer than a moment; nothing is written elsewhere."""
+    console = Console(stderr=True)
+    return console.status(with_what) if console.is_terminal else nullcontext()
 
 
 def console_for_people() -> Console:

@@ -49,7 +49,7 @@ def test_a_buffer_is_sized_from_its_file_in_both_modes(tmp_path: Path, capsys: p
     ]
     assert main(["explain", "buffer", "-f", str(file), "--sizing", "upstream", "--output", "json"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)
-    assert (answer["size"], answer["virtual_pods"]) == (2, ["capacitybuffer-spare-0", "capacitybuffer-spare-1"])
+    assert (answer["size"], answer["virtualPods"]) == (2, ["capacitybuffer-spare-0", "capacitybuffer-spare-1"])
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -225,5 +225,5 @@ def agrees_in_cluster(answer: Json, status: Json, told: str) -> None:
         each["type"]: f"{each['status']}, {each['reason']}: {each['message']}" for each in status.get("conditions", ())
     }
     assert answer["conditions"] == said, told
-    room = sum(answer["nodes"].values()) + sum(answer["on_their_way"].values())
+    room = sum(answer["nodes"].values()) + sum(answer["onTheirWay"].values())
     assert room + answer["missing"] == status.get("replicas", 0), told

@@ -35,7 +35,7 @@ _MODES: Final[tuple[Sizing, ...]] = ("capped", "upstream")
 Served = Mapping[Sizing, Mapping[str, ServedBuffer]]  # by the key of the buffer
 
 
-class BufferAnswer(Struct):
+class BufferAnswer(Struct, rename="camel"):
     """What is said of one buffer."""
 
     buffer: str

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from growth.cli.plan.files import read_files
 from growth.cli.plan.live import OFFLINE, LiveFlags, plan_live
-from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile
+from growth.cli.session import THE_CLUSTER, ClusterAccess, SettingsFile, busy
 from growth.controllers.configuration import load_configuration
 from growth.model.noderequest import NodeRequest
 from growth.model.resources import CPU, MEMORY
@@ -124,7 +124,8 @@ def plan(  # noqa: PLR0913 - every flag is an argument
     described = read_files(pods, offerings, nodes, pools)
     question = ask(described.snapshot, chosen)
     began = time.process_time()
-    solution = PlacementSolution("NoDemands") if question is None else solve(question.problem)
+    with busy("planning"):
+        solution = PlacementSolution("NoDemands") if question is None else solve(question.problem)
     seconds = time.process_time() - began
     answer, dealt = _answer(described.snapshot, chosen, question, solution, seconds)
     if output == "json":

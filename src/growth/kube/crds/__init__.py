@@ -110,6 +110,12 @@ KINDS: Final = (
             ("Current", "integer", ".status.currentReplicas", "Replicas there are."),
             ("Desired", "integer", ".status.desiredReplicas", "Replicas there shall be."),
             ("Available", "integer", ".status.currentCapacity.available", "Replicas that are ready and not in use."),
+            (
+                "Active",
+                "string",
+                '.status.conditions[?(@.type=="ScalingActive")].status',
+                "Whether its policy is followed; False: its conditions say why not.",
+            ),
             ("Last scale", "date", ".status.lastScaleTime", "When growth last scaled it."),
             ("Policy", "string", ".status.activePolicy", "What decided last: bounds, capacity, or a cron policy."),
             _AGE,
