@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -173,11 +173,16 @@ class Living:
         ]
 
     def stop_workers(self) -> None:
-        """Every child stands still, as one that calculates for ever would."""
+        """Every child stands still, as one that calculates for ever would. One that is only being started does not:
+        until it is a program of its own, its parent stands still with it.
+        """
         assert self._process is not None
-        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
+        own = Path(f"/proc/{self._process.pid}")
+        for task in (own / "task").iterdir():
             for child in re.findall(r"\d+", (task / "children").read_text()):
-                os.kill(int(child), signal.SIGSTOP)
+                with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                    if Path(f"/proc/{child}/cmdline").read_bytes() != (own / "cmdline").read_bytes():
+                        os.kill(int(child), signal.SIGSTOP)
 
 
 @contextmanager
