@@ -4,6 +4,7 @@ saw it (`conftest.py`). Here are the ways that only some API servers and some ob
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
 from growth.controllers.act.role import Features, lease_rights, rights, rules
+from growth.kube.api.events import EventSettings, Recorder, Regarding
 from tests.e2e.conftest import rights_used
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.manifests import (
@@ -25,8 +27,9 @@ from tests.e2e.manifests import (
     sandbox_warm_pool,
     sandbox_warm_pool_definition,
 )
-from tests.e2e.running import NAMESPACE, USER, node_pool, running_growth
-from tests.e2e.test_buffers import buffer, is_provisioned, with_buffers
+from tests.e2e.running import NAMESPACE, USER, install, node_pool, running_growth
+from tests.e2e.talking import speaking, wait_until
+from tests.e2e.test_buffers import buffer, is_provisioned, status, with_buffers
 
 WITHOUT_STREAMED_LISTS = "--feature-gates=WatchList=false"
 LISTED = {
@@ -85,6 +88,35 @@ def test_where_lists_are_not_streamed_every_kind_is_listed_in_pages(
         cluster.wait_until(lambda: stored_request(cluster) == "1500m", "its template follows")
         listed = {each.resource for each in cluster.audit_events() if (each.user_name, each.verb) == (USER, "list")}
     assert sorted(LISTED - listed) == []
+
+
+def test_a_buffer_may_refer_to_a_replication_controller(cluster: ControlPlane, tmp_path: Path) -> None:
+    with_buffers(cluster)
+    old = {**deployment("old", 2), "apiVersion": "v1", "kind": "ReplicationController"}
+    old["spec"] = {**old["spec"], "selector": {"app": "old"}}
+    spare = buffer(of="old", percentage=50)
+    spare["spec"]["scalableRef"] = {"kind": "ReplicationController", "name": "old"}
+    with running_growth(cluster, tmp_path):
+        cluster.apply(node_pool("default", "CX32"), old, spare)
+        cluster.wait_until(lambda: status(cluster).get("replicas") == 1, "the buffer knows its size", 90)
+
+
+def test_an_event_that_happens_again_is_counted(cluster: ControlPlane) -> None:
+    install(cluster)
+
+    async def tell_twice() -> None:
+        async with speaking(cluster.kubeconfig_for(USER)) as client:
+            recorder = Recorder(client, client.runtime, "test", EventSettings(series_seconds=0.0, per_second=100.0))
+            for _ in range(2):
+                recorder.record(Regarding("v1", "Namespace", "default"), "Normal", "Told", "twice")
+                await wait_until(lambda: not recorder.waiting, lambda: "the event to be written")
+                await client.runtime.sleep(1.0)
+
+    asyncio.run(tell_twice())
+    [event] = [
+        each for each in cluster.objects("events.events.k8s.io", "--namespace=default") if each["note"] == "twice"
+    ]
+    assert event["series"]["count"] == 2
 
 
 def test_every_verb_of_the_role_was_used(request: pytest.FixtureRequest) -> None:
