@@ -23,6 +23,7 @@ REGION: Final = "topology.kubernetes.io/region"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 ARCHITECTURE: Final = "kubernetes.io/arch"
 OPERATING_SYSTEM: Final = "kubernetes.io/os"
+TEMPLATE_HASH: Final = "pod-template-hash"  # of the pods of one ReplicaSet of a Deployment
 
 
 class Labels(Mapping[str, str]):

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from growth.controllers.act.pods import query_of
+from growth.controllers.act.pods import is_taken, query_of
 from growth.controllers.growth import Installation
+from growth.model.action import ScaleWarmPool, Seen, Sparing
 from growth.model.poolautoscaler import PodExpression, PodSelector
 from growth.model.settings import Settings, WarmPoolSettings
-from growth.model.warmpool import WarmPoolKind
+from growth.model.warmpool import DEPLOYMENT, STATEFUL_SET, WarmPoolKind
 from growth.sim.apiserver import objects
 from growth.sim.apiserver.kinds import POD
 from growth.sim.clock import run_virtual
@@ -229,3 +230,37 @@ def _reconciliations(pool: Pool, action: str) -> float | None:
 )
 def test_labels_of_pods_in_use_are_asked_for_as_the_api_server_reads_them(labels: PodSelector, text: str) -> None:
     assert query_of(labels) == text
+
+
+OF_WEB = {"controller": True, "kind": "ReplicaSet", "uid": "old", "name": "web-11"}
+IN_USE: Json = {
+    "metadata": {"name": "p", "uid": "p", "labels": {"pod-template-hash": "22"}, "ownerReferences": [OF_WEB]}
+}
+
+
+def in_use(status: Json | None = None, owner: Json | None = None, **metadata: Any) -> Json:
+    owners = [OF_WEB | (owner or {})]
+    return {"metadata": {**IN_USE["metadata"], "ownerReferences": owners, **metadata}, "status": status or {}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "kind", "expected"),
+    [
+        (in_use(), DEPLOYMENT, True),
+        (in_use(uid="known"), DEPLOYMENT, False),
+        (in_use(deletionTimestamp="2026-01-01T00:00:00Z"), DEPLOYMENT, False),
+        (in_use({"phase": "Succeeded"}), DEPLOYMENT, False),
+        (in_use(owner={"uid": "new", "name": "web-22"}), DEPLOYMENT, True),
+        (in_use(owner={"uid": "new", "name": "web-api-22"}), DEPLOYMENT, False),
+        (in_use(owner={"uid": "new", "name": "web-22"}), STATEFUL_SET, False),
+        (in_use(owner={"uid": "new", "name": "web-"}, labels={}), DEPLOYMENT, False),
+        (in_use(owner={"uid": "new", "name": "web-None"}, labels=None), DEPLOYMENT, False),
+        (in_use(ownerReferences=None), DEPLOYMENT, False),
+    ],
+)
+def test_a_pod_in_use_is_of_the_pool_by_its_owner_or_by_the_name_of_a_replica_set_made_since(
+    pod: Json, kind: WarmPoolKind, expected: bool
+) -> None:
+    sparing = Sparing(PodSelector(), ("old",), ("known",))
+    action = ScaleWarmPool(Seen("web", "uid", "1", "default"), kind, "scaler", 10, 2, sparing=sparing)
+    assert is_taken(pod, action, sparing) == expected

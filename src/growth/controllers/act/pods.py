@@ -21,6 +21,7 @@ from growth.model import action as act
 from growth.model import outcome
 from growth.model.capacitybuffer import TEMPLATE_DIGEST
 from growth.model.instant import format_instant
+from growth.model.labels import TEMPLATE_HASH
 from growth.model.outcome import Accepted, Outcome, Refused
 from growth.model.poolautoscaler import PodSelector
 from growth.model.warmpool import DEPLOYMENT, WarmPoolKind
@@ -186,21 +187,19 @@ async def _taken_meanwhile(tools: Tools, action: act.ScaleWarmPool) -> str:
         return ""
     items, _ = await tools.client.list(PODS, action.target.namespace, labels=query_of(action.sparing.labels))
     pods = (msgspec.json.decode(item) for item in items)
-    return next((str(pod["metadata"]["name"]) for pod in pods if _is_taken(pod, action, action.sparing)), "")
+    return next((str(pod["metadata"]["name"]) for pod in pods if is_taken(pod, action, action.sparing)), "")
 
 
-def _is_taken(pod: Any, action: act.ScaleWarmPool, sparing: act.Sparing) -> bool:
-    """Of a ReplicaSet that growth has not heard of the name tells whose it is."""
+def is_taken(pod: Any, action: act.ScaleWarmPool, sparing: act.Sparing) -> bool:
+    """A ReplicaSet that growth has not heard of is called after its Deployment and the hash that its pods carry."""
     metadata = pod["metadata"]
     is_over = "deletionTimestamp" in metadata or pod.get("status", {}).get("phase") in _FINISHED
     if is_over or metadata["uid"] in sparing.known:
         return False
     owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
-    of_deployment = f"{action.target.name}-" if action.kind.name == DEPLOYMENT.name else None
-    return any(
-        owner["uid"] in sparing.owners or (of_deployment is not None and owner["name"].startswith(of_deployment))
-        for owner in owners
-    )
+    digest = (metadata.get("labels") or {}).get(TEMPLATE_HASH) if action.kind.name == DEPLOYMENT.name else None
+    made_since = f"{action.target.name}-{digest}" if digest else None
+    return any(owner["uid"] in sparing.owners or owner["name"] == made_since for owner in owners)
 
 
 def query_of(labels: PodSelector) -> str:

@@ -34,6 +34,7 @@ from msgspec.structs import replace
 
 from growth.model.action import MarkScaleDown
 from growth.model.instant import format_instant
+from growth.model.labels import TEMPLATE_HASH
 from growth.model.node import SCALE_DOWN_TAINT
 from growth.model.noderequest import READY, NodeRemovalRequest, NodeRemovalRequestStatus, ToleratingPods
 from growth.model.pod import Pod
@@ -50,7 +51,6 @@ from growth.solver.rules.taints import stays_under
 
 _NAMED_PODS: Final = 3
 _MOST_WRITTEN: Final = 1000
-_TEMPLATE_HASH: Final = "pod-template-hash"
 _LOOKED_AT_SECONDS: Final = 10.0  # by then the scheduler has looked at a new pod; one it passes over holds nothing up
 
 
@@ -177,7 +177,7 @@ def tolerates_marks(pod: Pod) -> bool:
 
 def owner_key(pod: Pod) -> str:
     """What makes the pod anew, in words: of a ReplicaSet its Deployment, which changes them; of a bare pod itself."""
-    owner, template = pod.owner, pod.shape.labels.get(_TEMPLATE_HASH, "")
+    owner, template = pod.owner, pod.shape.labels.get(TEMPLATE_HASH, "")
     if owner is None:
         return f"Pod {pod.key}"
     if owner.kind == "ReplicaSet" and template and owner.name.endswith(f"-{template}"):
