@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -359,3 +360,16 @@ def test_a_server_that_says_wait_a_day_is_asked_again_after_a_minute() -> None:
     assert error_from_answer(429, {}, b'{"details": {"retryAfterSeconds": 1e300}}').retry_after_seconds == 60
     assert error_from_answer(429, {"retry-after": "9" * 5000}, b"").retry_after_seconds == 60
     assert error_from_answer(429, {"retry-after": "30"}, b"").retry_after_seconds == 30
+
+
+@pytest.mark.parametrize(("status", "is_heard"), [(200, True), (404, False), (502, False), (403, False)])
+def test_a_refusal_says_nothing_about_the_time_since_a_gateway_may_have_written_it(status: int, is_heard: bool) -> None:
+    in_2030 = {"date": "Tue, 01 Jan 2030 00:00:00 GMT"}
+
+    async def scene() -> float:
+        client = Client(ScriptedTransport(Answer(status, b"{}", headers=in_2030)), SimRuntime("client"))
+        with contextlib.suppress(KubeError):
+            await client.get(NODES, "a")
+        return client.runtime.now() - SimRuntime("another").now()
+
+    assert (run_virtual(scene()) > 86_400) == is_heard

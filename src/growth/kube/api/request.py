@@ -104,9 +104,9 @@ class Sender:
     async def _opened(self, request: Request) -> Response:
         asked_at = self._runtime.monotonic()
         response = await self._transport.send(request)
-        self._runtime.hear(response.headers, asked_at)
         if response.status >= 300:
             raise error_from_answer(response.status, response.headers, await self._body_of_failure(response))
+        self._runtime.hear(response.headers, asked_at)  # a refusal may be a gateway's, with a clock of its own
         return response
 
     async def _whole(self, request: Request) -> bytes:

@@ -5,6 +5,7 @@ machine that was ordered a moment ago for an old one, and forget that it counts;
 two replicas on hosts that disagree keep the same.
 
 Every answer says when it was written (`Date`, in whole seconds, cut off): after its request left and before it came.
+Refusals are not listened to: a gateway in front of the API server may have written them, by a clock of its own.
 Between two answers the time goes on by the clock that never steps. While it lies within what the answers say, nothing
 is moved; where it does not, by as little as possible. Until the first answer, growth's own clock is all there is.
 """
