@@ -46,7 +46,7 @@ def test_on_a_cluster_leads_from_nothing_to_running_pods_and_back_to_nothing(wal
 
 
 def test_install_leads_to_a_release_and_back_to_nothing(walk: Walk, cluster: ControlPlane) -> None:
-    walk.page("docs/guides/install.md")
+    assert walk.page("docs/guides/install.md") > 5
     cluster.wait_until(lambda: growths_own(cluster) == [], "everything of growth is gone", 60)
 
 
