@@ -162,14 +162,13 @@ class ControlPlane:
         self.processes[name].stop(grace_seconds=0 if kill else 15)
 
     def clean(self) -> None:
-        """Give the next test an empty cluster: start what a test stopped, delete every object the cluster did not begin
-        with, forget the audit log so far.
+        """Give the next test an empty cluster: start what a test stopped or what ended by itself (that test has failed
+        of it, or did not need it), delete every object the cluster did not begin with, forget the audit log so far.
 
         kwok begins anew each time: when a node goes while its lease is renewed, and another of its name comes within
         seconds, kwok 0.8 holds the name twice, cannot take the second one off its heap, and renews no lease of any node
         from then on."""
         for name, process in self.processes.items():
-            process.check()
             if not process.alive:
                 self.start_component(name)
         self.stop_component("kwok", kill=True)
