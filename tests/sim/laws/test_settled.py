@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL
-from growth.sim.apiserver.objects import node, pod
+from growth.model.offering import CLUSTER_LABEL
+from growth.providers.simulated import NodeTemplate
+from growth.sim.apiserver.objects import node, node_pool, pod
 from growth.sim.clock import run_virtual
 from growth.sim.cluster import Cluster
 from growth.sim.laws.settled import pods_without_a_place
@@ -82,3 +85,31 @@ def test_a_machine_that_could_not_be_removed_costs_a_place_in_its_own_pool_only(
         )
 
     assert (complaints(fail) == []) is excused
+
+
+def complaints_about_a_pool_of_its_own(most: int, cpu: str) -> list[str]:
+    """Of a pool whose only machine is full but for so much, where a pod of 3 CPU waits."""
+    found: list[str] = []
+
+    async def run() -> None:
+        cluster = Cluster("lane")
+        witness = Witness(cluster)
+        cluster.create(node_pool("lane", {"name": "CX33", "max": most}))
+        labels = Labels({CLUSTER_LABEL: witness.cluster_id})
+        await cluster.cloud.create_server("a", "sim-cx33", "fsn1", labels, NodeTemplate(Labels({POOL_LABEL: "lane"})))
+        cluster.create(node("a", cpu="4", labels={POOL_LABEL: "lane"}))
+        cluster.create(pod("guest", cpu, "1Gi", labels={"app": "guest"}, nodeName="a"))
+        cluster.create(pod("turn", "3", "1Gi", labels={"app": "turn"}, nodeSelector={POOL_LABEL: "lane"}))
+        found.extend(each for each in pods_without_a_place(witness, {}) if "could be" in each)
+
+    run_virtual(run())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("most", "cpu", "excused"),
+    [(1, "2", True), (2, "2", False), (1, "1", False)],
+    ids=["full", "one more could be bought", "there is room"],
+)
+def test_a_pool_that_has_all_it_may_have_and_is_full_hosts_nobody_more(most: int, cpu: str, excused: bool) -> None:
+    assert (complaints_about_a_pool_of_its_own(most, cpu) == []) is excused

@@ -8,6 +8,7 @@ Those on CapacityBuffers are in `sim/laws/room`, those on warm pools in `sim/law
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -42,7 +43,8 @@ def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Itera
     not all; of several apps that share a limit ("one+other") together.
 
     Where a pool's limits say how many, each node that is none of theirs costs a place; a deleted pool waits for a
-    machine that could not be removed, and one that had twenty machines in vain for the next day."""
+    machine that could not be removed, one that had twenty machines in vain for the next day, and one that has all the
+    machines it may have until those who run there end."""
     stuck, by_app = _stuck_pools(witness) | _spent_pools(witness), dict[str, dict[Key, Pod]]()
     shared = {app: group for group in expected for app in group.split("+")}
     for key, pod in witness.pods.items():
@@ -53,7 +55,7 @@ def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Itera
     explained = {(subject.get("namespace", ""), subject.get("name")) for subject in subjects}
     for app, pods in by_app.items():
         waiting = [key for key, pod in pods.items() if not pod.node_name]
-        hosted = sum(pod.shape.node_selector.get(POOL_LABEL, "") not in stuck for pod in pods.values())
+        hosted = sum(_can_be_hosted(witness, pod, stuck) for pod in pods.values())
         first = next(iter(pods.values())).shape
         wanted = min(expected[app] - _lost_places(witness, first), len(pods)) if app in expected else hosted
         if (bound := len(pods) - len(waiting)) < wanted:
@@ -62,6 +64,21 @@ def pods_without_a_place(witness: Witness, expected: Mapping[str, int]) -> Itera
         for namespace, name in waiting:
             if (namespace, name) not in explained:
                 yield f"pod {namespace}/{name} waits and no event says why"
+
+
+def _can_be_hosted(witness: Witness, pod: Pod, stuck: set[str]) -> bool:
+    pool = pod.shape.node_selector.get(POOL_LABEL, "")
+    return pool not in stuck and (bool(pod.node_name) or not _is_full_for(witness, pool, pod.shape.requests))
+
+
+def _is_full_for(witness: Witness, pool: str, requests: Resources) -> bool:
+    """It has as many machines as it may have, and none of its nodes has room: whoever came first stays there."""
+    stored = witness.cluster.store.read(POOL, pool)
+    types = Counter(server.server_type.lower() for server in witness.servers_of(pool))
+    choices = [] if stored is None else stored["spec"]["serverTypes"]
+    if not choices or any(types[each["name"].lower()] < each.get("max", math.inf) for each in choices):
+        return False
+    return not any((requests + _ONE_POD).fits_in(_free_on(witness, node)) for node in _nodes_of(witness, pool))
 
 
 def _spent_pools(witness: Witness) -> set[str]:
