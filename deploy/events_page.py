@@ -20,7 +20,7 @@ PODS: Final = {
     "RoomExists": Told("Pod", "A node has room for it; nothing is bought, the scheduler decides."),
     "Unplaced": Told("Pod, CapacityBuffer", "No place was found; the message says why, offering by offering.", True),
     "BackOff": Told(
-        "Pod", "No place was found several times; tried again when something changes that could help.", True
+        "Pod", "No place was found several times; tried again from time to time, and when something changes.", True
     ),
     "NoPool": Told("Pod", "It names no NodePool, and there is none called `default`.", True),
     "MissingPool": Told("Pod", "It names a NodePool that does not exist.", True),

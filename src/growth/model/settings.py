@@ -158,7 +158,8 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     backoff_longest_seconds: Annotated[
         Span,
         Meta(
-            description="The longest pause; after it the pod is in BackOff until something changes that could help it."
+            description="The longest pause. From then on the pod is in BackOff: it is tried again at this pace, and "
+            "at once when something changes that could help it."
         ),
     ] = 600.0
     readiness_wait_seconds: Annotated[

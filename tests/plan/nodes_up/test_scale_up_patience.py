@@ -7,8 +7,10 @@ from msgspec.structs import replace
 from growth.model.decision import Decision
 from growth.model.instant import format_instant
 from growth.model.node import STARTUP_TAINT
+from growth.model.pod import VolumeUse
 from growth.model.settings import Settings
-from growth.model.snapshot import Snapshot
+from growth.model.snapshot import DaemonSet, Snapshot, VolumeWorld
+from growth.model.volumes import Claim
 from growth.plan.nodes_up import scale_up
 from tests.plan.builders import (
     NOW,
@@ -24,6 +26,7 @@ from tests.plan.builders import (
     pool,
     request,
     run_scale_up,
+    shape,
     world,
 )
 
@@ -74,7 +77,7 @@ def test_pods_whose_request_became_unmet_are_planned_again_without_a_window() ->
 
 
 def walk(
-    snapshot: Snapshot, settings: Settings, until_reason: str = ""
+    snapshot: Snapshot, settings: Settings, until_reason: str = "BackOff"
 ) -> tuple[list[float], Decision[scale_up.Ledger]]:
     """Ask whenever the plan wants to be asked again; the times at which the pod was part of the demand."""
     ledger, times, now = scale_up.Ledger(), [], snapshot.now
@@ -95,25 +98,27 @@ def test_misses_lead_to_back_off_and_back_off_to_the_event() -> None:
     assert times == [0, 10, 20, 50, 110, 210]  # three misses, then 30 s, 60 s, 100 s
     assert notes_by_reason(decision)["BackOff"] == [
         (
-            "Pod default/a: no place was found 6 times in a row; tried again when its pool changes, an offering "
-            "recovers or room appears"
+            "Pod default/a: no place was found 6 times in a row; tried again every 100 s, and at once when its pool "
+            "changes, an offering recovers, room appears or a volume it waits for is made"
         )
     ]
 
 
-def test_in_back_off_nothing_spins() -> None:
+def test_in_back_off_it_is_tried_at_the_longest_pace_and_told_nothing_more() -> None:
     snapshot = world([pod("a", 64)], [pool()], [SMALL])
     _, decision = walk(snapshot, QUICK)
-    for seconds in (1000, 5000, 100_000):
-        later = replace(snapshot, now=NOW + seconds)
-        assert scale_up.question(later, decision.ledger, QUICK) is None
-        again = scale_up.plan(later, decision.ledger, QUICK)
-        assert (again.actions, again.notes, again.again_at) == ((), (), None)
+    for seconds in (310, 410, 510):
+        assert decision.again_at == NOW + seconds
+        just_before = replace(snapshot, now=NOW + seconds - 1)
+        assert scale_up.question(just_before, decision.ledger, QUICK) is None
+        decision = run_scale_up(replace(snapshot, now=NOW + seconds), decision.ledger, QUICK)
+        assert (decision.actions, set(notes_by_reason(decision))) == ((), {"Unplaced"})
 
 
 def backed_off(snapshot: Snapshot) -> scale_up.Ledger:
+    """At NOW + 210; its time comes again 100 s later."""
     _, decision = walk(snapshot, QUICK)
-    assert decision.again_at is None
+    assert decision.again_at == NOW + 310
     return decision.ledger
 
 
@@ -124,7 +129,7 @@ def is_tried(snapshot: Snapshot, ledger: scale_up.Ledger) -> bool:
 def test_ruling_7_a_pod_in_back_off_is_let_in_when_its_pool_changes() -> None:
     snapshot = world([pod("a", 2)], [pool("default", limited("small", 0), generation=1)], [SMALL])
     ledger = backed_off(snapshot)
-    later = replace(snapshot, now=NOW + 9000)
+    later = replace(snapshot, now=NOW + 300)
     assert not is_tried(later, ledger)
     raised = replace(later, pools={"default": pool("default", limited("small", 1), generation=2)})
     assert len(orders(run_scale_up(raised, ledger, QUICK).actions)) == 1
@@ -149,7 +154,7 @@ def test_ruling_7_an_offering_that_cannot_serve_it_does_not_let_it_in() -> None:
 def test_ruling_7_a_pod_in_back_off_is_let_in_when_room_appears() -> None:
     snapshot = world([pod("a", 3)], [pool()], [SMALL])
     ledger = backed_off(snapshot)
-    later = replace(snapshot, now=NOW + 9000, nodes={"static": node("static", "", allocatable=amounts(4, 8192, 10))})
+    later = replace(snapshot, now=NOW + 300, nodes={"static": node("static", "", allocatable=amounts(4, 8192, 10))})
     assert is_tried(later, ledger)
     too_small = replace(later, nodes={"static": node("static", "", allocatable=amounts(2, 8192, 10))})
     assert not is_tried(too_small, ledger)
@@ -161,23 +166,41 @@ def test_ruling_7_a_pod_in_back_off_is_let_in_when_a_limit_gives_way() -> None:
         [pod("a", 2), bound(pod("old", 2), "default-pool-1")], [pool("default", limited("small", 1))], [SMALL], occupied
     )
     ledger = backed_off(snapshot)
-    freed = replace(snapshot, now=NOW + 9000, nodes={}, pods_by_node={})
+    freed = replace(snapshot, now=NOW + 300, nodes={}, pods_by_node={})
     assert len(orders(run_scale_up(freed, ledger, QUICK).actions)) == 1
+
+
+def test_a_pod_in_back_off_is_let_in_when_the_claim_it_names_is_made() -> None:
+    snapshot = world([pod("a", 2, volumes=(VolumeUse(claim="data"),))], [pool()], [SMALL])
+    ledger = backed_off(snapshot)
+    later = replace(snapshot, now=NOW + 300)
+    assert not is_tried(later, ledger)
+    assert not is_tried(replace(later, volumes=VolumeWorld(claims={"default/b": Claim("default", "b")})), ledger)
+    assert is_tried(replace(later, volumes=VolumeWorld(claims={"default/data": Claim("default", "data")})), ledger)
+
+
+def test_a_pod_in_back_off_is_let_in_when_daemon_sets_leave_it_room() -> None:
+    agent = DaemonSet("kube-system/agent", shape(1, 64))
+    snapshot = replace(world([pod("a", 2)], [pool()], [SMALL]), daemon_sets=(agent,))
+    ledger = backed_off(snapshot)
+    later = replace(snapshot, now=NOW + 300)
+    assert not is_tried(later, ledger)
+    assert len(orders(run_scale_up(replace(later, daemon_sets=()), ledger, QUICK).actions)) == 1
 
 
 def test_a_pod_that_was_let_in_and_missed_again_stays_in_back_off_without_a_second_event() -> None:
     snapshot = world([pod("a", 64)], [pool("default", "small", generation=1)], [SMALL])
     ledger = backed_off(snapshot)
-    changed = replace(snapshot, now=NOW + 9000, pools={"default": pool("default", "small", generation=2)})
+    changed = replace(snapshot, now=NOW + 300, pools={"default": pool("default", "small", generation=2)})
     decision = run_scale_up(changed, ledger, QUICK)
     assert set(notes_by_reason(decision)) == {"Unplaced"}
-    assert not is_tried(replace(changed, now=NOW + 99_000), decision.ledger)
+    assert not is_tried(replace(changed, now=NOW + 390), decision.ledger)
 
 
 def test_the_others_are_planned_while_one_is_in_back_off() -> None:
     snapshot = world([pod("a", 64)], [pool()], [SMALL])
     ledger = backed_off(snapshot)
-    later = replace(snapshot, now=NOW + 9000, waiting_pods=(*snapshot.waiting_pods, pod("b", 1)))
+    later = replace(snapshot, now=NOW + 300, waiting_pods=(*snapshot.waiting_pods, pod("b", 1)))
     assert [spec.planned_pods for spec in orders(run_scale_up(later, ledger, QUICK).actions)] == [("default/b",)]
 
 

@@ -206,7 +206,7 @@ def _of_unplaced(
         notes.append(Note(demand.about, "Unplaced", message, "Warning"))
         before, now = found.waits.get(demand.name), waits[demand.name]
         if now.is_backed_off and not (before is not None and before.is_backed_off):
-            notes.append(Note(demand.about, "BackOff", _back_off(now.misses), "Warning"))
+            notes.append(Note(demand.about, "BackOff", _back_off(now), "Warning"))
     return tuple(notes)
 
 
@@ -218,10 +218,10 @@ def _of_short_buffers(dealt: Dealt) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def _back_off(misses: int) -> str:
+def _back_off(wait: Wait) -> str:
     return (
-        f"no place was found {misses} times in a row; tried again when its pool changes, an offering recovers or room "
-        "appears"
+        f"no place was found {wait.misses} times in a row; tried again every {wait.seconds:.0f} s, and at once when "
+        "its pool changes, an offering recovers, room appears or a volume it waits for is made"
     )
 
 

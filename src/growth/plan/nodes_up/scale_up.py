@@ -102,7 +102,7 @@ def plan(
     if not found.is_virtual:
         actions += _additions(dealt, snapshot) + _revivals(dealt, snapshot)
     after = _next_ledger(ledger, found, snapshot, waits, solution)
-    again = [wait.until for wait in after.waits.values() if not wait.is_backed_off and wait.until > snapshot.now]
+    again = [wait.until for wait in after.waits.values() if wait.until > snapshot.now]
     notes = (
         *_of_problems(found, ledger),
         *_complaints(question, solution, snapshot),

@@ -123,7 +123,7 @@ class Survey(Struct, frozen=True):
         return rooms(snapshot, self.assigned) if self.placed is None else occupied_rooms(self.placed)
 
     def outlook(self, snapshot: Snapshot, open_rooms: Iterable[Room] | None) -> Outlook:
-        return Outlook(snapshot.pools, self.market, self.allowances, open_rooms)
+        return Outlook(snapshot.pools, self.market, self.allowances, open_rooms, snapshot.volumes)
 
 
 def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
@@ -257,7 +257,7 @@ def _with_patience(
             eligible.append(demand)
         else:
             waits[demand.name] = with_prospects(wait, outlook.of(demand), outlook.not_looked_at)
-            again.append(None if wait.is_backed_off else wait.until)
+            again.append(wait.until)
     tried = called_with(eligible, [each for each in found.demands if each.name not in barred])
     return replace(found, waits=waits, demands=tried, again_at=sooner(found.again_at, *again))
 

@@ -5,7 +5,7 @@ answer for each such demand.
 | --- | --- |
 | missed fewer times than the setting | after the longest batch window |
 | missed more often | after 30 s, doubling |
-| has waited the longest back-off, in vain | never by time: it is in BackOff, with an event that says so |
+| has waited the longest back-off, in vain | at that pace: it is in BackOff, with an event that says so |
 | any of these | at once, when more can be had than when it missed |
 | has room on a node, but the scheduler has not used it | after a while, doubling; meanwhile it holds that room |
 
@@ -14,9 +14,11 @@ answer for each such demand.
 | a pool's generation | the pool was changed |
 | orders of a choice that the pod fits | an Unmet expired, a limit gave way, stock came back |
 | room on nodes | a node joined, pods left |
+| volumes | a claim that the pod names, its volume or its class was made |
 
-It is compared with the least seen since the miss, so that the same offer is not tried twice. A look at the nodes is
-dear, so it is taken at most once in a while; without it that prospect is simply not among the answers.
+Rules between pods are in none of them: for those time is the only sign. It is compared with the least seen since the
+miss, so that the same offer is not tried twice. A look at the nodes is dear, so it is taken at most once in a while;
+without it that prospect is simply not among the answers.
 
 | why nothing serves a pod | |
 | --- | --- |
@@ -38,14 +40,16 @@ from growth.model.nodepool import NodePool
 from growth.model.offering import Offering
 from growth.model.pod import PodShape
 from growth.model.settings import Settings
+from growth.model.snapshot import VolumeWorld
 from growth.plan.nodes_up.demand import Demand
 from growth.plan.world.limits import Allowance
 from growth.plan.world.market import Market, orders_possible
 from growth.plan.world.pools import offerings_of
 from growth.solver.purchase.problem import Choice, Room
-from growth.solver.rules.fit import how_many_fit, is_enough, may_run_on
+from growth.solver.rules.fit import free_amounts, how_many_fit, is_enough, may_run_on
 
 ROOM: Final = "room on nodes"
+VOLUMES: Final = "volumes"
 
 LIMITED, RULES, NOT_FOR_SALE, NOTHING_FITS = REASONS = ("Limited", "Rules", "NotForSale", "NothingFits")
 
@@ -66,9 +70,7 @@ class Wait(Struct, frozen=True):
 
 def is_over(wait: Wait, now: float, prospects: Prospects) -> bool:
     """Has its time come, or is there more to be had?"""
-    if not wait.is_backed_off and now >= wait.until:
-        return True
-    return any(amount > wait.prospects.get(name, 0) for name, amount in prospects.items())
+    return now >= wait.until or any(amount > wait.prospects.get(name, 0) for name, amount in prospects.items())
 
 
 def with_prospects(wait: Wait, prospects: Prospects, not_looked_at: tuple[str, ...] = ()) -> Wait:
@@ -110,8 +112,9 @@ class Outlook:
         market: Market,
         allowances: tuple[Allowance, ...],
         open_rooms: Iterable[Room] | None,
+        volumes: VolumeWorld,
     ) -> None:
-        self._pools = pools
+        self._pools, self._volumes = pools, volumes
         self._choices = market.choices
         self._possible = orders_possible(market, allowances)
         self._free = None if open_rooms is None else [(room.node, room.free()) for room in open_rooms if room.is_open]
@@ -154,10 +157,22 @@ class Outlook:
     def _prospects(self, demand: Demand) -> Prospects:
         found = {f"generation of {name}": self._pools[name].generation for name in demand.pools if name in self._pools}
         found |= self._orders(demand)
+        if demand.shape.volumes:
+            found[VOLUMES] = _known_parts(demand.shape, self._volumes)
         if self._free is not None:
             found[ROOM] = sum(how_many_fit(demand.shape, node, free) for node, free in self._free)
         return found
 
 
 def _may_serve(choice: Choice, shape: PodShape) -> bool:
-    return is_enough(choice.offering.allocatable, shape) and may_run_on(shape, choice.labels, choice.taints)
+    free = free_amounts(choice.offering.allocatable, choice.daemons)
+    return is_enough(free, shape) and may_run_on(shape, choice.labels, choice.taints)
+
+
+def _known_parts(shape: PodShape, world: VolumeWorld) -> int:
+    """How much of what its volumes are made of is there: claims, what they are bound to, their classes."""
+    names = (f"{shape.namespace}/{use.claim}" for use in shape.volumes if use.claim)
+    claims = [world.claims[name] for name in names if name in world.claims]
+    classes = [each.storage_class for each in claims] + [use.storage_class for use in shape.volumes if use.is_ephemeral]
+    bound = sum(each.is_bound + (each.volume in world.volumes) for each in claims)
+    return len(claims) + bound + sum(name in world.classes for name in classes if name)
