@@ -133,6 +133,6 @@ def sum_resources(parts: Iterable[Resources]) -> Resources:
     """The sum of many, in one pass."""
     total: dict[str, int] = {}
     for part in parts:
-        for name, amount in part.items():
+        for name, amount in part._amounts.items():
             total[name] = total.get(name, 0) + amount
     return Resources(total)

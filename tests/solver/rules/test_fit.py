@@ -10,7 +10,15 @@ from growth.model.node import Node, Taint
 from growth.model.pod import Pod, PodShape, Toleration
 from growth.model.resources import Resources
 from growth.solver.rules import Neighbours
-from growth.solver.rules.fit import fits_alone, free_after, free_amounts, how_many_fit, is_enough, may_run_on
+from growth.solver.rules.fit import (
+    fit_together,
+    fits_alone,
+    free_after,
+    free_amounts,
+    how_many_fit,
+    is_enough,
+    may_run_on,
+)
 from tests.solver.rules.scenes import GPU, node, pod, shape, term, tolerates
 
 NAMES = ("a", "b")
@@ -81,6 +89,17 @@ def test_it_is_the_exact_one_beside_pods_that_say_nothing_of_others(
     if fits_alone(asked, target, free):
         index.add(pod_class, 0)
         assert how_many_fit(asked, target, free_after(free, asked)) == index.room_for(pod_class)[0]
+
+
+@given(st.lists(shapes, max_size=4), nodes, st.lists(amounts, max_size=2))
+def test_pods_fit_together_where_each_fits_beside_those_before_it(
+    asked: list[PodShape], target: Node, residents: list[dict[str, int]]
+) -> None:
+    free = free_amounts(target.allocatable, [PodShape(requests=Resources(each)) for each in residents])
+    one_by_one, left = True, free
+    for each in asked:
+        one_by_one, left = one_by_one and fits_alone(each, target, left), free_after(left, each)
+    assert fit_together(asked, target, free) == one_by_one
 
 
 def test_a_resource_that_the_scheduler_does_not_count_keeps_no_pod_away() -> None:

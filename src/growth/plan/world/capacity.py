@@ -51,7 +51,7 @@ from growth.plan.world.pools import (
     serving_taints,
 )
 from growth.solver.purchase.problem import Room
-from growth.solver.rules.fit import fits_alone, free_after, free_amounts
+from growth.solver.rules.fit import fit_together, fits_alone, free_after, free_amounts
 
 _SOON_SECONDS: Final = 45.0
 
@@ -173,16 +173,23 @@ def _expected_nodes(
     snapshot: Snapshot, offerings: tuple[Offering, ...], elsewhere: Collection[str]
 ) -> tuple[Expected, ...]:
     """Every live request with the pods that stay planned onto it; the oldest request keeps first. `elsewhere`: keys of
-    pods that hold other room.
+    pods that hold other room; mostly there are none, and that answer is kept in the memo.
     """
-    waiting = {pod.key: pod for pod in snapshot.waiting_pods if is_plannable(pod) and pod.key not in elsewhere}
-    found = []
-    for expected in _on_their_way(snapshot, offerings):
-        planned = _still_planned(expected, waiting)
-        for key in planned:
-            del waiting[key]
-        found.append(replace(expected, planned=tuple(planned.values())) if planned else expected)
-    return tuple(found)
+    ordered = _on_their_way(snapshot, offerings)
+
+    def look() -> tuple[Expected, ...]:
+        waiting = {pod.key: pod for pod in snapshot.waiting_pods if is_plannable(pod) and pod.key not in elsewhere}
+        found = []
+        for expected in ordered:
+            planned = _still_planned(expected, waiting)
+            for key in planned:
+                del waiting[key]
+            found.append(replace(expected, planned=tuple(planned.values())) if planned else expected)
+        return tuple(found)
+
+    if not ordered:
+        return ()
+    return look() if elsewhere else snapshot.memo.recall("expected nodes", (snapshot.waiting_pods, ordered), look)
 
 
 def _on_their_way(snapshot: Snapshot, offerings: tuple[Offering, ...]) -> tuple[Expected, ...]:
@@ -277,6 +284,8 @@ def _still_planned(expected: Expected, waiting: Mapping[str, Pod]) -> dict[str, 
     if not wanting:
         return {}
     free = free_amounts(expected.node.allocatable, expected.residents)
+    if fit_together([pod.shape for pod in wanting.values()], expected.node, free):
+        return wanting
     planned: dict[str, Pod] = {}
     for key, pod in wanting.items():
         if fits_alone(pod.shape, expected.node, free):

@@ -16,7 +16,7 @@ selectors with labels or tolerations with taints.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from growth.model.labels import Labels
@@ -32,6 +32,14 @@ from growth.solver.rules.taints import first_untolerated
 def fits_alone(shape: PodShape, node: Node, free: Resources) -> bool:
     """Does one such pod fit on the node, of whose amounts `free` are left?"""
     return is_enough(free, shape) and may_run_on(shape, node.labels, node.taints, node.name)
+
+
+def fit_together(shapes: Sequence[PodShape], node: Node, free: Resources) -> bool:
+    """Do all these pods fit there beside each other? Quicker than one after the other, and mostly they do."""
+    if not sum_resources(_needs(shape.requests) for shape in shapes).fits_in(free):
+        return False
+    different = {id(shape): shape for shape in shapes}
+    return all(may_run_on(shape, node.labels, node.taints, node.name) for shape in different.values())
 
 
 def how_many_fit(shape: PodShape, node: Node, free: Resources) -> int:
