@@ -11,13 +11,16 @@ from msgspec.structs import replace
 from growth.model.action import BindPod, ReadyNode
 from growth.model.decision import Settled
 from growth.model.gang import GANG
+from growth.model.instant import format_instant
 from growth.model.node import STARTUP_TAINT
+from growth.model.nodepool import NodePool, NodePoolStatus, PoolTrials, Trial
 from growth.model.outcome import Accepted
-from growth.model.pod import Pod
+from growth.model.pod import Pod, class_checksum
 from growth.model.settings import SchedulerSettings, Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.flow import scheduling
 from growth.plan.nodes_up import joining
+from growth.plan.world.swaps import template_digest
 from tests.plan.builders import (
     NOW,
     bound,
@@ -103,6 +106,42 @@ def test_members_that_run_or_are_planned_count() -> None:
     pods = [running, *planned, *gang(1, "train:3")]
     decision = run_scale_up(wanting(pods, nodes=[node("n1", of=SMALL)], requests=[of_request]))
     assert [spec.planned_pods for spec in orders(decision.actions)] == [("default/p0",)]
+
+
+def doubted(*classes: str, most: int = 100) -> NodePool:
+    """Machines came in vain: two in a row, or three for these classes of pods, while others were of use since."""
+    ages, worked = ((2000, 1900, 1800), format_instant(NOW - 60)) if classes else ((200, 100), None)
+    vain = tuple(Trial(f"r{age}", format_instant(NOW - age), "sim-small", "fsn1", "no", classes) for age in ages)
+    limit, digest = limited("small", most), template_digest(pool("default", limited("small", most)).spec)
+    trials = PoolTrials(in_vain=vain, generation=1, template=digest, worked_at=worked, worked_ordered_at=worked)
+    return pool("default", limit, status=NodePoolStatus(trials=trials), generation=1)
+
+
+def test_in_a_pool_on_trial_a_gang_is_bought_for_in_steps_if_it_could_be_whole() -> None:
+    assert ordered(run_scale_up(world(gang(12), [doubted()], [SMALL])).actions) == ["sim-small"]
+    too_few = run_scale_up(world(gang(12), [doubted(most=8)], [SMALL]))
+    assert ordered(too_few.actions) == []
+    told = notes_by_reason(too_few)["Unplaced"]
+    assert len(told) == 12
+    assert all("12 more must start together" in each for each in told)
+
+
+def test_the_others_are_bought_for_once_the_first_machine_has_come() -> None:
+    first = request("default-pool-1", SMALL, "Provisioning", planned=["default/p0"])
+    come = [node("default-pool-1", of=SMALL, taints=(STARTUP_TAINT,))]
+    for of in (doubted(), pool("default", status=NodePoolStatus())):
+        decision = run_scale_up(world(gang(12), [of], [SMALL], nodes=come, requests=[first]))
+        assert ordered(decision.actions) == ["sim-small"] * 11
+
+
+def test_of_a_gang_for_which_machines_were_in_vain_one_pod_is_tried_and_then_the_others() -> None:
+    pods = gang(4)
+    of = doubted(class_checksum(pods[0].shape))
+    assert ordered(run_scale_up(world(pods, [of], [SMALL])).actions) == ["sim-small"]
+    first = request("default-pool-1", SMALL, "Provisioning", planned=["default/p0"])
+    assert ordered(run_scale_up(world(pods, [of], [SMALL], requests=[first])).actions) == []
+    come = [node("default-pool-1", of=SMALL, taints=(STARTUP_TAINT,))]
+    assert ordered(run_scale_up(world(pods, [of], [SMALL], nodes=come, requests=[first])).actions) == ["sim-small"] * 3
 
 
 # ---------------------------------------------------------------------------------------- joining

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from growth.model.gang import GANG
 from growth.model.instant import format_instant
+from growth.model.node import STARTUP_TAINT
 from growth.model.nodepool import RETRY, NodePool, NodePoolStatus, PoolTrials, Trial
 from growth.model.noderequest import NodeRequest
 from growth.model.pod import class_checksum
@@ -173,3 +175,18 @@ def test_what_is_kept_is_bounded_and_folding_it_again_changes_nothing(history: l
     assert len(first.in_vain) <= 40
     again = trials_of(pool_with(in_vain=first.in_vain, worked_at=first.worked_at), requests, NOW)
     assert again.in_vain == first.in_vain
+
+
+def test_a_machine_that_waits_for_others_of_a_gang_is_of_use_until_it_is_known_better() -> None:
+    """Else the others would never be bought. It is not written down: if they never come, it was in vain."""
+    gang = [pod(f"p{number}", 1.5, annotations={GANG: "train:3"}) for number in range(3)]
+    name, new = "default-pool-1", pool(status=NodePoolStatus())
+    coming = request(name, SMALL, "Provisioning", planned=["default/p0"], created_at=NOW - 60)
+    come: dict[str, Any] = {"pods": gang, "nodes": [node(name, of=SMALL, taints=(STARTUP_TAINT,))]}
+    assert (standing(new, coming, pods=gang).most, standing(new, coming, pods=gang).on_their_way) == (5, 1)
+    seen = standing(new, coming, **come)
+    assert (seen.most, seen.on_their_way, seen.trials) == (None, 0, new.status.trials)
+    doubted = pool_with(in_vain=in_vain(200, 100))
+    assert (standing(doubted, coming).most, standing(doubted, coming, **come).most) == (1, None)
+    alone: dict[str, Any] = {**come, "pods": [replace(gang[0], annotations={})]}
+    assert standing(new, coming, **alone).most == 5

@@ -43,6 +43,15 @@ def test_both_ways_to_answer_keep_gangs_whole() -> None:
         assert placed(problem, answer(replace(problem, limits=())))[:2] == [2, 1]
 
 
+def test_a_gang_that_only_a_limit_of_steps_keeps_out_gets_its_first_step() -> None:
+    problem = asked((1.5, 6, "a", 6), (1.5, 1, "", 0), nodes=3)
+    one = Limit("one at a time", (0, 1), 1, is_step=True)
+    step = replace(problem, limits=(*problem.limits, one))
+    assert sum(placed(step, solve(step))) == 5  # one large machine: six and one need two
+    small = replace(step, choices=CHOICES[:1], limits=(Limit("nodes", (0,), 3), replace(one, choices=(0,))))
+    assert placed(small, solve(small)) == [0, 1]
+
+
 demand = st.tuples(
     st.sampled_from([0.5, 1.5, 3.0, 7.0]), st.integers(1, 4), st.sampled_from(["", "a", "b", "c"]), st.integers(1, 6)
 )

@@ -18,7 +18,8 @@ A gang (`model/gang`) is bought for whole or not at all, and bound whole:
 | members are missing, or gated | nothing is bought for it; its pods are told how many |
 | enough are there, but the scheduler has not said yet that they have no place | waited for |
 | enough ask for a place | one question for all of them: the solver places enough, or none |
-| a pool is on trial, or braked | it is bought for step by step: a gang must not keep a pool from being tried |
+| a pool or an offering is on trial | if it could be whole, it is bought for in steps: what has come is of use so far |
+| the brake allows too few | nothing is bought for it |
 | an order is refused when it is counted | nothing is bought for it in this look, unless more may be bought soon |
 | a machine has come for some of its pods | it waits behind its start-up taint until enough run or have such a machine |
 | – for longer than the setting `gangSeconds` | it opens as any other, and its pods ask for a place again |
@@ -42,7 +43,6 @@ from growth.model.settings import SchedulerSettings, Settings
 from growth.model.snapshot import Snapshot
 from growth.plan.buffers.placement import BufferPlacement
 from growth.plan.world.capacity import Assignments, awaits_pods, is_plannable
-from growth.plan.world.limits import Allowance
 from growth.plan.world.market import PoolReader
 from growth.plan.world.turn import about
 from growth.solver.purchase.problem import GangDemand
@@ -182,21 +182,22 @@ def _placed(assigned: Assignments) -> Counter[str]:
 
 
 def gang_demands(
-    classes: Iterable[tuple[Demand, ...]], assigned: Assignments, bounds: tuple[Allowance, ...], snapshot: Snapshot
+    classes: Iterable[tuple[Demand, ...]], assigned: Assignments, snapshot: Snapshot
 ) -> tuple[GangDemand, ...]:
-    """What the solver must know; `bounds`: of pools on trial, or braked, for which gangs are bought step by step."""
+    """What the solver must know. One of which only a single pod is tried now, since machines came in vain for it, is
+    left out.
+    """
     standings = waiting_gangs(snapshot)
     if not standings:
         return ()
-    placed, numbers, bounded = _placed(assigned), dict[str, list[int]](), set[str]()
+    placed, numbers, asking = _placed(assigned), dict[str, list[int]](), Counter[str]()
     for number, hand in enumerate(classes):
         name = name_of_gang(hand[0].pod)
         if name in standings:
             numbers.setdefault(name, []).append(number)
-            is_bounded = any(each.pool in ("", pool) for each in bounds for pool in hand[0].pools)
-            bounded |= {name} if is_bounded else set()
+            asking[name] += len(hand)
     found = (GangDemand(name, tuple(of), standings[name].needed - placed[name]) for name, of in numbers.items())
-    return tuple(each for each in found if each.least > 0 and each.name not in bounded)
+    return tuple(each for each in found if 0 < each.least <= asking[each.name])
 
 
 def called_with(eligible: Iterable[Demand], demands: Iterable[Demand]) -> tuple[Demand, ...]:

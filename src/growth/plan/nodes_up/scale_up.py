@@ -81,8 +81,7 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
     problem = with_settings(problem, settings, () if found.is_virtual else ledger.patterns)
     hands = tuple(tuple(hand) for hand in classes.values())
     if not found.is_virtual:
-        bounds = tuple(each for each in market.bounds if not each.is_pace)
-        problem = replace(problem, gangs=gang_demands(hands, found.assigned, bounds, snapshot))
+        problem = replace(problem, gangs=gang_demands(hands, found.assigned, snapshot))
     return Question(problem, hands, found)
 
 

@@ -31,9 +31,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from growth.model.gang import waiting_gangs
 from growth.model.node import NOT_READY_TAINTS, Node
 from growth.model.nodepool import NodePool
-from growth.model.noderequest import READY, NodeRequest
+from growth.model.noderequest import PROVISIONING, READY, NodeRequest
 from growth.model.offering import Offering
 from growth.model.pod import Pod, PodShape
 from growth.model.resources import Resources
@@ -236,6 +237,24 @@ def awaits_pods(expected: Expected, snapshot: Snapshot) -> bool:
     node = snapshot.nodes.get(expected.request.name) if expected.is_joined else None
     pool = snapshot.pools.get(expected.request.spec.pool)
     return node is not None and node.is_starting and is_initialised(node, expected.request, pool)
+
+
+def kept_for_gangs(snapshot: Snapshot) -> Mapping[str, tuple[Pod, ...]]:
+    """By request, machines that have come and whose pods wait for others of a gang, with those pods."""
+    parts = (snapshot.waiting_pods, snapshot.pods_by_node, snapshot.requests, snapshot.nodes, snapshot.pools)
+    return snapshot.memo.recall("kept for gangs", parts, lambda: _kept_for_gangs(snapshot))
+
+
+def _kept_for_gangs(snapshot: Snapshot) -> dict[str, tuple[Pod, ...]]:
+    gangs = waiting_gangs(snapshot).values()
+    members = {pod.key: pod for gang in gangs if gang.needed for pod in gang.waiting}
+    found: dict[str, tuple[Pod, ...]] = {}
+    for name, request in snapshot.requests.items() if members else ():
+        pods = tuple(members[key] for key in request.planned_pods if key in members)
+        node, pool = snapshot.nodes.get(name), snapshot.pools.get(request.spec.pool)
+        if pods and node is not None and request.phase == PROVISIONING and is_initialised(node, request, pool):
+            found[name] = pods
+    return found
 
 
 def promised_node(request: NodeRequest, pool: NodePool, sold: Mapping[OfferingKey, Offering]) -> Node:

@@ -73,6 +73,7 @@ class Allowance(Struct, frozen=True):
     malformed: str = ""
     is_firm: bool = False  # holds for renewals too, and its name says all there is to say
     is_pace: bool = False  # more may be bought soon: pods are planned as if it were not there, and wait for their turn
+    is_step: bool = False  # more may be bought once these have come: a gang that needs more is bought for in steps
     stated: Mapping[str, str] = {}  # in words: of "nodes", of each resource by name, of "price"
 
     def covers(self, pool: str, offering: str) -> bool:

@@ -188,7 +188,8 @@ def limits_for(market: Market, allowances: Iterable[Allowance], most_nodes: int 
             for index, each in enumerate(market.choices)
             if (each.offering.name, each.offering.location) == (name, location)
         )
-        limits.append(Limit(f"{name} in {location} is being tried again, one order at a time", covered, nodes=orders))
+        told = f"{name} in {location} is being tried again, one order at a time"
+        limits.append(Limit(told, covered, nodes=orders, is_step=orders > 0))
     for (pool, (name, location)), orders in market.probes.items():
         probed = (pool, name, location)
         covered = tuple(
@@ -196,9 +197,8 @@ def limits_for(market: Market, allowances: Iterable[Allowance], most_nodes: int 
             for index, each in enumerate(market.choices)
             if (each.pool, each.offering.name, each.offering.location) == probed
         )
-        limits.append(
-            Limit(f"{name} in {location} has failed in NodePool {pool}, one at a time", covered, nodes=orders)
-        )
+        told = f"{name} in {location} has failed in NodePool {pool}, one at a time"
+        limits.append(Limit(told, covered, nodes=orders, is_step=orders > 0))
     return tuple(limit for limit in limits if limit.choices and not _is_out_of_reach(limit, most_nodes))
 
 
@@ -214,7 +214,7 @@ def _limit(allowance: Allowance, choices: tuple[Choice, ...]) -> Limit:
     bounds = {name: max(0, left) for name, left in allowance.resources.items()}
     price = None if allowance.price_per_hour is None else max(0.0, allowance.price_per_hour)
     nodes = None if allowance.nodes is None else max(0, allowance.nodes)
-    return Limit(allowance.name, covered, nodes, bounds, price, allowance.stated)
+    return Limit(allowance.name, covered, nodes, bounds, price, allowance.stated, allowance.is_step)
 
 
 def orders_possible(market: Market, allowances: tuple[Allowance, ...]) -> dict[str, int]:

@@ -3,8 +3,9 @@ renewal), and by pool status, which writes the answer down.
 
 A machine was bought in vain if it never became Ready, or if it took none of the pods it was bought for within five
 minutes although such pods still wait. It was of use if one of them came (where none was planned: when it is Ready).
-One whose pods are gone, or run elsewhere, says nothing. The NodeRequest says which (`verdict`); the pool's status keeps
-it for a day, so that neither a restart nor a record that goes forgets it, and a NodeRequest stays until it is there.
+One whose pods are gone, or run elsewhere, says nothing; one that waits for others of a gang is of use so far. The
+NodeRequest says which (`verdict`); the pool's status keeps it for a day, so that neither a restart nor a record that
+goes forgets it, and a NodeRequest stays until it is there.
 
 | the pool | may have on its way |
 | --- | --- |
@@ -43,8 +44,9 @@ from growth.model.instant import format_instant
 from growth.model.node import TEMPLATE
 from growth.model.nodepool import MOST_TRIALS, RETRY, NodePool, PoolTrials, Trial
 from growth.model.noderequest import DEPROVISIONING, READY, UNMET, NodeRequest
-from growth.model.pod import Pod
-from growth.model.snapshot import Snapshot
+from growth.model.pod import class_checksum
+from growth.model.snapshot import EMPTY, Snapshot
+from growth.plan.world.capacity import kept_for_gangs
 from growth.plan.world.limits import Allowance
 from growth.plan.world.pools import OfferingKey
 from growth.plan.world.swaps import template_digest
@@ -126,24 +128,20 @@ def classes_of(request: NodeRequest) -> tuple[str, ...]:
     return _classes_in(ready) if _CLASSES in ready else ()
 
 
-def waiting_planned(request: NodeRequest, waiting: Mapping[str, Pod]) -> tuple[Pod, ...]:
-    """Of the pods it was bought for, those that wait."""
-    return tuple(waiting[key] for key in request.planned_pods if key in waiting)
+def _gathered(snapshot: Snapshot) -> dict[str, Verdict]:
+    """Machines kept for a gang are of use so far. Nowhere written: if the others never come, they were in vain."""
+    classes = {name: {class_checksum(pod.shape) for pod in pods} for name, pods in kept_for_gangs(snapshot).items()}
+    return {name: Verdict(snapshot.now, classes=tuple(sorted(some))) for name, some in classes.items()}
 
 
 # ------------------------------------------------------------------------------------- one pool
 
 
-def by_pool(requests: Iterable[NodeRequest]) -> dict[str, list[NodeRequest]]:
-    found: dict[str, list[NodeRequest]] = {}
-    for request in requests:
-        found.setdefault(request.spec.pool, []).append(request)
-    return found
-
-
-def trials_of(pool: NodePool, requests: Iterable[NodeRequest], now: float) -> PoolTrials:
+def trials_of(
+    pool: NodePool, requests: Iterable[NodeRequest], now: float, gathered: Mapping[str, Verdict] = EMPTY
+) -> PoolTrials:
     """What is written, and what the pool's NodeRequests have shown since."""
-    shown, known = [(request, verdict(request)) for request in requests], pool.status.trials
+    known, shown = pool.status.trials, [(each, verdict(each) or gathered.get(each.name)) for each in requests]
     found = {each.request: _not_from_future(each, now) for each in known.in_vain}
     successes: list[tuple[NodeRequest, Verdict]] = []
     for request, seen in shown:
@@ -188,8 +186,7 @@ def as_written(pool: NodePool, found: PoolTrials, now: float, credentials: str =
 
 
 def _trial(request: NodeRequest, at: float, cause: str = "", classes: tuple[str, ...] = ()) -> Trial:
-    spec = request.spec
-    ordered_at = format_instant(min(request.created_at, at))
+    spec, ordered_at = request.spec, format_instant(min(request.created_at, at))
     place = spec.target_offering, spec.location
     return Trial(request.name, format_instant(at), *place, cause, classes, ordered_at=ordered_at)
 
@@ -268,7 +265,7 @@ class Standing(Struct, frozen=True):
     why: str = ""  # in words; empty: nothing holds it back
     offerings: Mapping[OfferingKey, Pause] = {}  # those that have failed and have not worked since
     classes: Mapping[str, Pause] = {}  # of pods, that machines took none of
-    trials: PoolTrials = PoolTrials()  # what all of this follows from
+    trials: PoolTrials = PoolTrials()  # what all of this follows from, as it is written down
 
     @property
     def is_failing(self) -> bool:
@@ -297,7 +294,7 @@ class Standing(Struct, frozen=True):
         if self.most is None:
             return None
         left, is_pace = self.most - self.on_their_way, self.most == MOST_AT_FIRST and not self.in_vain
-        return Allowance(self.why, self.pool, nodes=left, is_firm=True, is_pace=is_pace)
+        return Allowance(self.why, self.pool, nodes=left, is_firm=True, is_pace=is_pace, is_step=left > 0)
 
     def wakes_at(self, now: float) -> float | None:
         """When time alone lets more be bought."""
@@ -307,23 +304,26 @@ class Standing(Struct, frozen=True):
 
 def standings(snapshot: Snapshot) -> dict[str, Standing]:
     """Of all pools. Several rows ask in one moment, so the latest answer is kept in the memo."""
-    made_from = (snapshot.pools, snapshot.requests, snapshot.nodes, snapshot.waiting_pods)
+    made_from = (snapshot.pools, snapshot.requests, snapshot.nodes, snapshot.waiting_pods, snapshot.pods_by_node)
     return snapshot.memo.recall_now("standings", snapshot.now, made_from, lambda: _standings(snapshot))
 
 
 def _standings(snapshot: Snapshot) -> dict[str, Standing]:
-    waiting = {pod.key: pod for pod in snapshot.waiting_pods if pod.deleted_at is None}
-    requests, pools = by_pool(snapshot.requests.values()), sorted(snapshot.pools.items())
-    return {name: _standing(pool, requests.get(name, []), snapshot, waiting) for name, pool in pools}
+    waiting = {pod.key for pod in snapshot.waiting_pods if pod.deleted_at is None}
+    requests: dict[str, list[NodeRequest]] = {name: [] for name in sorted(snapshot.pools)}
+    for each in snapshot.requests.values():
+        requests.get(each.spec.pool, []).append(each)
+    return {name: _standing(snapshot.pools[name], some, snapshot, waiting) for name, some in requests.items()}
 
 
-def _standing(pool: NodePool, requests: list[NodeRequest], snapshot: Snapshot, waiting: Mapping[str, Pod]) -> Standing:
-    trials, now = trials_of(pool, requests, snapshot.now), snapshot.now
+def _standing(pool: NodePool, requests: list[NodeRequest], snapshot: Snapshot, waiting: set[str]) -> Standing:
+    now, gathered = snapshot.now, _gathered(snapshot)
+    trials = trials_of(pool, requests, now, gathered)
     in_vain = tuple(each for each in trials.in_vain if each.cause)
     pause = _pause(trials.in_vain, trials, _instant(trials.worked_ordered_at or trials.worked_at))
-    in_flight = sum(each.is_in_flight for each in requests)
+    in_flight = sum(each.is_in_flight and each.name not in gathered for each in requests)
     unjudged = (each for each in requests if each.phase == READY and verdict(each) is None)
-    silent = [each for each in unjudged if waiting_planned(each, waiting)]
+    silent = [each for each in unjudged if not waiting.isdisjoint(each.planned_pods)]
     suspects = [each for each in silent if now >= each.changed_at + _SUSPICION_SECONDS]
     standing = Standing(
         pool.name,
@@ -333,7 +333,7 @@ def _standing(pool: NodePool, requests: list[NodeRequest], snapshot: Snapshot, w
         in_flight + len(silent),
         offerings=_by_place(in_vain, trials),
         classes=_by_class(in_vain, trials),
-        trials=trials,
+        trials=trials_of(pool, requests, now) if gathered else trials,
     )
     most, until, why = _bound(standing, trials, len(suspects), _has_worked(pool, trials, snapshot), now)
     return replace(standing, most=most, until=until, why=why)

@@ -5,7 +5,7 @@ here: the asker keeps for each demand class the list of its pods and deals them 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -23,6 +23,7 @@ from growth.solver.rules.fit import free_amounts
 _TELLING_GAP: Final = 0.5  # for one or two machines the bound, which may take parts of machines, says little
 
 _NOTHING: Final = 0.0005  # what is told as 0.0 %
+_GANGS_TRIED_AGAIN: Final = 8
 
 
 class DemandClass(Struct, frozen=True):
@@ -100,6 +101,7 @@ class Limit(Struct, frozen=True):
     resources: Mapping[str, int] = EMPTY  # of what limits count of each choice
     price_per_hour: float | None = None
     stated: Mapping[str, str] = EMPTY  # in words and numbers: of "nodes", of each resource by name, of "price"
+    is_step: bool = False  # once these have come, more may be bought: it keeps no gang out
 
     def words(self, of: str) -> str:
         return self.stated.get(of) or (self.name if of == "nodes" else f"{self.name} ({of})")
@@ -229,7 +231,42 @@ class ShortGang(Struct, frozen=True, gc=False):
         return (f"gang {self.gang.name}: {self.gang.least} more must start together, and {found}", *self.reasons)
 
 
-def short_gangs(problem: PlacementProblem, solution: PlacementSolution) -> tuple[ShortGang, ...]:
+def whole_gangs(
+    problem: PlacementProblem, answer: Callable[[PlacementProblem], PlacementSolution]
+) -> PlacementSolution:
+    """An answer in which every gang has enough places, or none, or the first of its steps if these make it whole."""
+    solution, barred = _whole_or_barred(problem, answer)
+    lasting = tuple(each for each in problem.limits if not each.is_step)
+    if barred and len(lasting) < len(problem.limits):
+        _, for_ever = _whole_or_barred(replace(problem, limits=lasting), answer)
+        at_once = tuple(each for each in problem.gangs if each.name in for_ever or each.name not in barred)
+        solution, barred = _whole_or_barred(replace(problem, gangs=at_once), answer)
+    return _with_short_gangs(problem, solution, barred)
+
+
+def _whole_or_barred(
+    problem: PlacementProblem, answer: Callable[[PlacementProblem], PlacementSolution]
+) -> tuple[PlacementSolution, dict[str, ShortGang]]:
+    """The answer, and by name the gangs that it leaves out."""
+    solution, barred = answer(problem), dict[str, ShortGang]()
+    while short := _short_gangs(_without_gangs(problem, barred), solution):
+        barred |= {each.gang.name: each for each in short[: max(1, len(short) // 2)]}
+        solution = answer(_without_gangs(problem, barred))
+    smallest = sorted(barred.values(), key=lambda each: each.gang.least) if len(problem.gangs) > 1 else []
+    for each in smallest[:_GANGS_TRIED_AGAIN]:
+        others = {name: other for name, other in barred.items() if other is not each}
+        asked = _without_gangs(problem, others)
+        found = answer(asked)
+        if not _short_gangs(asked, found) and _left_out(found) <= _left_out(solution):
+            solution, barred = found, others
+    return solution, barred
+
+
+def _left_out(solution: PlacementSolution) -> int:
+    return sum(each.count for each in solution.unplaced)
+
+
+def _short_gangs(problem: PlacementProblem, solution: PlacementSolution) -> tuple[ShortGang, ...]:
     """The one that has the smallest share of what it needs first."""
     left = {each.demand: each for each in solution.unplaced}
     found = []
@@ -243,14 +280,14 @@ def short_gangs(problem: PlacementProblem, solution: PlacementSolution) -> tuple
     return tuple(sorted(found, key=lambda each: each.share))
 
 
-def without_gangs(problem: PlacementProblem, barred: Mapping[str, ShortGang]) -> PlacementProblem:
+def _without_gangs(problem: PlacementProblem, barred: Mapping[str, ShortGang]) -> PlacementProblem:
     """The same question, as if these gangs asked for nothing."""
     silent = {number for each in barred.values() for number in each.gang.demands}
     demands = (replace(one, count=0) if number in silent else one for number, one in enumerate(problem.demands))
     return replace(problem, demands=tuple(demands))
 
 
-def with_short_gangs(
+def _with_short_gangs(
     problem: PlacementProblem, solution: PlacementSolution, barred: Mapping[str, ShortGang]
 ) -> PlacementSolution:
     """The answer, with all pods of these gangs left out."""

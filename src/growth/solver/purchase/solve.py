@@ -15,12 +15,12 @@
 | preferences | nodes become others of nearly the same price that their pods prefer |
 
 Of a gang enough pods get a place, or none: while one has too few, the one with the smallest share asks for nothing, and
-the question is put again; at the end some of these are tried once more, the smallest first.
+the question is put again; at the end some of these are tried once more, the smallest first. One that only limits of
+steps keep out is served in steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,12 +40,9 @@ from growth.solver.purchase.open_nodes import by_worth, fill_bins, open_best, op
 from growth.solver.purchase.problem import (
     PlacementProblem,
     PlacementSolution,
-    ShortGang,
     Stage,
     Unplaced,
-    short_gangs,
-    with_short_gangs,
-    without_gangs,
+    whole_gangs,
 )
 from growth.solver.purchase.rows import Part, RelaxedRows, recall, remember, rows_of
 from growth.solver.purchase.tallies import concerns_no_pods, looks_beyond_node
@@ -64,7 +61,6 @@ _AMPLE_SECONDS = 5.0  # with so much, patterns are far better than best fit; wit
 _LEAST_SECONDS = 0.5  # a budget below that counts as so much
 _PATIENCE = 1.4  # times the budget: nothing is begun that would probably take longer
 _NEAR = 0.005  # above the bound: nearer than that, best fit never is
-_GANGS_TRIED_AGAIN = 8
 _GOOD_ENOUGH = 0.03  # above the bound: nearer than that, the greedy need not be asked for comparison
 
 
@@ -95,32 +91,12 @@ def solve(problem: PlacementProblem) -> PlacementSolution:
     """The cheapest placement found within the problem's budget, with its proof; where that is asked for, nothing that
     the checker objects to.
     """
-    return _whole(problem, _solve)
+    return whole_gangs(problem, _solve)
 
 
 def solve_greedily(problem: PlacementProblem) -> PlacementSolution:
     """A placement by the greedy alone, without a proof: where the better answer did not come in time."""
-    return _whole(problem, _solve_greedily)
-
-
-def _whole(problem: PlacementProblem, answer: Callable[[PlacementProblem], PlacementSolution]) -> PlacementSolution:
-    """An answer in which every gang has enough places, or none."""
-    solution, barred = answer(problem), dict[str, ShortGang]()
-    while short := short_gangs(without_gangs(problem, barred), solution):
-        barred |= {each.gang.name: each for each in short[: max(1, len(short) // 2)]}
-        solution = answer(without_gangs(problem, barred))
-    smallest = sorted(barred.values(), key=lambda each: each.gang.least) if len(problem.gangs) > 1 else []
-    for each in smallest[:_GANGS_TRIED_AGAIN]:
-        others = {name: other for name, other in barred.items() if other is not each}
-        asked = without_gangs(problem, others)
-        found = answer(asked)
-        if not short_gangs(asked, found) and _left_out(found) <= _left_out(solution):
-            solution, barred = found, others
-    return with_short_gangs(problem, solution, barred)
-
-
-def _left_out(solution: PlacementSolution) -> int:
-    return sum(each.count for each in solution.unplaced)
+    return whole_gangs(problem, _solve_greedily)
 
 
 def _solve(problem: PlacementProblem) -> PlacementSolution:
