@@ -18,7 +18,7 @@ A gang (`model/gang`) is bought for whole or not at all, and bound whole:
 | members are missing, or gated | nothing is bought for it; its pods are told how many |
 | enough are there, but the scheduler has not said yet that they have no place | waited for |
 | enough ask for a place | one question for all of them: the solver places enough, or none |
-| a pool or an offering is on trial | if it could be whole, it is bought for in steps: what has come is of use so far |
+| something it needs is on trial | if it could be whole, in steps: what is in doubt first, of use once it came |
 | the brake allows too few | nothing is bought for it |
 | an order is refused when it is counted | nothing is bought for it in this look, unless more may be bought soon |
 | a machine has come for some of its pods | it waits behind its start-up taint until enough run or have such a machine |
@@ -182,22 +182,20 @@ def _placed(assigned: Assignments) -> Counter[str]:
 
 
 def gang_demands(
-    classes: Iterable[tuple[Demand, ...]], assigned: Assignments, snapshot: Snapshot
+    classes: Iterable[tuple[Demand, ...]], assigned: Assignments, doubted: Collection[str], snapshot: Snapshot
 ) -> tuple[GangDemand, ...]:
-    """What the solver must know. One of which only a single pod is tried now, since machines came in vain for it, is
-    left out.
-    """
+    """What the solver must know; `doubted`: gangs for whose pods machines came in vain."""
     standings = waiting_gangs(snapshot)
     if not standings:
         return ()
-    placed, numbers, asking = _placed(assigned), dict[str, list[int]](), Counter[str]()
+    placed, numbers = _placed(assigned), dict[str, list[int]]()
     for number, hand in enumerate(classes):
         name = name_of_gang(hand[0].pod)
         if name in standings:
             numbers.setdefault(name, []).append(number)
-            asking[name] += len(hand)
-    found = (GangDemand(name, tuple(of), standings[name].needed - placed[name]) for name, of in numbers.items())
-    return tuple(each for each in found if 0 < each.least <= asking[each.name])
+    least = {name: standings[name].needed - placed[name] for name in numbers}
+    gangs = (GangDemand(name, tuple(of), least[name], name in doubted) for name, of in numbers.items())
+    return tuple(each for each in gangs if each.least > 0)
 
 
 def called_with(eligible: Iterable[Demand], demands: Iterable[Demand]) -> tuple[Demand, ...]:

@@ -17,7 +17,7 @@ the pool serves others, waits; after each pause one pod of it is tried.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from growth.model.action import WriteNodeRequestStatus
 from growth.model.api import LifeEvent
 from growth.model.decision import About, Note
+from growth.model.gang import name_of_gang
 from growth.model.instant import format_instant
 from growth.model.node import Node
 from growth.model.noderequest import PROVISIONING, READY, UNMET, NodeRequest
@@ -45,6 +46,7 @@ from growth.plan.world.trials import (
     NOT_USED_EVENT,
     TAKING_SECONDS,
     USED_EVENT,
+    Pause,
     Standing,
     classes_of,
     needs_pods,
@@ -218,32 +220,39 @@ class Held(Struct, frozen=True):
 
 
 def held_back(demands: Iterable[Demand], standings: Mapping[str, Standing], snapshot: Snapshot) -> dict[str, Held]:
-    """By name, demands for which nothing is bought now. Of a class whose pause is over one pod is tried, the oldest."""
+    """By name, demands for which nothing is bought now. Of a class whose pause is over one pod is tried, the oldest, or
+    its whole gang.
+    """
+    tried, held = dict.fromkeys(_being_tried(snapshot), ""), dict[str, Held]()
+    for demand, key, pause in _doubted(demands, standings):
+        cause = "" if pause.latest is None else pause.latest.cause
+        if snapshot.now < pause.until:
+            held[demand.name] = Held(pause.until, cause)
+        elif tried.setdefault(key, gang := name_of_gang(demand.pod) or demand.name) != gang:
+            held[demand.name] = Held(None, cause)
+    return held
+
+
+def doubted_gangs(demands: Iterable[Demand], standings: Mapping[str, Standing]) -> frozenset[str]:
+    """Gangs for whose pods machines came in vain."""
+    return frozenset(name for demand, _, _ in _doubted(demands, standings) if (name := name_of_gang(demand.pod)))
+
+
+def _doubted(demands: Iterable[Demand], standings: Mapping[str, Standing]) -> Iterator[tuple[Demand, str, Pause]]:
+    """Those whose class fails in all of its pools, the oldest first, with the class and how long it pauses."""
     failing = {
         (name, key): pause
         for name, standing in standings.items()
         for key, pause in standing.classes.items()
         if pause.in_a_row >= FAILURES_BEFORE_PAUSE
     }
-    if not failing:
-        return {}
     known: dict[PodShape, str] = {}
-    tried, held = _being_tried(snapshot), dict[str, Held]()
-    for demand in sorted(demands, key=lambda each: (each.pod.created_at, each.pod.key)):
+    for demand in sorted(demands, key=lambda each: (each.pod.created_at, each.pod.key)) if failing else ():
         shape = demand.pod.shape
         key = known[shape] = known.get(shape) or class_checksum(shape)
         pauses = [failing[name, key] for name in demand.pools if (name, key) in failing]
-        if len(pauses) < len(demand.pools) or not pauses:
-            continue
-        pause = min(pauses, key=lambda each: each.until)
-        cause = "" if pause.latest is None else pause.latest.cause
-        if snapshot.now < pause.until:
-            held[demand.name] = Held(pause.until, cause)
-        elif key in tried:
-            held[demand.name] = Held(None, cause)
-        else:
-            tried.add(key)
-    return held
+        if pauses and len(pauses) == len(demand.pools):
+            yield demand, key, min(pauses, key=lambda each: each.until)
 
 
 def _being_tried(snapshot: Snapshot) -> set[str]:

@@ -38,6 +38,7 @@ from growth.model.snapshot import Snapshot
 from growth.plan.buffers.virtual_pods import planned_entry
 from growth.plan.nodes_up.assign import Dealt, Hand, deal, notes_for, of_minimum
 from growth.plan.nodes_up.demand import Demand, buffer_name, gang_demands, identity
+from growth.plan.nodes_up.failures import doubted_gangs
 from growth.plan.nodes_up.survey import Ledger, Survey, survey
 from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
 from growth.plan.world.market import placement_problem, with_settings
@@ -81,7 +82,8 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
     problem = with_settings(problem, settings, () if found.is_virtual else ledger.patterns)
     hands = tuple(tuple(hand) for hand in classes.values())
     if not found.is_virtual:
-        problem = replace(problem, gangs=gang_demands(hands, found.assigned, snapshot))
+        doubted = doubted_gangs(found.demands, market.standings)
+        problem = replace(problem, gangs=gang_demands(hands, found.assigned, doubted, snapshot))
     return Question(problem, hands, found)
 
 

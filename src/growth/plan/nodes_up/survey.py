@@ -160,8 +160,7 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
     market = _market(found, {name for each in asked.wanted for name in each.pools} | warm, snapshot, ledger, settings)
     allowed = (*allowances_now(snapshot, settings), *market.bounds)
     held = held_back(asked.wanted, market.standings, snapshot)
-    paused = {name for name, each in held.items() if each.until is not None}
-    partial = why_gangs_wait([each for each in asked.wanted if each.name not in paused], assigned, snapshot)
+    partial = why_gangs_wait([each for each in asked.wanted if each.name not in held], assigned, snapshot)
     found = replace(
         found,
         assigned=assigned,

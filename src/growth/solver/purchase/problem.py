@@ -5,6 +5,7 @@ here: the asker keeps for each demand class the list of its pods and deals them 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
@@ -24,6 +25,9 @@ _TELLING_GAP: Final = 0.5  # for one or two machines the bound, which may take p
 
 _NOTHING: Final = 0.0005  # what is told as 0.0 %
 _GANGS_TRIED_AGAIN: Final = 8
+_IN_STEPS: Final = (
+    "gang {} starts as a whole: what is in doubt is tried first, the others are bought when that has come"
+)
 
 
 class DemandClass(Struct, frozen=True):
@@ -101,7 +105,7 @@ class Limit(Struct, frozen=True):
     resources: Mapping[str, int] = EMPTY  # of what limits count of each choice
     price_per_hour: float | None = None
     stated: Mapping[str, str] = EMPTY  # in words and numbers: of "nodes", of each resource by name, of "price"
-    is_step: bool = False  # once these have come, more may be bought: it keeps no gang out
+    is_step: bool = False  # they are tried: once they have come, more may be bought; it keeps no gang out for ever
 
     def words(self, of: str) -> str:
         return self.stated.get(of) or (self.name if of == "nodes" else f"{self.name} ({of})")
@@ -113,6 +117,7 @@ class GangDemand(Struct, frozen=True, gc=False):
     name: str
     demands: tuple[int, ...]
     least: int
+    is_doubted: bool = False  # machines came in vain for pods like these: one is tried first
 
 
 class Pattern(Struct, frozen=True, gc=False):
@@ -234,14 +239,91 @@ class ShortGang(Struct, frozen=True, gc=False):
 def whole_gangs(
     problem: PlacementProblem, answer: Callable[[PlacementProblem], PlacementSolution]
 ) -> PlacementSolution:
-    """An answer in which every gang has enough places, or none, or the first of its steps if these make it whole."""
+    """An answer in which every gang has enough places, or none. One that could be whole, but not without what is in
+    doubt, gets the first step: what is in doubt most.
+    """
     solution, barred = _whole_or_barred(problem, answer)
-    lasting = tuple(each for each in problem.limits if not each.is_step)
-    if barred and len(lasting) < len(problem.limits):
-        _, for_ever = _whole_or_barred(replace(problem, limits=lasting), answer)
-        at_once = tuple(each for each in problem.gangs if each.name in for_ever or each.name not in barred)
-        solution, barred = _whole_or_barred(replace(problem, gangs=at_once), answer)
+    doubts = Counter(choice for each in problem.limits if each.is_step for choice in each.choices)
+    used = {number for node in solution.nodes if doubts[node.choice] for number, _ in node.contents}
+    careful = {each.name for each in problem.gangs if each.is_doubted or each.name in barred or used & {*each.demands}}
+    if careful and (doubts or any(each.is_doubted for each in problem.gangs)):
+        lasting = replace(problem, limits=tuple(each for each in problem.limits if not each.is_step))
+        whole, for_ever = _whole_or_barred(lasting, answer)
+        stepping = {each.name: ShortGang(each, 0) for each in problem.gangs if each.name in careful - for_ever.keys()}
+        steps = _first_steps(problem, whole, {name: each.gang for name, each in stepping.items()}, doubts)
+        rest, barred = _whole_or_barred(_after_steps(_without_gangs(problem, stepping), steps), answer)
+        solution = _with_steps(problem, rest, steps, stepping)
     return _with_short_gangs(problem, solution, barred)
+
+
+def _first_steps(
+    problem: PlacementProblem, whole: PlacementSolution, gangs: Mapping[str, GangDemand], doubts: Mapping[int, int]
+) -> list[PlannedNode]:
+    """Of the nodes that would make these gangs whole, those in doubt most, as many as limits let be bought at a time;
+    of a gang that is in doubt itself, one.
+    """
+    gang_of = {number: name for name, gang in gangs.items() for number in gang.demands}
+    own = [(node.choice, tuple(each for each in node.contents if each[0] in gang_of)) for node in whole.nodes]
+    most = dict.fromkeys(gangs, 0)
+    for choice, contents in own:
+        most |= {gang_of[number]: max(most[gang_of[number]], doubts.get(choice, 0)) for number, _ in contents}
+    left, steps, begun = problem.limits, list[PlannedNode](), set[str]()
+    for choice, contents in own:
+        names = {gang_of[number] for number, _ in contents}
+        names = {name for name in names if doubts.get(choice, 0) == most[name]}
+        is_next = any(not gangs[name].is_doubted or name not in begun for name in names)
+        if is_next and all(each.nodes is None or each.nodes > 0 for each in left if choice in each.choices):
+            left = tuple(_less(each, problem.choices[choice]) if choice in each.choices else each for each in left)
+            steps.append(PlannedNode(choice, contents))
+            begun |= names
+    return steps
+
+
+def _less(limit: Limit, choice: Choice) -> Limit:
+    """What is left of it after one such node."""
+    price = limit.price_per_hour
+    return replace(
+        limit,
+        nodes=None if limit.nodes is None else max(0, limit.nodes - 1),
+        resources={name: max(0, left - choice.amounts[name]) for name, left in limit.resources.items()},
+        price_per_hour=None if price is None else max(0.0, price - choice.offering.price_per_hour),
+    )
+
+
+def _after_steps(problem: PlacementProblem, steps: Sequence[PlannedNode]) -> PlacementProblem:
+    """What is left to be asked once these are bought."""
+    limits = problem.limits
+    for step in steps:
+        bought = problem.choices[step.choice]
+        limits = tuple(_less(each, bought) if step.choice in each.choices else each for each in limits)
+    return replace(problem, limits=limits)
+
+
+def _with_steps(
+    problem: PlacementProblem,
+    rest: PlacementSolution,
+    steps: Sequence[PlannedNode],
+    stepping: Mapping[str, ShortGang],
+) -> PlacementSolution:
+    """The answer for all others, and these nodes; nothing is proven of both together."""
+    placed = Counter[int]()
+    for step in steps:
+        placed.update(dict(step.contents))
+    left = tuple(
+        Unplaced(number, problem.demands[number].count - placed[number], (_IN_STEPS.format(name),))
+        for name, each in stepping.items()
+        for number in each.gang.demands
+        if problem.demands[number].count > placed[number]
+    )
+    price = sum(problem.choices[step.choice].offering.price_per_hour + problem.node_price_per_hour for step in steps)
+    return replace(
+        rest,
+        kind="IncompletePlacement" if left or rest.unplaced else "AllPlaced",
+        nodes=(*rest.nodes, *steps),
+        unplaced=(*rest.unplaced, *left),
+        price_per_hour=rest.price_per_hour + price,
+        lower_bound=rest.lower_bound if not steps else 0.0,
+    )
 
 
 def _whole_or_barred(
