@@ -58,6 +58,9 @@ REQUESTS: Final = {
     "Ready": Told("NodeRequest", "Its node serves."),
     "Unmet": Told("NodeRequest, NodePool, Pod", "The offering cannot be had now, and is left alone for a while.", True),
     "NoAnswer": Told("NodeRequest, NodePool, Pod", "An order has had no answer for half a minute.", True),
+    "OrderHeld": Told(
+        "NodeRequest, NodePool, Pod", "Not ordered for half a minute: growth does not know what there is.", True
+    ),
     "NameTaken": Told("NodeRequest", "A machine or node of that name belongs to somebody else.", True),
     "OverLimit": Told("NodeRequest", "Not launched: a limit was lowered meanwhile.", True),
     "NotNeeded": Told("NodeRequest", "Not launched: its pods run, or others were ordered for them.", True),

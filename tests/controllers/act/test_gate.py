@@ -202,7 +202,7 @@ def test_nothing_is_bought_or_deleted_on_a_list_of_machines_that_is_too_old() ->
 
     said = asked(story)
     assert isinstance(said, TryLater)
-    assert "list of machines is too old" in said.reason
+    assert "list of machines is more than 150 s old" in said.reason
 
 
 class Forbidding:

@@ -112,6 +112,18 @@ def test_a_launch_without_an_answer_is_asked_again_later_under_the_same_name(out
     assert again.request.name == NAME
 
 
+def test_an_order_that_growth_holds_back_is_told_after_half_a_minute() -> None:
+    snapshot, ledger = with_one(one(planned=["default/a"]), pods=[pod("a")]), provisioning.Ledger()
+    told = []
+    for seconds in (0, 20, 30, 90):
+        held = settle_launch(replace(snapshot, now=NOW + seconds), TryLater("the list is old"), ledger)
+        ledger = held.ledger
+        told.append([note.about.kind for note in held.notes if note.reason == "OrderHeld"])
+    everybody = ["NodeRequest", "NodePool", "Pod"]
+    assert told == [[], [], everybody, everybody]
+    assert settle_launch(replace(snapshot, now=NOW + 200), Conflict("it is gone"), ledger).notes == ()
+
+
 @pytest.mark.parametrize("outcome", [Unknown("timeout"), TryLater("locked", was_asked=True)])
 def test_after_three_orders_without_an_answer_and_a_list_without_the_machine_the_next_offering_is_tried(
     outcome: Outcome,

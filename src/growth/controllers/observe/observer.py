@@ -230,10 +230,11 @@ class Observer:
     def why_stale(self, oldest_seconds: float) -> str:
         """What has not been proved up to date lately: a cache, or the list of machines? Empty: nothing."""
         if self.supply.age_seconds > oldest_seconds:
-            return f"the provider's list of machines is too old ({self.supply.age_seconds:.0f} s)"
+            because = f": {self.supply.failure}" if self.supply.failure else ""
+            return f"the provider's list of machines is more than {oldest_seconds:.0f} s old{because}"
         for reflector in self._reflectors:
             if reflector.age_seconds > oldest_seconds:
-                return f"what growth knows of {reflector.resource} is too old ({reflector.age_seconds:.0f} s)"
+                return f"what growth knows of {reflector.resource} is more than {oldest_seconds:.0f} s old"
         return ""
 
     def why_not_sure(self, oldest_seconds: float) -> tuple[str, ...]:

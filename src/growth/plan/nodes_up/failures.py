@@ -30,6 +30,7 @@ from growth.model.gang import name_of_gang
 from growth.model.instant import format_instant
 from growth.model.node import Node
 from growth.model.noderequest import PROVISIONING, READY, UNMET, NodeRequest
+from growth.model.outcome import Outcome, TryLater
 from growth.model.pod import PodShape, class_checksum
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -196,6 +197,14 @@ def of_silence(request: NodeRequest, snapshot: Snapshot) -> tuple[Note, ...]:
         return ()
     message = f"{place[0]} in {place[1]} was ordered and there is no answer: {orders[-1].reason}"
     return tuple(Note(each, "NoAnswer", message, "Warning") for each in concerned(request, snapshot))
+
+
+def of_hold(request: NodeRequest, outcome: Outcome, since: float, snapshot: Snapshot) -> tuple[Note, ...]:
+    """The order has not left: growth is not sure enough of the world to spend money."""
+    if not isinstance(outcome, TryLater) or snapshot.now - since < _SILENCE_SECONDS:
+        return ()
+    message = f"{place_of(request)[0]} is not ordered for now: {outcome.reason}"
+    return tuple(Note(each, "OrderHeld", message, "Warning") for each in concerned(request, snapshot))
 
 
 def is_needed(request: NodeRequest, snapshot: Snapshot) -> bool:

@@ -59,6 +59,7 @@ from growth.plan.nodes_up.failures import (
     is_remembered,
     is_silent,
     judged,
+    of_hold,
     of_silence,
     place_of,
     strike_seconds,
@@ -95,6 +96,7 @@ class Retry(Struct, frozen=True):
     at: float
     seconds: float
     asked_at: float
+    since: float
 
 
 class Ledger(Struct, frozen=True):
@@ -164,8 +166,7 @@ class _Look:
     def _pending(self, request: NodeRequest, pool: NodePool | None) -> None:
         machine = self._snapshot.machines.get(request.name)
         if machine is not None and machine.request_uid != request.uid:
-            taken_by = f"machine {machine.machine_id} has this name and belongs to another request"
-            self._warn(request, "NameTaken", taken_by)
+            self._warn(request, "NameTaken", f"machine {machine.machine_id} has this name, and is of another request")
             self._release(request)
         elif machine is not None and machine.state == "running":
             now = self._snapshot.now
@@ -382,8 +383,7 @@ def _settle_launch(
         return Decision(_answered(ledger, name))
     if isinstance(outcome, Accepted):  # it counts as asked until the phase is seen to be written
         status = _accepted(request, outcome.machine_id, now)
-        offering, location = place_of(request)
-        note = Note(about(request), "Provisioning", f"{offering} ordered in {location}")
+        note = Note(about(request), "Provisioning", "{} ordered in {}".format(*place_of(request)))
         return Decision(ledger, (WriteNodeRequestStatus(seen(request), status),), (note,))
     if isinstance(outcome, NoCapacity | Refused):
         write, notes = unmet(request, outcome.reason, snapshot, settings)
@@ -391,10 +391,10 @@ def _settle_launch(
     seconds = min(_RETRY_LONGEST_SECONDS, _RETRY_FIRST_SECONDS if before is None else before.seconds * 2)
     if isinstance(outcome, TryLater):
         seconds = max(seconds, outcome.retry_after_seconds)
-    retry = Retry(now + seconds, seconds, now)
+    retry = Retry(now + seconds, seconds, now, now if before is None else before.since)
     ledger = replace(_answered(ledger, name), retries={**ledger.retries, name: retry})
     if not (isinstance(outcome, Unknown) or (isinstance(outcome, TryLater) and outcome.was_asked)):
-        return Decision(ledger, again_at=retry.at)
+        return Decision(ledger, (), of_hold(request, outcome, retry.since, snapshot), again_at=retry.at)
     events = with_events(request.status.events, life_event(now, UNANSWERED, outcome.reason))
     write = WriteNodeRequestStatus(seen(request), replace(request.status, events=events))
     return Decision(ledger, (write,), again_at=retry.at)
