@@ -13,7 +13,16 @@ from growth.model.decision import Decision
 from growth.model.instant import format_instant
 from growth.model.labels import Labels
 from growth.model.node import POOL_LABEL, REQUEST_LABEL
-from growth.model.nodepool import DisruptedNode, DisruptionBudget, NodePool, NodePoolStatus, OfferingStatus, PoolLimits
+from growth.model.nodepool import (
+    DisruptedNode,
+    DisruptionBudget,
+    NodePool,
+    NodePoolStatus,
+    OfferingStatus,
+    PoolLimits,
+    PoolTrials,
+    Trial,
+)
 from growth.model.noderequest import NodeRemovalRequest, NodeRemovalRequestSpec
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
@@ -294,3 +303,38 @@ def test_a_stamp_from_before_a_clock_went_back_counts_from_now() -> None:
         format_instant(NOW),
         (DisruptedNode("n0", format_instant(NOW)),),
     )
+
+
+# -------------------------------------------------------------------- pools that are made again
+
+
+def in_vain(count: int, at: float = NOW, generation: int = 3) -> NodePool:
+    """A pool for which machines were bought in vain."""
+    trials = tuple(Trial(f"default-pool-{number}", format_instant(at), cause="never Ready") for number in range(count))
+    status = NodePoolStatus(trials=PoolTrials(generation=generation, in_vain=trials))
+    return replace(pool("default", "small", generation=generation), status=status)
+
+
+def test_a_pool_that_is_made_again_goes_on_with_what_was_bought_in_vain_and_counts_as_mended() -> None:
+    _, past = pool_status.with_past({"default": in_vain(4)}, {}, NOW)
+    gone, past = pool_status.with_past({}, past, NOW)
+    assert not gone
+    anew, _ = pool_status.with_past({"default": pool("default", "small", generation=3)}, past, NOW)
+    status = status_of(world(pools=[anew["default"]], offerings=[SMALL]))
+    assert (len(status.trials.in_vain), status.trials.generation, status.trials.mended_at) == (
+        4,
+        3,
+        format_instant(NOW),
+    )
+
+
+def test_what_a_pool_says_itself_counts_and_others_are_not_told() -> None:
+    _, past = pool_status.with_past({"default": in_vain(4)}, {}, NOW)
+    pools = {"default": in_vain(1), "other": pool("other", "small")}
+    assert pool_status.with_past(pools, past, NOW)[0] is pools
+
+
+def test_what_was_bought_in_vain_is_forgotten_after_a_day() -> None:
+    _, past = pool_status.with_past({"default": in_vain(4)}, {}, NOW)
+    assert past
+    assert pool_status.with_past({}, past, NOW + 86_401)[1] == {}

@@ -24,9 +24,10 @@ machine that the provider shows, holds it up for `machineCollectionGraceSeconds`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from growth.model.action import Action, HoldNodePool, WriteNodePoolStatus
 from growth.model.api import FINALIZER, Condition
@@ -42,6 +43,7 @@ from growth.model.nodepool import (
     NodePool,
     NodePoolStatus,
     OfferingStatus,
+    PoolTrials,
 )
 from growth.model.offering import Offering
 from growth.model.settings import Settings
@@ -61,11 +63,12 @@ from growth.plan.world.market import struck_out
 from growth.plan.world.nodes import is_being_emptied, is_disrupted, was_kept
 from growth.plan.world.pools import longest_window_seconds, offerings_of, why_not_buying
 from growth.plan.world.schedule import why_no_schedule
-from growth.plan.world.trials import Standing, as_written, standings
+from growth.plan.world.trials import MEMORY_SECONDS, Standing, as_written, standings
 from growth.plan.world.turn import Conditions, Turn, about, instant_of, retry_after, seen, without_times
 
 _MOST_OFFERINGS = 1000
 _RETRY_SECONDS = 5.0
+_ANOTHER_POOL = -1  # a generation that no pool has
 
 
 class Ledger(Struct, frozen=True):
@@ -140,6 +143,26 @@ def _is_needed(pool: NodePool, snapshot: Snapshot) -> bool:
     if snapshot.machines_at is None:
         return True
     return any(pool_of_machine(machine) == pool.name for machine in snapshot.machines.values())
+
+
+def with_past(
+    pools: Mapping[str, NodePool], past: Mapping[str, PoolTrials], now: float
+) -> tuple[Mapping[str, NodePool], Mapping[str, PoolTrials]]:
+    """The pools as they are, and what was bought in vain for each of them; `past`: what that was at the last look.
+
+    One that was made again under its name goes on with what the one before had bought in vain: whatever makes pools
+    anew cannot spend without end. It counts as mended, for somebody has touched it."""
+    silent = (each for each in pools.values() if each.status.trials.generation == 0 and each.name in past)
+    anew = {each.name: replace(past[each.name], generation=_ANOTHER_POOL) for each in silent}
+    told = {name: replace(pools[name], status=replace(pools[name].status, trials=anew[name])) for name in anew}
+    known = {**past, **{name: pool.status.trials for name, pool in pools.items() if name not in anew}}
+    since = now - MEMORY_SECONDS
+    kept = {
+        name: trials
+        for name, trials in known.items()
+        if any((instant_of(each.at) or 0.0) > since for each in trials.in_vain)
+    }
+    return ({**pools, **told} if told else pools), kept
 
 
 class _View:

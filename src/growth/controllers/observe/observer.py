@@ -44,7 +44,7 @@ from growth.model.decision import About, Note
 from growth.model.disruption import PodDisruptionBudget
 from growth.model.labels import Labels
 from growth.model.node import Node
-from growth.model.nodepool import NodePool
+from growth.model.nodepool import NodePool, PoolTrials
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
 from growth.model.offering import Machine
 from growth.model.settings import Settings
@@ -52,6 +52,7 @@ from growth.model.snapshot import DaemonSet, Memo, Snapshot, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPoolKind
 from growth.plan.nodes_down.orphans import is_alone
+from growth.plan.pool_status import with_past
 from growth.plan.world.machines import named_after_nodes, owner_of
 from growth.providers.contract import Provider
 from growth.runtime import Runtime
@@ -87,14 +88,13 @@ class Observer:
         serves_warm_pools: bool = True,
     ) -> None:
         self.supply = supply
-        self._memo = Memo()
-        self._owned = _OwnedNodes()
+        self._memo, self._owned = Memo(), _OwnedNodes()
+        self._past: tuple[Any, Mapping[str, NodePool], Mapping[str, PoolTrials]] = (None, {}, {})
         self._complaints: tuple[tuple[int, ...], tuple[Note, ...]] = ((), ())  # as of which version
         self._serves_buffers, self._serves_warm_pools = serves_buffers, serves_warm_pools
         settings = settings or Settings()
         self.codec = Codec(compares_tolerations=settings.compares_tolerations)
-        self._client, self._runtime = client, runtime
-        self._metrics = metrics
+        self._client, self._runtime, self._metrics = client, runtime, metrics
         clock = runtime.monotonic
         self.pods = PodCache(self.codec, clock)
         self.nodes: Cache[Node] = Cache(NODES, self.codec, clock)
@@ -183,7 +183,7 @@ class Observer:
             namespaces=self.namespaces.view(),
             daemon_sets=self._daemons(),
             volumes=self._volume_world(),
-            pools=self.pools.view(),
+            pools=self._known_pools(),
             requests=self.requests.view(),
             requests_age_seconds=self.requests.age_seconds or 0.0,
             removals=self.removals.view(),
@@ -199,6 +199,11 @@ class Observer:
             pods_by_owner=self.warm_pools.pods_by_owner(),
             memo=self._memo,
         )
+
+    def _known_pools(self) -> Mapping[str, NodePool]:
+        if self._past[0] is not (view := self.pools.view()):
+            self._past = (view, *with_past(view, self._past[2], self._runtime.now()))
+        return self._past[1]
 
     def _daemons(self) -> tuple[DaemonSet, ...]:
         view = self.daemon_sets.view()

@@ -28,8 +28,8 @@ failure of a day became known does not count among the twenty.
 
 A pool is mended by a change of its spec or credentials, or of its annotation `growth.dev/retry`. Who has mended a pool
 must see whether it works now, and not wait for a day: so beyond 20 each mending buys one try. Ten such tries are enough
-for a person; what changes a pool more often is a program, and money must not follow it without end. A mending counts
-from when it stands in the status: where statuses cannot be written, nothing is forgotten.
+for a person; what changes a pool more often, or makes it anew (`plan/pool_status`), is a program, and money must not
+follow it without end. A mending counts from when it stands in the status: where none can be written, none counts.
 """
 
 from __future__ import annotations

@@ -77,6 +77,7 @@ class Lately(Struct):
     buffers_at: dict[tuple[str, ...], float] = {}  # CapacityBuffers: when each was last there; inf: it is
     nodes_gone_at: dict[str, float] = {}
     given_back: dict[str, tuple[float, Server]] = {}  # machines of ours that were deleted, by name, and when
+    touched_at: dict[str, list[tuple[float, bool]]] = {}  # pools: when users made, changed or (True) deleted them
 
 
 class Said(Struct, frozen=True):
@@ -141,11 +142,9 @@ class Witness:
         self.meddled_at: dict[str, float] = {}  # nodes: when a user last changed them
         self.erased: dict[str, None] = {}  # NodeRequests that a user deleted: what growth could know after a restart
         self.abandoned: dict[str, None] = {}  # machines that served and whose node a user deleted by hand
-        self.scaled = Scaled()
         self.is_catalogue_wrong = False  # machines are smaller than it says: what was planned onto one may not fit
         self.live_reads: dict[str, float] = {}  # what growth read live, and when
-        self.patience = Patience()
-        self.lately = Lately()
+        self.scaled, self.patience, self.lately = Scaled(), Patience(), Lately()
         self._codec = Codec()
         cluster.store.on_write(self._see)
         cluster.api.on_request(self._hear)
@@ -264,11 +263,14 @@ class Witness:
                 self.braked_since.pop(pool, None)
 
     def _see_pool(self, write: Write) -> None:
-        self.pools[write.key[1]] = write.item
-        if (write.item["metadata"].get("annotations") or {}).get(PAUSED) == "true" and write.type != "DELETED":
-            self.paused_since.setdefault(write.key[1], self.now)
+        name, metadata = write.key[1], write.item["metadata"]
+        self.pools[name] = write.item
+        if write.actor == "user":
+            self.lately.touched_at.setdefault(name, []).append((self.now, "deletionTimestamp" in metadata))
+        if (metadata.get("annotations") or {}).get(PAUSED) == "true" and write.type != "DELETED":
+            self.paused_since.setdefault(name, self.now)
         else:
-            self.paused_since.pop(write.key[1], None)
+            self.paused_since.pop(name, None)
 
     def _see_pod(self, write: Write) -> None:
         before = self.pods.pop(write.key, None)
@@ -362,9 +364,8 @@ class Witness:
 
     def our_servers(self) -> list[Server]:
         """Servers that carry our cluster id and are not going."""
-        servers = self.cluster.shop.servers.values()
-        ours = [server for server in servers if server.labels.get(CLUSTER_LABEL) == self.cluster_id]
-        return [server for server in ours if server.status != "deleting"]
+        known = [server for server in self.cluster.shop.servers.values() if server.status != "deleting"]
+        return [server for server in known if server.labels.get(CLUSTER_LABEL) == self.cluster_id]
 
     def is_foreign(self, server: Server) -> bool:
         """Neither marked as ours nor for a pool."""
@@ -396,5 +397,4 @@ class Witness:
 def planned_pods(request: Json) -> list[Key]:
     """Those that a NodeRequest was made for, and those that were added later."""
     keys = [*(request["spec"].get("plannedPods") or ()), *((request.get("status") or {}).get("addedPods") or ())]
-    parted = [key.partition("/") for key in keys]
-    return [(namespace, name) for namespace, _, name in parted]
+    return [(namespace, name) for namespace, _, name in (key.partition("/") for key in keys)]
