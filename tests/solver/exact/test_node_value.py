@@ -57,6 +57,18 @@ def test_no_content_of_a_node_is_worth_more_and_one_is_worth_as_much(pods: list[
     assert valued.most_on_node(offer, everywhere, count, 0.0) == pytest.approx(best, rel=1e-5)
 
 
+def test_what_does_not_fit_beside_the_pods_worth_most_is_not_cut_into_the_rest() -> None:
+    many = np.arange(300) % 7
+    need = np.vstack([[[6.0, 6.0]], np.stack([4.5 + many / 10, 4.2 + many / 8], axis=1)])
+    value = np.concatenate([[6.0], need[1:].sum(axis=1) / 3])
+    nobody = np.full(301, np.inf)
+    pods = ValuedPods(need, value, nobody, (), {}, np.arange(301))
+    offer, count = np.array([10.0, 10.0]), np.full(301, 2.0)
+    everywhere = np.ones(301, dtype=np.bool_)
+    assert pods.most_on_node(offer, everywhere, count) > 8
+    assert pods.most_on_node(offer, everywhere, count, 7.0) == 7.0
+
+
 def test_many_nodes_hold_what_they_have_in_sum() -> None:
     pods = ValuedPods(np.array([[2.0]]), np.array([3.0]), np.array([1.0]), (), {}, np.zeros(1, dtype=np.int64))
     assert pods.most_on_many(np.array([5.0]), np.array([9.0])) == pytest.approx(7.5)

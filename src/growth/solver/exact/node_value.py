@@ -4,6 +4,7 @@ believe the solver's own knapsacks.
 | answer | how |
 | --- | --- |
 | with pods that can be cut | the linear program of one node: an upper bound in a millisecond |
+| with whole pods of the kinds worth most there | one such program for each count of such a kind, twice over |
 | exactly, as far as it is above a number | the integer program over pods that can be in so good a pattern |
 
 What pods say of each other on one node is part of both: a pod may want to be the only one of its kind, sets of pods may
@@ -31,6 +32,8 @@ from growth.solver.rules.resources import conflicts_with
 from growth.solver.rules.rule import Weight
 
 _SEARCH_NODES = 20_000
+_KINDS_COUNTED = 2  # one after the other
+_MOST_COUNTED = 8  # of one kind
 _NEAR = 1e-6  # of the value: an exact answer may be so far above the truth, never below
 
 
@@ -86,13 +89,38 @@ class ValuedPods:
         rows = rows[first]
         upper = np.asarray(np.bincount(group.ravel(), weights=upper), dtype=np.float64)
         table, bounds = self._of_one_node(rows, offer)
-        found, slack = self._cut(rows, upper, table, bounds)
+        found, slack, _ = self._cut(rows, upper, table, bounds)
         if exactly_above is None or found <= exactly_above:
             return found
+        counted = self._by_counts(rows, upper, offer, exactly_above, _KINDS_COUNTED)
+        if counted <= exactly_above:
+            return exactly_above
         # a pod that costs more value than there is to gain is in no better pattern
         kept = slack <= (found - exactly_above) * (1 + _NEAR) + 1e-12
         best = self._whole(rows[kept], upper[kept], table[:, kept], bounds, exactly_above)
-        return max(exactly_above, min(found, best))
+        return max(exactly_above, min(counted, best))
+
+    def _by_counts(self, rows: IntArray, upper: FloatArray, offer: FloatArray, enough: float, kinds: int) -> float:
+        """An upper bound of the value on a node, as far as it is above `enough`: the kind that is worth most in
+        the linear program is tried in every count, and others that still fit share what that leaves.
+        """
+        if not len(rows):
+            return 0.0
+        found, _, amounts = self._cut(rows, upper, *self._of_one_node(rows, offer))
+        main = int((amounts * self.value[rows]).argmax())
+        if found <= enough or not kinds or upper[main] > _MOST_COUNTED:
+            return found
+        best = enough
+        for count in range(int(upper[main]) + 1):
+            left = offer - count * self.need[rows[main]]
+            if (left < 0).any():
+                break
+            fitting = (self.need[rows] <= left).all(axis=1)
+            fitting[main] = False
+            worth = count * float(self.value[rows[main]])
+            others = self._by_counts(rows[fitting], upper[fitting], left, enough - worth, kinds - 1)
+            best = max(best, worth + others)
+        return min(found, best)
 
     def most_on_many(self, free: FloatArray, count: FloatArray) -> float:
         """The most value that fits on nodes that have so much free in sum."""
@@ -114,11 +142,13 @@ class ValuedPods:
 
     def _cut(
         self, rows: IntArray, upper: FloatArray, table: FloatArray, bounds: FloatArray
-    ) -> tuple[float, FloatArray]:
-        """The value with pods that can be cut, and how much value one pod of each kind would cost."""
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """The value with pods that can be cut, how much value one pod of each kind would cost, and how many of each
+        there are.
+        """
         found = solve_linear(self._program(self.value[rows], upper, table, bounds))
         costs = np.maximum(-found.row_duals, 0.0) @ table
-        return -found.objective, np.maximum(costs - self.value[rows], 0.0)
+        return -found.objective, np.maximum(costs - self.value[rows], 0.0), found.columns
 
     def _whole(self, rows: IntArray, upper: FloatArray, table: FloatArray, bounds: FloatArray, least: float) -> float:
         """An upper bound of the value of whole pods, or that they are worth no more than `least`. For a kind that keeps

@@ -95,15 +95,21 @@ def _of_all_sizes(stock: Stock, firsts: IntArray, most: FloatArray) -> IntArray:
     return np.array(sorted(chosen), dtype=np.int64)
 
 
-def solve_fluid(stock: Stock, left_out: FloatArray, rooms: RoomLeft | None = None) -> Fluid:
-    """The price of leaving out a pod is far above any real value, so that only limits cause it.
+def solve_fluid(
+    stock: Stock, left_out: FloatArray, rooms: RoomLeft | None = None, held: FloatArray | None = None
+) -> Fluid:
+    """The price of leaving out a pod is far above any real value, so that only limits cause it. Every node of a choice
+    holds the pods `held` (K × C) beside what the stock says that it offers.
 
     With `rooms`, pods may also go there, taken as one node that costs nothing and can be cut; of each row no more than
     fits into the rooms one by one."""
     has_rooms = bool(rooms)
     if rooms is not None and has_rooms:
         stock = _with_rooms(stock, rooms)
-    model = _Model(stock, left_out, rooms if has_rooms else None)
+    none_held = np.zeros((len(stock.price), len(stock.count)))
+    if held is not None:
+        none_held[: len(held)] = held
+    model = _Model(stock, left_out, rooms if has_rooms else None, none_held)
     found = solve_linear(model.program())
     rows, choices, resources, limits = len(stock.count), len(stock.price), stock.need.shape[1], len(stock.limit_bound)
     first_limit = rows + choices * resources
@@ -133,8 +139,8 @@ def _with_rooms(stock: Stock, rooms: RoomLeft) -> Stock:
 class _Model:
     """Rows: pods, resources of choices, limits, caps of choices. Columns: nodes, missing pods, pods on choices."""
 
-    def __init__(self, stock: Stock, left_out: FloatArray, rooms: RoomLeft | None) -> None:
-        self.stock, self.left_out, self.rooms = stock, left_out, rooms
+    def __init__(self, stock: Stock, left_out: FloatArray, rooms: RoomLeft | None, held: FloatArray) -> None:
+        self.stock, self.left_out, self.rooms, self.held = stock, left_out, rooms, held
         self.scale = np.maximum(stock.offer.max(axis=0), 1.0)
         self.limit_scale = np.maximum(stock.limit_use.max(axis=1), 1e-9) if len(stock.limit_bound) else np.ones(0)
         self.choice_of, self.row_of = np.nonzero(stock.fits)
@@ -180,6 +186,8 @@ class _Model:
             (choices + np.arange(rows), np.arange(rows), np.ones(rows)),
             (pairs, self.row_of, np.ones(len(pairs))),
         ]
+        holder, row = np.nonzero(self.held)
+        parts.append((holder, row, self.held[holder, row]))
         for resource in range(resources):
             scaled = stock.need[:, resource] / self.scale[resource]
             asked = scaled[self.row_of] > 0

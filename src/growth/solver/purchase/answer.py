@@ -18,7 +18,7 @@ from growth.model.node import Node
 from growth.model.pod import PodShape
 from growth.model.resources import PODS, format_amount, sum_resources
 from growth.solver.arrays import FloatArray, IntArray, Mask
-from growth.solver.patterns.bound import ProvenBound, no_bound, prove, sharpen
+from growth.solver.patterns.bound import ProvenBound, moderate, no_bound, prove, prove_whole, sharpen, within_reason
 from growth.solver.patterns.fluid import Selected, select
 from growth.solver.patterns.knapsack import priced_uppers
 from growth.solver.patterns.stock import RoomLeft, Stock
@@ -46,7 +46,7 @@ _BLOCK = 200
 NOT_ASKED = ("why was not asked",)
 NOTHING_FOR_SALE = "no offering can be bought"
 _EXACT_ROWS = 64
-_DEAREST = 10.0  # times the price of the dearest node: the most that a place under a limit is worth
+_NEAR = 0.005  # above the bound: of a plan nearer than that, no better proof is looked for
 
 
 def write_answer(
@@ -283,8 +283,8 @@ def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], left
     selected = same.relaxation.selected if same is not None else _select(layout, rows, placed, left, left_out)
     if not len(selected.choices):
         return replace(no_bound(stock), values=np.zeros(len(layout.count)))
-    limit_prices = _moderate(stock, selected.fluid.limit_prices)
-    values = _within_reason(stock, selected.fluid.values, limit_prices)
+    limit_prices = moderate(stock, selected.fluid.limit_prices)
+    values = within_reason(stock, selected.fluid.values, limit_prices)
     best = prove(stock, left, _uppers(stock, selected, values, limit_prices, None, 0), values, limit_prices)
     for relaxed in found:
         if 2 * relaxed.rows.stock.count.sum() < placed.sum():
@@ -293,13 +293,16 @@ def prove_bound(bins: Bins, placed: IntArray, found: Sequence[RelaxedRows], left
         values = program.values
         if not is_same:
             values = _values_for(layout, rows, relaxed, selected.fluid.values)
-        limit_prices = _moderate(stock, program.limit_prices)
-        values = _within_reason(stock, values, limit_prices)
+        limit_prices = moderate(stock, program.limit_prices)
+        values = within_reason(stock, values, limit_prices)
         is_worth_it = (same is None or is_same) and len(stock.count) <= _EXACT_ROWS
         work = layout.problem.budget.exact_iterations if is_worth_it else 0
         uppers = _uppers(stock, selected, values, limit_prices, program.uppers if is_same else None, work)
         other = prove(stock, left, uppers, values, limit_prices)
         best = other if other.lower_bound > best.lower_bound else best
+    if price_of(bins) > best.lower_bound * (1 + _NEAR):
+        of_row = left_out[[group[0].index for group in rows.parts]]
+        best = prove_whole(stock, selected.choices, left, of_row, best)
     of_class = np.zeros(len(layout.count))
     for row, group in enumerate(rows.parts):
         of_class[[part.index for part in group]] = best.values[row]
@@ -355,25 +358,6 @@ def _values_for(layout: Layout, rows: Rows, packed: RelaxedRows, otherwise: Floa
         if packed_pods:
             found[row] = sum(worth[part.index] for part in group) / packed_pods
     return found
-
-
-def _moderate(stock: Stock, limit_prices: FloatArray) -> FloatArray:
-    """A limit that cannot be met has a price without bound: beside it, what nodes cost would be lost in rounding. Any
-    price is as valid.
-    """
-    if not len(limit_prices):
-        return limit_prices
-    least = np.where(stock.limit_use > 0, stock.limit_use, np.inf).min(axis=1, initial=np.inf)
-    return np.asarray(np.minimum(limit_prices, _DEAREST * float(stock.price.max(initial=0.0)) / least))
-
-
-def _within_reason(stock: Stock, values: FloatArray, limit_prices: FloatArray) -> FloatArray:
-    """No pod is worth more than the cheapest node it could have for itself; one that cannot have any is worth nothing
-    here.
-    """
-    full = stock.price + limit_prices @ stock.limit_use
-    alone = np.where(stock.fits, full[:, None], np.inf).min(axis=0, initial=np.inf)
-    return np.where(np.isfinite(alone), np.minimum(values, alone), 0.0)
 
 
 def _uppers(
