@@ -109,6 +109,12 @@ def sandbox_warm_pool_definition() -> Manifest:
     return _pool_definition("extensions.agents.x-k8s.io", "SandboxWarmPool", "swp", spec, status, required)
 
 
+def pod_group_definition() -> Manifest:
+    """As scheduler-plugins publishes it, as far as the number of pods cares."""
+    spec = {"minMember": {**_COUNT, "minimum": 1}, "scheduleTimeoutSeconds": _COUNT}
+    return _pool_definition("scheduling.x-k8s.io", "PodGroup", "pg", spec, {"phase": _TEXT}, ())
+
+
 def _pool_definition(
     group: str, kind: str, short: str, spec: Manifest, status: Manifest, required: tuple[str, ...]
 ) -> Manifest:

@@ -14,6 +14,7 @@ import pytest
 from growth.controllers.act.join_tokens import RIGHTS as TOKEN_RIGHTS
 from growth.controllers.act.role import Features, lease_rights, rights, rules
 from growth.kube.api.events import EventSettings, Recorder, Regarding
+from growth.kube.api.resources import POD_GROUPS
 from tests.e2e.conftest import rights_used
 from tests.e2e.controlplane.cluster import ControlPlane
 from tests.e2e.manifests import (
@@ -30,6 +31,7 @@ from tests.e2e.manifests import (
 from tests.e2e.running import NAMESPACE, USER, install, node_pool, running_growth
 from tests.e2e.talking import speaking, wait_until
 from tests.e2e.test_buffers import buffer, is_provisioned, status, with_buffers
+from tests.e2e.test_gangs import HAS_POD_GROUPS
 
 WITHOUT_STREAMED_LISTS = "--feature-gates=WatchList=false"
 LISTED = {
@@ -125,5 +127,6 @@ def test_an_event_that_happens_again_is_counted(cluster: ControlPlane) -> None:
 
 
 def test_every_verb_of_the_role_was_used(request: pytest.FixtureRequest) -> None:
-    needed = (*rights(Features("kwok")), *lease_rights(NAMESPACE, "growth"), *TOKEN_RIGHTS)
+    granted = [each for each in rights(Features("kwok")) if each.resource != POD_GROUPS or HAS_POD_GROUPS]
+    needed = (*granted, *lease_rights(NAMESPACE, "growth"), *TOKEN_RIGHTS)
     assert rights_used(request.config).unused(rules(needed)) == []

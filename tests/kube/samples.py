@@ -228,6 +228,15 @@ def runtime_class() -> Json:
     return {**item, "overhead": overhead, "scheduling": scheduling}
 
 
+def pod_group() -> Json:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "kind": "PodGroup",
+        "metadata": meta("train"),
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+    }
+
+
 def limit_range() -> Json:
     limit = {"type": "Container", "defaultRequest": {"cpu": "100m"}, "default": {"memory": "1Gi"}}
     return {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta("web"), "spec": {"limits": [limit]}}
@@ -268,6 +277,7 @@ SAMPLES: dict[str, Json] = {
     "DaemonSet": daemon_set(),
     "PodDisruptionBudget": budget(),
     "PriorityClass": priority_class(),
+    "PodGroup": pod_group(),
     "RuntimeClass": runtime_class(),
     "NodePool": node_pool(),
     "NodeRequest": node_request(),

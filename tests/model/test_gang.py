@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.model.gang import FIRMAMENT_GANG, GANG, Gang, read_gang, waiting_gangs
+from growth.model.gang import FIRMAMENT_GANG, GANG, Gang, gangs_on, read_gang, waiting_gangs
 from growth.model.labels import Labels
 from growth.model.pod import Owner, Pod, PodShape
+from growth.model.snapshot import PodGroups
 from tests.plan.builders import NOW, bound, node, world
 from tests.plan.builders import pod as any_pod
 
@@ -73,3 +74,30 @@ def test_where_members_disagree_the_largest_number_counts() -> None:
 
 def test_a_gang_of_which_nobody_waits_is_not_looked_at() -> None:
     assert waiting_gangs(world([bound(member("a"), "n1")], nodes=[node("n1")])) == {}
+
+
+KUBERNETES, PLUGIN = "PodGroup.scheduling.k8s.io/train", "PodGroup.scheduling.x-k8s.io/train"
+
+
+@pytest.mark.parametrize("group", [KUBERNETES, PLUGIN])
+def test_a_pod_that_names_a_group_is_in_the_gang_that_the_group_says(group: str) -> None:
+    one, name = replace(pod({}), group=group), f"default/{group}"
+    assert read_gang(one, PodGroups({name: 3})) == Gang(name, number=3)
+    assert read_gang(one, PodGroups({name: 0})) is None
+    assert read_gang(one, PodGroups()) == Gang(name, is_unknown=True)
+    assert read_gang(one, PodGroups(absent=frozenset({group.partition("/")[0]}))) is None
+    assert read_gang(replace(one, annotations=Labels({GANG: "other:2"})), PodGroups({name: 3})) == Gang(
+        "default/other", number=2
+    )
+
+
+def test_pods_of_a_group_that_does_not_exist_wait_and_those_that_run_are_free() -> None:
+    waiting, running = replace(any_pod("a"), group=KUBERNETES), replace(any_pod("b"), group=KUBERNETES)
+    snapshot = world([waiting, bound(running, "n1")], nodes=[node("n1")])
+    standing = waiting_gangs(snapshot)[f"default/{KUBERNETES}"]
+    assert standing.missing == 1
+    assert "there is no such object yet" in standing.why_missing
+    assert gangs_on([bound(running, "n1")], snapshot) == {}
+    known = replace(snapshot, pod_groups=PodGroups({f"default/{KUBERNETES}": 2}))
+    assert waiting_gangs(known)[f"default/{KUBERNETES}"].needed == 1
+    assert gangs_on([bound(running, "n1")], known)[f"default/{KUBERNETES}"].minimum == 2

@@ -135,6 +135,7 @@ class Pod(Struct, frozen=True, gc=False):
     resource_version: str = ""
     is_ready: bool = False  # by its Ready condition
     ready_at: float | None = None  # since when, where that is said
+    group: str = ""  # the object that says how many start together: its kind and name (`model/gang`)
 
     @property
     def namespace(self) -> str:

@@ -65,6 +65,13 @@ class VolumeWorld(Struct, frozen=True):
     nodes: Mapping[str, VolumeNode] = EMPTY
 
 
+class PodGroups(Struct, frozen=True):
+    """What the cluster says of the groups that pods name (`model/gang`)."""
+
+    minimums: Mapping[str, int] = EMPTY  # by namespace, kind and name: how many start together; 0: each by itself
+    absent: frozenset[str] = frozenset()  # kinds that are not served here: what pods say of them means nothing
+
+
 class Memo:
     """The latest answers to costly questions about snapshots, as long as the parts they were made from are the very
     same objects. One memo goes with all snapshots that one observer takes.
@@ -129,4 +136,5 @@ class Snapshot(Struct, frozen=True):
         EMPTY  # by the UID of their controller; empty while there is no autoscaler
     )
     buffers: BufferWorld = NO_BUFFERS  # spare capacity that was declared, and what it refers to
+    pod_groups: PodGroups = PodGroups()  # of the kinds that pods name
     memo: Memo = field(default_factory=Memo)

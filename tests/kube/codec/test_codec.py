@@ -303,6 +303,7 @@ def test_keys_are_the_names_or_namespace_and_name() -> None:
         "kube-system/agent",
         "web/web",
         "high",
+        "web/train",
         "gvisor",
         "web",
         "web-pool-0123456789ab",

@@ -7,7 +7,7 @@ it. The ClusterRole shrinks with what is turned off:
 
 | part | granted |
 | --- | --- |
-| watch | always |
+| watch | always; PodGroups are asked for only where pods name one |
 | watchBuffers, watchWarmPools | unless `featureGates` turns them off |
 | act | unless growth only observes; what a provider needs is in it |
 | actBuffers, actWarmPools, actScheduler | unless growth only observes, and where that is turned on |
@@ -28,6 +28,7 @@ from growth.controllers.act.pods import scale_rights
 from growth.controllers.configuration import Configuration
 from growth.controllers.observe.buffers import BUFFER_KINDS
 from growth.controllers.observe.observer import WATCHED
+from growth.controllers.observe.pod_groups import GROUP_KINDS
 from growth.kube.api.resources import (
     EVENTS,
     LEASES,
@@ -73,7 +74,7 @@ def parts(provider: str, kinds: tuple[WarmPoolKind, ...] = ()) -> dict[str, tupl
     """All that a running growth may use outside its own namespace, by the table above."""
     told = (Right(NAMESPACES, ("get",)), Right(EVENTS, ("create", "patch")))  # kube-system's UID names the cluster
     return {
-        "watch": (*_watched(WATCHED), *told),
+        "watch": (*_watched((*WATCHED, *GROUP_KINDS.values())), *told),
         "watchBuffers": _watched(BUFFER_KINDS),
         "watchWarmPools": (*_watched([POOL_AUTOSCALERS]), *_followed((*KNOWN_KINDS, REPLICA_SET, *kinds))),
         "act": (*_acted(""), *_PROVIDER_RIGHTS.get(provider, ())),

@@ -9,14 +9,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from growth.controllers.configuration import cluster_id
 from growth.controllers.loop.journal import Journal
 from growth.controllers.loop.metrics import Metrics
 from growth.controllers.loop.supervisor import Work
 from growth.controllers.observe.buffers import BufferWatch
-from growth.controllers.observe.supply import Supply
+from growth.controllers.observe.pod_groups import PodGroupWatch
+from growth.controllers.observe.supply import OwnedNodes, Supply
 from growth.controllers.observe.warm_pools import WarmPoolWatch
 from growth.kube.api.client import Client
 from growth.kube.api.resources import (
@@ -46,14 +45,12 @@ from growth.model.labels import Labels
 from growth.model.node import Node
 from growth.model.nodepool import NodePool, PoolTrials
 from growth.model.noderequest import NodeRemovalRequest, NodeRequest
-from growth.model.offering import Machine
 from growth.model.settings import Settings
 from growth.model.snapshot import DaemonSet, Memo, Snapshot, VolumeWorld
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPoolKind
 from growth.plan.nodes_down.orphans import is_alone
 from growth.plan.pool_status import with_past
-from growth.plan.world.machines import named_after_nodes, owner_of
 from growth.providers.contract import Provider
 from growth.runtime import Runtime
 
@@ -88,7 +85,7 @@ class Observer:
         serves_warm_pools: bool = True,
     ) -> None:
         self.supply = supply
-        self._memo, self._owned = Memo(), _OwnedNodes()
+        self._memo, self._owned = Memo(), OwnedNodes()
         self._past: tuple[Any, Mapping[str, NodePool], Mapping[str, PoolTrials]] = (None, {}, {})
         self._complaints: tuple[tuple[int, ...], tuple[Note, ...]] = ((), ())  # as of which version
         self._serves_buffers, self._serves_warm_pools = serves_buffers, serves_warm_pools
@@ -117,13 +114,15 @@ class Observer:
         self._journal: Journal | None = None
         self.buffers = BufferWatch(client, runtime, self.codec, self._report, self._say)
         self.warm_pools = WarmPoolWatch(client, runtime, self.codec, self.pods, settings.warm_pools, self._report)
+        self.pod_groups = PodGroupWatch(client, runtime, self.codec, self.pods, self._report)
+        self._optional = (self.buffers, self.warm_pools, self.pod_groups)
 
     # -------------------------------------------------------------------------------------- running
 
     def watches(self, journal: Journal | None = None) -> list[tuple[str, Work]]:
         """What follows every kind, each for ever; trouble with one is written to the journal, if there is one."""
         self._journal = journal
-        followed = list[tuple[str, Work]]()
+        followed: list[tuple[str, Work]] = [("watch pod groups", self.pod_groups.run)]
         if self._serves_warm_pools:
             followed.append(("watch warm pools", self.warm_pools.run))
         if self._serves_buffers:
@@ -141,7 +140,7 @@ class Observer:
     def on_change(self, callback: Callable[[], None]) -> None:
         for cache in self._caches.values():
             cache.subscribe(callback)
-        for other in (self.supply, self.buffers, self.warm_pools):
+        for other in (self.supply, *self._optional):
             other.on_change(callback)
 
     def _say(self, note: Note) -> None:
@@ -169,7 +168,7 @@ class Observer:
     def version(self) -> tuple[int, ...]:
         """Moves whenever something a decision could see has changed."""
         caches = [cache.version for cache in self._caches.values()]
-        return (self.supply.version, self.buffers.version, self.warm_pools.version, *caches)
+        return (self.supply.version, *(each.version for each in self._optional), *caches)
 
     def snapshot(self) -> Snapshot:
         """This moment. Parts that did not change are the very same objects as in the last snapshot."""
@@ -194,6 +193,7 @@ class Observer:
             no_machines_since=self.supply.empty_since,
             credentials=self.supply.credentials,
             buffers=self.buffers.world(),
+            pod_groups=self.pod_groups.world(),
             autoscalers=self.warm_pools.autoscalers.view(),
             warm_pools=self.warm_pools.views(),
             pods_by_owner=self.warm_pools.pods_by_owner(),
@@ -222,7 +222,7 @@ class Observer:
 
     def _complaints_now(self) -> tuple[Note, ...]:
         unread = [each for cache in self._caches.values() for each in cache.malformed.values()]
-        unread += [*self.buffers.malformed(), *self.warm_pools.malformed()]
+        unread += [each for watch in self._optional for each in watch.malformed()]
         nodes, pods = self.nodes.damaged.values(), self.pods.damaged.values()
         found = [(About(each.kind, each.name, each.namespace, each.uid), each.why) for each in unread]
         found += [(About("Node", node.name, uid=node.uid), node.malformed) for node in nodes]
@@ -320,40 +320,6 @@ def _why_not_followed(reflector: Reflector, oldest_seconds: float) -> str:
     return f"not proved up to date for {oldest_seconds:.0f} s" if reflector.age_seconds > oldest_seconds else ""
 
 
-class _OwnedNodes:
-    """The nodes with their owners (`plan.world.machines`). What did not change stays the very same object."""
-
-    def __init__(self) -> None:
-        self._parts: tuple[Any, ...] = ()
-        self._before: Mapping[str, tuple[Node, Node]] = {}
-        self._answer: tuple[Mapping[str, Node], Mapping[str, Machine]] = ({}, {})
-
-    def of(
-        self, nodes: Mapping[str, Node], machines: Mapping[str, Machine], requests: Mapping[str, NodeRequest]
-    ) -> tuple[Mapping[str, Node], Mapping[str, Machine]]:
-        """The nodes, and the machines as their nodes are named."""
-        parts = (nodes, machines, requests)
-        if not self._parts or any(one is not other for one, other in zip(self._parts, parts, strict=True)):
-            named = named_after_nodes(machines, nodes)
-            pairs = {name: (node, self._owned(node, named, requests)) for name, node in nodes.items()}
-            self._parts, self._before = parts, pairs
-            self._answer = (self._same_or({name: owned for name, (_, owned) in pairs.items()}), named)
-        return self._answer
-
-    def _same_or(self, found: Mapping[str, Node]) -> Mapping[str, Node]:
-        known = self._answer[0]
-        is_same = len(known) == len(found) and all(known.get(name) is node for name, node in found.items())
-        return known if is_same else found
-
-    def _owned(self, node: Node, machines: Mapping[str, Machine], requests: Mapping[str, NodeRequest]) -> Node:
-        owner = owner_of(node, machines, requests)
-        before, owned = self._before.get(node.name, (None, None))
-        pool, offering = ("", "") if owner is None else (owner.pool, owner.offering)
-        if before is node and owned is not None and (owned.pool, owned.offering) == (pool, offering):
-            return owned
-        return replace(node, pool=pool, offering=offering) if pool else node
-
-
 _POLL_SECONDS: Final = 0.05
 _GATHER_SECONDS: Final = 1.0  # until every kind that is missing is known to be
 _BUFFERS_SECONDS: Final = 5.0  # the kind may not be installed
@@ -391,7 +357,8 @@ async def _wait_until_synced(observer: Observer, runtime: Runtime, seconds: floa
     began_at = runtime.monotonic()
     while True:
         spent = runtime.monotonic() - began_at
-        if observer.is_synced and (observer.buffers.is_answered or spent > _BUFFERS_SECONDS):
+        is_answered = observer.buffers.is_answered and observer.pod_groups.is_answered
+        if observer.is_synced and (is_answered or spent > _BUFFERS_SECONDS):
             return
         if spent > _GATHER_SECONDS and (why_never := observer.why_never_synced()):
             raise CannotLookError("; ".join(why_never))

@@ -1,4 +1,5 @@
-"""How does growth follow kinds that it can do without? What the watches of buffers and of warm pools have in common.
+"""How does growth follow kinds that it can do without? What the watches of buffers, of warm pools
+and of pod groups have in common.
 
     begin ........ the watch on the kind itself, and what else is needed from the start
     follow ....... after each change of that kind, and every 30 s: watch what its objects name now

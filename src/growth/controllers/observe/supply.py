@@ -5,18 +5,23 @@ next lists come after 5, 10 and 20 seconds.
 Read by observe and the gate. An answer that fails leaves the last one standing with its age: unknown is not absent.
 Lists can be empty, old or cut short although the provider says that all is well. So of machines that the last list had
 and this one lacks a few are asked for by their ids; if one of them is there after all, the list is not believed. One
-that is there without our label, since somebody took it off, is rightly missing."""
+that is there without our label, since somebody took it off, is rightly missing. Which of the machines is the one of a
+node is said here as well."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import structlog
+from msgspec.structs import replace
 
 from growth.controllers.loop.runtime import Signal
+from growth.model.node import Node
+from growth.model.noderequest import NodeRequest
 from growth.model.offering import Machine, Offering
+from growth.plan.world.machines import named_after_nodes, owner_of
 from growth.providers.contract import Provider, ProviderError
 from growth.runtime import Runtime
 
@@ -139,3 +144,37 @@ class Supply:
     def _tell(self) -> None:
         self.version += 1
         self._changed()
+
+
+class OwnedNodes:
+    """The nodes with their owners (`plan.world.machines`). What did not change stays the very same object."""
+
+    def __init__(self) -> None:
+        self._parts: tuple[Any, ...] = ()
+        self._before: Mapping[str, tuple[Node, Node]] = {}
+        self._answer: tuple[Mapping[str, Node], Mapping[str, Machine]] = ({}, {})
+
+    def of(
+        self, nodes: Mapping[str, Node], machines: Mapping[str, Machine], requests: Mapping[str, NodeRequest]
+    ) -> tuple[Mapping[str, Node], Mapping[str, Machine]]:
+        """The nodes, and the machines as their nodes are named."""
+        parts = (nodes, machines, requests)
+        if not self._parts or any(one is not other for one, other in zip(self._parts, parts, strict=True)):
+            named = named_after_nodes(machines, nodes)
+            pairs = {name: (node, self._owned(node, named, requests)) for name, node in nodes.items()}
+            self._parts, self._before = parts, pairs
+            self._answer = (self._same_or({name: owned for name, (_, owned) in pairs.items()}), named)
+        return self._answer
+
+    def _same_or(self, found: Mapping[str, Node]) -> Mapping[str, Node]:
+        known = self._answer[0]
+        is_same = len(known) == len(found) and all(known.get(name) is node for name, node in found.items())
+        return known if is_same else found
+
+    def _owned(self, node: Node, machines: Mapping[str, Machine], requests: Mapping[str, NodeRequest]) -> Node:
+        owner = owner_of(node, machines, requests)
+        before, owned = self._before.get(node.name, (None, None))
+        pool, offering = ("", "") if owner is None else (owner.pool, owner.offering)
+        if before is node and owned is not None and (owned.pool, owned.offering) == (pool, offering):
+            return owned
+        return replace(node, pool=pool, offering=offering) if pool else node

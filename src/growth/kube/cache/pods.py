@@ -60,6 +60,7 @@ class PodCache(Cache[Pod]):
         super().__init__(PODS, codec, clock)
         self._on_node = _Groups()
         self._owned: _Groups | None = None  # by the UID of their controller; None until the first question
+        self.group_kinds: set[str] = set()  # kinds of groups that any pod has named
         self._waiting: dict[str, Pod] = {}
         self._in_order: tuple[Pod, ...] | None = ()
         self._bound_by_us: dict[str, str] = {}  # UIDs of pods whose binding no event has shown yet, and their nodes
@@ -112,6 +113,8 @@ class PodCache(Cache[Pod]):
 
     def _take(self, decoded: Decoded) -> None:
         pod = decoded.noun
+        if isinstance(pod, Pod) and pod.group:
+            self.group_kinds.add(pod.group.partition("/")[0])
         if self._bound_by_us and isinstance(pod, Pod) and pod.uid in self._bound_by_us:
             if pod.node_name:
                 del self._bound_by_us[pod.uid]

@@ -56,10 +56,12 @@ from growth.kube.codec.wire_cluster import (
     WireNode,
     WireNodeSpec,
     WireNodeStatus,
+    WirePodGroup,
     WirePriorityClass,
 )
 from growth.model.capacitybuffer import CapacityBuffer, ResourceQuota
 from growth.model.disruption import PodDisruptionBudget, PriorityClass
+from growth.model.gang import PodGroup
 from growth.model.labels import NO_LABELS, Labels
 from growth.model.malformed import Malformed
 from growth.model.node import Node, Taint
@@ -73,7 +75,7 @@ from growth.model.snapshot import DaemonSet
 from growth.model.volumes import Claim, StorageClass, Volume, VolumeNode
 from growth.model.warmpool import WarmPool
 
-_Cluster: TypeAlias = Pod | Node | Labels | DaemonSet | PodDisruptionBudget | PriorityClass | RuntimeClass
+_Cluster: TypeAlias = Pod | Node | Labels | DaemonSet | PodDisruptionBudget | PriorityClass | PodGroup | RuntimeClass
 _Storage: TypeAlias = Claim | Volume | StorageClass | VolumeNode
 _Own: TypeAlias = NodePool | NodeRequest | NodeRemovalRequest | PoolAutoscaler | WarmPool
 _Buffers: TypeAlias = CapacityBuffer | Workload | TemplateText | ContainerRange | ResourceQuota
@@ -103,6 +105,7 @@ _identified = msgspec.json.Decoder(_Identified)
 _namespace = msgspec.json.Decoder(WireObject)
 _daemon_set = msgspec.json.Decoder(WireDaemonSet)
 _budget = msgspec.json.Decoder(WireBudget)
+_pod_group = msgspec.json.Decoder(WirePodGroup)
 _priority_class = msgspec.json.Decoder(WirePriorityClass)
 _node = msgspec.json.Decoder(WireNode)
 
@@ -127,6 +130,7 @@ class Codec:
             "DaemonSet": lambda raw: read_daemon_set(raw, self.pods),
             "PodDisruptionBudget": read_budget,
             "PriorityClass": read_priority_class,
+            "PodGroup": read_pod_group,
             "NodePool": read_node_pool,
             "NodeRequest": read_node_request,
             "NodeRemovalRequest": read_node_removal_request,
@@ -216,6 +220,14 @@ def read_budget(raw: Raw | bytes) -> PodDisruptionBudget:
 def read_priority_class(raw: Raw | bytes) -> PriorityClass:
     wire = read(_priority_class, raw, "PriorityClass")
     return PriorityClass((wire.metadata or _NO_META).name or "", wire.value or 0, bool(wire.global_default))
+
+
+def read_pod_group(raw: Raw | bytes) -> PodGroup:
+    spec = read(_pod_group, raw, "PodGroup").spec
+    if spec is None:
+        raise UnreadableError("spec: there is none")
+    gang = None if spec.scheduling_policy is None else spec.scheduling_policy.gang
+    return PodGroup(max(0, (spec.min_member if gang is None else gang.min_count) or 0))
 
 
 class NodeDecoder:

@@ -38,6 +38,7 @@ from growth.kube.codec.wire import (
     WireTemplate,
     WireVolume,
 )
+from growth.model.gang import PLUGIN_LABEL, PLUGIN_POD_GROUP, POD_GROUP
 from growth.model.labels import NO_LABELS, Labels
 from growth.model.pod import Owner, Pod, PodShape
 
@@ -101,9 +102,11 @@ class PodDecoder:
         volumes = telling_volumes(spec.volumes) if spec.volumes else ()
         is_settled_daemon = bool(node_name) and owner is not None and owner.kind == "DaemonSet"
         ready = _ready(status) if node_name else None
+        shape = self._settled_shape(meta, spec, status) if is_settled_daemon else None
+        shape = self._shape(meta, spec, status, volumes) if shape is None else shape
         return Pod(
             meta.name or "",
-            self._settled_shape(meta, spec, status) if is_settled_daemon else self._shape(meta, spec, status, volumes),
+            shape,
             meta.uid or "",
             owner,
             intern(node_name) if node_name else "",
@@ -120,6 +123,7 @@ class PodDecoder:
             meta.resource_version or "",
             ready is not None,
             self._ready_at(ready) if ready is not None and not is_settled_daemon else None,
+            _group(spec, shape.labels),
         )
 
     def _ready_at(self, ready: WireCondition) -> float | None:
@@ -177,6 +181,14 @@ class PodDecoder:
                 since = condition.last_transition_time or meta.creation_timestamp
                 return self._instant(since, "status.conditions") if since else 0.0
         return None
+
+
+def _group(spec: WirePodSpec, labels: Labels) -> str:
+    """The group it names, with the kind."""
+    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
+        return intern(f"{POD_GROUP}/{spec.scheduling_group.pod_group_name}")
+    name = labels.get(PLUGIN_LABEL)
+    return intern(f"{PLUGIN_POD_GROUP}/{name}") if name else ""
 
 
 def _ready(status: WirePodStatus) -> WireCondition | None:

@@ -160,6 +160,10 @@ class WireVolume(Wire, frozen=True):
     rbd: WireDisk | None = None
 
 
+class WireSchedulingGroup(Wire, frozen=True):
+    pod_group_name: str | None = None
+
+
 class WirePodSpec(Wire, frozen=True):
     node_name: str | None = None
     containers: tuple[WireContainer, ...] | None = None
@@ -177,6 +181,7 @@ class WirePodSpec(Wire, frozen=True):
     priority: Raw = NO_RAW
     scheduler_name: Raw = NO_RAW
     termination_grace_period_seconds: int | None = None
+    scheduling_group: WireSchedulingGroup | None = None
 
 
 class WireContainerStatus(Wire, frozen=True):

@@ -155,6 +155,25 @@ class WireBudget(WireObject, frozen=True):
     status: WireBudgetStatus | None = None
 
 
+class WireGangPolicy(Wire, frozen=True):
+    min_count: int | None = None
+
+
+class WireGroupPolicy(Wire, frozen=True):
+    gang: WireGangPolicy | None = None
+
+
+class WireGroupSpec(Wire, frozen=True):
+    """Of a PodGroup: Kubernetes' own has a policy, that of scheduler-plugins a number."""
+
+    scheduling_policy: WireGroupPolicy | None = None
+    min_member: int | None = None
+
+
+class WirePodGroup(WireObject, frozen=True):
+    spec: WireGroupSpec | None = None
+
+
 class WirePriorityClass(WireObject, frozen=True):
     value: int | None = None
     global_default: bool | None = None

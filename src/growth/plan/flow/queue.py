@@ -79,7 +79,7 @@ def line_up(
     for pod in snapshot.waiting_pods:
         if not is_ours(pod, scheduler) or pod.key in planned:
             continue
-        gang = read_gang(pod) if pod.annotations else None
+        gang = read_gang(pod, snapshot.pod_groups)
         reason = pod.shape.malformed or why_not_bindable(pod, snapshot) or (gang if isinstance(gang, str) else "")
         if reason:
             unfit.append(Unplaced(pod, reason, "SchedulerError"))

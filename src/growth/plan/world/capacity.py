@@ -241,7 +241,7 @@ def awaits_pods(expected: Expected, snapshot: Snapshot) -> bool:
 
 def kept_for_gangs(snapshot: Snapshot) -> Mapping[str, tuple[Pod, ...]]:
     """By request, machines that have come and whose pods wait for others of a gang, with those pods."""
-    parts = (snapshot.waiting_pods, snapshot.pods_by_node, snapshot.requests, snapshot.nodes, snapshot.pools)
+    parts = (waiting_gangs(snapshot), snapshot.requests, snapshot.nodes, snapshot.pools)
     return snapshot.memo.recall("kept for gangs", parts, lambda: _kept_for_gangs(snapshot))
 
 

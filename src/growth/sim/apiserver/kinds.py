@@ -86,6 +86,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(known.CSI_DRIVERS),
     _workload(known.POD_DISRUPTION_BUDGETS, needs_version_to_update=True),
     Kind(known.PRIORITY_CLASSES, counts_generations=True),
+    Kind(known.POD_GROUPS, has_status=True, counts_generations=True),
     Kind(known.RUNTIME_CLASSES),
     Kind(known.LEASES, needs_version_to_update=True),
     Kind(known.EVENTS, selectable_fields=EVENT_FIELDS),

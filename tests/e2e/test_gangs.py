@@ -1,0 +1,87 @@
+"""Gangs on a real control plane: PodGroups of Kubernetes and of scheduler-plugins start as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.e2e.controlplane.cluster import ControlPlane
+from tests.e2e.manifests import Manifest, deployment, pod_group_definition
+from tests.e2e.running import node_pool, running_growth
+
+HAS_POD_GROUPS: Final = not os.environ.get("KUBERNETES_MINOR")  # those of Kubernetes itself: from 1.36 on
+FLAGS: Final = [
+    f"--feature-gates=WatchList=false{',GenericWorkload=true' if HAS_POD_GROUPS else ''}",
+    *(["--runtime-config=scheduling.k8s.io/v1alpha2=true"] if HAS_POD_GROUPS else []),
+]
+SETTINGS: Final = {"plans": {"scheduler": {"enabled": True}}}
+
+
+@pytest.fixture
+def with_pod_groups(cluster: ControlPlane) -> Iterator[ControlPlane]:
+    """Its API server serves PodGroups, where it knows them, and lists them in pages."""
+    command = cluster.processes["kube-apiserver"].command
+    command.extend(FLAGS)
+    cluster.restart_apiserver()
+    yield cluster
+    for flag in FLAGS:
+        command.remove(flag)
+    cluster.clean()
+    cluster.restart_apiserver()
+
+
+def group(api_version: str, name: str, **spec: Any) -> Manifest:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+def member(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> Manifest:
+    made = deployment(name, 2, cpu="1500m", memory="1Gi")
+    template = made["spec"]["template"]
+    template["metadata"]["labels"] |= labels or {}
+    template["spec"] |= {"schedulerName": "growth", **spec}
+    return made
+
+
+def bound(cluster: ControlPlane) -> dict[str, int]:
+    """How many pods of each Deployment have a node."""
+    found: dict[str, int] = {}
+    for pod in cluster.objects("pods", "--namespace=default"):
+        name = pod["metadata"]["labels"]["app"]
+        found[name] = found.get(name, 0) + bool(pod["spec"].get("nodeName"))
+    return found
+
+
+def told(cluster: ControlPlane) -> dict[str, int]:
+    """How many pods of each Deployment are told that one of their group is missing."""
+    found: dict[str, int] = {}
+    for pod in cluster.objects("pods", "--namespace=default"):
+        messages = [each.get("message", "") for each in pod["status"].get("conditions", ())]
+        name = pod["metadata"]["labels"]["app"]
+        found[name] = found.get(name, 0) + any("3 must run together, 2 can" in text for text in messages)
+    return found
+
+
+@pytest.mark.timeout(240)
+def test_pods_that_name_a_pod_group_start_as_a_whole(with_pod_groups: ControlPlane, tmp_path: Path) -> None:
+    cluster = with_pod_groups
+    made = [group("scheduling.x-k8s.io/v1alpha1", "plugin", minMember=3)]
+    members = [member("plugin", labels={"scheduling.x-k8s.io/pod-group": "plugin"})]
+    if HAS_POD_GROUPS:
+        policy = {"gang": {"minCount": 3}}
+        made.append(group("scheduling.k8s.io/v1alpha2", "own", schedulingPolicy=policy))
+        members.append(member("own", schedulingGroup={"podGroupName": "own"}))
+    names = [each["metadata"]["name"] for each in members]
+    cluster.apply(pod_group_definition())
+    with running_growth(cluster, tmp_path, SETTINGS):
+        cluster.apply(node_pool("default", "CX32"), *made, *members)
+        cluster.wait_until(lambda: told(cluster) == dict.fromkeys(names, 2), "both of each know that they wait", 60)
+        assert bound(cluster) == dict.fromkeys(names, 0)
+        assert not cluster.objects("nodes")
+        for name in names:
+            cluster.kubectl("scale", f"deployment/{name}", "--replicas=3", "--namespace=default")
+        cluster.wait_until(lambda: bound(cluster) == dict.fromkeys(names, 3), "all three of each have a node", 90)
