@@ -118,7 +118,11 @@ class SchedulerCache:
             (self._index.add_pod if change > 0 else self._index.remove_pod)(pod)
 
     def fitting(self, pod: Pod, held: Iterable[tuple[Pod, str]]) -> list[NodeInfo]:
-        """The nodes where the pod may go, as if the pods in `held` were on the nodes they are nominated for."""
+        """The nodes where the pod may go, as if the pods in `held` were on the nodes they are nominated for. No node
+        offers devices to be claimed, so a pod with such a claim may go nowhere.
+        """
+        if pod.shape.uses_resource_claims:
+            return []
         index = self.index
         with index.trial():
             for other, node_name in held:
@@ -133,6 +137,8 @@ class SchedulerCache:
             return "no nodes available to schedule pods"
         total, index = len(self.nodes), self.index
         reasons = sentence(index.why_nowhere(index.class_of_pod(pod)), total)
+        if pod.shape.uses_resource_claims:
+            reasons = f"0/{total} nodes are available: {total} cannot allocate all claims"
         return (
             f"{reasons}. preemption: 0/{total} nodes are available: {total} Preemption is not helpful for scheduling."
         )
