@@ -23,11 +23,12 @@ LARGEST: Final = 2**54  # larger amounts are cut to this: 16 PiB is more than an
 class Column:
     """One label of all nodes: a code for each node, codes counted from 1 in the order values were first seen."""
 
-    __slots__ = ("_flags", "codes", "key", "values")
+    __slots__ = ("_flags", "codes", "codes_one", "key", "values")
 
     def __init__(self, key: str, capacity: int) -> None:
         self.key = key
         self.codes: Codes = np.zeros(capacity, np.int32)
+        self.codes_one: memoryview[int] = self.codes.data  # the same for one node at a time
         self.values: dict[str, int] = {}
         self._flags: dict[Requirement, Mask] = {}
 
@@ -37,6 +38,7 @@ class Column:
 
     def grow(self, capacity: int) -> None:
         self.codes = np.concatenate((self.codes, np.zeros(capacity - len(self.codes), np.int32)))
+        self.codes_one = self.codes.data
 
     def flags(self, requirement: Requirement, holds: Callable[[Requirement, str | None], bool]) -> Mask:
         """For each code, does the requirement hold? Decided once for each distinct value."""

@@ -235,13 +235,13 @@ class Placements:
         self.table.is_here[index] = sign > 0
         for counter in self._counters_of_nodes:
             counter.add_node(index, sign)
-        class_of, watchers = self.classes.of, self._watchers
+        class_of, watchers = self.classes.by_entry, self._watchers
         for entry, count in self._contents[index].items():
-            pod_class = class_of(entry)
-            if (
-                watchers[pod_class.number] or pod_class.attaches
-            ):  # most classes matter to no rule: pass over them quickly
-                self._tell(pod_class, index, sign * count)
+            pod_class = class_of[entry]
+            for counter, weight in watchers[pod_class.number]:
+                counter.add(index, weight * sign * count)
+            if pod_class.attaches:
+                self.book.add(index, pod_class.needs, sign * count)
 
     def change_node(self, node: Node) -> None:
         """The node of that name has changed; its pods stay."""

@@ -78,19 +78,19 @@ class PodClasses:
         self.splits = 0  # how often an entry has moved to another class
         self._volumes = volumes
         self._keys: frozenset[str] = frozenset().union(*(selected_keys(shape) for shape in set(shapes)))
-        self._by_entry: dict[Entry, PodClass] = {}
+        self.by_entry: dict[Entry, PodClass] = {}  # all that were asked about
         self._by_key: dict[tuple[PodShape, VolumeNeeds, bool], PodClass] = {}
 
     def of(self, entry: Entry) -> PodClass:
         """The class of this entry, new if nothing equal was seen."""
-        known = self._by_entry.get(entry)
+        known = self.by_entry.get(entry)
         if known is not None:
             return known
         if not selected_keys(entry.shape) <= self._keys:
             self._look_at(selected_keys(entry.shape))
         key = self._key(entry)
         found = self._by_key.get(key) or self._open(entry, key)
-        self._by_entry[entry] = found
+        self.by_entry[entry] = found
         return found
 
     def _open(self, entry: Entry, key: tuple[PodShape, VolumeNeeds, bool]) -> PodClass:
@@ -109,7 +109,7 @@ class PodClasses:
         """Selectors look at more keys from now on: split what differs in them. The first entry of a class keeps it."""
         self._keys |= keys
         self._by_key = {}
-        for entry, held in self._by_entry.items():
+        for entry, held in self.by_entry.items():
             key = self._key(entry)
             found = self._by_key.get(key)
             if found is None and held not in self._by_key.values():
@@ -118,7 +118,7 @@ class PodClasses:
             elif found is None:
                 found = self._open(entry, key)
             if found is not held:
-                self._by_entry[entry] = found
+                self.by_entry[entry] = found
                 self.splits += 1
 
 

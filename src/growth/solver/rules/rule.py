@@ -96,6 +96,7 @@ class DomainCounter:
         "_eligibility",
         "_eligible",
         "_known",
+        "_sums_one",
         "_table",
         "asked",
         "changes",
@@ -125,6 +126,7 @@ class DomainCounter:
         self.namespaces = namespaces  # classes of other namespaces never count; None: any may
         self.asked = asked  # classes that do not meet it never count
         self.sums: Amounts = np.zeros(1, np.int64)
+        self._sums_one: memoryview[int] = self.sums.data  # the same for one domain at a time
         self.present: Amounts = np.zeros(1, np.int64)
         self.total = 0
         self.changes = 0
@@ -147,15 +149,16 @@ class DomainCounter:
         missing = self._table.domain_count(self.column) - len(self.sums)
         if missing > 0:
             self.sums = np.concatenate((self.sums, np.zeros(missing, np.int64)))
+            self._sums_one = self.sums.data
             self.present = np.concatenate((self.present, np.zeros(missing, np.int64)))
 
     def add(self, index: int, amount: int) -> None:
         """So many more (or fewer) on a node."""
         if index >= self._known:
             self.catch_up()
-        code = self.column.codes[index]
+        code = self.column.codes_one[index]
         if code != ABSENT and (self._eligibility is None or self._eligible[index]):
-            self.sums[code] += amount
+            self._sums_one[code] += amount
             self.total += amount
             self.changes += 1
 
@@ -189,7 +192,7 @@ class DomainCounter:
 
     def at(self, index: int) -> int:
         """The same for one node."""
-        return int(self.sums[self.column.codes[index]])
+        return self._sums_one[self.column.codes_one[index]]
 
     def looks(self, span: slice) -> Iterator[Amounts]:
         """The number of each node's domain; and which domain, where several nodes share one: placing on one then

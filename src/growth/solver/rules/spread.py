@@ -83,7 +83,7 @@ class PodTopologySpread(NodeRule):
 
     def passes_on(self, index: int) -> bool:
         return all(
-            counter.column.codes[index] != ABSENT and counter.at(index) <= self.most_in(position)
+            counter.column.codes_one[index] != ABSENT and counter.at(index) <= self.most_in(position)
             for position, (_, counter) in enumerate(self.constraints)
         )
 
