@@ -100,6 +100,7 @@ class PodShape(Struct, frozen=True, gc=False, cache_hash=True):
     volumes: tuple[VolumeUse, ...] = ()
     priority: int = 0
     scheduler_name: str = "default-scheduler"
+    never_preempts: bool = False  # by its preemptionPolicy
     required_node: str = ""  # spec.nodeName asked for before binding
     uses_resource_claims: bool = False
     malformed: str = ""  # what could not be read; such a pod fits nowhere and says why

@@ -148,6 +148,19 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     batch_longest_seconds: Annotated[
         Span, Meta(description="A burst that does not end is planned after this long all the same.")
     ] = 10.0
+    demand: Annotated[
+        Literal["BeforeVerdict", "AfterVerdict"],
+        Meta(
+            description=(
+                "BeforeVerdict: a machine may be ordered for a pod that its scheduler has not judged yet, where "
+                "growth's rules find no room for it. AfterVerdict: not before PodScheduled=False."
+            )
+        ),
+    ] = "BeforeVerdict"
+    schedulers: Annotated[
+        tuple[str, ...],
+        Meta(description="Of which schedulers growth knows the rules; pods of others wait for their verdict."),
+    ] = ("default-scheduler", "growth")
     misses_before_backoff: Annotated[
         Attempts,
         Meta(description="How often in a row a pod may be left without a place before it is tried less often."),

@@ -6,6 +6,7 @@ out."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from operator import is_
 from typing import Any, Final, TypeVar
 
@@ -117,6 +118,7 @@ class Snapshot(Struct, frozen=True):
     nodes: Mapping[str, Node] = EMPTY
     pods_by_node: Mapping[str, tuple[Pod, ...]] = EMPTY  # bound ones, finished ones included
     waiting_pods: tuple[Pod, ...] = ()  # not bound and not finished, oldest first
+    lowest_priority: float = inf  # of a bound pod: who has more may preempt it
     namespaces: Mapping[str, Labels] = EMPTY
     daemon_sets: tuple[DaemonSet, ...] = ()
     volumes: VolumeWorld = VolumeWorld()

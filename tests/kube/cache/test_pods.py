@@ -161,3 +161,15 @@ def test_after_any_changes_the_orders_are_those_of_a_walk_over_all_pods(
         node: tuple(one for one in bound if one.node_name == node) for node in {one.node_name for one in bound}
     }
     assert cache.waiting() == waiting
+
+
+def test_the_lowest_priority_of_bound_pods_follows_them() -> None:
+    low, high = pod("low", "node-1"), pod("high", "node-1")
+    low["spec"]["priority"], high["spec"]["priority"] = -5, 100
+    cache = filled(low, high, pod("waits"))
+    assert cache.lowest_priority() == -5
+    cache.changed(DELETED, item(low))
+    assert cache.lowest_priority() == 100
+    high["status"] = {"phase": "Succeeded"}
+    cache.changed(MODIFIED, item(high))
+    assert cache.lowest_priority() == float("inf")

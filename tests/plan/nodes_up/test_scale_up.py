@@ -307,7 +307,6 @@ def test_daemon_sets_take_their_share_of_every_new_node() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        {"unschedulable_at": None},
         {"is_gated": True},
         {"deleted_at": NOW},
         {"owner": Owner("DaemonSet", "agent")},

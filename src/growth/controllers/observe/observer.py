@@ -179,6 +179,7 @@ class Observer:
             nodes=nodes,
             pods_by_node=self.pods.by_node(),
             waiting_pods=self.pods.waiting(),
+            lowest_priority=self.pods.lowest_priority(),
             namespaces=self.namespaces.view(),
             daemon_sets=self._daemons(),
             volumes=self._volume_world(),

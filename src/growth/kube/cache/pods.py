@@ -7,7 +7,9 @@ again only if one of its pods was touched, and 100,000 pods are never walked.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from math import inf
 from types import MappingProxyType
 
 from msgspec import Raw
@@ -63,6 +65,7 @@ class PodCache(Cache[Pod]):
         self.group_kinds: set[str] = set()  # kinds of groups that any pod has named
         self._waiting: dict[str, Pod] = {}
         self._in_order: tuple[Pod, ...] | None = ()
+        self._priorities = Counter[int]()  # how many bound pods have each
         self._bound_by_us: dict[str, str] = {}  # UIDs of pods whose binding no event has shown yet, and their nodes
 
     # -------------------------------------------------------------------------------- what is asked
@@ -85,6 +88,10 @@ class PodCache(Cache[Pod]):
                 if pod.owner is not None:
                     self._owned.put(pod.owner.uid, key, pod)
         return self._owned.view()
+
+    def lowest_priority(self) -> float:
+        """Of all bound pods that are not finished; of none: endless."""
+        return min(self._priorities, default=inf)
 
     def unschedulable(self) -> tuple[Pod, ...]:
         """Those waiting of which the scheduler has said that no node takes them."""
@@ -126,6 +133,7 @@ class PodCache(Cache[Pod]):
         if before is not None:
             if before.node_name:
                 self._on_node.remove(before.node_name, key)
+                self._count(before, -1)
             elif not before.is_finished:
                 del self._waiting[key]
                 self._in_order = None
@@ -136,11 +144,18 @@ class PodCache(Cache[Pod]):
         if after is not None:
             if after.node_name:
                 self._on_node.put(after.node_name, key, after)
+                self._count(after, 1)
             elif not after.is_finished:
                 self._waiting[key] = after
                 self._in_order = None
             if self._owned is not None and after.owner is not None:
                 self._owned.put(after.owner.uid, key, after)
+
+    def _count(self, pod: Pod, change: int) -> None:
+        if not pod.is_finished:
+            self._priorities[pod.shape.priority] += change
+            if not self._priorities[pod.shape.priority]:
+                del self._priorities[pod.shape.priority]
 
 
 class _Reader:

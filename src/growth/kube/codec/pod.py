@@ -202,6 +202,7 @@ def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, vo
         (meta.namespace or "").encode(),
         meta.labels,
         spec.priority,
+        spec.preemption_policy,
         spec.scheduler_name,
         spec.host_network,
         spec.resource_claims,

@@ -114,6 +114,8 @@ def read_shape(source: ShapeSource) -> PodShape:
         priority=parts.take(lambda: read(_number, spec.priority, "spec.priority") or 0, 0),
         scheduler_name=parts.take(lambda: read(_text, spec.scheduler_name, "spec.schedulerName"), None)
         or "default-scheduler",
+        never_preempts=parts.take(lambda: read(_text, spec.preemption_policy, "spec.preemptionPolicy"), None)
+        == "Never",
         required_node=source.required_node,
         uses_resource_claims=parts.take(lambda: bool(read(_claims, spec.resource_claims, "spec.resourceClaims")), True),
         malformed="; ".join(parts.problems),

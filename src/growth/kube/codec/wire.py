@@ -179,6 +179,7 @@ class WirePodSpec(Wire, frozen=True):
     scheduling_gates: tuple[WireAny, ...] | None = None
     resource_claims: Raw = NO_RAW
     priority: Raw = NO_RAW
+    preemption_policy: Raw = NO_RAW
     scheduler_name: Raw = NO_RAW
     termination_grace_period_seconds: int | None = None
     scheduling_group: WireSchedulingGroup | None = None

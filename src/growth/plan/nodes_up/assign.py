@@ -192,7 +192,7 @@ def _of_placed(dealt: Dealt, found: Survey) -> tuple[Note, ...]:
 def _was_lodged(demand: Demand, found: Survey) -> bool:
     """The scheduler had its time: by now people wonder."""
     wait = found.waits.get(demand.name)
-    return wait is not None and bool(wait.lodged_on)
+    return wait is not None and bool(wait.lodged_on) and demand.pod.unschedulable_at is not None
 
 
 def _of_unplaced(

@@ -2,13 +2,14 @@
 
 | pod | |
 | --- | --- |
-| the scheduler says Unschedulable | a demand |
-| not looked at yet, gated, going, a DaemonSet's, a mirror | none: growth is not asked |
+| the scheduler says Unschedulable, or it is foreseen (`plan/nodes_up/verdict`) | a demand |
+| gated, going, a DaemonSet's, a mirror, or the verdict is awaited | none: growth is not asked |
 | below the priority cutoff | none: no machines for filler; it is told so once |
 | planned onto a node on its way | none: it has its place |
 | nominated to, or expected by us on, a node with room | none: it waits for the scheduler, and holds that room |
 | names a missing pool, or none where there is no default | none, and is told so once |
 | is not allowed in its pool, or cannot be read | none, and is told so once |
+| the same, and not judged yet | none: the scheduler may have a place for it |
 | virtual pods of a buffer that have no room | one demand with their count, of the lowest rank |
 
 A gang (`model/gang`) is bought for whole or not at all, and bound whole:
@@ -90,6 +91,10 @@ class Problem(Struct, frozen=True):
     reason: str
     message: str
 
+    @property
+    def told(self) -> str:
+        return f"{self.reason}: {self.message}"
+
     def note(self) -> Note:
         reason = UNPLACED if self.reason == BELOW_CUTOFF else self.reason
         return Note(about(self.pod), reason, self.message, "Warning")
@@ -107,11 +112,11 @@ def demands(
     offerings: tuple[Offering, ...],
     priority_cutoff: int,
 ) -> Demands:
-    """Of waiting pods, those that need a place. `placed` holds the keys of pods that have one."""
+    """Of pods that growth is asked about, those that need a place. `placed` holds the keys of pods that have one."""
     reader = PoolReader(pools, offerings)
-    wanted, problems = [], []
+    wanted, problems = list[Demand](), list[Problem]()
     for pod in pods:
-        if pod.unschedulable_at is None or pod.key in placed:
+        if pod.key in placed:
             continue
         if pod.shape.malformed and pod.deleted_at is None:
             problems.append(Problem(pod, MALFORMED, pod.shape.malformed))
@@ -123,7 +128,7 @@ def demands(
                 wanted.append(Demand(pod, match.names, shape))
             else:
                 problems.append(Problem(pod, match.reason, match.message))
-    return Demands(tuple(wanted), tuple(problems))
+    return Demands(tuple(wanted), tuple(each for each in problems if each.pod.unschedulable_at is not None))
 
 
 def _below(pod: Pod, priority_cutoff: int) -> Problem:

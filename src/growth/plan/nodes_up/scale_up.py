@@ -40,6 +40,7 @@ from growth.plan.nodes_up.assign import Dealt, Hand, deal, notes_for, of_minimum
 from growth.plan.nodes_up.demand import Demand, buffer_name, gang_demands, identity
 from growth.plan.nodes_up.failures import doubted_gangs
 from growth.plan.nodes_up.survey import Ledger, Survey, survey
+from growth.plan.nodes_up.verdict import ordered_for
 from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
 from growth.plan.world.market import placement_problem, with_settings
 from growth.plan.world.marks import unmark_node
@@ -67,8 +68,7 @@ def question(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Question
     if ledger.orders.busy_until(snapshot) is not None:
         return None
     found = survey(snapshot, ledger, settings)
-    is_open = found.closes_at is not None and snapshot.now < found.closes_at
-    if found.minimum or not found.demands or is_open:
+    if found.minimum or not found.demands or found.is_open(snapshot.now):
         return None
     classes: dict[tuple[PodShape, tuple[str, ...], str], list[Demand]] = {}
     for demand in sorted(found.demands, key=lambda each: (each.pod.created_at, each.pod.key)):
@@ -102,7 +102,9 @@ def plan(
     actions = _orders(dealt, found, snapshot)
     if not found.is_virtual:
         actions += _additions(dealt, snapshot) + _revivals(dealt, snapshot)
+    bought_for = [] if found.is_virtual else [demand.pod for _, hand in dealt.orders for demand in hand]
     after = _next_ledger(ledger, found, snapshot, waits, solution)
+    after = replace(after, trust=ordered_for(after.trust, bought_for, snapshot.now))
     again = [wait.until for wait in after.waits.values() if wait.until > snapshot.now]
     notes = (
         *_of_problems(found, ledger),
@@ -139,19 +141,21 @@ def _next_ledger(
     was_asked = solution is not None
     pods = {identity(pod) for pod in snapshot.waiting_pods}
     buffers = {buffer_name(key) for key in snapshot.buffers.buffers}
-    known = ledger.known | {demand.name for demand in found.demands} if was_asked else ledger.known
+    is_open = found.is_open(snapshot.now)
+    known = ledger.known if is_open else ledger.known | {identity(pod) for pod in found.asked}
     learned = () if solution is None or found.is_virtual else solution.patterns
     return Ledger(
         experience=found.experience,
         waits={name: wait for name, wait in waits.items() if name in pods or name in buffers},
         known=known & pods,
-        batch=None if was_asked else found.batch,
+        batch=found.batch,
         buffer_batch=None if was_asked and found.is_virtual else found.buffer_batch,
         looked_at=found.looked_at,
         buffers_looked_at=found.buffers_looked_at,
-        told={identity(problem.pod): f"{problem.reason}: {problem.message}" for problem in found.problems},
+        told=ledger.told if is_open else {identity(each.pod): each.told for each in found.problems},
         orders=replace(ledger.orders, awaited=()),
         patterns=learned or ledger.patterns,
+        trust=found.trust,
         gap=solution.gap if solution is not None and solution.nodes else ledger.gap,
     )
 
@@ -214,7 +218,7 @@ def _revivals(dealt: Dealt, snapshot: Snapshot) -> tuple[Action, ...]:
 
 def _of_problems(found: Survey, ledger: Ledger) -> tuple[Note, ...]:
     """Each pod for which nothing can be bought is told so once."""
-    new = [each for each in found.problems if ledger.told.get(identity(each.pod)) != f"{each.reason}: {each.message}"]
+    new = [each for each in found.problems if ledger.told.get(identity(each.pod)) != each.told]
     return (*(problem.note() for problem in new), *found.notes)
 
 

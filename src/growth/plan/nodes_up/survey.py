@@ -4,7 +4,7 @@ now and what there is to give. Nothing is ordered here.
 | tried now | |
 | --- | --- |
 | machines that `min` keeps warm | first, without the solver |
-| pods whose time has come | once no more arrive, or the window of their batch closes |
+| pods whose time has come | once no more arrive, or the window of their batch closes; until then nothing is looked at |
 | virtual pods of buffers | only while no pod is tried, once their number has been quiet for a moment |
 
 So a real pod is never planned later, or elsewhere, because of a buffer. A demand that found no place waits
@@ -43,8 +43,9 @@ from growth.plan.nodes_up.demand import (
     why_gangs_wait,
 )
 from growth.plan.nodes_up.failures import buffers_in_vain, held_back
+from growth.plan.nodes_up.verdict import Foresight, Trust, learned
 from growth.plan.nodes_up.waiting import Outlook, Wait, is_over, with_prospects
-from growth.plan.world.capacity import Assignments, assignments, holders, may_hold, rooms
+from growth.plan.world.capacity import Assignments, assignments, holders, is_plannable, may_hold, rooms
 from growth.plan.world.limits import Allowance, Member, allowances_now, members
 from growth.plan.world.market import (
     NOTHING_FOR_SALE,
@@ -83,7 +84,7 @@ class Ledger(Struct, frozen=True):
 
     experience: Experience = Experience()
     waits: Mapping[str, Wait] = {}  # by demand
-    known: frozenset[str] = frozenset()  # pods that were asked about before
+    known: frozenset[str] = frozenset()  # pods that were looked at before: no batch waits for them
     batch: Batch | None = None
     buffer_batch: Batch | None = None
     looked_at: float = 0.0  # when the nodes were last searched for those who wait
@@ -92,6 +93,7 @@ class Ledger(Struct, frozen=True):
     orders: Orders = Orders()
     patterns: tuple[Pattern, ...] = ()  # good uses of nodes that the solver found: a head start for the next question
     gap: float = 0.0  # how far the last purchase was above what was proven, as a share
+    trust: Trust = Trust()
 
 
 class Survey(Struct, frozen=True):
@@ -111,12 +113,18 @@ class Survey(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
     closes_at: float | None = None  # of the batch window; None: nothing new has arrived
     again_at: float | None = None  # when time alone changes this
-    notes: tuple[Note, ...] = ()  # to pods for which nothing is bought, since it was in vain before
+    notes: tuple[Note, ...] = ()  # to pods for which nothing is bought, since it was in vain before; of mistrust
+    trust: Trust = Trust()
+    asked: tuple[Pod, ...] = ()  # those that growth is asked about
     placed: BufferPlacement | None = None  # where virtual pods have room, if buffers are tried
 
     @property
     def is_virtual(self) -> bool:
         return self.placed is not None
+
+    def is_open(self, now: float) -> bool:
+        """Do pods still arrive? Then nobody is tried."""
+        return self.closes_at is not None and now < self.closes_at
 
     def all_rooms(self, snapshot: Snapshot) -> tuple[Room, ...]:
         """Virtual pods hold room against each other, never against a pod."""
@@ -132,29 +140,54 @@ def survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
 
 
 def _survey(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
-    """Quick where no pod waits: then there is nothing to weigh but `min` and buffers."""
-    someone_waits = any(pod.unschedulable_at is not None for pod in snapshot.waiting_pods)
+    """Quick where no pod waits, or pods still arrive: then there is nothing to weigh but `min` and buffers."""
+    found = _with_arrivals(snapshot, ledger, settings)
+    is_short = lacks_minimum(snapshot)
+    if found.is_open(snapshot.now) and not is_short:
+        return found
     young = (snapshot.nodes[name] for name in snapshot.requests if name in snapshot.nodes)
-    learned = learn(snapshot, ledger.experience.learned, snapshot.nodes.values() if someone_waits else young)
-    found = Survey(
-        experience=Experience(learned, struck_since(snapshot, ledger.experience.struck_at, settings)),
-        waits=ledger.waits,
-        batch=None,
-        buffer_batch=ledger.buffer_batch,
-        looked_at=ledger.looked_at,
-        buffers_looked_at=ledger.buffers_looked_at,
-    )
-    if someone_waits or lacks_minimum(snapshot):
+    seen = learn(snapshot, ledger.experience.learned, snapshot.nodes.values() if found.asked else young)
+    struck_at = struck_since(snapshot, ledger.experience.struck_at, settings)
+    found = replace(found, experience=Experience(seen, struck_at))
+    if found.asked or is_short:
         found = _with_pods(found, snapshot, ledger, settings)
     is_idle = not (found.demands or found.minimum)
     return _with_buffers(found, snapshot, ledger, settings) if is_idle and snapshot.buffers.buffers else found
+
+
+def _with_arrivals(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
+    """Which pods growth is asked about, and whether more are on their way. A window that closes because it was open for
+    long leaves out who came a moment ago: the scheduler may be about to place them.
+    """
+    now, (trust, notes) = snapshot.now, learned(ledger.trust, snapshot)
+    foresight = Foresight(snapshot, trust, settings)
+    asked = tuple(pod for pod in snapshot.waiting_pods if foresight.is_asked(pod))
+    counts = {identity(pod): 1 for pod in asked if is_plannable(pod)}
+    batch, closes_at = _next_batch(ledger.batch, counts, ledger.known, now, settings)
+    found = Survey(
+        experience=ledger.experience,
+        waits=ledger.waits,
+        batch=batch,
+        buffer_batch=ledger.buffer_batch,
+        looked_at=ledger.looked_at,
+        buffers_looked_at=ledger.buffers_looked_at,
+        closes_at=closes_at,
+        notes=notes,
+        trust=trust,
+        asked=asked,
+    )
+    if found.is_open(now):
+        return found
+    ripe = tuple(pod for pod in asked if foresight.is_ripe(pod))
+    is_early = len(ripe) < len(asked)
+    return replace(found, asked=ripe, batch=None, again_at=now + settings.batch_quiet_seconds if is_early else None)
 
 
 def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Survey:
     now = snapshot.now
     offerings = corrected(snapshot.offerings, found.experience.learned)
     assigned = assignments(snapshot, offerings, _holders(snapshot, ledger))
-    asked = demands(snapshot.waiting_pods, assigned.keys, snapshot.pools, offerings, settings.priority_cutoff)
+    asked = demands(found.asked, assigned.keys, snapshot.pools, offerings, settings.priority_cutoff)
     present = members(snapshot)
     warm = {name for name, pool in snapshot.pools.items() if any(choice.min for choice in pool.spec.server_types)}
     market = _market(found, {name for each in asked.wanted for name in each.pools} | warm, snapshot, ledger, settings)
@@ -169,7 +202,7 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
         minimum=missing_minimum(snapshot, market.without_braked, present, allowed),
         demands=asked.wanted,
         problems=asked.problems,
-        again_at=sooner(market.reopens_at, *ledger.orders.closed_pools(now).values()),
+        again_at=sooner(found.again_at, market.reopens_at, *ledger.orders.closed_pools(now).values()),
     )
     has_waiters = any(demand.name in found.waits for demand in found.demands)
     looks = has_waiters and now - ledger.looked_at >= settings.batch_longest_seconds
@@ -181,12 +214,9 @@ def _with_pods(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: Sett
     notes = tuple(Note(each.about, UNPLACED, told[each.name], "Warning") for each in found.demands if each.name in told)
     barred = dict.fromkeys(partial, None) | {name: each.until for name, each in held.items()}
     found = _with_patience(found, snapshot, barred, looks=looks)
-    batch, closes_at = _next_batch(ledger.batch, found.demands, ledger.known, now, settings)
     return replace(
         found,
-        batch=batch,
-        closes_at=closes_at,
-        notes=notes,
+        notes=(*found.notes, *notes),
         looked_at=now if looks else ledger.looked_at,
         again_at=sooner(found.again_at, *again),
     )
@@ -217,7 +247,8 @@ def _with_buffers(found: Survey, snapshot: Snapshot, ledger: Ledger, settings: S
     barred = {each.name: standstill.until for each in short if (standstill := standstills.of(each.pools)) is not None}
     barred |= {each.name: None for each in short if each.pod.key in in_vain}
     found = _with_patience(found, snapshot, barred)
-    batch, closes_at = _next_batch(ledger.buffer_batch, found.demands, (), now, settings)
+    counts = {demand.name: demand.count for demand in found.demands}
+    batch, closes_at = _next_batch(ledger.buffer_batch, counts, (), now, settings)
     return replace(found, buffer_batch=batch, closes_at=closes_at)
 
 
@@ -263,12 +294,12 @@ def _with_patience(
 
 
 def _next_batch(
-    before: Batch | None, tried: Iterable[Demand], known: Collection[str], now: float, settings: Settings
+    before: Batch | None, arrived: Mapping[str, int], known: Collection[str], now: float, settings: Settings
 ) -> tuple[Batch | None, float | None]:
     """The batch, and when its window closes: each new arrival, and each new count, keeps it open a little longer, but
     not for ever.
     """
-    counts = {demand.name: demand.count for demand in tried if demand.name not in known}
+    counts = {name: count for name, count in arrived.items() if name not in known}
     if not counts:
         return None, None
     began_at = now if before is None else before.began_at

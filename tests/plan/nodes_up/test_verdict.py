@@ -1,0 +1,152 @@
+"""Which pods are planned for before their scheduler has judged them, and when growth waits for its word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from growth.model.pod import VolumeUse
+from growth.model.settings import Settings
+from growth.model.snapshot import VolumeWorld
+from growth.model.volumes import Claim, Volume
+from growth.plan.nodes_up.scale_up import Ledger
+from tests.plan.builders import (
+    NOW,
+    bound,
+    node,
+    notes_by_reason,
+    offering,
+    ordered,
+    orders,
+    pod,
+    pool,
+    run_scale_up,
+    world,
+)
+
+SMALL = offering("small", 2, 4096, 0.01)
+NEW: dict[str, Any] = {"unschedulable_at": None}
+
+
+def test_pods_without_room_are_bought_for_before_they_are_judged_and_those_with_room_are_left_to_the_scheduler() -> (
+    None
+):
+    burst = [pod(f"p{number}", cpu=1.5, **NEW) for number in range(3)]
+    decision = run_scale_up(world(burst, [pool()], [SMALL], [node("n1", of=SMALL)], now=NOW))
+    assert len(orders(decision.actions)) == 2
+    assert len(notes_by_reason(decision)["Planned"]) == 2
+    assert "RoomExists" not in notes_by_reason(decision)
+
+
+@pytest.mark.parametrize(
+    ("other", "settings"),
+    [
+        ({}, Settings(batch_quiet_seconds=0, demand="AfterVerdict")),
+        ({}, Settings(batch_quiet_seconds=0, schedulers=("growth",))),
+        ({"scheduler_name": "volcano"}, Settings(batch_quiet_seconds=0)),
+        ({"nominated_node": "n1"}, Settings(batch_quiet_seconds=0)),
+        ({"required_node": "n1"}, Settings(batch_quiet_seconds=0)),
+        ({"priority": 10}, Settings(batch_quiet_seconds=0)),
+        ({"uses_resource_claims": True}, Settings(batch_quiet_seconds=0)),
+        ({"volumes": (VolumeUse("data"),)}, Settings(batch_quiet_seconds=0)),
+        ({"volumes": (VolumeUse("web-data", is_ephemeral=True),)}, Settings(batch_quiet_seconds=0)),
+    ],
+)
+def test_the_verdict_is_awaited(other: dict[str, Any], settings: Settings) -> None:
+    snapshot = world([pod("a", **NEW, **other)], [pool()], [SMALL], now=NOW, lowest_priority=0)
+    decision = run_scale_up(snapshot, settings=settings)
+    assert (decision.actions, decision.notes) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"priority": 10, "never_preempts": True},
+        {"priority": -5},
+        {"volumes": (VolumeUse("data"),)},
+        {"scheduler_name": "growth"},
+    ],
+)
+def test_what_needs_no_verdict_is_bought_for(other: dict[str, Any]) -> None:
+    claim, volume = Claim("default", "data", volume="v", is_bound=True), Volume("v")
+    claims = VolumeWorld(claims={"default/data": claim}, volumes={"v": volume})
+    snapshot = world([pod("a", **NEW, **other)], [pool()], [SMALL], now=NOW, lowest_priority=0, volumes=claims)
+    assert ordered(run_scale_up(snapshot).actions) == ["sim-small"]
+
+
+def test_a_pod_of_no_pool_hears_nothing_before_it_is_judged() -> None:
+    lost = pod("lost", node_selector={"growth.dev/pool": "gone"}, **NEW)
+    before = run_scale_up(world([lost], [pool()], [SMALL], now=NOW))
+    assert before.notes == ()
+    judged = world([replace(lost, unschedulable_at=NOW)], [pool()], [SMALL], now=NOW + 1)
+    assert run_scale_up(judged, before.ledger).notes != ()
+
+
+def test_in_a_cluster_with_churn_nobody_is_asked_about_pods_that_came_a_moment_ago() -> None:
+    ledger, settings = Ledger(), Settings()
+    for tick in range(60):
+        now = NOW + tick * 0.5
+        coming = [pod(f"p{tick}", created_at=now, **NEW)]  # the scheduler places each before the next comes
+        decision = run_scale_up(world(coming, [pool()], [SMALL], now=now), ledger, settings)
+        assert decision.actions == ()
+        ledger = decision.ledger
+
+
+def test_a_burst_is_one_batch_whether_its_pods_are_judged_or_not() -> None:
+    settings, first, second = Settings(), pod("a", created_at=NOW, **NEW), pod("b", created_at=NOW + 0.6, **NEW)
+    opened = run_scale_up(world([first], [pool()], [SMALL], now=NOW), settings=settings)
+    grown = run_scale_up(world([first, second], [pool()], [SMALL], now=NOW + 0.6), opened.ledger, settings)
+    judged = world([replace(first, unschedulable_at=NOW + 1), second], [pool()], [SMALL], now=NOW + 1.2)
+    verdict = run_scale_up(judged, grown.ledger, settings)
+    assert (opened.actions, grown.actions, verdict.actions, verdict.again_at) == ((), (), (), NOW + 1.6)
+    closed = run_scale_up(replace(judged, now=NOW + 1.6), verdict.ledger, settings)
+    assert [spec.planned_pods for spec in orders(closed.actions)] == [("default/a", "default/b")]
+
+
+def surprised(times: int, seconds_apart: float = 60.0) -> tuple[Ledger, float, list[str]]:
+    """So many pods are bought for, and then stand on a node that was there."""
+    ledger, now, told = Ledger(), NOW, list[str]()
+    full = bound(pod("full", cpu=2), "n1")
+    for number in range(times):
+        new = pod(f"p{number}", created_at=now - 60, **NEW)
+        snapshot = world([new, full], [pool()], [SMALL], [node("n1", of=SMALL, created_at=NOW - 9000)], now=now)
+        decision = run_scale_up(snapshot, ledger)
+        told += [note.reason for note in decision.notes]
+        ledger = replace(decision.ledger, orders=Ledger().orders)
+        there = world([bound(new, "n1"), full], [pool()], [SMALL], snapshot.nodes.values(), now=now + 1)
+        after = run_scale_up(there, ledger)
+        told += [note.reason for note in after.notes]
+        ledger, now = after.ledger, now + seconds_apart
+    return ledger, now, told
+
+
+def is_foreseen(ledger: Ledger, now: float) -> bool:
+    return bool(run_scale_up(world([pod("next", **NEW)], [pool()], [SMALL], now=now), ledger).actions)
+
+
+def test_a_scheduler_that_finds_room_where_growth_saw_none_is_waited_for_a_day_and_that_is_told() -> None:
+    ledger, now, told = surprised(3)
+    assert (is_foreseen(ledger, now), told.count("VerdictAwaited")) == (True, 0)
+    ledger, now, told = surprised(4)
+    assert (is_foreseen(ledger, now), told.count("VerdictAwaited")) == (False, 1)
+    assert not is_foreseen(ledger, now + 86_000)
+    assert is_foreseen(ledger, now + 86_500)
+
+
+def test_surprises_far_apart_are_forgotten() -> None:
+    ledger, now, told = surprised(8, seconds_apart=1500)
+    assert (is_foreseen(ledger, now), told.count("VerdictAwaited")) == (True, 0)
+
+
+def test_a_pod_that_went_to_a_new_node_or_is_gone_is_no_surprise() -> None:
+    ledger, now = Ledger(), NOW
+    for number in range(6):
+        new = pod(f"p{number}", created_at=now - 60, **NEW)
+        ledger = replace(run_scale_up(world([new], [pool()], [SMALL], now=now), ledger).ledger, orders=Ledger().orders)
+        young = node(f"n{number}", of=SMALL, created_at=now + 5)
+        there = [bound(new, young.name)] if number % 2 else []
+        ledger, now = run_scale_up(world(there, [pool()], [SMALL], [young], now=now + 9), ledger).ledger, now + 60
+    assert is_foreseen(ledger, now)
+    assert not ledger.trust.surprises
