@@ -22,6 +22,7 @@ from growth.plan.flow import scheduling
 from growth.plan.nodes_up import joining
 from growth.plan.world.swaps import template_digest
 from tests.plan.builders import (
+    AT_ONCE,
     NOW,
     bound,
     limited,
@@ -94,7 +95,7 @@ def test_members_that_are_missing_are_waited_for_and_told() -> None:
 
 def test_members_of_whom_the_scheduler_has_not_spoken_yet_are_waited_for() -> None:
     silent = replace(gang(1, prefix="late")[0], unschedulable_at=None)
-    decision = run_scale_up(wanting([*gang(2), silent]))
+    decision = run_scale_up(wanting([*gang(2), silent]), settings=replace(AT_ONCE, demand="AfterVerdict"))
     assert decision.actions == ()
     assert "1 more must ask for a place" in notes_by_reason(decision)["Unplaced"][0]
 
