@@ -49,6 +49,9 @@ POOLS: Final = {
     "OrphanCollected": Told("NodePool", "A machine that never had a node is given back.", True),
     "OrphanedMachine": Told("NodePool", "A machine has neither a record nor a node; growth leaves it alone.", True),
     "MachineUnknown": Told("NodePool, Node", "The provider does not show the machine of a node as growth's.", True),
+    "VerdictAwaited": Told(
+        "NodePool", "A scheduler found room where growth saw none; for a day growth waits for its word.", True
+    ),
     "OrderRefused": Told("NodePool", "The API server refused a NodeRequest; the pool rests for a minute.", True),
     "PlanWasWrong": Told("NodePool", "A plan broke a rule and was thrown away: please report it.", True),
 }

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from growth.model.pod import VolumeUse
+from growth.model.labels import Labels
+from growth.model.pod import Pod, VolumeUse
 from growth.model.settings import Settings
 from growth.model.snapshot import VolumeWorld
 from growth.model.volumes import Claim, Volume
@@ -50,6 +51,8 @@ def test_pods_without_room_are_bought_for_before_they_are_judged_and_those_with_
         ({"required_node": "n1"}, Settings(batch_quiet_seconds=0)),
         ({"priority": 10}, Settings(batch_quiet_seconds=0)),
         ({"uses_resource_claims": True}, Settings(batch_quiet_seconds=0)),
+        ({"in_foreign_gang": True}, Settings(batch_quiet_seconds=0)),
+        ({"annotations": Labels({"growth.dev/gang": "train:many"})}, Settings(batch_quiet_seconds=0)),
         ({"volumes": (VolumeUse("data"),)}, Settings(batch_quiet_seconds=0)),
         ({"volumes": (VolumeUse("web-data", is_ephemeral=True),)}, Settings(batch_quiet_seconds=0)),
     ],
@@ -105,19 +108,24 @@ def test_a_burst_is_one_batch_whether_its_pods_are_judged_or_not() -> None:
     assert [spec.planned_pods for spec in orders(closed.actions)] == [("default/a", "default/b")]
 
 
+OLD = node("n1", of=SMALL, created_at=NOW - 9000)
+FULL = bound(pod("full", cpu=2), "n1")
+
+
+def bought_for(number: int, ledger: Ledger, now: float) -> tuple[Pod, Ledger, list[str]]:
+    """A machine is ordered for a pod that was not judged; the order is forgotten."""
+    new = pod(f"p{number}", created_at=now - 60, **NEW)
+    decision = run_scale_up(world([new, FULL], [pool()], [SMALL], [OLD], now=now), ledger)
+    return new, replace(decision.ledger, orders=Ledger().orders), [note.reason for note in decision.notes]
+
+
 def surprised(times: int, seconds_apart: float = 60.0) -> tuple[Ledger, float, list[str]]:
     """So many pods are bought for, and then stand on a node that was there."""
     ledger, now, told = Ledger(), NOW, list[str]()
-    full = bound(pod("full", cpu=2), "n1")
     for number in range(times):
-        new = pod(f"p{number}", created_at=now - 60, **NEW)
-        snapshot = world([new, full], [pool()], [SMALL], [node("n1", of=SMALL, created_at=NOW - 9000)], now=now)
-        decision = run_scale_up(snapshot, ledger)
-        told += [note.reason for note in decision.notes]
-        ledger = replace(decision.ledger, orders=Ledger().orders)
-        there = world([bound(new, "n1"), full], [pool()], [SMALL], snapshot.nodes.values(), now=now + 1)
-        after = run_scale_up(there, ledger)
-        told += [note.reason for note in after.notes]
+        new, ledger, heard = bought_for(number, ledger, now)
+        after = run_scale_up(world([bound(new, "n1"), FULL], [pool()], [SMALL], [OLD], now=now + 1), ledger)
+        told += [*heard, *(note.reason for note in after.notes)]
         ledger, now = after.ledger, now + seconds_apart
     return ledger, now, told
 
@@ -150,3 +158,36 @@ def test_a_pod_that_went_to_a_new_node_or_is_gone_is_no_surprise() -> None:
         ledger, now = run_scale_up(world(there, [pool()], [SMALL], [young], now=now + 9), ledger).ledger, now + 60
     assert is_foreseen(ledger, now)
     assert not ledger.trust.surprises
+
+
+def test_a_pod_that_was_judged_after_all_is_no_surprise_wherever_it_is_bound_later() -> None:
+    ledger, now = Ledger(), NOW
+    for number in range(6):
+        new, ledger, _ = bought_for(number, ledger, now)
+        judged = replace(new, unschedulable_at=now + 1)
+        ledger = run_scale_up(world([judged, FULL], [pool()], [SMALL], [OLD], now=now + 1), ledger).ledger
+        room_came = world([bound(new, "n1")], [pool()], [SMALL], [OLD], now=now + 2)
+        ledger, now = replace(run_scale_up(room_came, ledger).ledger, orders=Ledger().orders), now + 60
+    assert not ledger.trust.surprises
+    assert is_foreseen(ledger, now)
+
+
+def test_a_scheduler_that_gives_the_room_to_others_of_the_burst_is_no_surprise() -> None:
+    ledger, now = Ledger(), NOW
+    for number in range(6):
+        burst = [pod(f"p{number}{each}", cpu=1.5, created_at=now - 60, **NEW) for each in "ab"]
+        ledger = run_scale_up(world(burst, [pool()], [SMALL], [OLD], now=now), ledger).ledger
+        (left,) = (each for each in burst if each.uid in ledger.trust.foretold)
+        (lodged,) = (each for each in burst if each is not left)
+        ledger = replace(ledger, orders=Ledger().orders)
+        swapped = [bound(left, "n1"), replace(lodged, unschedulable_at=now + 1)]
+        ledger = run_scale_up(world(swapped, [pool()], [SMALL], [OLD], now=now + 1), ledger).ledger
+        ledger, now = replace(ledger, orders=Ledger().orders), now + 60
+    assert len(ledger.trust.surprises) == len(ledger.trust.lost_rooms) == 6
+    assert is_foreseen(ledger, now)
+
+
+def test_a_node_that_came_within_the_second_of_its_order_was_not_there_before() -> None:
+    new, ledger, _ = bought_for(1, Ledger(), NOW + 0.7)
+    there = world([bound(new, "n2"), FULL], [pool()], [SMALL], [OLD, node("n2", of=SMALL, created_at=NOW)], now=NOW + 2)
+    assert not run_scale_up(there, ledger).ledger.trust.surprises

@@ -40,7 +40,7 @@ from growth.plan.nodes_up.assign import Dealt, Hand, deal, notes_for, of_minimum
 from growth.plan.nodes_up.demand import Demand, buffer_name, gang_demands, identity
 from growth.plan.nodes_up.failures import doubted_gangs
 from growth.plan.nodes_up.survey import Ledger, Survey, survey
-from growth.plan.nodes_up.verdict import ordered_for
+from growth.plan.nodes_up.verdict import Trust, after_plan
 from growth.plan.nodes_up.waiting import Wait, after_lodging, after_miss
 from growth.plan.world.market import placement_problem, with_settings
 from growth.plan.world.marks import unmark_node
@@ -102,9 +102,8 @@ def plan(
     actions = _orders(dealt, found, snapshot)
     if not found.is_virtual:
         actions += _additions(dealt, snapshot) + _revivals(dealt, snapshot)
-    bought_for = [] if found.is_virtual else [demand.pod for _, hand in dealt.orders for demand in hand]
     after = _next_ledger(ledger, found, snapshot, waits, solution)
-    after = replace(after, trust=ordered_for(after.trust, bought_for, snapshot.now))
+    after = after if found.is_virtual else replace(after, trust=_trust_after(dealt, found, snapshot.now))
     again = [wait.until for wait in after.waits.values() if wait.until > snapshot.now]
     notes = (
         *_of_problems(found, ledger),
@@ -178,6 +177,12 @@ def _waits_after(dealt: Dealt, question: Question, snapshot: Snapshot, settings:
         why = "" if demand.is_virtual else left.why_nothing(demand, snapshot.offerings)
         waits[demand.name] = after_miss(before.get(demand.name), now, settings, outlook.of(demand), why)
     return waits
+
+
+def _trust_after(dealt: Dealt, found: Survey, now: float) -> Trust:
+    bought = [demand.pod for _, hand in dealt.orders for demand in hand]
+    joined = [demand.pod for room, hand in dealt.into_rooms if room.kind == "in-flight" for demand in hand]
+    return after_plan(found.trust, bought, joined, found.waits, now)
 
 
 # ---------------------------------------------------------------------------- the answer in actions

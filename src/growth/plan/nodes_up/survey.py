@@ -159,7 +159,7 @@ def _with_arrivals(snapshot: Snapshot, ledger: Ledger, settings: Settings) -> Su
     """Which pods growth is asked about, and whether more are on their way. A window that closes because it was open for
     long leaves out who came a moment ago: the scheduler may be about to place them.
     """
-    now, (trust, notes) = snapshot.now, learned(ledger.trust, snapshot)
+    now, (trust, notes) = snapshot.now, learned(ledger.trust, ledger.waits, snapshot)
     foresight = Foresight(snapshot, trust, settings)
     asked = tuple(pod for pod in snapshot.waiting_pods if foresight.is_asked(pod))
     counts = {identity(pod): 1 for pod in asked if is_plannable(pod)}

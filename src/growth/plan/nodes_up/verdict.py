@@ -8,26 +8,31 @@ pods a second; growth has the same rules and all pods at once, so it need not wa
 | `demand: AfterVerdict`, or of a scheduler that `schedulers` does not name | the verdict is awaited |
 | nominated, or bound to one node by its spec | awaited: the scheduler is about to act |
 | could preempt a pod that stands somewhere | awaited: it may need no machine |
-| with resource claims, or a volume claim that is not seen yet | awaited: only the scheduler can tell |
+| with resource claims, a volume claim that is not seen yet, or of a gang whose rules growth does not know | awaited |
 | of a scheduler that lately found room where growth saw none | awaited for a day, and that is told |
 
-The last line: a profile or an extender of its own may know room that growth does not. More than three such pods within
-an hour, on nodes that were there when their machines were ordered, and growth no longer foresees for that scheduler.
+The last line: a profile or an extender of its own may know room that growth does not. More than three pods within an
+hour that were never judged, and stand on nodes that were there when machines were ordered for them, and growth no
+longer foresees for that scheduler. Where it gave them room that was meant for others, those others are counted off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from math import floor
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from growth.model.decision import Note
+from growth.model.gang import read_gang
 from growth.model.instant import format_instant
 from growth.model.pod import Pod
 from growth.model.settings import Settings
 from growth.model.snapshot import Snapshot
+from growth.plan.nodes_up.demand import identity
+from growth.plan.nodes_up.waiting import Wait
 from growth.plan.world.turn import about
 
 _MOST_SURPRISES: Final = 3  # in an hour
@@ -36,7 +41,7 @@ _MISTRUST_SECONDS: Final = 86_400.0
 
 
 class Foretold(Struct, frozen=True):
-    """A pod for which a machine was ordered before its scheduler had judged it."""
+    """What was foreseen of a pod of this scheduler, and when."""
 
     scheduler: str
     at: float
@@ -45,8 +50,9 @@ class Foretold(Struct, frozen=True):
 class Trust(Struct, frozen=True):
     """How well growth foresees what schedulers do. It may be lost: then growth begins to learn anew."""
 
-    foretold: Mapping[str, Foretold] = {}  # by the UID of the pod
-    surprises: tuple[Foretold, ...] = ()  # of the last hour: when pods ordered for were bound to nodes that were there
+    foretold: Mapping[str, Foretold] = {}  # by the UID of a pod for which a machine was ordered, until it is judged
+    surprises: tuple[Foretold, ...] = ()  # of the last hour: such pods that were bound to nodes that were there
+    lost_rooms: tuple[Foretold, ...] = ()  # of the last hour: pods that were to find room there, and did not
     awaited_until: Mapping[str, float] = {}  # by scheduler
 
 
@@ -72,7 +78,9 @@ class Foresight:
     def _is_foreseen(self, pod: Pod) -> bool:
         shape = pod.shape
         is_known = shape.scheduler_name in self._schedulers and not pod.is_gated and pod.deleted_at is None
-        if not is_known or pod.nominated_node or shape.required_node or shape.uses_resource_claims:
+        if not is_known or pod.nominated_node or shape.required_node:
+            return False
+        if shape.uses_resource_claims or shape.in_foreign_gang or isinstance(read_gang(pod), str):
             return False
         may_preempt = not shape.never_preempts and shape.priority > self._lowest
         return not may_preempt and all(
@@ -81,39 +89,70 @@ class Foresight:
         )
 
 
-def ordered_for(trust: Trust, pods: Collection[Pod], now: float) -> Trust:
-    """Machines were ordered for these pods; of those not judged yet it is remembered."""
-    new = {pod.uid: Foretold(pod.shape.scheduler_name, now) for pod in pods if pod.unschedulable_at is None}
-    return replace(trust, foretold={**trust.foretold, **new}) if new else trust
-
-
-def learned(trust: Trust, snapshot: Snapshot) -> tuple[Trust, tuple[Note, ...]]:
-    """What became of the pods that were ordered for; and what is told when a scheduler is no longer foreseen."""
-    now = snapshot.now
-    waiting = {pod.uid for pod in snapshot.waiting_pods} if trust.foretold else set[str]()
-    settled = {uid: each for uid, each in trust.foretold.items() if uid not in waiting}
-    late = {uid for uid, each in trust.foretold.items() if now - each.at > _HOUR_SECONDS}
-    surprises = tuple(each for each in trust.surprises if now - each.at <= _HOUR_SECONDS)
-    awaited = {name: until for name, until in trust.awaited_until.items() if now < until}
-    if not settled and not late and surprises == trust.surprises and awaited == trust.awaited_until:
-        return trust, ()
-    surprises += tuple(
-        Foretold(each.scheduler, now) for uid, each in settled.items() if _was_there(uid, each, snapshot)
+def after_plan(
+    trust: Trust, bought: Collection[Pod], joined: Collection[Pod], waits: Mapping[str, Wait], now: float
+) -> Trust:
+    """Machines were ordered for pods, or pods join machines on their way; `waits`: as they were before."""
+    lost = [pod for pod in (*bought, *joined) if _is_lodged(waits.get(identity(pod)))]
+    new = {pod.uid: Foretold(pod.shape.scheduler_name, now) for pod in bought if pod.unschedulable_at is None}
+    if not (lost or new or trust.foretold):
+        return trust
+    elsewhere = {pod.uid for pod in joined}
+    return replace(
+        trust,
+        foretold={uid: each for uid, each in trust.foretold.items() if uid not in elsewhere} | new,
+        lost_rooms=trust.lost_rooms + tuple(Foretold(pod.shape.scheduler_name, now) for pod in lost),
     )
+
+
+def _is_lodged(wait: Wait | None) -> bool:
+    """Is it left to the scheduler, since there is room for it?"""
+    return wait is not None and bool(wait.lodged_on)
+
+
+def learned(trust: Trust, waits: Mapping[str, Wait], snapshot: Snapshot) -> tuple[Trust, tuple[Note, ...]]:
+    """What became of the pods that were ordered for; and what is told when a scheduler is no longer foreseen."""
+    if trust == Trust():
+        return trust, ()
+    now, waiting = snapshot.now, {pod.uid: pod for pod in snapshot.waiting_pods} if trust.foretold else {}
+    open_still, settled = dict[str, Foretold](), dict[str, Foretold]()
+    for uid, each in trust.foretold.items():
+        if uid not in waiting:
+            settled[uid] = each
+        elif waiting[uid].unschedulable_at is None and now - each.at <= _HOUR_SECONDS:
+            open_still[uid] = each
+    surprises = _of_this_hour(trust.surprises, now)
+    surprises += tuple(Foretold(each.scheduler, now) for each in _found_room(settled, snapshot))
+    lost = _of_this_hour(trust.lost_rooms, now)
+    awaited = {name: until for name, until in trust.awaited_until.items() if now < until}
     notes = list[Note]()
     for scheduler in sorted({each.scheduler for each in surprises} - awaited.keys()):
         count = sum(each.scheduler == scheduler for each in surprises)
-        if count > _MOST_SURPRISES:
+        swapped = sum(each.scheduler == scheduler for each in lost) + sum(map(_is_lodged, waits.values()))
+        if count - swapped > _MOST_SURPRISES:
             awaited[scheduler] = now + _MISTRUST_SECONDS
             notes += _of_mistrust(scheduler, count, awaited[scheduler], snapshot)
-    left = {uid: each for uid, each in trust.foretold.items() if uid not in settled and uid not in late}
-    return Trust(left, surprises, awaited), tuple(notes)
+    after = Trust(open_still, surprises, lost, awaited)
+    return (trust if after == trust else after), tuple(notes)
 
 
-def _was_there(uid: str, foretold: Foretold, snapshot: Snapshot) -> bool:
-    """Is the pod bound to a node that was there when a machine was ordered for it?"""
-    older = (name for name, node in snapshot.nodes.items() if node.created_at < foretold.at)
-    return any(pod.uid == uid for name in older for pod in snapshot.pods_by_node.get(name, ()))
+def _of_this_hour(seen: tuple[Foretold, ...], now: float) -> tuple[Foretold, ...]:
+    return tuple(each for each in seen if now - each.at <= _HOUR_SECONDS)
+
+
+def _found_room(settled: Mapping[str, Foretold], snapshot: Snapshot) -> list[Foretold]:
+    """Of pods that wait no longer, those bound to a node that was there when a machine was ordered for them. Nearly all
+    stand on young nodes, so the old ones are walked only for the rest. Times of creation are whole seconds.
+    """
+    if not settled:
+        return []
+    first = floor(min(each.at for each in settled.values()))
+    young = {name for name, node in snapshot.nodes.items() if node.created_at >= first}
+    rest = settled.keys() - {pod.uid for name in young for pod in snapshot.pods_by_node.get(name, ())}
+    if not rest:
+        return []
+    old = (pod for name, pods in snapshot.pods_by_node.items() if name not in young for pod in pods)
+    return [settled[pod.uid] for pod in old if pod.uid in rest]
 
 
 def _of_mistrust(scheduler: str, count: int, until: float, snapshot: Snapshot) -> list[Note]:
