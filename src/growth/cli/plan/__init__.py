@@ -142,8 +142,7 @@ def ask(snapshot: Snapshot, settings: Settings) -> scale_up.Question | None:
     """What scale-up would put to the solver. Machines that `min` keeps warm count as ordered, and no pod is too new to
     be planned for.
     """
-    known = frozenset(identity(pod) for pod in snapshot.waiting_pods)
-    ledger = Ledger(known=known)
+    ledger = _knowing_all(snapshot)
     warm = survey(snapshot, ledger, settings).minimum
     ordered = {f"{choice.pool}-minimum-{number}": choice for number, choice in enumerate(warm, 1)}
     requests = {name: NodeRequest(name, request_spec(choice, "Minimum")) for name, choice in ordered.items()}
@@ -151,10 +150,14 @@ def ask(snapshot: Snapshot, settings: Settings) -> scale_up.Question | None:
     return None if asked is None or asked.survey.is_virtual else asked
 
 
+def _knowing_all(snapshot: Snapshot) -> Ledger:
+    return Ledger(known=frozenset(identity(pod) for pod in snapshot.waiting_pods))
+
+
 def _answer(
     snapshot: Snapshot, settings: Settings, asked: scale_up.Question | None, solution: PlacementSolution, seconds: float
 ) -> tuple[PlanAnswer, Dealt]:
-    found = asked.survey if asked is not None else survey(snapshot, Ledger(), settings)
+    found = asked.survey if asked is not None else survey(snapshot, _knowing_all(snapshot), settings)
     purchases = Purchases(found.allowances)
     dealt = Dealt() if asked is None else deal(asked.problem, asked.classes, solution, purchases)
     nodes = tuple(
