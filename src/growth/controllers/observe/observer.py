@@ -216,8 +216,7 @@ class Observer:
 
     def complaints(self) -> tuple[Note, ...]:
         """A note on every object that could not be read, or not wholly; other objects are not affected."""
-        version = self.version
-        if self._complaints[0] != version:
+        if self._complaints[0] != (version := self.version):
             self._complaints = (version, self._complaints_now())
         return self._complaints[1]
 
