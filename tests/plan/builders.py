@@ -106,6 +106,7 @@ def pod(name: str, cpu: float = 1, mib: int = 512, **fields: Any) -> Pod:
         "is_gated",
         "is_mirror",
         "annotations",
+        "group",
     )
     given = {key: fields.pop(key) for key in of_pod if key in fields}
     given.setdefault("created_at", NOW - 60)

@@ -103,7 +103,6 @@ class PodShape(Struct, frozen=True, gc=False, cache_hash=True):
     never_preempts: bool = False  # by its preemptionPolicy
     required_node: str = ""  # spec.nodeName asked for before binding
     uses_resource_claims: bool = False
-    in_foreign_gang: bool = False  # it starts together with others by rules that growth does not know
     malformed: str = ""  # what could not be read; such a pod fits nowhere and says why
 
 

@@ -173,19 +173,6 @@ def test_pods_of_one_template_share_one_shape_though_their_token_volumes_differ(
     assert codec.decode_pod(raw(first)).shape is codec.decode_pod(raw(second)).shape
 
 
-@pytest.mark.parametrize(
-    ("path", "to", "is_in_one"),
-    [
-        (("spec", "workloadRef"), {"name": "train", "podGroup": "workers"}, True),
-        (("spec", "schedulingGroup"), {"podGroupName": "train"}, True),
-        (("metadata", "labels"), {"scheduling.x-k8s.io/pod-group": "train"}, True),
-        (("metadata", "labels"), {"app": "train"}, False),
-    ],
-)
-def test_gangs_whose_rules_growth_does_not_know_are_seen(path: tuple[str, ...], to: Any, is_in_one: bool) -> None:
-    assert Codec().decode_pod(raw(changed(pod(), *path, to=to))).shape.in_foreign_gang is is_in_one
-
-
 def test_being_bound_and_running_does_not_change_a_shape() -> None:
     codec = Codec()
     running = changed(
@@ -204,8 +191,6 @@ def test_being_bound_and_running_does_not_change_a_shape() -> None:
         (("metadata", "namespace"), "other"),
         (("spec", "priority"), 1),
         (("spec", "preemptionPolicy"), "Never"),
-        (("spec", "workloadRef"), {"name": "train", "podGroup": "workers"}),
-        (("spec", "schedulingGroup"), {"podGroupName": "train"}),
         (("spec", "schedulerName"), "other"),
         (("spec", "hostNetwork"), True),
         (("spec", "resourceClaims"), [{"name": "a"}]),

@@ -51,7 +51,7 @@ def test_pods_without_room_are_bought_for_before_they_are_judged_and_those_with_
         ({"required_node": "n1"}, Settings(batch_quiet_seconds=0)),
         ({"priority": 10}, Settings(batch_quiet_seconds=0)),
         ({"uses_resource_claims": True}, Settings(batch_quiet_seconds=0)),
-        ({"in_foreign_gang": True}, Settings(batch_quiet_seconds=0)),
+        ({"group": "PodGroup.scheduling.k8s.io/train"}, Settings(batch_quiet_seconds=0)),
         ({"annotations": Labels({"growth.dev/gang": "train:many"})}, Settings(batch_quiet_seconds=0)),
         ({"volumes": (VolumeUse("data"),)}, Settings(batch_quiet_seconds=0)),
         ({"volumes": (VolumeUse("web-data", is_ephemeral=True),)}, Settings(batch_quiet_seconds=0)),

@@ -203,8 +203,6 @@ def _fingerprint(meta: WirePodMeta, spec: WirePodSpec, status: WirePodStatus, vo
         meta.labels,
         spec.priority,
         spec.preemption_policy,
-        spec.workload_ref,
-        spec.scheduling_group,
         spec.scheduler_name,
         spec.host_network,
         spec.resource_claims,

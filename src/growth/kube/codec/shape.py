@@ -57,7 +57,6 @@ _claims = msgspec.json.Decoder(tuple[WireAny, ...] | None)
 _NO_AFFINITY = WireAffinity()
 _NO_POD_AFFINITY = WirePodAffinity()
 _NO_STATUS = WirePodStatus()
-_GROUP_LABELS = frozenset({"scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"})
 _NO_NODES_WANTED: NodesWanted = (None, ())
 _NO_PODS_WANTED: PodsWanted = ((), ())
 
@@ -95,7 +94,6 @@ def read_shape(source: ShapeSource) -> PodShape:
     node_affinity, preferred_nodes = parts.take(lambda: _nodes_wanted(affinity, settled), _NO_NODES_WANTED)
     near, preferred_near = parts.take(lambda: _pods_wanted(affinity.pod_affinity, labels), _NO_PODS_WANTED)
     apart, preferred_apart = parts.take(lambda: _pods_wanted(affinity.pod_anti_affinity, labels), _NO_PODS_WANTED)
-    groups = (spec.workload_ref, spec.scheduling_group)
     if not spec.containers:
         parts.problems.append("spec.containers: there are none")
     return PodShape(
@@ -120,7 +118,6 @@ def read_shape(source: ShapeSource) -> PodShape:
         == "Never",
         required_node=source.required_node,
         uses_resource_claims=parts.take(lambda: bool(read(_claims, spec.resource_claims, "spec.resourceClaims")), True),
-        in_foreign_gang=not _GROUP_LABELS.isdisjoint(labels) or {bytes(each) for each in groups} != {b"null"},
         malformed="; ".join(parts.problems),
     )
 

@@ -8,7 +8,7 @@ pods a second; growth has the same rules and all pods at once, so it need not wa
 | `demand: AfterVerdict`, or of a scheduler that `schedulers` does not name | the verdict is awaited |
 | nominated, or bound to one node by its spec | awaited: the scheduler is about to act |
 | could preempt a pod that stands somewhere | awaited: it may need no machine |
-| with resource claims, a volume claim that is not seen yet, or of a gang whose rules growth does not know | awaited |
+| with resource claims, a volume claim that is not seen yet, or of a gang of unknown size | awaited |
 | of a scheduler that lately found room where growth saw none | awaited for a day, and that is told |
 
 The last line: a profile or an extender of its own may know room that growth does not. More than three pods within an
@@ -61,7 +61,7 @@ class Foresight:
 
     def __init__(self, snapshot: Snapshot, trust: Trust, settings: Settings) -> None:
         self._came_before = snapshot.now - settings.batch_quiet_seconds
-        self._claims = snapshot.volumes.claims
+        self._claims, self._groups = snapshot.volumes.claims, snapshot.pod_groups
         self._lowest = snapshot.lowest_priority
         awaited = {name for name, until in trust.awaited_until.items() if snapshot.now < until}
         is_off = settings.demand == "AfterVerdict"
@@ -80,7 +80,8 @@ class Foresight:
         is_known = shape.scheduler_name in self._schedulers and not pod.is_gated and pod.deleted_at is None
         if not is_known or pod.nominated_node or shape.required_node:
             return False
-        if shape.uses_resource_claims or shape.in_foreign_gang or isinstance(read_gang(pod), str):
+        gang = read_gang(pod, self._groups)
+        if shape.uses_resource_claims or isinstance(gang, str) or (gang is not None and gang.is_unknown):
             return False
         may_preempt = not shape.never_preempts and shape.priority > self._lowest
         return not may_preempt and all(
