@@ -1,4 +1,4 @@
-"""What counts as an attempt of a removal, and what the brake keeps from being removed."""
+"""What counts as an attempt of a removal, what the brake keeps from being removed, and what persons take back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from growth.model.noderequest import RemovalPhase
 from growth.model.outcome import Conflict, Refused, TryLater
 from growth.plan.nodes_down import removal
 from growth.plan.world.turn import seen
-from tests.plan.builders import NOW, bound, node, pod
+from tests.plan.builders import NOW, bound, machine, node, pod
 from tests.plan.nodes_down.test_removal import (
     IRREVOCABLE,
     NAME,
@@ -139,3 +139,25 @@ def test_a_removal_that_the_brake_holds_waits_and_says_so(reason: str) -> None:
 def test_the_brake_lets_a_ready_empty_node_go() -> None:
     others = [sick("default-pool-2"), sick("default-pool-3")]
     assert status_of(plan(there(going(), nodes=[marked(), *others]))).phase == "Deprovisioning"
+
+
+def test_of_two_that_a_person_asks_for_one_begins_and_the_other_waits_for_it() -> None:
+    """Neither is marked yet: each could take the other for one that uses the budget up."""
+    mine, name = going(reason="Deleted"), "default-pool-2"
+    other = replace(mine, name=name, spec=replace(mine.spec, node_name=name, machine_id=f"id-{name}"), uid="uid-other")
+    pods = [bound(pod("p"), NAME), bound(pod("q"), name)]
+    nodes, machines = [node(NAME, of=SMALL), node(name, of=SMALL)], [machine(NAME, SMALL), machine(name, SMALL)]
+    seen_at = there(mine, pods=pods, nodes=nodes, machines=machines)
+    decision = plan(replace(seen_at, removals={NAME: mine, name: other}))
+    written = {each.removal.name: each.status for each in decision.actions if isinstance(each, WriteNodeRemovalStatus)}
+    assert written[NAME].drain_began_at is not None
+    assert "budget of NodePool default is used up" in written[name].waiting_for
+
+
+@pytest.mark.parametrize("reason", ["Deleted", "NotReady", "PoolDeleted"])
+def test_what_a_person_asked_for_a_person_may_take_back_before_anything_was_done(reason: str) -> None:
+    fields: Any = {"pods": [bound(pod("p"), NAME)], "nodes": [node(NAME, of=SMALL)]}
+    asked_for = replace(going(reason=reason), deleted_at=NOW)
+    assert CancelRemoval in [type(action) for action in plan(there(asked_for, **fields)).actions]
+    begun = there(asked_for, **(fields | {"nodes": [marked()]}))
+    assert CancelRemoval not in [type(action) for action in plan(begun).actions]

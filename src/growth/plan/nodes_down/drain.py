@@ -94,10 +94,18 @@ class Drains:
         snapshot, node = self._snapshot, self._snapshot.nodes.get(removal.spec.node_name)
         if node is None or node.pool not in snapshot.pools or not is_asked_for_by_a_person(removal, snapshot):
             return ""
-        others = {name: each for name, each in snapshot.removals.items() if name != removal.name}
-        without = replace(snapshot, removals=others)
+        without = replace(snapshot, removals=self._ahead_of(removal))
         is_allowed = disruptions_left(snapshot.pools[node.pool], without, self._settings, Recent()) > 0
         return "" if is_allowed else f"the disruption budget of NodePool {node.pool} is used up"
+
+    def _ahead_of(self, removal: NodeRemovalRequest) -> dict[str, NodeRemovalRequest]:
+        """All others, but for those that wait as this one does and came later: else each would wait for the other."""
+        found, turn = {}, (removal.created_at, removal.name)
+        for name, each in self._snapshot.removals.items():
+            is_begun = each.status.drain_began_at is not None or not is_asked_for_by_a_person(each, self._snapshot)
+            if name != removal.name and (is_begun or (each.created_at, each.name) < turn):
+                found[name] = each
+        return found
 
     def missing_mark(self, removal: NodeRemovalRequest) -> MarkScaleDown | None:
         """To be set before pods leave: without it they would come back."""

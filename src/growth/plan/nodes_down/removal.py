@@ -141,7 +141,7 @@ class _Look:
 
     def _not_asked_yet(self, removal: NodeRemovalRequest) -> None:
         pods, returned = self._pods(removal)
-        may_cancel = _may_be_taken_back(removal)
+        may_cancel = _may_be_taken_back(removal, self._snapshot)
         if may_cancel and (why := self._why_cancel(removal, pods)):
             self._cancel(removal, why)
         elif why_held := self._why_held(removal):
@@ -259,10 +259,13 @@ class _Look:
         return removal.name in self._snapshot.machines and (self._snapshot.machines_at or 0.0) > asked_at
 
 
-def _may_be_taken_back(removal: NodeRemovalRequest) -> bool:
-    """Nothing is lost by keeping the node, and the provider was never asked without a positive no."""
+def _may_be_taken_back(removal: NodeRemovalRequest, snapshot: Snapshot) -> bool:
+    """Nothing is lost by keeping the node, and the provider was never asked without a positive no. What a person asked
+    for, and nothing was done about, a person may take back whatever the reason.
+    """
     reason, kept = removal.spec.reason, (CONSOLIDATED, UNHEALTHY, EXPIRED, DRIFTED)
-    return not is_irrevocable(removal) and (reason not in DRAINING or reason in kept)
+    is_second_thought = removal.deleted_at is not None and is_asked_for_by_a_person(removal, snapshot)
+    return not is_irrevocable(removal) and (reason not in DRAINING or reason in kept or is_second_thought)
 
 
 def _take_back(removal: NodeRemovalRequest, why: TryLater | Conflict, now: float) -> WriteNodeRemovalStatus:
