@@ -51,7 +51,8 @@ def test_a_burst_is_bought_for_without_the_schedulers_word_and_never_more_than_o
 
         cluster.stop_component("kube-scheduler", kill=True)
         create(cluster, burst("alone", BURST))
-        cluster.wait_until(lambda: unbound(cluster) == WITH_ROOM, "all without room are bound", 60)
+        wait_until_bound(cluster, 60, but=WITH_ROOM)
+        assert unbound(cluster) == WITH_ROOM
         first = -(-(BURST - WITH_ROOM) // PER_MACHINE)
         assert bought(cluster) == first
 
