@@ -51,7 +51,7 @@ def test_a_burst_is_bought_for_without_the_schedulers_word_and_never_more_than_o
 
         cluster.stop_component("kube-scheduler", kill=True)
         create(cluster, burst("alone", BURST))
-        wait_until_bound(cluster, 60, but=WITH_ROOM)
+        wait_until_bound(cluster, 120, but=WITH_ROOM)
         assert unbound(cluster) == WITH_ROOM
         first = -(-(BURST - WITH_ROOM) // PER_MACHINE)
         assert bought(cluster) == first
@@ -59,7 +59,7 @@ def test_a_burst_is_bought_for_without_the_schedulers_word_and_never_more_than_o
         cluster.start_component("kube-scheduler")
         left = first * PER_MACHINE - (BURST - WITH_ROOM)
         create(cluster, burst("beside", BURST))
-        wait_until_bound(cluster, 60)
+        wait_until_bound(cluster, 120)
         both = first + -(-(BURST - left) // PER_MACHINE)
         assert bought(cluster) == both
 
