@@ -34,10 +34,12 @@ _LEAST_WORK = 60  # iterations that setting up an exact pricing is worth
 _DEAREST = 10.0  # times the price of the dearest node: the most that a place under a limit is worth
 _SAFETY = 1 - 1e-5  # the linear solver's tolerances are never read as proof
 _MOST_WHOLE = 4
+_MOST_WHOLE_BESIDE_CAPS = 2  # where a node takes few of many rows: more make the program slow, and the proof no better
 _LEAST_SHARE = 0.02  # of the bound: what a row must be worth to be whole
 _FEW = 6  # of a row on a node: of more, cut ones are no better
 _LONGEST = 16  # contents that one choice may begin with
 _MOST_GROUPS = 400
+_MOST_CAPS = 12_000  # groups of which a node takes few, times the choices that have begun: more take seconds
 _RATIO = 1.15  # of sizes that are taken together at first
 _WIDEST = 4.0  # beyond that, there may be more groups
 
@@ -256,13 +258,15 @@ def prove_whole(
     """A better bound than the one known, if the most valuable rows yield one when they are whole; `choices` are those
     that matter, `left_out` (C) is the price of leaving out a pod.
     """
-    worth = known.values * stock.count
-    whole = np.argsort(-worth, kind="stable")[:_MOST_WHOLE]
+    worth, is_capped = known.values * stock.count, bool((stock.cap < stock.count).any())
+    whole = np.argsort(-worth, kind="stable")[: _MOST_WHOLE_BESIDE_CAPS if is_capped else _MOST_WHOLE]
     whole = whole[worth[whole] > _LEAST_SHARE * worth.sum()]
     if not len(whole):
         return known
     begun = _Begun.of(stock.with_choices(choices), whole)
     alike = _Alike.of(begun.rest, whole)
+    if alike.caps(begun.rest) > _MOST_CAPS or len(alike.first) > 2 * _MOST_GROUPS:
+        return known
     fluid = alike.fluid(begun, rooms, left_out)
     limit_prices = moderate(stock, fluid.limit_prices)
     values = within_reason(stock, alike.true_values(begun.rest, fluid), limit_prices)
@@ -337,6 +341,10 @@ class _Alike:
         count = _sums(group, rest.count)
         need = np.stack([_sums(group, rest.count * part) / count for part in rest.need.T], axis=1)
         return _Alike(group, first, count, need)
+
+    def caps(self, rest: Stock) -> int:
+        """How many bounds of a group on a node of a choice the program has."""
+        return len(rest.price) * int((rest.cap < rest.count)[self.first].sum())
 
     def fluid(self, begun: _Begun, rooms: RoomLeft, left_out: FloatArray) -> Fluid:
         """The fluid program over these groups, on choices that have begun."""

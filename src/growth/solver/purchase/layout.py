@@ -30,6 +30,7 @@ from growth.solver.purchase.pod_rules import (
 )
 from growth.solver.purchase.problem import Choice, PlacementProblem, unmarked
 
+_MOST_PAIRS: Final = 500_000  # of a class and a choice that are looked at together
 _LARGEST: Final = 1 << 53
 ON_ITS_WAY: Final = 2  # after nodes where pods work, and idle ones
 _IDLE: Final = 1
@@ -83,16 +84,16 @@ class Layout:
 
 def unit_prices(layout: Layout) -> FloatArray:
     """What one pod of each class costs where it is cheapest, by its largest share of a node."""
-    prices = np.ones(len(layout.count))
-    known: dict[bytes, float] = {}
-    for index in range(len(layout.count) if len(layout.price) else 0):
-        name = layout.need[index].tobytes() + np.packbits(layout.fits[index]).tobytes()
-        if name not in known:
-            share = largest_share(layout, index)
-            usable = layout.fits[index] & (share <= 1)
-            known[name] = max(1e-12, float((layout.price * share)[usable].min())) if usable.any() else 1.0
-        prices[index] = known[name]
-    return prices
+    cheapest, block = np.full(len(layout.count), np.inf), 1 + _MOST_PAIRS // max(1, len(layout.count))
+    for first in range(0, len(layout.price), block):
+        some = slice(first, first + block)
+        share = np.zeros((len(layout.price[some]), len(layout.count)))
+        for need, offer in zip(layout.need.T, np.maximum(layout.offer[some], 0).T, strict=True):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                np.maximum(share, np.where(need > 0, need / offer[:, None], 0.0), out=share)
+        costs = np.where(layout.fits[:, some].T & (share <= 1), layout.price[some, None] * share, np.inf)
+        cheapest = np.minimum(cheapest, costs.min(axis=0))
+    return np.where(np.isfinite(cheapest), np.maximum(cheapest, 1e-12), 1.0)
 
 
 def largest_share(layout: Layout, index: int) -> FloatArray:
@@ -349,7 +350,8 @@ def _canonical(shapes: Sequence[PodShape]) -> list[int]:
         return amounts, shape.namespace, str(shape.labels), len(shape.spread), len(shape.affinity)
 
     ordered: list[int] = []
-    for _, run in groupby(sorted(range(len(shapes)), key=quick_key), key=quick_key):
+    keys = [quick_key(index) for index in range(len(shapes))]
+    for _, run in groupby(sorted(range(len(shapes)), key=keys.__getitem__), key=keys.__getitem__):
         tied = list(run)
         ordered += tied if len(tied) == 1 else sorted(tied, key=lambda index: repr(shapes[index]))
     return ordered

@@ -117,7 +117,7 @@ class _Reader:
 
     def _draft(self, pod_class: PodClass) -> _Demands:
         shape, number = pod_class.shape, pod_class.number
-        binds = repelling_terms(shape) or number < self._demanded
+        binds = number < self._demanded or repelling_terms(shape)
         tallies = [self._repelled(term, shape) for term in shape.anti_affinity] if binds else []
         tallies += [self._tally(("port", port), HOSTNAME, conflicts_with(port)) for port in shape.host_ports]
         tallies += [self._tally(("disk", disk), HOSTNAME, disk_conflicts(disk)) for disk in pod_class.needs.disks]

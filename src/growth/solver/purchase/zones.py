@@ -185,6 +185,8 @@ def _short_of_places(bins: Bins, index: int, left: IntArray, load: _Load) -> Int
     for site in range(load.size):
         limit_left = bins.limit_left
         for choice in sorted(np.flatnonzero((load.of_choice == site) & (most > 0)), key=lambda one: -most[one]):
+            if places[site] >= wanted:
+                break
             allowed = openable(layout.limit_use[:, choice : choice + 1], limit_left)[0]
             times = int(min(allowed, max(0, -(-(wanted - places[site]) // most[choice]))))
             places[site] += times * most[choice]
